@@ -1,0 +1,312 @@
+"""Black-box α-divergence minimisation (Hernández-Lobato et al. 2016; Depeweg et al. 2018, §2).
+
+With normalised densities the energy of the mean field q is
+
+    E_α(q) = −(1/α) Σ_n log E_{W, z_n ~ q} [ ( p(y_n | x_n, z_n, W)
+                                              · (p(W) / q(W))^{1/N} · p(z_n) / q(z_n) )^α ],
+
+estimated with K joint draws and minibatches. α → 0 is variational Bayes, α = 1 the paper's choice.
+Adam minimises it; each datum's q(z) keeps its own moments and step count, advanced when visited.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from twofold.data import Padded
+from twofold.inference.base import Algorithm, Info
+from twofold.inference.meanfield import (
+    Gaussian,
+    MeanFieldPosterior,
+    latent_variance,
+    log_prior_ratio,
+    reparametrise,
+    weight_variance,
+)
+from twofold.model import bnn
+from twofold.model.bnn import BNNLV
+from twofold.numerics import power_log_mean_exp
+from twofold.typing import Array, Bool, Float, Int, Key
+
+ADAM = optax.scale_by_adam()
+# N/B times the rate, the authors' choice, would be many prior deviations a step for large N.
+MAX_LATENT_RATE = 0.5
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is compiled into the program; everything else may change without recompiling."""
+
+    model: BNNLV
+    batch_size: int
+    draws: int
+
+    def __post_init__(self):
+        for name in ("batch_size", "draws"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+class Problem(NamedTuple):
+    """One member's data and its α."""
+
+    data: Padded
+    alpha: Float[Array, ""]
+
+
+class Schedule(NamedTuple):
+    """Settings shared by all members: length, rate, and 1 for cosine decay or 0 for none."""
+
+    epochs: Int[Array, ""]
+    batches: Int[Array, ""]
+    learning_rate: Float[Array, ""]
+    decay: Float[Array, ""]
+
+
+class Shared(NamedTuple):
+    """Parameters every datum shares: q(W) and the noise."""
+
+    weights: Gaussian
+    log_noise: Float[Array, "O"]
+
+
+class State(NamedTuple):
+    """Parameters and optimiser moments; the latent ones have one row for each datum."""
+
+    shared: Shared
+    shared_moments: Any
+    latents: Gaussian
+    latent_moments: Any
+
+
+class Batch(NamedTuple):
+    """A minibatch of at most B data; slots with ``mask`` 0 are empty."""
+
+    x: Float[Array, "B D"]
+    y: Float[Array, "B O"]
+    mask: Float[Array, "B"]
+    num_data: Float[Array, ""]
+
+
+def alpha_energy(
+    log_likelihood: Float[Array, "K B"],
+    log_ratio_weights: Float[Array, "K"],
+    log_ratio_latents: Float[Array, "K B"],
+    alpha: Float[Array, ""] | float,
+    num_data: Float[Array, ""] | float,
+    mask: Float[Array, "B"],
+) -> Float[Array, ""]:
+    """The minibatch estimate of ``E_α`` from log-densities at K joint draws.
+
+    The log-ratios are ``log p − log q`` of the weights and of each datum's latent input.
+    """
+    sites = log_likelihood + log_ratio_weights[:, None] / num_data + log_ratio_latents
+    scale = num_data / jnp.maximum(jnp.sum(mask), 1.0)
+    return -scale * jnp.sum(mask * power_log_mean_exp(sites, alpha))
+
+
+def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K P+Z*B"]:
+    """Standard normal numbers for one update: the weights' first, then the latent inputs'."""
+    model = config.model
+    count = model.num_weights + model.latents * config.batch_size
+    return jax.random.normal(key, (config.draws, count), dtype)
+
+
+def batch_energy(
+    config: Config,
+    shared: Shared,
+    latents: Gaussian,
+    batch: Batch,
+    alpha: Float[Array, ""] | float,
+    noise: Float[Array, "K P+Z*B"],
+) -> Float[Array, ""]:
+    """``alpha_energy`` at the W and z that ``noise`` gives by reparametrisation."""
+    model = config.model
+    weight_noise, latent_noise = noise[:, : model.num_weights], noise[:, model.num_weights :]
+    variance = weight_variance(shared.weights.rho, model.weight_variance)
+    weights = reparametrise(shared.weights.mean, jnp.sqrt(variance), weight_noise)
+    log_ratio = log_prior_ratio(weights, weight_noise, variance, model.weight_variance)
+
+    latent_noise = latent_noise.reshape(config.draws, model.latents, config.batch_size)
+    variance_z = latent_variance(latents.rho.T, model.latent_variance)
+    z = reparametrise(latents.mean.T, jnp.sqrt(variance_z), latent_noise)
+    log_ratio_z = log_prior_ratio(z, latent_noise, variance_z, model.latent_variance)
+
+    log_noise = jnp.broadcast_to(shared.log_noise, (config.draws, model.outputs))
+    return alpha_energy(
+        bnn.log_likelihood(model, weights, log_noise, batch.x, z, batch.y),
+        jnp.sum(log_ratio, axis=1),
+        jnp.sum(log_ratio_z, axis=1),
+        alpha,
+        batch.num_data,
+        batch.mask,
+    )
+
+
+def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:
+    """The rate at a point of the run (0 start, 1 end): constant, or falling to 0 as a cosine."""
+    cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
+    return schedule.learning_rate * (1.0 - schedule.decay + schedule.decay * cosine)
+
+
+def shuffle(key: Key, data: Padded) -> Int[Array, "N"]:
+    """A random order of the data with the padding last; it does not depend on the padding."""
+    positions = jnp.arange(data.x.shape[0])
+    ranks = jax.random.uniform(key, positions.shape)
+    return jnp.argsort(jnp.where(positions < data.size, ranks, 2.0))
+
+
+def batch_bounds(
+    size: Int[Array, ""], batches: Int[Array, ""], index: Int[Array, ""]
+) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    """Start and length of batch ``index`` when ``size`` rows are dealt out as evenly as possible."""
+    length, longer = size // batches, size % batches
+    return index * length + jnp.minimum(index, longer), length + (index < longer)
+
+
+def init(config: Config, key: Key, problem: Problem) -> State:
+    """The authors' starting point: small random means, narrow q(W), q(z) near its prior."""
+    model, dtype = config.model, problem.data.x.dtype
+    means = 0.1 * jax.random.normal(key, (model.num_weights,), dtype)
+    shared = Shared(
+        Gaussian(means, jnp.full_like(means, -10.0)), jnp.full(model.outputs, -5.0, dtype)
+    )
+    shape = (problem.data.x.shape[0], model.latents)
+    latents = Gaussian(jnp.zeros(shape, dtype), jnp.full(shape, 5.0, dtype))
+    return State(shared, ADAM.init(shared), latents, jax.vmap(ADAM.init)(latents))
+
+
+def update(
+    config: Config,
+    state: State,
+    batch: Batch,
+    alpha: Float[Array, ""] | float,
+    noise: Float[Array, "K P+Z*B"],
+    rate: Float[Array, ""],
+    nonempty: Bool[Array, ""],
+) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:
+    """One Adam step on a minibatch; ``state`` holds the batch's latents only.
+
+    Returns the energy and whether it was finite; a step that is not finite changes nothing.
+    """
+
+    def energy_of(parameters):
+        return batch_energy(config, *parameters, batch, alpha, noise)
+
+    energy, gradients = jax.value_and_grad(energy_of)((state.shared, state.latents))
+    finite = jnp.isfinite(energy)
+    for leaf in jax.tree.leaves(gradients):
+        finite &= jnp.all(jnp.isfinite(leaf))
+
+    direction, shared_moments = ADAM.update(gradients[0], state.shared_moments)
+    shared = jax.tree.map(lambda p, d: p - rate * d, state.shared, direction)
+    scale = batch.num_data / jnp.maximum(jnp.sum(batch.mask), 1.0)
+    latent_rate = jnp.minimum(rate * scale, MAX_LATENT_RATE)
+    direction, latent_moments = jax.vmap(ADAM.update)(gradients[1], state.latent_moments)
+    latents = jax.tree.map(lambda p, d: p - latent_rate * d, state.latents, direction)
+
+    applied = finite & nonempty
+    rows = applied & (batch.mask > 0)
+    new = State(
+        _choose(applied, shared, state.shared),
+        _choose(applied, shared_moments, state.shared_moments),
+        _choose(rows, latents, state.latents),
+        _choose(rows, latent_moments, state.latent_moments),
+    )
+    return new, energy, finite
+
+
+def _choose(condition: Bool[Array, "..."], new: Any, old: Any) -> Any:
+    """``new`` where ``condition`` (over the leading axes of every leaf) holds, else ``old``."""
+
+    def choose(a, b):
+        shape = condition.shape + (1,) * (a.ndim - condition.ndim)
+        return jnp.where(condition.reshape(shape), a, b)
+
+    return jax.tree.map(choose, new, old)
+
+
+def step(
+    config: Config,
+    key: Key,
+    state: State,
+    problem: Problem,
+    schedule: Schedule,
+    epoch: Int[Array, ""],
+) -> tuple[State, Info]:
+    """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
+    data, size = problem.data, config.batch_size
+    shuffle_key, batch_key = jax.random.split(key)
+    order = shuffle(shuffle_key, data)
+    overhang = ((0, size), (0, 0))
+    x = jnp.pad(data.x[order], overhang)
+    y = jnp.pad(data.y[order], overhang)
+    rows = jax.tree.map(
+        lambda leaf: jnp.pad(leaf[order], ((0, size), *([(0, 0)] * (leaf.ndim - 1)))),
+        (state.latents, state.latent_moments),
+    )
+    batches = -(-data.size // size)
+
+    def noise_for(index):
+        return draw_noise(config, jax.random.fold_in(batch_key, index), x.dtype)
+
+    def on_batch(index, carry):
+        shared, shared_moments, rows, total, skipped = carry
+        # The condition always holds. It is a fence: without it XLA fuses the generator into each
+        # of the noise's many uses, and runs it again for every point and hidden unit.
+        noise = jax.lax.cond(
+            index < schedule.batches, noise_for, lambda _: jnp.zeros_like(noise_for(0)), index
+        )
+        start, length = batch_bounds(data.size, batches, index)
+
+        def cut(leaf):
+            return jax.lax.dynamic_slice_in_dim(leaf, start, size)
+
+        slots = jnp.arange(size)
+        mask = (slots < length).astype(x.dtype)
+        batch = Batch(cut(x), cut(y), mask, data.size.astype(x.dtype))
+        local = State(shared, shared_moments, *jax.tree.map(cut, rows))
+        progress = (epoch + index / batches) / schedule.epochs
+        rate = learning_rate(schedule, progress).astype(x.dtype)
+        nonempty = index < batches
+        local, energy, finite = update(config, local, batch, problem.alpha, noise, rate, nonempty)
+        rows = jax.tree.map(
+            lambda leaf, part: jax.lax.dynamic_update_slice_in_dim(leaf, part, start, 0),
+            rows,
+            (local.latents, local.latent_moments),
+        )
+        counted = nonempty & finite
+        total += jnp.where(counted, energy / batch.num_data, 0.0)
+        skipped += (nonempty & ~finite).astype(skipped.dtype)
+        return local.shared, local.shared_moments, rows, total, skipped
+
+    carry = (state.shared, state.shared_moments, rows, jnp.zeros((), x.dtype), jnp.zeros((), int))
+    shared, moments, rows, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
+    back = jnp.argsort(order)
+    latents, latent_moments = jax.tree.map(lambda leaf: leaf[back], rows)
+    energy = total / jnp.maximum(batches - skipped, 1)
+    return State(shared, moments, latents, latent_moments), Info(energy, skipped)
+
+
+@lru_cache
+def build(config: Config) -> Algorithm:
+    """The algorithm for ``base.run``; the same config gives the same object, so compiles once."""
+
+    def init_(key: Key, problem: Problem) -> State:
+        return init(config, key, problem)
+
+    def step_(key, state, problem, schedule, epoch):
+        return step(config, key, state, problem, schedule, epoch)
+
+    return Algorithm(init_, step_)
+
+
+def posterior(config: Config, state: State) -> MeanFieldPosterior:
+    """The fitted q(W) and noise."""
+    weights = state.shared.weights
+    variance = weight_variance(weights.rho, config.model.weight_variance)
+    return MeanFieldPosterior(weights.mean, variance, state.shared.log_noise)

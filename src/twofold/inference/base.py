@@ -1,0 +1,112 @@
+"""What every inference method looks like, and the one loop that runs them all.
+
+A method is an ``Algorithm``: ``init`` makes a state, ``step`` advances it by one epoch. ``run``
+compiles many epochs for many members (seeds, data sets, values of α) into one program, calls it
+in short chunks, and hands control back after each one, so that a caller can show progress, write
+checkpoints or stop. How the epochs are cut into chunks never changes the result: everything random
+in epoch ``i`` depends on the member's key and ``i`` alone.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.typing import Array, Float, Int, Key
+
+CHUNK_SECONDS = 0.5
+CHUNK_EPOCHS = 256
+
+
+class Info(NamedTuple):
+    """What one epoch reports: its mean energy per datum and the updates it had to skip."""
+
+    energy: Float[Array, ""]
+    skipped: Int[Array, ""]
+
+
+class Algorithm(NamedTuple):
+    """An inference method.
+
+    ``init(key, problem)`` makes a state. ``step(key, state, problem, schedule, epoch)`` advances it
+    by one epoch; ``problem`` differs between members fitted together, ``schedule`` does not.
+    """
+
+    init: Callable[..., Any]
+    step: Callable[..., tuple[Any, Info]]
+
+
+class Progress(NamedTuple):
+    """Where a run stands after a chunk; ``energies`` and ``skipped`` are the new epochs' only."""
+
+    states: Any
+    epoch: int
+    energies: np.ndarray
+    skipped: np.ndarray
+
+
+@partial(jax.jit, static_argnames="algorithm")
+def init(algorithm: Algorithm, keys: Key, problems: Any) -> Any:
+    """Initial states of all members."""
+    return jax.vmap(algorithm.init)(keys, problems)
+
+
+@partial(jax.jit, static_argnames="algorithm", donate_argnames="states")
+def advance(
+    algorithm: Algorithm,
+    keys: Key,
+    states: Any,
+    problems: Any,
+    schedule: Any,
+    first: Int[Array, ""],
+    count: Int[Array, ""],
+) -> tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]:
+    """Run ``count`` (at most CHUNK_EPOCHS) epochs from epoch ``first`` on, in one program."""
+    members = keys.shape[0]
+    step = jax.vmap(algorithm.step, in_axes=(0, 0, 0, None, None))
+
+    def one_epoch(index, carry):
+        states, energies, skipped = carry
+        epoch = first + index
+        epoch_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, epoch)
+        states, info = step(epoch_keys, states, problems, schedule, epoch)
+        return states, energies.at[index].set(info.energy), skipped.at[index].set(info.skipped)
+
+    dtype = jnp.result_type(float)
+    traces = jnp.zeros((CHUNK_EPOCHS, members), dtype), jnp.zeros((CHUNK_EPOCHS, members), int)
+    return jax.lax.fori_loop(0, count, one_epoch, (states, *traces))
+
+
+def run(
+    algorithm: Algorithm,
+    keys: Key,
+    states: Any,
+    problems: Any,
+    schedule: Any,
+    first: int,
+    last: int,
+) -> Iterator[Progress]:
+    """Advance from epoch ``first`` to ``last``, yielding after chunks of about half a second."""
+    count, epoch = 1, first
+    while epoch < last:
+        count = min(count, last - epoch, CHUNK_EPOCHS)
+        started = time.perf_counter()
+        states, energies, skipped = advance(
+            algorithm, keys, states, problems, schedule, jnp.int32(epoch), jnp.int32(count)
+        )
+        energies, skipped = np.asarray(energies[:count]), np.asarray(skipped[:count])
+        seconds = time.perf_counter() - started
+        epoch += count
+        yield Progress(states, epoch, energies, skipped)
+        count = _next_count(count, seconds, compiled_before=epoch - count > first)
+
+
+def _next_count(count: int, seconds: float, compiled_before: bool) -> int:
+    """Aim at CHUNK_SECONDS, growing at most fourfold; the first chunk's time is compilation."""
+    if not compiled_before:
+        return count
+    return max(1, min(4 * count, round(count * CHUNK_SECONDS / max(seconds, 1e-9))))

@@ -1,0 +1,70 @@
+"""The model: ``y = f(x, z; W) + ε`` with ``w ~ N(0, λ)``, ``z ~ N(0, γ_z)``, ``ε ~ N(0, Σ)``.
+
+``f`` is a ReLU network that takes the latent input ``z`` beside ``x``; ``Σ`` is diagonal.
+Depeweg et al. (2018), Section 2.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+
+from twofold.model import network
+from twofold.numerics import gaussian_log_density
+from twofold.typing import Array, Float
+
+
+@dataclass(frozen=True)
+class BNNLV:
+    """Shapes and priors of a Bayesian neural network with latent inputs."""
+
+    inputs: int
+    outputs: int
+    hidden: tuple[int, ...]
+    latents: int
+    weight_variance: float
+    latent_variance: float
+
+    def __post_init__(self):
+        for name in ("inputs", "outputs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if any(units < 1 for units in self.hidden):
+            raise ValueError(f"every hidden layer needs at least 1 unit, got {self.hidden}")
+        if self.latents < 0:
+            raise ValueError(f"latents must be 0 (no latent input) or positive, got {self.latents}")
+        for name in ("weight_variance", "latent_variance"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Layer sizes, from the inputs (latent ones included) to the outputs."""
+        return (self.inputs + self.latents, *self.hidden, self.outputs)
+
+    @property
+    def num_weights(self) -> int:
+        """P, the number of weights and biases."""
+        return network.num_weights(self.sizes)
+
+
+def mean(
+    model: BNNLV,
+    weights: Float[Array, "K P"],
+    x: Float[Array, "B D"],
+    z: Float[Array, "K Z B"],
+) -> Float[Array, "K O B"]:
+    """``f(x, z; W)``: the mean of y given everything but the noise ε."""
+    return network.apply(model.sizes, weights, x, z)
+
+
+def log_likelihood(
+    model: BNNLV,
+    weights: Float[Array, "K P"],
+    log_noise: Float[Array, "K O"],
+    x: Float[Array, "B D"],
+    z: Float[Array, "K Z B"],
+    y: Float[Array, "B O"],
+) -> Float[Array, "K B"]:
+    """``log p(y | x, z, W)``, summed over outputs; ``log_noise`` is the log of Σ's diagonal."""
+    outputs = mean(model, weights, x, z)
+    return jnp.sum(gaussian_log_density(y.T, outputs, log_noise[..., None]), axis=1)
