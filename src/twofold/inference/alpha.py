@@ -163,7 +163,7 @@ def shuffle(key: Key, data: Padded) -> Int[Array, "N"]:
 def batch_bounds(
     size: Int[Array, ""], batches: Int[Array, ""], index: Int[Array, ""]
 ) -> tuple[Int[Array, ""], Int[Array, ""]]:
-    """Start and length of batch ``index`` when ``size`` rows are dealt out as evenly as possible."""
+    """Start and length of batch ``index`` when rows are dealt out as evenly as possible."""
     length, longer = size // batches, size % batches
     return index * length + jnp.minimum(index, longer), length + (index < longer)
 

@@ -1,0 +1,67 @@
+"""Training states on disk, so that a killed run continues exactly where it stopped."""
+
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold import persistence
+
+
+class Resumed(NamedTuple):
+    """A run as it was: the states after ``epoch`` epochs and all energies so far."""
+
+    states: Any
+    epoch: int
+    energies: np.ndarray
+    skipped: np.ndarray
+
+
+class Checkpoint:
+    """Writes at most every ``seconds``; ``identity`` says which run the file belongs to."""
+
+    def __init__(self, path: str | Path, seconds: float, identity: dict[str, Any]):
+        self.path = Path(path)
+        self._seconds = seconds
+        self._identity = identity
+        self._written = time.monotonic()
+
+    def load(self, like: Any) -> Resumed | None:
+        """The stored run, shaped as ``like``; None where there is no file yet."""
+        if not self.path.exists():
+            return None
+        stored = persistence.read(self.path, "checkpoint")
+        self._refuse_other_run(stored.metadata["identity"])
+        treedef = jax.tree.structure(like)
+        leaves = [jnp.asarray(stored.arrays[f"state/{i}"]) for i in range(treedef.num_leaves)]
+        states = jax.tree.unflatten(treedef, leaves)
+        energies, skipped = stored.arrays["energies"], stored.arrays["skipped"]
+        return Resumed(states, stored.metadata["epoch"], energies, skipped)
+
+    def due(self) -> bool:
+        """Whether enough time has passed since the last write."""
+        return time.monotonic() - self._written >= self._seconds
+
+    def save(self, run: Resumed) -> None:
+        """Replace the file atomically."""
+        leaves = jax.tree.leaves(run.states)
+        arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        arrays |= {"energies": run.energies, "skipped": run.skipped}
+        metadata = {"identity": self._identity, "epoch": run.epoch}
+        persistence.write(self.path, "checkpoint", arrays, metadata)
+        self._written = time.monotonic()
+
+    def _refuse_other_run(self, stored: dict[str, Any]) -> None:
+        changed = [
+            f"{name} was {stored.get(name)!r}, now {value!r}"
+            for name, value in self._identity.items()
+            if stored.get(name) != value
+        ]
+        if changed:
+            raise ValueError(
+                f"the checkpoint {self.path} belongs to another run: {'; '.join(changed)}. "
+                "Delete the file to start anew, or give this run a path of its own"
+            )

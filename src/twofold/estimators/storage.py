@@ -1,0 +1,81 @@
+"""A fitted regressor as arrays and plain metadata, for ``persistence`` to write, and back."""
+
+from typing import Any
+
+import numpy as np
+
+from twofold.data import Standardizer
+from twofold.inference.convergence import Convergence
+from twofold.inference.meanfield import MeanFieldPosterior
+from twofold.model.bnn import BNNLV
+from twofold.persistence import FileFormatError, Stored
+
+Regressor = Any  # a BNNLVRegressor, whose module imports this one
+
+
+def pack(estimator: Regressor) -> Stored:
+    """Arrays and metadata that ``unpack`` turns into the same estimator."""
+    arrays = {f"posterior/{name}": v for name, v in estimator.posterior_._asdict().items()}
+    for side in ("x", "y"):
+        standardizer = getattr(estimator, f"{side}_standardizer_")
+        arrays |= {f"{side}/{name}": v for name, v in standardizer._asdict().items()}
+    arrays["energies"] = estimator.energies_
+    names = getattr(estimator, "feature_names_in_", None)
+    model = estimator.model_
+    metadata = {
+        "estimator": type(estimator).__name__,
+        "settings": _plain_settings(estimator),
+        "model": {name: getattr(model, name) for name in model.__dataclass_fields__},
+        "columns": None if names is None else list(names),
+        "y_ndim": estimator.y_ndim_,
+        "seed": estimator.seed_,
+        "fingerprint": estimator.fingerprint_,
+        "convergence": estimator.convergence_._asdict(),
+    }
+    return Stored(arrays, metadata)
+
+
+def unpack(stored: Stored, estimator_class: type) -> Regressor:
+    """The estimator that ``pack`` described."""
+    metadata = stored.metadata
+    if metadata["estimator"] != estimator_class.__name__:
+        raise FileFormatError(
+            f"expected a {estimator_class.__name__}, got a {metadata['estimator']}; "
+            "this version of twofold cannot load it"
+        )
+    settings = metadata["settings"]
+    settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
+    estimator = estimator_class(**settings)
+    model = metadata["model"]
+    estimator.model_ = BNNLV(**{**model, "hidden": tuple(model["hidden"])})
+    estimator.posterior_ = MeanFieldPosterior(**_group(stored, "posterior/"))
+    estimator.x_standardizer_ = Standardizer(**_group(stored, "x/"))
+    estimator.y_standardizer_ = Standardizer(**_group(stored, "y/"))
+    estimator.energies_ = stored.arrays["energies"]
+    estimator.convergence_ = Convergence(**metadata["convergence"])
+    estimator.y_ndim_ = metadata["y_ndim"]
+    estimator.seed_ = metadata["seed"]
+    estimator.fingerprint_ = metadata["fingerprint"]
+    estimator.n_features_in_ = estimator.model_.inputs
+    if metadata["columns"] is not None:
+        estimator.feature_names_in_ = np.asarray(metadata["columns"], dtype=object)
+    return estimator
+
+
+def _plain_settings(estimator: Regressor) -> dict[str, Any]:
+    """The constructor's arguments as JSON values; a generator is replaced by its seed."""
+    settings = estimator.get_params()
+    settings["hidden_layer_sizes"] = list(estimator.model_.hidden)
+    if not isinstance(settings["random_state"], int | type(None)):
+        settings["random_state"] = estimator.seed_
+    if settings["checkpoint"] is not None:
+        settings["checkpoint"] = str(settings["checkpoint"])
+    return {name: v.item() if isinstance(v, np.generic) else v for name, v in settings.items()}
+
+
+def _group(stored: Stored, prefix: str) -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in stored.arrays.items()
+        if name.startswith(prefix)
+    }

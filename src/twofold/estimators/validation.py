@@ -1,0 +1,135 @@
+"""Bad input gets a clear error before any work."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+
+def column_names(values: Any) -> list[str] | None:
+    """Names of a data frame's columns (or of a series), else None."""
+    if hasattr(values, "columns"):
+        return [str(name) for name in values.columns]
+    name = getattr(values, "name", None)
+    return None if name is None else [str(name)]
+
+
+def _describe(indices: np.ndarray, counts: np.ndarray, names: list[str] | None) -> str:
+    labels = [f"column {i}" + (f" ({names[i]!r})" if names else "") for i in indices[:5]]
+    parts = [f"{label}: {count}" for label, count in zip(labels, counts, strict=False)]
+    return ", ".join(parts) + (", …" if len(indices) > 5 else "")
+
+
+def refuse_text(name: str, values: Any) -> None:
+    """Name the columns of a data frame that cannot be read as numbers."""
+    if not hasattr(values, "columns"):
+        return
+    bad = []
+    for column in values.columns:
+        try:
+            np.asarray(values[column], dtype=float)
+        except (TypeError, ValueError):
+            bad.append(str(column))
+    if bad:
+        raise ValueError(
+            f"{name} must hold numbers only, but could not convert string to float in column(s) "
+            f"{', '.join(map(repr, bad))}; encode them (for instance with OneHotEncoder) or drop "
+            "them"
+        )
+
+
+def refuse_nonfinite(name: str, values: Any) -> None:
+    """Say which columns hold NaN or infinity, and how many."""
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        return
+    array = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
+    kinds = [
+        ("NaN", np.isnan(array)),
+        ("infinity or a value too large for dtype('float64')", np.isinf(array)),
+    ]
+    for kind, found in kinds:
+        counts = found.sum(axis=0)
+        if counts.any():
+            bad = np.flatnonzero(counts)
+            places = _describe(bad, counts[bad], column_names(values))
+            raise ValueError(
+                f"Input {name} contains {kind}. Rows affected by column: {places}. "
+                "Remove or fill these rows first."
+            )
+
+
+def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Float arrays ``[N, D]`` and ``[N]`` or ``[N, O]``; records the feature names."""
+    for name, values in (("X", X), ("y", y)):
+        refuse_text(name, values)
+        refuse_nonfinite(name, values)
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        dtype=np.float64,
+        multi_output=True,
+        y_numeric=True,
+        ensure_min_samples=2,
+    )
+    return X, np.asarray(y, dtype=np.float64)
+
+
+def check_inputs(estimator: Any, X: Any) -> np.ndarray:
+    """A float array ``[N, D]`` with the columns the estimator was fitted on."""
+    refuse_text("X", X)
+    refuse_nonfinite("X", X)
+    return validate_data(estimator, X, dtype=np.float64, reset=False)
+
+
+def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
+    """A float array ``[N, O]`` that matches the inputs."""
+    refuse_text("y", y)
+    refuse_nonfinite("y", y)
+    array = np.asarray(y, dtype=np.float64)
+    array = array.reshape(-1, 1) if array.ndim == 1 else array
+    if array.shape != (rows, outputs):
+        raise ValueError(f"y must have shape ({rows}, {outputs}), got {np.shape(y)}")
+    return array
+
+
+def check_integer(name: str, value: Any, minimum: int) -> None:
+    """An integer of at least ``minimum``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """A finite positive number."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+
+def check_settings(estimator: Any) -> None:
+    """Refuse impossible settings of a ``BNNLVRegressor``."""
+    hidden = estimator.hidden_layer_sizes
+    if isinstance(hidden, str) or not hasattr(hidden, "__iter__"):
+        raise ValueError(f"hidden_layer_sizes must be a tuple such as (20, 20), got {hidden!r}")
+    for units in hidden:
+        check_integer("every entry of hidden_layer_sizes", units, 1)
+    alpha = estimator.alpha
+    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 < alpha <= 1:
+        raise ValueError(
+            f"alpha must lie in (0, 1], got {alpha!r}; for variational Bayes use alpha=1e-6"
+        )
+    check_integer("latent_dim", estimator.latent_dim, 0)
+    for name in ("batch_size", "draws", "n_weight_draws", "n_latent_draws"):
+        check_integer(name, getattr(estimator, name), 1)
+    for name in ("weight_variance", "learning_rate", "checkpoint_seconds"):
+        check_positive(name, getattr(estimator, name))
+    if estimator.latent_variance is not None:
+        check_positive("latent_variance", estimator.latent_variance)
+    if estimator.epochs is not None:
+        check_integer("epochs", estimator.epochs, 1)
+    if estimator.dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', got {estimator.dtype!r}")
+    if estimator.verbose not in (True, False, "auto"):
+        raise ValueError(f"verbose must be True, False or 'auto', got {estimator.verbose!r}")
