@@ -1,9 +1,8 @@
 """One file format for fitted models and checkpoints, and the atomic writer behind it.
 
-A file is a safetensors file whose header carries one JSON document under the name ``twofold``:
+It is a safetensors file whose header carries one JSON document under the name ``twofold``:
 ``format_version``, ``kind``, ``library_version``, the caller's ``metadata``, and ``checksum``, the
-SHA-256 of the whole file without the checksum's own 64 digits. So every byte counts: names, types,
-shapes, numbers, and even the padding. Nothing is pickled; reading a file runs no code from it.
+SHA-256 of all other bytes of the file. Nothing is pickled; reading a file runs no code from it.
 """
 
 import errno
@@ -18,7 +17,6 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import safetensors.numpy
-from safetensors import SafetensorError
 
 FORMAT_VERSION = 1
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "bool")
@@ -46,16 +44,15 @@ def write(
 ) -> None:
     """Store arrays and metadata in one file of a kind, such as ``"model"``, with ``write_bytes``.
 
-    Metadata come back as JSON has them (tuples as lists, keys as strings); their numbers are finite.
+    Metadata come back as JSON has them (tuples as lists, keys as strings), so without NaN.
     """
     storable = {name: _storable(name, array) for name, array in arrays.items()}
-    # Stands where the checksum will: random, so that it occurs nowhere else in the header.
-    mark = secrets.token_hex(32)
+    mark = secrets.token_hex(32)  # stands in for the checksum, and occurs nowhere else
     content = safetensors.numpy.save(storable, {"twofold": _document(mark, kind, metadata)})
     end = 8 + int.from_bytes(content[:8], "little")
     head, body = content[:end], memoryview(content)[end:]
     checksum = _checksum(head, body, mark)
-    write_bytes(path, head.replace(mark.encode(), checksum.encode(), 1), body)
+    write_bytes(path, head.replace(mark.encode(), checksum.encode()), body)
 
 
 def read(path: FilePath, kind: str) -> Stored:
@@ -86,8 +83,7 @@ def write_text(path: FilePath, text: str) -> None:
 def write_bytes(path: FilePath, *chunks: bytes | memoryview) -> None:
     """Make ``chunks`` the content of a file, atomically and durably.
 
-    A crash at any moment leaves the old file or the new one, and perhaps a ``.twofold-*.tmp``
-    beside it. A symbolic link stays, and the file it points to is exchanged.
+    A crash leaves the old file or the new one (and perhaps a ``.twofold-*.tmp``). Links are kept.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
@@ -154,9 +150,10 @@ def _read(file: BinaryIO, kind: str) -> Stored:
     version, checksum = document.get("format_version"), str(document.get("checksum"))
     # Before the checksum, which a later format may compute differently.
     if isinstance(version, int) and version > FORMAT_VERSION:
-        written = f"it was written by twofold {document.get('library_version')} with format"
-        known = f"this twofold reads up to format {FORMAT_VERSION}"
-        raise FileFormatError(f"{written} {version}; {known}; upgrade twofold")
+        raise FileFormatError(
+            f"it was written by twofold {document.get('library_version')} with format {version}; "
+            f"this twofold reads up to format {FORMAT_VERSION}; upgrade twofold"
+        )
     body = file.read()
     if _checksum(head, body, checksum) != checksum:
         raise FileFormatError(f"its checksum differs: it was edited, damaged or cut; {RESTORE}")
@@ -164,20 +161,18 @@ def _read(file: BinaryIO, kind: str) -> Stored:
         raise FileFormatError(f"it is a {document.get('kind')}; give the path of a {kind}")
     try:
         return Stored(safetensors.numpy.load(head + body), document["metadata"])
-    except (SafetensorError, KeyError) as error:
+    except (safetensors.SafetensorError, KeyError) as error:
         raise FileFormatError(f"its content is not understood ({error!r}); {RESTORE}") from error
 
 
 def _read_head(file: BinaryIO) -> bytes:
     """The header's length in 8 bytes and the header, a JSON object."""
     size, start = os.fstat(file.fileno()).st_size, file.read(9)
-    if not start:
-        raise FileFormatError(f"it is empty; {RESTORE}")
     if start[8:] not in (b"{", b""):
         raise FileFormatError("it is no safetensors file; give a file twofold wrote")
     end = 8 + int.from_bytes(start[:8], "little")
     if end > size:
-        raise FileFormatError(f"it ends after {size} bytes, within its header; {RESTORE}")
+        raise FileFormatError(f"it is empty or cut short, with {size} bytes; {RESTORE}")
     file.seek(0)
     return file.read(end)
 

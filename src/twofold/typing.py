@@ -7,9 +7,10 @@ K joint draws (training) · M weight draws · L latent draws (prediction) · S m
 
 from typing import TypeAlias
 
+import jaxtyping
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 Key: TypeAlias = PRNGKeyArray
-Scalar: TypeAlias = Float[Array, ""]
+Keys: TypeAlias = jaxtyping.Key[Array, "S"]
 
-__all__ = ["Array", "Bool", "Float", "Int", "Key", "Scalar"]
+__all__ = ["Array", "Bool", "Float", "Int", "Key", "Keys"]

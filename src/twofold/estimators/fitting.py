@@ -169,8 +169,6 @@ def _store(
     estimator.posterior_ = posterior
     estimator.energies_ = energies
     estimator.convergence_ = convergence(energies, epochs)
-    deviation = np.exp(0.5 * posterior.log_noise.astype(np.float64))
-    estimator.noise_std_ = deviation * estimator.y_standardizer_.scale
 
 
 def _warn_if_steep(estimators: Sequence[Regressor]) -> None:

@@ -169,6 +169,12 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         entropies = quadrature.Entropies(total + shift, aleatoric + shift)
         return decomposition.by_entropy(entropies)
 
+    @property
+    def noise_std_(self) -> np.ndarray:
+        """Standard deviation of the additive noise ε of each output, in units of y."""
+        deviation = np.exp(0.5 * self.posterior_.log_noise.astype(np.float64))
+        return deviation * self.y_standardizer_.scale
+
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; ``twofold.load`` reads it back."""
         check_is_fitted(self)

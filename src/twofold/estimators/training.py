@@ -10,7 +10,7 @@ from twofold.estimators.checkpoint import Checkpoint, Resumed
 from twofold.estimators.progress import ProgressBar, graceful_interrupt
 from twofold.inference import base
 from twofold.inference.base import Algorithm
-from twofold.typing import Key
+from twofold.typing import Keys
 
 
 class NonFiniteEnergyError(ArithmeticError):
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
 
 def train(
     algorithm: Algorithm,
-    keys: Key,
+    keys: Keys,
     problems: Any,
     schedule: Any,
     epochs: int,

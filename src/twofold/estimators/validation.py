@@ -40,12 +40,19 @@ def refuse_text(name: str, values: Any) -> None:
 
 
 def refuse_nonfinite(name: str, values: Any) -> None:
-    """Say which columns hold NaN or infinity, and how many."""
+    """Say which columns hold NaN or infinity, and how many.
+
+    What is not an array of numbers passes: scikit-learn's own validation refuses it afterwards.
+    """
+    if np.iscomplexobj(values):
+        return
     try:
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         return
-    array = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
+    if not array.ndim or not array.size:
+        return
+    array = array.reshape(len(array), -1)
     kinds = [
         ("NaN", np.isnan(array)),
         ("infinity or a value too large for dtype('float64')", np.isinf(array)),

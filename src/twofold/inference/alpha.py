@@ -109,7 +109,7 @@ def alpha_energy(
     return -scale * jnp.sum(mask * power_log_mean_exp(sites, alpha))
 
 
-def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K P+Z*B"]:
+def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
     """Standard normal numbers for one update: the weights' first, then the latent inputs'."""
     model = config.model
     count = model.num_weights + model.latents * config.batch_size
@@ -122,7 +122,7 @@ def batch_energy(
     latents: Gaussian,
     batch: Batch,
     alpha: Float[Array, ""] | float,
-    noise: Float[Array, "K P+Z*B"],
+    noise: Float[Array, "K noise"],
 ) -> Float[Array, ""]:
     """``alpha_energy`` at the W and z that ``noise`` gives by reparametrisation."""
     model = config.model
@@ -185,7 +185,7 @@ def update(
     state: State,
     batch: Batch,
     alpha: Float[Array, ""] | float,
-    noise: Float[Array, "K P+Z*B"],
+    noise: Float[Array, "K noise"],
     rate: Float[Array, ""],
     nonempty: Bool[Array, ""],
 ) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:

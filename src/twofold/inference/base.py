@@ -10,16 +10,32 @@ in epoch ``i`` depends on the member's key and ``i`` alone.
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.typing import Array, Float, Int, Key
+from twofold.typing import Array, Float, Int, Key, Keys
 
 CHUNK_SECONDS = 0.5
 CHUNK_EPOCHS = 256
+
+
+class Draws(NamedTuple):
+    """M draws of everything that is fixed along a prediction: the weights and the noise."""
+
+    weights: Float[Array, "M P"]
+    log_noise: Float[Array, "M O"]
+
+
+@runtime_checkable
+class Posterior(Protocol):
+    """All that is asked of an inference method's result."""
+
+    def sample(self, key: Key, num: int) -> Draws:
+        """``num`` draws of weights and noise."""
+        ...
 
 
 class Info(NamedTuple):
@@ -50,7 +66,7 @@ class Progress(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="algorithm")
-def init(algorithm: Algorithm, keys: Key, problems: Any) -> Any:
+def init(algorithm: Algorithm, keys: Keys, problems: Any) -> Any:
     """Initial states of all members."""
     return jax.vmap(algorithm.init)(keys, problems)
 
@@ -58,7 +74,7 @@ def init(algorithm: Algorithm, keys: Key, problems: Any) -> Any:
 @partial(jax.jit, static_argnames="algorithm", donate_argnames="states")
 def advance(
     algorithm: Algorithm,
-    keys: Key,
+    keys: Keys,
     states: Any,
     problems: Any,
     schedule: Any,
@@ -83,7 +99,7 @@ def advance(
 
 def run(
     algorithm: Algorithm,
-    keys: Key,
+    keys: Keys,
     states: Any,
     problems: Any,
     schedule: Any,

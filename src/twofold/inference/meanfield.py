@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from twofold.inference.base import Draws
 from twofold.typing import Array, Float, Key
 
 LATENT_VARIANCE_FLOOR = 1e-6
@@ -20,13 +21,6 @@ class Gaussian(NamedTuple):
 
     mean: Float[Array, "*shape"]
     rho: Float[Array, "*shape"]
-
-
-class Draws(NamedTuple):
-    """M draws of everything that is fixed along a prediction: the weights and the noise."""
-
-    weights: Float[Array, "M P"]
-    log_noise: Float[Array, "M O"]
 
 
 class MeanFieldPosterior(NamedTuple):

@@ -5,31 +5,17 @@ The only place where draws are nested: M weight draws, and for each of them L la
 points, so a prediction does not depend on which other points are asked for.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 
+from twofold.inference.base import Posterior
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.numerics import gaussian_log_density
 from twofold.typing import Array, Float, Key
-
-
-class Draws(Protocol):
-    """What is fixed along a prediction: weights ``[M, P]`` and log noise variances ``[M, O]``."""
-
-    weights: Any
-    log_noise: Any
-
-
-class Posterior(Protocol):
-    """All that is asked of an inference method's result."""
-
-    def sample(self, key: Key, num: int) -> Draws:
-        """``num`` draws of weights and noise."""
-        ...
 
 
 class Nested(NamedTuple):

@@ -1,0 +1,87 @@
+# A fresh machine needs python3 (3.11 or newer), make and a package registry, nothing else.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := src tests benchmarks
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+# Programs that JAX has compiled once are read from here the next time.
+export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.cache/jax
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.5
+export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all lint types format tables bench lock clean
+
+# Create the virtual environment $(1) unless it is there.
+define create_venv
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || test -x $(1)/bin/pip || { \
+  echo "twofold needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
+    "name a newer one, for example: make PYTHON=python3.12 test"; exit 1; }
+@test -x $(1)/bin/pip || $(PYTHON) -m venv $(1)
+endef
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
+	  | while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+
+demo: .venv/.installed-run  ## fit a small model and show its uncertainty in two parts
+	$(BIN)/python -m twofold.experiments demo
+
+test: .venv/.installed-dev  ## run the quick tests
+	$(BIN)/python -m pytest
+
+test-all: .venv/.installed-dev  ## run all tests, the slow ones too
+	$(BIN)/python -m pytest -m ""
+
+lint: .venv/.installed-dev  ## check format and style
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+
+types: .venv/.installed-dev  ## check the types
+	$(BIN)/mypy
+
+format: .venv/.installed-dev  ## repair format and style
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+tables: .venv/.installed-run  ## write the tables of README and docs anew from results/
+	$(BIN)/python -m twofold.experiments tables
+
+bench: .venv/.installed-run .bench-venv/.installed  ## time the training beside other libraries
+	$(BIN)/python benchmarks/train.py
+
+lock:  ## write constraints.txt anew from pyproject.toml
+	rm -rf .cache/lock-venv
+	$(call create_venv,.cache/lock-venv)
+	.cache/lock-venv/bin/python -m pip install -q -e '.[dev]'
+	{ echo '# Versions that `make lock` resolved (Python 3.11, pip install -e ".[dev]"); do not edit.'; \
+	  .cache/lock-venv/bin/python -m pip freeze --exclude-editable --exclude setuptools --exclude wheel; \
+	} > .cache/constraints.txt
+	mv .cache/constraints.txt constraints.txt
+	rm -rf .cache/lock-venv
+
+clean:  ## remove environments, caches and the demo's output
+	rm -rf .venv .bench-venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-output
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.installed-run: pyproject.toml constraints.txt
+	$(call create_venv,.venv)
+	$(BIN)/python -m pip install -q -c constraints.txt -e .
+	touch $@
+
+.venv/.installed-dev: pyproject.toml constraints.txt
+	$(call create_venv,.venv)
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+	touch .venv/.installed-run $@
+
+# torchvision 0.28 is built for CUDA and fails to import beside a CPU torch; 0.16.2 imports.
+.bench-venv/.installed: Makefile
+	$(call create_venv,.bench-venv)
+	.bench-venv/bin/python -m pip install -q torch==2.13.0
+	.bench-venv/bin/python -m pip install -q torch==2.13.0 torchvision==0.28.0 lightning-uq-box==0.2.0 requests
+	.bench-venv/bin/python -m pip install -q --no-deps torchvision==0.16.2
+	touch $@

@@ -1,0 +1,91 @@
+"""Records of full runs: ``results/<name>.json``, written by a command, never by hand."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from twofold import persistence
+
+LIBRARIES = ("twofold", "jax", "jaxlib", "optax", "numpy", "scipy", "scikit-learn")
+
+
+class Record:
+    """Collects the metrics of one run and writes them with what is needed to repeat it."""
+
+    def __init__(self, name: str, settings: dict[str, Any], seeds: list[int]):
+        self.name = name
+        self.metrics: dict[str, float] = {}
+        self._settings = settings
+        self._seeds = seeds
+        self._started = time.perf_counter()
+
+    def add(self, name: str, value: float | int) -> None:
+        """Store one number under a slash-separated name."""
+        self.metrics[name] = float(value)
+
+    def add_mean(self, name: str, values: Any) -> None:
+        """Store ``name/mean`` and ``name/se``, the standard error of the mean."""
+        values = np.asarray(values, dtype=float)
+        self.add(f"{name}/mean", values.mean())
+        self.add(f"{name}/se", values.std(ddof=1) / np.sqrt(len(values)))
+
+    def write(self, folder: Path) -> Path:
+        """Write ``folder/<name>.json`` atomically."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.json"
+        document = {
+            "command": " ".join(["python", "-m", "twofold.experiments", *sys.argv[1:]]),
+            "commit": commit(),
+            "versions": versions(),
+            "device": device(),
+            "seconds": round(time.perf_counter() - self._started, 1),
+            "settings": self._settings,
+            "seeds": self._seeds,
+            "metrics": self.metrics,
+        }
+        persistence.write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+        return path
+
+
+def commit() -> str:
+    """The source's commit, with ``+`` where the working tree differs.
+
+    ``$TWOFOLD_COMMIT`` stands in where the source was copied without its history.
+    """
+    try:
+        answer = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("TWOFOLD_COMMIT", "unknown")
+    return answer.stdout.strip()
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that decide the numbers."""
+    found = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except ImportError:
+            found[library] = "not installed"
+    return found
+
+
+def device() -> str:
+    """The kind of device JAX computes on."""
+    kind = jax.devices()[0]
+    cores = f", {os.cpu_count()} cores" if kind.platform == "cpu" else ""
+    return f"{kind.platform}: {kind.device_kind}{cores}"

@@ -1,0 +1,29 @@
+"""One look for all figures: colour-blind-safe colours (Okabe and Ito) and plain axes."""
+
+from contextlib import AbstractContextManager
+
+import matplotlib as mpl
+
+TOTAL = "#000000"
+EPISTEMIC = "#0072B2"
+ALEATORIC = "#E69F00"
+DATA = "#7f7f7f"
+TRUTH = "#009E73"
+CHOSEN = "#D55E00"
+
+SETTINGS = {
+    "figure.dpi": 120,
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "svg.hashsalt": "twofold",
+}
+
+
+def style() -> AbstractContextManager:
+    """Use the house style inside a ``with`` block."""
+    return mpl.rc_context(SETTINGS)

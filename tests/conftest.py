@@ -1,0 +1,62 @@
+"""Fixtures with more than one user."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from twofold.inference import alpha, base
+
+
+@pytest.fixture
+def x64():
+    """Everything inside the test in float64, so that an identity shows to its last digits."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def normal(rng):
+    """``normal(*shape)``: standard normal numbers as a JAX array in the test's precision."""
+    return lambda *shape: jnp.asarray(rng.normal(size=shape))
+
+
+class Members(NamedTuple):
+    """What ``base`` wants to know of members fitted together with the α-energy."""
+
+    algorithm: base.Algorithm
+    keys: jax.Array
+    problems: alpha.Problem
+    schedule: alpha.Schedule
+
+    def start(self):
+        return base.init(self.algorithm, self.keys, self.problems)
+
+    def fit(self):
+        """The last states, and each epoch's energies and skipped updates, ``[E, S]``."""
+        epochs = int(self.schedule.epochs)
+        chunks = list(base.run(*self[:2], self.start(), *self[2:], 0, epochs))
+        energies = np.concatenate([chunk.energies for chunk in chunks])
+        return chunks[-1].states, energies, np.concatenate([chunk.skipped for chunk in chunks])
+
+
+@pytest.fixture(scope="session")
+def members():
+    """``members(config, problems, keys, epochs, learning_rate, decay)``, a list of problems."""
+
+    def build(config, problems, keys, epochs, learning_rate=1e-2, decay=0.0):
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *problems)
+        dtype = stacked.data.x.dtype
+        batches = -(-int(stacked.data.size.max()) // config.batch_size)
+        rates = jnp.asarray(learning_rate, dtype), jnp.asarray(decay, dtype)
+        schedule = alpha.Schedule(jnp.int32(epochs), jnp.int32(batches), *rates)
+        return Members(alpha.build(config), keys, stacked, schedule)
+
+    return build

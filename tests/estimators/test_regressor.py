@@ -1,0 +1,282 @@
+"""The estimator as a scikit-learn user meets it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from twofold import BNNLVRegressor, fit_many, load
+from twofold.envs.toy import HETEROSCEDASTIC
+from twofold.persistence import FileFormatError
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+QUICK = {"epochs": 20, "draws": 10, "n_weight_draws": 20, "n_latent_draws": 20, "random_state": 0}
+
+
+def make_data(rows=60, inputs=2, outputs=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, inputs))
+    y = X @ rng.normal(size=(inputs, outputs)) + 0.1 * rng.normal(size=(rows, outputs))
+    return X, y[:, 0] if outputs == 1 else y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = make_data()
+    return BNNLVRegressor(**QUICK).fit(X, y)
+
+
+# Enough updates for scikit-learn's own check that a regressor learns; no check is left out.
+@parametrize_with_checks(
+    [BNNLVRegressor(epochs=150, draws=10, n_weight_draws=20, n_latent_draws=20, learning_rate=0.02)]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_learns_a_linear_relation():
+    X, y = make_data(rows=200)
+    model = BNNLVRegressor(**{**QUICK, "epochs": 300}).fit(X, y)
+    assert model.score(X, y) > 0.95
+
+
+def test_deviation_matches_known_noise_and_covers_the_data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 1))
+    y = 5.0 + 3.0 * X[:, 0] + 2.0 * rng.normal(size=400)
+    # Variational Bayes, whose noise is near the truth; α = 1 books part of it as weight uncertainty.
+    model = BNNLVRegressor((), latent_dim=0, alpha=1e-6, epochs=600, random_state=0)
+    mean, deviation = model.fit(X, y).predict(X, return_std=True)
+    # The estimate of a deviation from 400 points has a relative standard error of 1/sqrt(800).
+    np.testing.assert_allclose(model.noise_std_, 2.0, rtol=4 / np.sqrt(800))
+    assert np.all(deviation >= model.noise_std_)
+    coverage = np.mean(np.abs(y - mean) < 1.96 * deviation)
+    assert abs(coverage - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 400)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_shapes(outputs):
+    X, y = make_data(outputs=outputs)
+    model = BNNLVRegressor(**QUICK).fit(X, y)
+    shape = (5,) if outputs == 1 else (5, outputs)
+    mean, deviation = model.predict(X[:5], return_std=True)
+    assert mean.shape == deviation.shape == shape
+    assert model.sample(X[:5], 7).shape == (7, *shape)
+    assert model.log_likelihood(X[:5], y[:5]).shape == (5,)
+    assert all(part.shape == shape for part in model.decompose(X[:5], by="variance"))
+
+
+def test_raw_units_scale_with_the_data():
+    X, y = make_data()
+    one = BNNLVRegressor(**QUICK).fit(X, y)
+    scaled = BNNLVRegressor(**QUICK).fit(100.0 * X - 7.0, 1000.0 * y + 5.0)
+    np.testing.assert_allclose(
+        scaled.predict(100.0 * X - 7.0), 1000.0 * one.predict(X) + 5.0, rtol=1e-2, atol=5.0
+    )
+    shift = scaled.log_likelihood(100.0 * X - 7.0, 1000.0 * y + 5.0) - one.log_likelihood(X, y)
+    np.testing.assert_allclose(shift, -np.log(1000.0), atol=0.05)
+
+
+def test_log_likelihood_is_that_of_the_samples(fitted):
+    X, _ = make_data()
+    draws = fitted.sample(X[:1], 4000)
+    grid = np.linspace(draws.min() - 1, draws.max() + 1, 400)
+    density = np.exp(fitted.log_likelihood(np.repeat(X[:1], 400, axis=0), grid))
+    spacing = grid[1] - grid[0]
+    np.testing.assert_allclose(density.sum() * spacing, 1.0, atol=0.01)
+    mean = (grid * density).sum() * spacing
+    # 4,000 draws; and the density itself rests on only 20 weight draws, so its mean errs as well.
+    tolerance = 4 * draws.std() * np.sqrt(1 / 4000 + 1 / 20)
+    np.testing.assert_allclose(mean, draws.mean(), atol=tolerance)
+
+
+def test_same_random_state_same_result_and_another_differs():
+    X, y = make_data()
+    first, again = (BNNLVRegressor(**QUICK).fit(X, y).predict(X) for _ in range(2))
+    other = BNNLVRegressor(**{**QUICK, "random_state": 1}).fit(X, y).predict(X)
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_prediction_does_not_depend_on_the_other_rows(fitted):
+    X, _ = make_data()
+    np.testing.assert_allclose(fitted.predict(X)[3:5], fitted.predict(X[3:5]), rtol=1e-4)
+
+
+def test_float64_on_request():
+    X, y = make_data()
+    model = BNNLVRegressor(**QUICK, dtype="float64").fit(X, y)
+    assert model.posterior_.mean.dtype == np.float64
+    assert BNNLVRegressor(**QUICK).fit(X, y).posterior_.mean.dtype == np.float32
+
+
+def test_pandas_and_its_column_names():
+    X, y = make_data()
+    frame = pd.DataFrame(X, columns=["speed", "load"])
+    model = BNNLVRegressor(**QUICK).fit(frame, pd.Series(y))
+    np.testing.assert_array_equal(model.feature_names_in_, ["speed", "load"])
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"load": "torque"}))
+
+
+def test_works_in_pipeline_grid_search_and_clone():
+    X, y = make_data(rows=30)
+    pipeline = make_pipeline(PolynomialFeatures(2, include_bias=False), BNNLVRegressor(**QUICK))
+    search = GridSearchCV(pipeline, {"bnnlvregressor__alpha": [0.5, 1.0]}, cv=2).fit(X, y)
+    assert search.best_params_["bnnlvregressor__alpha"] in (0.5, 1.0)
+    assert clone(search.best_estimator_).get_params() is not None
+
+
+def test_members_fitted_together_equal_members_fitted_alone():
+    X, y = make_data()
+    settings = [{"alpha": 1.0, "random_state": 0}, {"alpha": 0.5, "random_state": 3}]
+    data = [(X, y), (X[:41], y[:41])]
+    together = fit_many(
+        [BNNLVRegressor(**{**QUICK, **s}) for s in settings], *map(list, zip(*data, strict=True))
+    )
+    for member, setting, (x, targets) in zip(together, settings, data, strict=True):
+        alone = BNNLVRegressor(**{**QUICK, **setting}).fit(x, targets)
+        np.testing.assert_allclose(member.predict(X), alone.predict(X), rtol=1e-3, atol=1e-3)
+
+
+def test_members_must_share_their_settings():
+    X, y = make_data()
+    members = [BNNLVRegressor(**QUICK), BNNLVRegressor(**{**QUICK, "draws": 11})]
+    with pytest.raises(ValueError, match="differ in draws"):
+        fit_many(members, [X, X], [y, y])
+    with pytest.raises(ValueError, match="same positive length"):
+        fit_many(members, [X], [y, y])
+
+
+def test_a_fit_that_still_falls_says_so():
+    X, y = HETEROSCEDASTIC.training_data(0)
+    with pytest.warns(ConvergenceWarning, match="increase epochs"):
+        model = BNNLVRegressor(**{**QUICK, "epochs": 200}).fit(X, y)
+    assert model.convergence_.steep and not model.convergence_.converged
+
+
+def test_not_fitted():
+    for call in ("predict", "sample", "decompose"):
+        with pytest.raises(NotFittedError):
+            getattr(BNNLVRegressor(), call)([[0.0]])
+
+
+def test_constant_columns_are_handled():
+    X, y = make_data()
+    X = np.column_stack([X, np.full(len(X), 3.7)])
+    assert np.isfinite(BNNLVRegressor(**QUICK).fit(X, y).predict(X)).all()
+    flat = BNNLVRegressor(**QUICK).fit(X, np.full(len(X), 2.0))
+    # Standardised outputs are all zero here, so the error is that of a short fit around zero.
+    np.testing.assert_allclose(flat.predict(X), 2.0, atol=0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"alpha": 0.0}, "alpha must lie in .* use alpha=1e-6"),
+        ({"alpha": 1.5}, "alpha must lie in"),
+        ({"hidden_layer_sizes": 20}, "must be a tuple such as"),
+        ({"hidden_layer_sizes": (20, 0)}, "at least 1, got 0"),
+        ({"latent_dim": -1}, "latent_dim"),
+        ({"epochs": 0}, "epochs"),
+        ({"batch_size": 2.5}, "batch_size"),
+        ({"draws": 0}, "draws"),
+        ({"learning_rate": -1.0}, "learning_rate"),
+        ({"weight_variance": 0.0}, "weight_variance"),
+        ({"latent_variance": 0.0}, "latent_variance"),
+        ({"dtype": "float16"}, "dtype"),
+        ({"verbose": "loud"}, "verbose"),
+    ],
+)
+def test_impossible_settings_are_refused(change, message):
+    X, y = make_data()
+    with pytest.raises(ValueError, match=message):
+        BNNLVRegressor(**{**QUICK, **change}).fit(X, y)
+
+
+def test_bad_data_is_named():
+    X, y = make_data()
+    frame = pd.DataFrame(X, columns=["speed", "load"])
+    frame.loc[[1, 4], "load"] = np.nan
+    with pytest.raises(ValueError, match=r"X contains NaN.*column 1 \('load'\): 2"):
+        BNNLVRegressor(**QUICK).fit(frame, y)
+    bad_y = y.copy()
+    bad_y[7] = np.inf
+    with pytest.raises(ValueError, match="y contains infinity.*column 0: 1"):
+        BNNLVRegressor(**QUICK).fit(X, bad_y)
+    text = pd.DataFrame({"speed": X[:, 0], "mode": ["fast"] * len(X)})
+    with pytest.raises(ValueError, match=r"column\(s\) 'mode'"):
+        BNNLVRegressor(**QUICK).fit(text, y)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.empty((0, 2)), np.empty(0), "0 sample"),
+        (np.ones((1, 2)), np.ones(1), "minimum of 2 is required"),
+        (np.ones(5), np.ones(5), "2D array"),
+        (np.ones((5, 2)), np.ones(4), "inconsistent"),
+        (np.empty((5, 0)), np.ones(5), "0 feature"),
+    ],
+)
+def test_wrong_shapes_are_refused(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        BNNLVRegressor(**QUICK).fit(X, y)
+
+
+def test_wrong_inputs_after_fitting_are_refused(fitted):
+    X, y = make_data()
+    with pytest.raises(ValueError, match="features"):
+        fitted.predict(np.ones((3, 5)))
+    with pytest.raises(ValueError, match="y must have shape"):
+        fitted.log_likelihood(X, y[:-1])
+    with pytest.raises(ValueError, match="n_samples"):
+        fitted.sample(X, 0)
+    with pytest.raises(ValueError, match="'entropy' or 'variance'"):
+        fitted.decompose(X, by="range")
+
+
+def test_saved_model_predicts_identically_in_a_new_process(tmp_path):
+    X, y = make_data()
+    frame = pd.DataFrame(X, columns=["speed", "load"])
+    model = BNNLVRegressor(**QUICK).fit(frame, y)
+    model.save(tmp_path / "model.twofold")
+    np.save(tmp_path / "X.npy", X)
+    script = (
+        "import sys, numpy as np, pandas as pd, twofold\n"
+        "folder = sys.argv[1]\n"
+        "model = twofold.load(folder + '/model.twofold')\n"
+        "X = pd.DataFrame(np.load(folder + '/X.npy'), columns=['speed', 'load'])\n"
+        "np.save(folder + '/mean.npy', model.predict(X))\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "mean.npy"), model.predict(frame))
+
+
+def test_loaded_model_is_the_same_model(fitted, tmp_path):
+    X, y = make_data()
+    fitted.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.get_params() == fitted.get_params()
+    assert again.convergence_ == fitted.convergence_
+    assert again.model_ == fitted.model_
+    np.testing.assert_array_equal(again.log_likelihood(X, y), fitted.log_likelihood(X, y))
+    np.testing.assert_array_equal(again.energies_, fitted.energies_)
+    np.testing.assert_array_equal(again.noise_std_, fitted.noise_std_)
+
+
+def test_loading_something_else_is_refused(tmp_path):
+    (tmp_path / "model").write_text("not a model")
+    with pytest.raises(FileFormatError):
+        load(tmp_path / "model")
+    with pytest.raises(NotFittedError):
+        BNNLVRegressor().save(tmp_path / "other")

@@ -1,0 +1,126 @@
+"""A run can be watched, stopped, killed and continued without losing anything."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from twofold import BNNLVRegressor
+from twofold.estimators.training import InterruptedFitWarning, NonFiniteEnergyError
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+SCRIPT = """
+import sys, warnings, numpy as np
+from twofold import BNNLVRegressor
+from twofold.envs.toy import HETEROSCEDASTIC
+warnings.simplefilter("ignore")
+X, y = HETEROSCEDASTIC.training_data(0, 150)
+model = BNNLVRegressor(
+    epochs=int(sys.argv[2]), draws=10, random_state=0, checkpoint=sys.argv[1] or None,
+    checkpoint_seconds=0.01, verbose=False,
+)
+model.fit(X, y)
+np.savez(sys.argv[3], energies=model.energies_, **model.posterior_._asdict())
+"""
+
+
+def start(checkpoint, epochs, output):
+    arguments = [sys.executable, "-c", SCRIPT, str(checkpoint), str(epochs), str(output)]
+    return subprocess.Popen(arguments)
+
+
+def kill_after_next_checkpoint(process, path):
+    """Kill once the file has been renewed; False where the run ended first."""
+    before = path.stat().st_mtime_ns if path.exists() else None
+    while process.poll() is None:
+        if path.exists() and path.stat().st_mtime_ns != before:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            return process.returncode == -signal.SIGKILL
+        time.sleep(0.01)
+    return False
+
+
+def test_killed_and_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path):
+    epochs = 3000
+    assert start("", epochs, tmp_path / "whole.npz").wait() == 0
+    checkpoint = tmp_path / "checkpoint"
+    for _ in range(3):
+        process = start(checkpoint, epochs, tmp_path / "resumed.npz")
+        assert kill_after_next_checkpoint(process, checkpoint)
+    assert not (tmp_path / "resumed.npz").exists()
+    assert start(checkpoint, epochs, tmp_path / "resumed.npz").wait() == 0
+    whole, resumed = np.load(tmp_path / "whole.npz"), np.load(tmp_path / "resumed.npz")
+    for name in whole.files:
+        np.testing.assert_array_equal(whole[name], resumed[name])
+
+
+def make_data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 1))
+    return X, X[:, 0] + 0.1 * rng.normal(size=100)
+
+
+def test_checkpoint_of_another_run_is_refused(tmp_path):
+    X, y = make_data()
+    settings = {"epochs": 3, "draws": 5, "checkpoint": tmp_path / "checkpoint"}
+    BNNLVRegressor(**settings, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="another run: alpha was .*1.0.*, now .*0.5"):
+        BNNLVRegressor(**settings, random_state=0, alpha=0.5).fit(X, y)
+    with pytest.raises(ValueError, match="data was"):
+        BNNLVRegressor(**settings, random_state=0).fit(X, y + 1e-9)
+
+
+def test_damaged_checkpoint_is_refused_and_left_alone(tmp_path):
+    X, y = make_data()
+    path = tmp_path / "checkpoint"
+    model = BNNLVRegressor(epochs=3, draws=5, random_state=0, checkpoint=path)
+    model.fit(X, y)
+    damaged = path.read_bytes()[:-20]
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match="checkpoint"):
+        model.fit(X, y)
+    assert path.read_bytes() == damaged
+
+
+def test_ctrl_c_keeps_what_has_been_learned(monkeypatch):
+    X, y = make_data()
+    from twofold.estimators.progress import ProgressBar
+
+    def press_ctrl_c(self, epoch, energy):
+        if epoch >= 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(ProgressBar, "update", press_ctrl_c)
+    model = BNNLVRegressor(epochs=10**6, draws=5, random_state=0)
+    with pytest.warns(InterruptedFitWarning, match="of 1,000,000 epochs"):
+        model.fit(X, y)
+    assert 5 <= len(model.energies_) < 10**6
+    assert not model.convergence_.converged
+    assert np.isfinite(model.predict(X)).all()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_progress_bar_shows_energy_and_speed(capsys):
+    X, y = make_data()
+    BNNLVRegressor(epochs=600, draws=5, random_state=0, verbose=True).fit(X, y)
+    shown = capsys.readouterr().err
+    assert "600/600 epochs" in shown and "energy" in shown and "updates/s" in shown
+
+
+def test_silent_when_not_on_a_terminal(capsys):
+    X, y = make_data()
+    BNNLVRegressor(epochs=3, draws=5, random_state=0).fit(X, y)
+    assert capsys.readouterr().err == ""
+
+
+def test_energy_that_is_no_number_is_an_error():
+    X, y = make_data()
+    model = BNNLVRegressor(epochs=30, draws=5, random_state=0, learning_rate=1e30)
+    with pytest.raises(NonFiniteEnergyError, match="lower learning_rate"):
+        model.fit(X, y)

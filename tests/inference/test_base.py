@@ -1,0 +1,175 @@
+"""The loop that runs them all: nothing but keys, data and α may change a result."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from twofold.data import pad, padded_size
+from twofold.inference import alpha, base
+from twofold.model.bnn import BNNLV
+
+CONFIG = alpha.Config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), batch_size=16, draws=8)
+EPOCHS = 10
+
+
+def problem(size, length=64, power=1.0, seed=0, dtype="float32"):
+    """A noisy sine with ``size`` data."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(size, 2))
+    y = np.sin(2 * x[:, :1]) + 0.3 * rng.normal(size=(size, 1))
+    return alpha.Problem(pad(x, y, length, dtype), jnp.asarray(power, dtype))
+
+
+def keys_of(*seeds):
+    return jax.vmap(jax.random.key)(jnp.array(seeds))
+
+
+def assert_same(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def assert_close(one, other, tolerance):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 0, tolerance), one, other)
+
+
+def member(states, index):
+    return jax.tree.map(lambda leaf: leaf[index], states)
+
+
+def noise_algorithm():
+    """An algorithm whose state is the sum of one random number an epoch."""
+
+    def init(key, problem):
+        return problem
+
+    def step(key, state, problem, schedule, epoch):
+        number = jax.random.normal(key)
+        return state + number, base.Info(number, epoch)
+
+    return base.Algorithm(init, step)
+
+
+def test_run_reports_every_epoch_once_and_each_with_its_own_key():
+    algorithm, keys, last = noise_algorithm(), keys_of(3, 4), 600
+    states = base.init(algorithm, keys, jnp.zeros(2))
+    chunks = list(base.run(algorithm, keys, states, jnp.zeros(2), None, 5, last))
+    energies = np.concatenate([chunk.energies for chunk in chunks])
+    epochs = np.arange(5, last)
+    fold = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (None, 0))
+    np.testing.assert_array_equal(
+        energies, jax.vmap(jax.vmap(jax.random.normal))(fold(keys, epochs))
+    )
+    skipped = np.concatenate([chunk.skipped for chunk in chunks])
+    np.testing.assert_array_equal(skipped, np.stack([epochs, epochs], axis=1))
+    ends = [chunk.epoch for chunk in chunks]
+    assert ends[-1] == last and np.all(np.diff([5, *ends]) == [len(c.energies) for c in chunks])
+    assert max(len(chunk.energies) for chunk in chunks) <= base.CHUNK_EPOCHS
+    np.testing.assert_allclose(chunks[-1].states, energies.sum(axis=0), rtol=1e-4)
+
+
+def test_chunks_grow_at_most_fourfold_and_shrink_to_one_epoch():
+    assert base._next_count(8, seconds=60.0, compiled_before=False) == 8
+    assert base._next_count(8, seconds=1e-6, compiled_before=True) == 32
+    assert base._next_count(8, seconds=base.CHUNK_SECONDS, compiled_before=True) == 8
+    assert base._next_count(8, seconds=1e3, compiled_before=True) == 1
+
+
+def test_a_result_does_not_depend_on_the_chunks_bit_for_bit(members):
+    setup = members(CONFIG, [problem(50)], keys_of(0), EPOCHS, decay=1.0)
+    outcomes = []
+    for chunks in ([EPOCHS], [2, 5, 3]):
+        states, first, energies = setup.start(), 0, []
+        for count in chunks:
+            states, energy, _ = base.advance(
+                *setup[:2], states, *setup[2:], jnp.int32(first), jnp.int32(count)
+            )
+            energies.append(energy[:count])
+            first += count
+        outcomes.append((states, np.concatenate(energies)))
+    assert_same(*outcomes)
+    assert_same(setup.fit()[:2], outcomes[0])
+
+
+def test_the_amount_of_padding_does_not_change_a_result_bit_for_bit(members):
+    short, long = (
+        members(CONFIG, [problem(50, length)], keys_of(0), EPOCHS).fit() for length in (64, 128)
+    )
+    assert_same(short[0].shared, long[0].shared)
+    assert_same(short[1], long[1])
+    assert_same(*(jax.tree.map(lambda leaf: leaf[:, :50], fit[0].latents) for fit in (short, long)))
+
+
+def test_members_fitted_together_equal_members_fitted_alone(members, x64):
+    # Sizes, data, keys and α all differ. In float64, since Adam turns the rounding of a gradient
+    # near zero into a step of up to the learning rate; 1e-9 leaves it 1e-7 of that.
+    problems = [
+        problem(50, power=1.0, seed=0, dtype="float64"),
+        problem(37, power=0.5, seed=1, dtype="float64"),
+        problem(64, power=1e-6, seed=2, dtype="float64"),
+    ]
+    keys = keys_of(0, 1, 2)
+    together, energies, _ = members(CONFIG, problems, keys, EPOCHS).fit()
+    for index, one in enumerate(problems):
+        alone, energy, _ = members(CONFIG, [one], keys[index : index + 1], EPOCHS).fit()
+        assert_close(member(together, index), member(alone, 0), 1e-9)
+        assert_close(energies[:, index], energy[:, 0], 1e-9)
+
+
+def test_alpha_is_a_batch_axis_that_matters(members, x64):
+    problems = [problem(50, power=power, dtype="float64") for power in (1.0, 0.5, 1.0)]
+    states, energies, _ = members(CONFIG, problems, keys_of(0, 0, 0), EPOCHS).fit()
+    assert_same(member(states, 0), member(states, 2))
+    # A power mean grows with its power, so on the same draws the energy falls with α.
+    assert energies[0, 0] < energies[0, 1]
+    assert np.abs(states.shared.weights.mean[0] - states.shared.weights.mean[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 50, 64])
+def test_an_epoch_visits_each_datum_exactly_once_and_no_padding(members, size):
+    states, _, _ = members(CONFIG, [problem(size)], keys_of(0), EPOCHS).fit()
+    expected = np.where(np.arange(64) < size, EPOCHS, 0)
+    np.testing.assert_array_equal(states.latent_moments.count[0], expected)
+    np.testing.assert_array_equal(states.latents.mean[0, size:], 0.0)
+    np.testing.assert_array_equal(states.latents.rho[0, size:], 5.0)
+    assert np.all(states.latents.mean[0, :size] != 0.0)
+    assert states.shared_moments.count[0] == EPOCHS * -(-size // CONFIG.batch_size)
+
+
+def test_every_epoch_and_member_has_draws_of_its_own(members, x64):
+    setup = members(
+        CONFIG, [problem(50, dtype="float64")] * 3, keys_of(0, 1, 2), EPOCHS, learning_rate=0.0
+    )
+    _, energies, _ = setup.fit()
+    assert len(np.unique(energies)) == 3 * EPOCHS
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e30])
+def test_a_non_finite_energy_is_counted_and_leaves_the_parameters_finite(members, bad):
+    # 64 data make four full batches, so exactly one update an epoch meets the bad datum.
+    row = 11
+    good = problem(64)
+    broken = good._replace(data=good.data._replace(y=good.data.y.at[row, 0].set(bad)))
+    states, energies, skipped = members(CONFIG, [broken], keys_of(0), EPOCHS).fit()
+    np.testing.assert_array_equal(skipped[:, 0], 1)
+    assert np.all(np.isfinite(energies))
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(states))
+    assert states.shared_moments.count[0] == 3 * EPOCHS
+    assert states.latent_moments.count[0, row] == 0
+
+
+def test_twenty_sizes_of_a_growing_data_set_compile_twice(members, monkeypatch):
+    # 750, 755, ..., 845 rows are padded to 768 or 896; the energy is called while tracing only,
+    # and a program may be traced once more to settle its types: at most 2 times 2 calls.
+    calls = []
+    original = alpha.alpha_energy
+
+    def counted(*arguments):
+        calls.append(size)
+        return original(*arguments)
+
+    monkeypatch.setattr(alpha, "alpha_energy", counted)
+    config = alpha.Config(BNNLV(2, 1, (3,), 1, 1.0, 2.0), batch_size=75, draws=2)
+    for size in range(750, 850, 5):
+        members(config, [problem(size, padded_size(size))], keys_of(0), 1).fit()
+    assert set(calls) == {750, 770} and len(calls) <= 4

@@ -1,0 +1,93 @@
+"""The network against a plain loop over draws, points and layers."""
+
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from twofold.model import network
+
+SIZES = [
+    # inputs, latent inputs, hidden layers, outputs
+    (1, 0, (), 1),
+    (3, 1, (), 2),
+    (1, 1, (4,), 1),
+    (2, 0, (3,), 2),
+    (2, 2, (4, 3), 2),
+    (3, 1, (2, 5, 3), 1),
+]
+
+
+def loop_apply(sizes, weights, x, z):
+    """``f(x, z; W)`` one draw, point, layer and unit at a time."""
+    weights, x, z = np.asarray(weights), np.asarray(x), np.asarray(z)
+    outputs = np.zeros((len(weights), sizes[-1], len(x)))
+    for k, flat in enumerate(weights):
+        for b in range(len(x)):
+            values, start = [*x[b], *z[k, :, b]], 0
+            for depth, (fan_in, fan_out) in enumerate(pairwise(sizes)):
+                biases = flat[start + fan_in * fan_out :]
+                values = [
+                    biases[unit]
+                    + sum(flat[start + unit * fan_in + i] * values[i] for i in range(fan_in))
+                    for unit in range(fan_out)
+                ]
+                if depth < len(sizes) - 2:
+                    values = [max(value, 0.0) for value in values]
+                start += fan_out * (fan_in + 1)
+            outputs[k, :, b] = values
+    return outputs
+
+
+@pytest.mark.parametrize(("inputs", "latents", "hidden", "outputs"), SIZES)
+def test_apply_equals_a_loop_over_draws_points_and_layers(
+    x64, normal, inputs, latents, hidden, outputs
+):
+    sizes, draws, points = (inputs + latents, *hidden, outputs), 3, 5
+    weights = normal(draws, network.num_weights(sizes))
+    x, z = normal(points, inputs), normal(draws, latents, points)
+    result = network.apply(sizes, weights, x, z)
+    np.testing.assert_allclose(result, loop_apply(sizes, weights, x, z), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("inputs", "latents", "hidden", "outputs"), SIZES)
+def test_num_weights_counts_what_unflatten_hands_out_in_order(inputs, latents, hidden, outputs):
+    sizes = (inputs + latents, *hidden, outputs)
+    weights = jnp.arange(2.0 * network.num_weights(sizes)).reshape(2, -1)
+    layers = network.unflatten(sizes, weights)
+    assert [layer.kernel.shape[1:] for layer in layers] == list(
+        zip(sizes[1:], sizes[:-1], strict=True)
+    )
+    parts = [np.reshape(leaf, (2, -1)) for layer in layers for leaf in layer]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), weights)
+
+
+def plain_affine(kernel, bias, inputs):
+    return jnp.einsum("koi,kib->kob", kernel, inputs) + bias[..., None]
+
+
+def test_the_hand_written_gradient_of_affine_is_that_of_the_formula(x64, normal):
+    arguments = normal(2, 3, 4), normal(2, 3), normal(2, 4, 5)
+    cotangent = normal(2, 3, 5)
+    result, pull = jax.vjp(network.affine, *arguments)
+    expected, plain_pull = jax.vjp(plain_affine, *arguments)
+    np.testing.assert_allclose(result, expected, rtol=1e-13)
+    for ours, plain in zip(pull(cotangent), plain_pull(cotangent), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-12, atol=1e-13)
+
+
+def test_the_gradient_of_the_whole_network_is_that_of_the_formula(x64, normal, monkeypatch):
+    sizes = (3, 4, 3, 2)
+    weights = normal(2, network.num_weights(sizes))
+    x, z = normal(5, 2), normal(2, 1, 5)
+    cotangent = normal(2, 2, 5)
+
+    def gradients():
+        return jax.vjp(lambda *args: network.apply(sizes, *args), weights, x, z)[1](cotangent)
+
+    ours = gradients()
+    monkeypatch.setattr(network, "affine", plain_affine)
+    for one, plain in zip(ours, gradients(), strict=True):
+        np.testing.assert_allclose(one, plain, rtol=1e-11, atol=1e-12)
