@@ -1,4 +1,4 @@
-"""The BNN+LV training update (METHOD sections 1 and 2) in plain PyTorch, timed on the CPU."""
+"""The same BNN+LV training update in plain PyTorch, eager and compiled, timed on the CPU."""
 
 import argparse
 import ctypes

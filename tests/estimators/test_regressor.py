@@ -53,8 +53,9 @@ def test_deviation_matches_known_noise_and_covers_the_data():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (400, 1))
     y = 5.0 + 3.0 * X[:, 0] + 2.0 * rng.normal(size=400)
-    # Variational Bayes, whose noise is near the truth; α = 1 books part of it as weight uncertainty.
-    model = BNNLVRegressor((), latent_dim=0, alpha=1e-6, epochs=600, random_state=0)
+    # Variational Bayes: α = 1 would book part of the noise as weight uncertainty.
+    settings = {"latent_dim": 0, "alpha": 1e-6, "epochs": 3000, "draws": 10, "random_state": 0}
+    model = BNNLVRegressor((), **settings)
     mean, deviation = model.fit(X, y).predict(X, return_std=True)
     # The estimate of a deviation from 400 points has a relative standard error of 1/sqrt(800).
     np.testing.assert_allclose(model.noise_std_, 2.0, rtol=4 / np.sqrt(800))

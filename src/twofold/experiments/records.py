@@ -42,8 +42,25 @@ class Record:
         """Write ``folder/<name>.json`` atomically."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.json"
-        document = {
-            "command": " ".join(["python", "-m", "twofold.experiments", *sys.argv[1:]]),
+        persistence.write_text(path, json.dumps(self._document(), indent=2, allow_nan=False) + "\n")
+        return path
+
+    def merge(self, folder: Path) -> Path:
+        """As ``write``, keeping what an earlier run on another device had measured."""
+        path = folder / f"{self.name}.json"
+        if not path.exists():
+            return self.write(folder)
+        earlier, document = json.loads(path.read_text()), self._document()
+        document["metrics"] = earlier["metrics"] | self.metrics
+        for name in ("command", "commit", "device"):
+            parts = [*earlier[name].split("; "), document[name]]
+            document[name] = "; ".join(dict.fromkeys(parts))
+        persistence.write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+        return path
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "command": command(),
             "commit": commit(),
             "versions": versions(),
             "device": device(),
@@ -52,8 +69,13 @@ class Record:
             "seeds": self._seeds,
             "metrics": self.metrics,
         }
-        persistence.write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
-        return path
+
+
+def command() -> str:
+    """The command line that made the record."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    program = f"-m {module.parent}" if module and module.parent else sys.argv[0]
+    return " ".join(["python", program, *sys.argv[1:]])
 
 
 def commit() -> str:

@@ -1,0 +1,85 @@
+"""Time this library's training update; prints JSON like the other peers.
+
+The whole run is one compiled program; the first chunk, which compiles it, is timed apart.
+"""
+
+import argparse
+import json
+import os
+import time
+
+
+def time_updates(
+    n: int, batch: int, draws: int, hidden: tuple[int, ...], updates: int, seeds: int
+) -> dict[str, float]:
+    """Milliseconds per update (all seeds together) on the heteroscedastic problem."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from twofold.data import Standardizer, pad, padded_size
+    from twofold.envs.toy import HETEROSCEDASTIC
+    from twofold.inference import alpha, base
+    from twofold.model.bnn import BNNLV
+
+    x, y = HETEROSCEDASTIC.training_data(0, n)
+    y = y[:, None]
+    data = pad(
+        Standardizer.fit(x).transform(x),
+        Standardizer.fit(y).transform(y),
+        padded_size(n),
+        "float32",
+    )
+    problems = alpha.Problem(
+        jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), data), jnp.ones(seeds)
+    )
+    algorithm = alpha.build(alpha.Config(BNNLV(1, 1, hidden, 1, 1.0, 1.0), batch, draws))
+    batches = -(-n // batch)
+    epochs = -(-updates // batches)
+    schedule = alpha.Schedule(
+        jnp.int32(epochs), jnp.int32(batches), jnp.float32(1e-3), jnp.float32(0.0)
+    )
+    keys = jax.random.split(jax.random.key(0), seeds)
+    states = base.init(algorithm, keys, problems)
+    started = time.perf_counter()
+    progress = next(base.run(algorithm, keys, states, problems, schedule, 0, 1))
+    compile_seconds = time.perf_counter() - started
+
+    times, last = [], 1
+    started = clock = time.perf_counter()
+    for progress in base.run(algorithm, keys, progress.states, problems, schedule, 1, 1 + epochs):
+        now = time.perf_counter()
+        times += [(now - clock) / batches / (progress.epoch - last)]
+        clock, last = now, progress.epoch
+    seconds = time.perf_counter() - started
+    return {
+        "seconds_compile": compile_seconds,
+        "seconds": seconds,
+        "ms_per_update": 1e3 * seconds / (epochs * batches),
+        "ms_median": 1e3 * float(np.median(times)),
+        "final_energy": float(progress.energies[-1].mean()),
+    }
+
+
+def main() -> None:
+    """Parse the command line, time, print JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=750)
+    parser.add_argument("--batch", type=int, default=250)
+    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--hidden", type=int, nargs="+", default=[20, 20])
+    parser.add_argument("--updates", type=int, default=1000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=1)
+    options = parser.parse_args()
+    # XLA sizes its thread pool by the cores it may use, so this must come before jax is imported.
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))[: options.threads]
+        os.sched_setaffinity(0, cores)
+    hidden = tuple(options.hidden)
+    arguments = options.n, options.batch, options.draws, hidden, options.updates, options.seeds
+    print(json.dumps(time_updates(*arguments)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Time a training update: this library, PyTorch (eager and compiled), lightning-uq-box.
+
+    python benchmarks/train.py          on a CPU: all peers, in one run, alternating
+    python benchmarks/train.py --gpu    on a GPU: 100 seeds at once
+
+Both write ``results/bench_train.json``; each keeps what the other has measured. The peers run in
+``.bench-venv`` (``make bench`` makes it) or in the interpreter that ``--peer-python`` names.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from twofold.experiments.records import Record
+
+HERE = Path(__file__).parent
+SETTING = {"n": 750, "batch": 250, "draws": 50, "hidden": [20, 20]}
+LIGHTNING_SETTING = {"n": 560, "batch": 50, "draws": 10, "hidden": [50, 50, 50]}
+GPU_SEEDS, GPU_UPDATES = 100, 15_000
+
+
+def arguments(setting: dict) -> list[str]:
+    """Command-line arguments for a setting."""
+    words = []
+    for name, value in setting.items():
+        values = value if isinstance(value, list) else [value]
+        words += [f"--{name}", *map(str, values)]
+    return words
+
+
+def call(python: str, script: str, words: list[str], threads: int) -> dict[str, float]:
+    """Run one peer in its own process and read the JSON it prints."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    command = [python, str(HERE / script), *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def measure_cpu(record: Record, peer_python: str, repeats: int, updates: int) -> None:
+    """All peers in turn, ``repeats`` times; medians of the medians, and ratios to ours."""
+    words = [*arguments(SETTING), "--threads", "2", "--updates", str(updates)]
+    matched = [*arguments(LIGHTNING_SETTING), "--threads", "1", "--updates", "3000"]
+    jobs = {
+        "twofold": (sys.executable, "library_peer.py", words, 2),
+        "torch_eager": (peer_python, "torch_peer.py", words, 2),
+        "torch_compile": (peer_python, "torch_peer.py", [*words, "--compiled"], 2),
+        "twofold_matched": (sys.executable, "library_peer.py", matched, 1),
+        "lightning_uq_box": (peer_python, "lightning_peer.py", ["--updates", "3000"], 1),
+    }
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in jobs}
+    for repeat in range(repeats):
+        for name, job in jobs.items():
+            if name == "lightning_uq_box" and repeat >= 2:
+                continue  # 3,000 of its updates take minutes
+            found[name].append(call(*job))
+            print(repeat, name, found[name][-1], file=sys.stderr, flush=True)
+    times = {
+        name: statistics.median(run["ms_median"] for run in runs) for name, runs in found.items()
+    }
+    for name, milliseconds in times.items():
+        record.add(f"{name}/ms_per_update", milliseconds)
+        spread = [run["ms_median"] for run in found[name]]
+        record.add(f"{name}/ms_per_update/min", min(spread))
+        record.add(f"{name}/ms_per_update/max", max(spread))
+    for name in ("twofold", "torch_compile"):
+        seconds = [run["seconds_compile"] for run in found[name]]
+        record.add(f"{name}/seconds_compile", statistics.median(seconds))
+    record.add("ms_per_update", times["twofold"])
+    record.add("ratio/torch_eager", times["torch_eager"] / times["twofold"])
+    record.add("ratio/torch_compile", times["torch_compile"] / times["twofold"])
+    record.add("ratio/lightning_uq_box", times["lightning_uq_box"] / times["twofold_matched"])
+    record.add("cpu/fraction_of_floor", floor_seconds(1) * 1e3 / times["twofold"])
+
+
+def measure_gpu(record: Record) -> None:
+    """100 seeds at once, compile time apart, beside the arithmetic floor."""
+    from library_peer import time_updates
+
+    setting = (SETTING["n"], SETTING["batch"], SETTING["draws"], tuple(SETTING["hidden"]))
+    found = time_updates(*setting, GPU_UPDATES, GPU_SEEDS)
+    record.add("gpu/seconds_100_seeds_15000_updates", found["seconds"])
+    record.add("gpu/seconds_compile", found["seconds_compile"])
+    floor = floor_seconds(GPU_SEEDS) * GPU_UPDATES
+    record.add("gpu/fraction_of_floor", floor / found["seconds"])
+
+
+def floor_seconds(seeds: int) -> float:
+    """Seconds of one update if it were nothing but arithmetic at the rate of a large product.
+
+    Six operations for each weight, point and draw: two forward, four backward.
+    """
+    sizes = [2, *SETTING["hidden"], 1]
+    weights = sum(a * b for a, b in zip(sizes, sizes[1:], strict=False))
+    operations = 6 * weights * SETTING["batch"] * SETTING["draws"] * seeds
+    return operations / product_rate()
+
+
+def product_rate(size: int = 4096) -> float:
+    """Operations per second of one large float32 matrix product on this device."""
+    import jax
+    import jax.numpy as jnp
+
+    matrix = jax.random.normal(jax.random.key(0), (size, size))
+    product = jax.jit(lambda a: jnp.matmul(a, a, precision="float32"))
+    product(matrix).block_until_ready()
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        product(matrix).block_until_ready()
+        times.append(time.perf_counter() - started)
+    return 2 * size**3 / min(times)
+
+
+def main() -> None:
+    """Parse the command line, measure, write the record."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=3000)
+    parser.add_argument("--peer-python", default=".bench-venv/bin/python")
+    parser.add_argument("--output", type=Path, default=Path("results"))
+    options = parser.parse_args()
+    settings = {"setting": SETTING, "lightning_setting": LIGHTNING_SETTING}
+    record = Record("bench_train", settings, seeds=[0])
+    if options.gpu:
+        measure_gpu(record)
+    else:
+        measure_cpu(record, options.peer_python, options.repeats, options.updates)
+    print(f"wrote {record.merge(options.output)}")
+    for name, value in record.metrics.items():
+        print(f"{name:50s} {value:.4g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""What the documentation names exists."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROWS = [
+    line.split(" | ")
+    for line in (ROOT / "docs/equations.md").read_text().splitlines()
+    if "`twofold." in line
+]
+
+
+def test_the_table_is_not_empty():
+    assert len(ROWS) > 10
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[1])
+def test_equation_has_its_function_and_test(row):
+    module, name = re.search(r"`(twofold[\w.]*)\.(\w+)`", row[1]).groups()
+    assert hasattr(importlib.import_module(module), name)
+    test = ROOT / re.search(r"`(tests/[\w/.]+)`", row[2]).group(1)
+    assert name in test.read_text(), f"{test} does not mention {name}"
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
