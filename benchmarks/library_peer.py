@@ -42,12 +42,12 @@ def time_updates(
     keys = jax.random.split(jax.random.key(0), seeds)
     states = base.init(algorithm, keys, problems)
     started = time.perf_counter()
-    progress = next(base.run(algorithm, keys, states, problems, schedule, 0, 1))
+    states = next(base.run(algorithm, keys, states, problems, schedule, 0, 1)).states
     compile_seconds = time.perf_counter() - started
 
     times, last = [], 1
     started = clock = time.perf_counter()
-    for progress in base.run(algorithm, keys, progress.states, problems, schedule, 1, 1 + epochs):
+    for progress in base.run(algorithm, keys, states, problems, schedule, 1, 1 + epochs):
         now = time.perf_counter()
         times += [(now - clock) / batches / (progress.epoch - last)]
         clock, last = now, progress.epoch

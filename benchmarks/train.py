@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from twofold.experiments.records import Record
@@ -97,7 +98,7 @@ def floor_seconds(seeds: int) -> float:
     Six operations for each weight, point and draw: two forward, four backward.
     """
     sizes = [2, *SETTING["hidden"], 1]
-    weights = sum(a * b for a, b in zip(sizes, sizes[1:], strict=False))
+    weights = sum(a * b for a, b in pairwise(sizes))
     operations = 6 * weights * SETTING["batch"] * SETTING["draws"] * seeds
     return operations / product_rate()
 

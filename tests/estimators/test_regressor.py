@@ -212,7 +212,7 @@ def test_bad_data_is_named():
         BNNLVRegressor(**QUICK).fit(frame, y)
     bad_y = y.copy()
     bad_y[7] = np.inf
-    with pytest.raises(ValueError, match="y contains infinity.*column 0: 1"):
+    with pytest.raises(ValueError, match=r"y contains infinity.*column 0: 1"):
         BNNLVRegressor(**QUICK).fit(X, bad_y)
     text = pd.DataFrame({"speed": X[:, 0], "mode": ["fast"] * len(X)})
     with pytest.raises(ValueError, match=r"column\(s\) 'mode'"):

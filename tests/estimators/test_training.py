@@ -70,7 +70,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
     X, y = make_data()
     settings = {"epochs": 3, "draws": 5, "checkpoint": tmp_path / "checkpoint"}
     BNNLVRegressor(**settings, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="another run: alpha was .*1.0.*, now .*0.5"):
+    with pytest.raises(ValueError, match=r"another run: alpha was .*1.0.*, now .*0.5"):
         BNNLVRegressor(**settings, random_state=0, alpha=0.5).fit(X, y)
     with pytest.raises(ValueError, match="data was"):
         BNNLVRegressor(**settings, random_state=0).fit(X, y + 1e-9)

@@ -1,5 +1,7 @@
 """The loop that runs them all: nothing but keys, data and α may change a result."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,8 +35,9 @@ def assert_close(one, other, tolerance):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 0, tolerance), one, other)
 
 
-def member(states, index):
-    return jax.tree.map(lambda leaf: leaf[index], states)
+def take(tree, rows):
+    """These rows, or this one row, of every leaf."""
+    return jax.tree.map(lambda leaf: leaf[rows], tree)
 
 
 def noise_algorithm():
@@ -112,14 +115,14 @@ def test_members_fitted_together_equal_members_fitted_alone(members, x64):
     together, energies, _ = members(CONFIG, problems, keys, EPOCHS).fit()
     for index, one in enumerate(problems):
         alone, energy, _ = members(CONFIG, [one], keys[index : index + 1], EPOCHS).fit()
-        assert_close(member(together, index), member(alone, 0), 1e-9)
+        assert_close(take(together, index), take(alone, 0), 1e-9)
         assert_close(energies[:, index], energy[:, 0], 1e-9)
 
 
 def test_alpha_is_a_batch_axis_that_matters(members, x64):
     problems = [problem(50, power=power, dtype="float64") for power in (1.0, 0.5, 1.0)]
     states, energies, _ = members(CONFIG, problems, keys_of(0, 0, 0), EPOCHS).fit()
-    assert_same(member(states, 0), member(states, 2))
+    assert_same(take(states, 0), take(states, 2))
     # A power mean grows with its power, so on the same draws the energy falls with α.
     assert energies[0, 0] < energies[0, 1]
     assert np.abs(states.shared.weights.mean[0] - states.shared.weights.mean[1]).max() > 1e-3
@@ -136,12 +139,49 @@ def test_an_epoch_visits_each_datum_exactly_once_and_no_padding(members, size):
     assert states.shared_moments.count[0] == EPOCHS * -(-size // CONFIG.batch_size)
 
 
-def test_every_epoch_and_member_has_draws_of_its_own(members, x64):
-    setup = members(
-        CONFIG, [problem(50, dtype="float64")] * 3, keys_of(0, 1, 2), EPOCHS, learning_rate=0.0
-    )
+def test_every_epoch_has_draws_of_its_own(members, x64):
+    # With one datum and no learning nothing but the draws can change the energy.
+    problems = [problem(1, dtype="float64")] * 3
+    setup = members(CONFIG, problems, keys_of(0, 1, 2), EPOCHS, learning_rate=0.0)
     _, energies, _ = setup.fit()
     assert len(np.unique(energies)) == 3 * EPOCHS
+
+
+def put(tree, rows, new):
+    return jax.tree.map(lambda leaf, part: leaf.at[rows].set(part), tree, new)
+
+
+def loop_epoch(key, state, problem, schedule, epoch):
+    """``alpha.step`` with lists of rows instead of slices, and without empty slots."""
+    data, size = problem.data, int(problem.data.size)
+    shuffle_key, batch_key = jax.random.split(key)
+    order = np.asarray(alpha.shuffle(shuffle_key, data))[:size]
+    groups = np.array_split(order, -(-size // CONFIG.batch_size))
+    for index, rows in enumerate(groups):
+        noise = alpha.draw_noise(CONFIG, jax.random.fold_in(batch_key, index), data.x.dtype)
+        progress = (epoch + jnp.int32(index) / jnp.int32(len(groups))) / schedule.epochs
+        local, _, _ = jax.jit(alpha.update, static_argnums=0)(
+            replace(CONFIG, batch_size=len(rows)),
+            alpha.State(*state[:2], *take(state[2:], rows)),
+            alpha.Batch(data.x[rows], data.y[rows], jnp.ones(len(rows)), jnp.asarray(float(size))),
+            problem.alpha,
+            noise[:, : CONFIG.model.num_weights + len(rows)],
+            alpha.learning_rate(schedule, progress),
+            jnp.asarray(True),
+        )
+        state = alpha.State(*local[:2], *put(state[2:], rows, local[2:]))
+    return state
+
+
+def test_epochs_equal_a_plain_loop_over_shuffled_batches(members, x64):
+    one, key = problem(26, dtype="float64"), keys_of(0)
+    setup = members(CONFIG, [one], key, 2, decay=1.0)
+    expected = take(setup.start(), 0)
+    for epoch in range(2):
+        expected = loop_epoch(
+            jax.random.fold_in(key[0], epoch), expected, one, setup.schedule, epoch
+        )
+    assert_close(take(setup.fit()[0], 0), expected, 1e-10)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e30])

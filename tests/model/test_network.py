@@ -1,5 +1,6 @@
 """The network against a plain loop over draws, points and layers."""
 
+from functools import partial
 from itertools import pairwise
 
 import jax
@@ -17,6 +18,8 @@ SIZES = [
     (2, 0, (3,), 2),
     (2, 2, (4, 3), 2),
     (3, 1, (2, 5, 3), 1),
+    (5, 2, (3,), 2),
+    (6, 0, (), 1),
 ]
 
 
@@ -78,16 +81,32 @@ def test_the_hand_written_gradient_of_affine_is_that_of_the_formula(x64, normal)
         np.testing.assert_allclose(ours, plain, rtol=1e-12, atol=1e-13)
 
 
-def test_the_gradient_of_the_whole_network_is_that_of_the_formula(x64, normal, monkeypatch):
-    sizes = (3, 4, 3, 2)
-    weights = normal(2, network.num_weights(sizes))
-    x, z = normal(5, 2), normal(2, 1, 5)
-    cotangent = normal(2, 2, 5)
+def plain_apply(sizes, weights, x, z):
+    """``f(x, z; W)`` a layer at a time, for automatic differentiation."""
+    shared = jnp.broadcast_to(x.T, (len(weights), *x.T.shape))
+    values, start = jnp.concatenate([shared, z], axis=1), 0
+    for depth, (fan_in, fan_out) in enumerate(pairwise(sizes)):
+        middle, stop = start + fan_in * fan_out, start + fan_out * (fan_in + 1)
+        kernel = weights[:, start:middle].reshape(len(weights), fan_out, fan_in)
+        values = plain_affine(
+            kernel, weights[:, middle:stop], jnp.maximum(values, 0.0) if depth else values
+        )
+        start = stop
+    return values
 
-    def gradients():
-        return jax.vjp(lambda *args: network.apply(sizes, *args), weights, x, z)[1](cotangent)
 
-    ours = gradients()
-    monkeypatch.setattr(network, "affine", plain_affine)
-    for one, plain in zip(ours, gradients(), strict=True):
-        np.testing.assert_allclose(one, plain, rtol=1e-11, atol=1e-12)
+@pytest.mark.parametrize(("inputs", "latents", "hidden", "outputs"), SIZES)
+def test_the_gradient_of_the_network_is_that_of_the_formula(
+    x64, normal, inputs, latents, hidden, outputs
+):
+    sizes, draws, points = (inputs + latents, *hidden, outputs), 3, 5
+    weights = normal(draws, network.num_weights(sizes))
+    x, z = normal(points, inputs), normal(draws, latents, points)
+    cotangent = normal(draws, outputs, points)
+
+    @partial(jax.jit, static_argnums=0)
+    def gradients(apply):
+        return jax.vjp(partial(apply, sizes), weights, x, z)[1](cotangent)
+
+    for ours, plain in zip(gradients(network.apply), gradients(plain_apply), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-11, atol=1e-12)

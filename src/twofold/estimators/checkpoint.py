@@ -35,9 +35,9 @@ class Checkpoint:
             return None
         stored = persistence.read(self.path, "checkpoint")
         self._refuse_other_run(stored.metadata["identity"])
-        treedef = jax.tree.structure(like)
-        leaves = [jnp.asarray(stored.arrays[f"state/{i}"]) for i in range(treedef.num_leaves)]
-        states = jax.tree.unflatten(treedef, leaves)
+        leaves, structure = jax.tree.flatten(like)
+        leaves = [jnp.asarray(stored.arrays[f"state/{i}"]) for i in range(len(leaves))]
+        states = jax.tree.unflatten(structure, leaves)
         energies, skipped = stored.arrays["energies"], stored.arrays["skipped"]
         return Resumed(states, stored.metadata["epoch"], energies, skipped)
 

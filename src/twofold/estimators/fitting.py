@@ -24,6 +24,16 @@ MIN_UPDATES = 60_000
 MIN_EPOCHS = 100
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
 OWN_SETTINGS = ("alpha", "random_state")
+TRAINING_SETTINGS = (
+    "latent_dim",
+    "weight_variance",
+    "latent_variance",
+    "batch_size",
+    "draws",
+    "learning_rate",
+    "learning_rate_decay",
+    "dtype",
+)
 
 
 def fit_many(estimators: Sequence[Regressor], X: Any, y: Any) -> list[Regressor]:
@@ -151,9 +161,7 @@ def _checkpoint(estimators: Sequence[Regressor], epochs: int) -> Checkpoint | No
     if first.checkpoint is None:
         return None
     settings = first.get_params()
-    ignored = (*OWN_SETTINGS, "checkpoint", "checkpoint_seconds", "verbose", "epochs")
-    ignored += ("n_weight_draws", "n_latent_draws")
-    identity = {name: value for name, value in settings.items() if name not in ignored}
+    identity = {name: value for name, value in settings.items() if name in TRAINING_SETTINGS}
     identity["hidden_layer_sizes"] = list(first.model_.hidden)
     identity["epochs"] = epochs
     identity["alpha"] = [float(e.alpha) for e in estimators]
@@ -172,11 +180,11 @@ def _store(
 
 
 def _warn_if_steep(estimators: Sequence[Regressor]) -> None:
-    steep = [(i, advice(e.convergence_)) for i, e in enumerate(estimators)]
-    steep = [(i, sentence) for i, sentence in steep if sentence]
-    if steep:
-        index, sentence = steep[0]
-        which = f"{len(steep)} of {len(estimators)} fits, the first being number {index}: "
-        warnings.warn(
-            (which if len(estimators) > 1 else "") + sentence, ConvergenceWarning, stacklevel=3
-        )
+    found = {index: advice(e.convergence_) for index, e in enumerate(estimators)}
+    steep = {index: sentence for index, sentence in found.items() if sentence is not None}
+    if not steep:
+        return
+    index, sentence = next(iter(steep.items()))
+    if len(estimators) > 1:
+        sentence = f"{len(steep)} of {len(estimators)} fits, first of them {index}: {sentence}"
+    warnings.warn(sentence, ConvergenceWarning, stacklevel=4)

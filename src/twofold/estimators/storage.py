@@ -73,7 +73,7 @@ def _plain_settings(estimator: Regressor) -> dict[str, Any]:
     return {name: v.item() if isinstance(v, np.generic) else v for name, v in settings.items()}
 
 
-def _group(stored: Stored, prefix: str) -> dict[str, np.ndarray]:
+def _group(stored: Stored, prefix: str) -> dict[str, Any]:
     return {
         name.removeprefix(prefix): value
         for name, value in stored.arrays.items()

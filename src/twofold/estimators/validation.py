@@ -109,9 +109,14 @@ def check_integer(name: str, value: Any, minimum: int) -> None:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
 
 
+def is_number(value: Any) -> bool:
+    """A real number; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def check_positive(name: str, value: Any) -> None:
     """A finite positive number."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < np.inf:
+    if not is_number(value) or not 0 < value < np.inf:
         raise ValueError(f"{name} must be a positive number, got {value!r}")
 
 
@@ -123,7 +128,7 @@ def check_settings(estimator: Any) -> None:
     for units in hidden:
         check_integer("every entry of hidden_layer_sizes", units, 1)
     alpha = estimator.alpha
-    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 < alpha <= 1:
+    if not is_number(alpha) or not 0 < alpha <= 1:
         raise ValueError(
             f"alpha must lie in (0, 1], got {alpha!r}; for variational Bayes use alpha=1e-6"
         )

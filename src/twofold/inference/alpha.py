@@ -9,6 +9,7 @@ estimated with K joint draws and minibatches. α → 0 is variational Bayes, α 
 Adam minimises it; each datum's q(z) keeps its own moments and step count, advanced when visited.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -195,7 +196,8 @@ def update(
     """
 
     def energy_of(parameters):
-        return batch_energy(config, *parameters, batch, alpha, noise)
+        shared, latents = parameters
+        return batch_energy(config, shared, latents, batch, alpha, noise)
 
     energy, gradients = jax.value_and_grad(energy_of)((state.shared, state.latents))
     finite = jnp.isfinite(energy)
@@ -256,11 +258,7 @@ def step(
 
     def on_batch(index, carry):
         shared, shared_moments, rows, total, skipped = carry
-        # The condition always holds. It is a fence: without it XLA fuses the generator into each
-        # of the noise's many uses, and runs it again for every point and hidden unit.
-        noise = jax.lax.cond(
-            index < schedule.batches, noise_for, lambda _: jnp.zeros_like(noise_for(0)), index
-        )
+        noise = _fenced(noise_for, index, index < schedule.batches)
         start, length = batch_bounds(data.size, batches, index)
 
         def cut(leaf):
@@ -286,10 +284,21 @@ def step(
 
     carry = (state.shared, state.shared_moments, rows, jnp.zeros((), x.dtype), jnp.zeros((), int))
     shared, moments, rows, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
-    back = jnp.argsort(order)
+    back = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))
     latents, latent_moments = jax.tree.map(lambda leaf: leaf[back], rows)
     energy = total / jnp.maximum(batches - skipped, 1)
     return State(shared, moments, latents, latent_moments), Info(energy, skipped)
+
+
+def _fenced(draw: Callable, index: Int[Array, ""], always: Bool[Array, ""]) -> Any:
+    """``draw(index)``, kept out of XLA's fusions on a CPU by a condition that always holds.
+
+    XLA would fuse the generator into each of the many uses of its numbers, and so run it again for
+    every point and hidden unit. On a GPU it does not, and a condition would stop the pipeline.
+    """
+    if jax.default_backend() != "cpu":
+        return draw(index)
+    return jax.lax.cond(always, draw, lambda i: jnp.zeros_like(draw(i)), index)
 
 
 @lru_cache

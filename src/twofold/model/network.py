@@ -5,6 +5,7 @@ A flat vector makes sampling, priors and the optimiser one operation each instea
 (``[K, features, B]``), the layout in which small batched products are fastest on a CPU.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
@@ -22,14 +23,14 @@ class Layer(NamedTuple):
 
 def num_weights(sizes: tuple[int, ...]) -> int:
     """Number of weights and biases of a network with these layer sizes, inputs first."""
-    return sum((fan_in + 1) * fan_out for fan_in, fan_out in zip(sizes, sizes[1:], strict=False))
+    return sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(sizes))
 
 
 def unflatten(sizes: tuple[int, ...], weights: Float[Array, "K P"]) -> tuple[Layer, ...]:
     """The layers held in a flat weight vector: each layer's kernel, row by row, then its bias."""
     draws = weights.shape[0]
     layers, start = [], 0
-    for fan_in, fan_out in zip(sizes, sizes[1:], strict=False):
+    for fan_in, fan_out in pairwise(sizes):
         middle, stop = start + fan_out * fan_in, start + fan_out * (fan_in + 1)
         kernel = weights[:, start:middle].reshape(draws, fan_out, fan_in)
         layers.append(Layer(kernel, weights[:, middle:stop]))
@@ -37,15 +38,21 @@ def unflatten(sizes: tuple[int, ...], weights: Float[Array, "K P"]) -> tuple[Lay
     return tuple(layers)
 
 
+def _sum_over_points(gradient: Float[Array, "K out B"]) -> Float[Array, "K out"]:
+    """A sum written as a product: XLA's plain reductions are scalar loops on a CPU."""
+    return jnp.einsum("kob,b->ko", gradient, jnp.ones(gradient.shape[-1], gradient.dtype))
+
+
+def _transposed(kernel: Float[Array, "K out in"]) -> Float[Array, "K in out"]:
+    """Transposed in memory, once, instead of being read across by every product."""
+    return jax.lax.optimization_barrier(jnp.swapaxes(kernel, 1, 2))
+
+
 @jax.custom_vjp
 def affine(
     kernel: Float[Array, "K out in"], bias: Float[Array, "K out"], inputs: Float[Array, "K in B"]
 ) -> Float[Array, "K out B"]:
-    """``kernel @ inputs + bias`` for each draw; its gradient is three matrix products.
-
-    The hand-written gradient sums over points with a product (XLA's plain reductions are scalar
-    loops on a CPU) and transposes the small kernel once instead of reading it across.
-    """
+    """``kernel @ inputs + bias`` for each draw; its gradient is three matrix products."""
     return jnp.einsum("koi,kib->kob", kernel, inputs) + bias[..., None]
 
 
@@ -55,29 +62,51 @@ def _affine_forward(kernel, bias, inputs):
 
 def _affine_backward(residuals, gradient):
     kernel, inputs = residuals
-    transposed = jax.lax.optimization_barrier(jnp.swapaxes(kernel, 1, 2))
-    ones = jnp.ones(gradient.shape[-1], gradient.dtype)
     return (
         jnp.einsum("kob,kib->koi", gradient, inputs),
-        jnp.einsum("kob,b->ko", gradient, ones),
-        jnp.einsum("kio,kob->kib", transposed, gradient),
+        _sum_over_points(gradient),
+        jnp.einsum("kio,kob->kib", _transposed(kernel), gradient),
     )
 
 
 affine.defvjp(_affine_forward, _affine_backward)
 
 
+@jax.custom_vjp
 def first_affine(
-    layer: Layer, x: Float[Array, "B D"], z: Float[Array, "K Z B"]
+    kernel: Float[Array, "K out in"],
+    bias: Float[Array, "K out"],
+    x: Float[Array, "B D"],
+    z: Float[Array, "K Z B"],
 ) -> Float[Array, "K out B"]:
-    """The first affine map, where ``x`` is shared by all draws and ``z`` is each draw's own."""
+    """``affine`` on ``x``, shared by all draws, beside ``z``, each draw's own.
+
+    The gradients of x and z are apart, so that the one nobody asks for costs nothing.
+    """
+    return affine(kernel, bias, _join(x, z))
+
+
+def _join(x: Float[Array, "B D"], z: Float[Array, "K Z B"]) -> Float[Array, "K in B"]:
+    shared = jnp.broadcast_to(x.T, (z.shape[0], x.shape[1], x.shape[0]))
+    return jnp.concatenate([shared, z], axis=1)
+
+
+def _first_affine_forward(kernel, bias, x, z):
+    return first_affine(kernel, bias, x, z), (kernel, x, z)
+
+
+def _first_affine_backward(residuals, gradient):
+    kernel, x, z = residuals
     inputs = x.shape[1]
-    shared = jnp.concatenate([layer.kernel[:, :, :inputs], layer.bias[..., None]], axis=2)
-    x_and_one = jnp.concatenate([x.T, jnp.ones((1, x.shape[0]), x.dtype)])
-    preactivation = jnp.einsum("koi,ib->kob", shared, x_and_one)
-    if z.shape[1]:
-        preactivation += jnp.einsum("koz,kzb->kob", layer.kernel[:, :, inputs:], z)
-    return preactivation
+    return (
+        jnp.einsum("kob,kib->koi", gradient, _join(x, z)),
+        _sum_over_points(gradient),
+        jnp.einsum("koi,kob->bi", kernel[:, :, :inputs], gradient),
+        jnp.einsum("koz,kob->kzb", kernel[:, :, inputs:], gradient),
+    )
+
+
+first_affine.defvjp(_first_affine_forward, _first_affine_backward)
 
 
 def apply(
@@ -88,7 +117,7 @@ def apply(
 ) -> Float[Array, "K O B"]:
     """``f(x, z; W)`` for K weight draws, each with its own latent inputs at the B points."""
     first, *rest = unflatten(sizes, weights)
-    outputs = first_affine(first, x, z)
+    outputs = first_affine(first.kernel, first.bias, x, z)
     for layer in rest:
         outputs = affine(layer.kernel, layer.bias, jax.nn.relu(outputs))
     return outputs

@@ -1,6 +1,7 @@
 """One look for all figures: colour-blind-safe colours (Okabe and Ito) and plain axes."""
 
 from contextlib import AbstractContextManager
+from typing import Any
 
 import matplotlib as mpl
 
@@ -11,7 +12,7 @@ DATA = "#7f7f7f"
 TRUTH = "#009E73"
 CHOSEN = "#D55E00"
 
-SETTINGS = {
+SETTINGS: dict[Any, Any] = {
     "figure.dpi": 120,
     "font.size": 10,
     "axes.spines.top": False,

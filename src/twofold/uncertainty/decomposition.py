@@ -1,6 +1,6 @@
 """Total uncertainty = epistemic + aleatoric, by entropy and by variance (paper, Section 3)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -12,9 +12,9 @@ from twofold.uncertainty.quadrature import Entropies
 class Decomposition(NamedTuple):
     """The two parts and their sum; entropies in nats, or variances in squared units of y."""
 
-    total: Array
-    epistemic: Array
-    aleatoric: Array
+    total: Any
+    epistemic: Any
+    aleatoric: Any
 
 
 def by_entropy(entropies: Entropies) -> Decomposition:

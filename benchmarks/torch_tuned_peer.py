@@ -1,4 +1,10 @@
-"""The same BNN+LV training update in plain PyTorch, eager and compiled, timed on the CPU."""
+"""The same BNN+LV training update in PyTorch tuned by hand, eager and compiled, timed on the CPU.
+
+Beside the plain version (``torch_plain_peer.py``): the first layer takes x and z apart instead of
+copying them together, ReLU works in place, Adam is PyTorch's fused one, and malloc keeps freed
+memory (``mallopt``). The compiled variant is one graph of gradient and hand-written Adam steps, and
+the noise is drawn outside it, because PyTorch's own generator is faster than the compiled one.
+"""
 
 import argparse
 import ctypes
