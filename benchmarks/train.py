@@ -1,4 +1,4 @@
-"""Time a training update: this library, PyTorch (eager and compiled), lightning-uq-box.
+"""Time a training update: this library, PyTorch (eager, compiled, tuned), lightning-uq-box.
 
     python benchmarks/train.py          on a CPU: all peers, in one run, alternating
     python benchmarks/train.py --gpu    on a GPU: 100 seeds at once
@@ -50,8 +50,9 @@ def measure_cpu(record: Record, peer_python: str, repeats: int, updates: int) ->
     matched = [*arguments(LIGHTNING_SETTING), "--threads", "1", "--updates", "3000"]
     jobs = {
         "twofold": (sys.executable, "library_peer.py", words, 2),
-        "torch_eager": (peer_python, "torch_peer.py", words, 2),
-        "torch_compile": (peer_python, "torch_peer.py", [*words, "--compiled"], 2),
+        "torch_eager": (peer_python, "torch_plain_peer.py", words, 2),
+        "torch_compile": (peer_python, "torch_plain_peer.py", [*words, "--compiled"], 2),
+        "torch_tuned": (peer_python, "torch_tuned_peer.py", [*words, "--compiled"], 2),
         "twofold_matched": (sys.executable, "library_peer.py", matched, 1),
         "lightning_uq_box": (peer_python, "lightning_peer.py", ["--updates", "3000"], 1),
     }
@@ -76,6 +77,7 @@ def measure_cpu(record: Record, peer_python: str, repeats: int, updates: int) ->
     record.add("ms_per_update", times["twofold"])
     record.add("ratio/torch_eager", times["torch_eager"] / times["twofold"])
     record.add("ratio/torch_compile", times["torch_compile"] / times["twofold"])
+    record.add("ratio/torch_tuned", times["torch_tuned"] / times["twofold"])
     record.add("ratio/lightning_uq_box", times["lightning_uq_box"] / times["twofold_matched"])
     record.add("cpu/fraction_of_floor", floor_seconds(1) * 1e3 / times["twofold"])
 

@@ -46,7 +46,7 @@ def case(normal):
 
 @jax.jit
 def energy_of(case, power):
-    """``batch_energy`` of a case of any batch size."""
+    """``batch_energy``, and so ``alpha_energy``, of a case of any batch size."""
     config = alpha.Config(MODEL, len(case.batch.mask), DRAWS)
     return alpha.batch_energy(config, case.shared, case.latents, case.batch, power, case.noise)
 

@@ -122,6 +122,16 @@ def test_entropies_of_a_linear_gaussian_model(ratio):
     np.testing.assert_allclose(total, expected, atol=2e-3)
 
 
+@pytest.mark.parametrize("ratio", [0.01, 1.0])
+def test_epistemic_entropy_of_a_linear_gaussian_model(ratio):
+    centres, sigma, _ = linear_gaussian(ratio)
+    log_noise = jnp.full(len(centres), 2 * np.log(sigma), jnp.float32)
+    pair = quadrature.mixture_entropies(jnp.asarray(centres, jnp.float32)[None], log_noise)
+    split = decomposition.by_entropy(quadrature.Entropies(*(value[None] for value in pair)))
+    np.testing.assert_allclose(split.epistemic, 0.5 * np.log1p(ratio), atol=2e-3)
+    np.testing.assert_allclose(split.total, split.epistemic + split.aleatoric)
+
+
 def test_entropy_of_two_far_modes():
     centres = jnp.asarray([[-5.0], [5.0]], jnp.float32)
     total, conditional = quadrature.mixture_entropies(centres, jnp.zeros(1, jnp.float32))

@@ -74,6 +74,7 @@ def bench_train(results: Path) -> str:
     peers = {
         "torch_eager": "PyTorch, eager",
         "torch_compile": "PyTorch, torch.compile",
+        "torch_tuned": "PyTorch, torch.compile, tuned by hand",
         "lightning_uq_box": "lightning-uq-box, sequential BNN+LV",
     }
     rows = [

@@ -264,9 +264,10 @@ def step(
         def cut(leaf):
             return jax.lax.dynamic_slice_in_dim(leaf, start, size)
 
-        slots = jnp.arange(size)
-        mask = (slots < length).astype(x.dtype)
-        batch = Batch(cut(x), cut(y), mask, data.size.astype(x.dtype))
+        # Empty slots hold rows of the next batch: cleared, lest a bad row spoil two batches.
+        filled = jnp.arange(size) < length
+        batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
+        batch = Batch(batch_x, batch_y, filled.astype(x.dtype), data.size.astype(x.dtype))
         local = State(shared, shared_moments, *jax.tree.map(cut, rows))
         progress = (epoch + index / batches) / schedule.epochs
         rate = learning_rate(schedule, progress).astype(x.dtype)
