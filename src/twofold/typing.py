@@ -8,9 +8,9 @@ K joint draws (training) · M weight draws · L latent draws (prediction) · S m
 from typing import TypeAlias
 
 import jaxtyping
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 Key: TypeAlias = PRNGKeyArray
 Keys: TypeAlias = jaxtyping.Key[Array, "S"]
 
-__all__ = ["Array", "Bool", "Float", "Int", "Key", "Keys"]
+__all__ = ["Array", "Bool", "Float", "Int", "Key", "Keys", "UInt32"]

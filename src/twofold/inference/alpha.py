@@ -30,7 +30,7 @@ from twofold.inference.meanfield import (
 )
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
-from twofold.numerics import power_log_mean_exp
+from twofold.numerics import fast_normal, power_log_mean_exp
 from twofold.typing import Array, Bool, Float, Int, Key
 
 ADAM = optax.scale_by_adam()
@@ -114,6 +114,8 @@ def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
     """Standard normal numbers for one update: the weights' first, then the latent inputs'."""
     model = config.model
     count = model.num_weights + model.latents * config.batch_size
+    if dtype == jnp.float32:
+        return fast_normal(key, (config.draws, count))
     return jax.random.normal(key, (config.draws, count), dtype)
 
 
