@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 SETTING = {"n": 750, "batch": 250, "draws": 50, "hidden": [20, 20]}
 LIGHTNING_SETTING = {"n": 560, "batch": 50, "draws": 10, "hidden": [50, 50, 50]}
 GPU_SEEDS, GPU_UPDATES = 100, 15_000
+LIGHTNING_REPEATS = 2  # 3,000 of its updates take minutes
 
 
 def arguments(setting: dict) -> list[str]:
@@ -59,8 +60,8 @@ def measure_cpu(record: Record, peer_python: str, repeats: int, updates: int) ->
     found: dict[str, list[dict[str, float]]] = {name: [] for name in jobs}
     for repeat in range(repeats):
         for name, job in jobs.items():
-            if name == "lightning_uq_box" and repeat >= 2:
-                continue  # 3,000 of its updates take minutes
+            if name == "lightning_uq_box" and repeat >= LIGHTNING_REPEATS:
+                continue
             found[name].append(call(*job))
             print(repeat, name, found[name][-1], file=sys.stderr, flush=True)
     times = {
