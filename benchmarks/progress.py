@@ -7,16 +7,18 @@ Both run the same epochs of the same problem in turn; writes ``results/bench_pro
 
 import contextlib
 import io
+import os
 import statistics
 import time
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from twofold.data import Standardizer, pad, padded_size
 from twofold.envs.toy import HETEROSCEDASTIC
-from twofold.estimators.training import train
+from twofold.estimators.training import Plan, train
 from twofold.experiments.records import Record
 from twofold.inference import alpha, base
 from twofold.model.bnn import BNNLV
@@ -52,12 +54,13 @@ def with_bar(algorithm, keys, problems, schedule) -> float:
     """Seconds of the same run with chunks, energies read back and a bar drawn."""
     started = time.perf_counter()
     with contextlib.redirect_stderr(io.StringIO()):
-        train(algorithm, keys, problems, schedule, EPOCHS, 10, True, None)
+        train(algorithm, keys, problems, schedule, Plan(EPOCHS, np.array([10]), True, None))
     return time.perf_counter() - started
 
 
 def main() -> None:
     """Measure both in turn and write the record."""
+    os.environ["FORCE_COLOR"] = "1"  # rich then draws the bar as on a terminal
     problem = make_problem()
     bare(*problem)
     pairs = [(with_bar(*problem), bare(*problem)) for _ in range(REPEATS)]

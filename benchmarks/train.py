@@ -39,10 +39,16 @@ def call(python: str, script: str, words: list[str], threads: int) -> dict[str, 
     """Run one peer in its own process and read the JSON it prints."""
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     command = [python, str(HERE / script), *words]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as peer:
+        try:
+            output, errors = peer.communicate()
+        finally:
+            peer.kill()  # a stopped benchmark leaves no peer behind
+    if peer.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{errors[-2000:]}")
+    return json.loads(output.strip().splitlines()[-1])
 
 
 def measure_cpu(record: Record, peer_python: str, repeats: int, updates: int) -> None:
@@ -139,7 +145,8 @@ def main() -> None:
         measure_gpu(record)
     else:
         measure_cpu(record, options.peer_python, options.repeats, options.updates)
-    print(f"wrote {record.merge(options.output)}")
+    written = record.merge(options.output, lambda name: name.startswith("gpu/") != options.gpu)
+    print(f"wrote {written}")
     for name, value in record.metrics.items():
         print(f"{name:50s} {value:.4g}")
 

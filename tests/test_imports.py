@@ -1,4 +1,4 @@
-"""Imports flow one way: a module sees only those to its left in the picture of DESIGN."""
+"""Imports flow one way, as the picture in docs/architecture.md shows."""
 
 import ast
 from pathlib import Path

@@ -34,25 +34,28 @@ def start(checkpoint, epochs, output):
     return subprocess.Popen(arguments)
 
 
-def kill_after_next_checkpoint(process, path):
-    """Kill once the file has been renewed; False where the run ended first."""
-    before = path.stat().st_mtime_ns if path.exists() else None
+def kill_after_some_checkpoints(process, path):
+    """Kill once the file has been renewed a few times; False where the run ended first."""
+    seen = {path.stat().st_mtime_ns} if path.exists() else set()
+    enough = len(seen) + 4
     while process.poll() is None:
-        if path.exists() and path.stat().st_mtime_ns != before:
+        if path.exists():
+            seen.add(path.stat().st_mtime_ns)
+        if len(seen) >= enough:
             process.send_signal(signal.SIGKILL)
             process.wait()
             return process.returncode == -signal.SIGKILL
-        time.sleep(0.01)
+        time.sleep(0.005)
     return False
 
 
 def test_killed_and_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path):
-    epochs = 3000
+    epochs = 6000
     assert start("", epochs, tmp_path / "whole.npz").wait() == 0
     checkpoint = tmp_path / "checkpoint"
     for _ in range(3):
         process = start(checkpoint, epochs, tmp_path / "resumed.npz")
-        assert kill_after_next_checkpoint(process, checkpoint)
+        assert kill_after_some_checkpoints(process, checkpoint)
     assert not (tmp_path / "resumed.npz").exists()
     assert start(checkpoint, epochs, tmp_path / "resumed.npz").wait() == 0
     whole, resumed = np.load(tmp_path / "whole.npz"), np.load(tmp_path / "resumed.npz")
@@ -74,6 +77,25 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
         BNNLVRegressor(**settings, random_state=0, alpha=0.5).fit(X, y)
     with pytest.raises(ValueError, match="data was"):
         BNNLVRegressor(**settings, random_state=0).fit(X, y + 1e-9)
+
+
+def test_a_place_that_cannot_hold_a_checkpoint_is_refused_before_training(tmp_path):
+    X, y = make_data()
+    settings = {"epochs": 10**9, "draws": 5, "random_state": 0}
+    with pytest.raises(FileNotFoundError, match="create it"):
+        BNNLVRegressor(**settings, checkpoint=tmp_path / "missing" / "file").fit(X, y)
+    with pytest.raises(IsADirectoryError, match="is a directory"):
+        BNNLVRegressor(**settings, checkpoint=tmp_path).fit(X, y)
+
+
+def test_numpy_settings_can_be_checkpointed_and_a_finished_run_is_not_repeated(tmp_path):
+    X, y = make_data()
+    settings = {"epochs": np.int64(3), "draws": np.int64(5), "checkpoint": tmp_path / "file"}
+    first = BNNLVRegressor(**settings, random_state=0).fit(X, y)
+    written = (tmp_path / "file").stat().st_mtime_ns
+    again = BNNLVRegressor(**settings, random_state=0).fit(X, y)
+    assert (tmp_path / "file").stat().st_mtime_ns == written
+    np.testing.assert_array_equal(first.predict(X), again.predict(X))
 
 
 def test_damaged_checkpoint_is_refused_and_left_alone(tmp_path):

@@ -13,12 +13,6 @@ from twofold.model.bnn import BNNLV
 from twofold.uncertainty import decomposition, predictive, quadrature
 
 
-@pytest.fixture
-def double():
-    with jax.enable_x64(True):
-        yield
-
-
 def make(latents=1, outputs=2):
     model = BNNLV(2, outputs, (5,), latents, 1.0, 2.0)
     rng = np.random.default_rng(0)
@@ -44,7 +38,7 @@ def loop_means(model, nested, x):
 
 
 @pytest.mark.parametrize("latents", [0, 1, 2])
-def test_moments_and_means_equal_a_loop(double, latents):
+def test_moments_and_means_equal_a_loop(x64, latents):
     model, _, nested, x = make(latents)
     values = loop_means(model, nested, x)
     moments = predictive.moments(model, nested, x)
@@ -55,7 +49,7 @@ def test_moments_and_means_equal_a_loop(double, latents):
     np.testing.assert_allclose(every, values)
 
 
-def test_log_density_equals_a_loop(double):
+def test_log_density_equals_a_loop(x64):
     model, _, nested, x = make()
     y = np.random.default_rng(1).normal(size=(4, 2))
     values = loop_means(model, nested, x)
@@ -76,7 +70,7 @@ def test_latent_draws_follow_the_prior_and_are_stratified():
     np.testing.assert_allclose(z.var(), 4.0, rtol=0.02)
 
 
-def test_samples_have_the_predictive_moments(double):
+def test_samples_have_the_predictive_moments(x64):
     model, posterior, _, x = make()
     nested = predictive.nest(jax.random.key(1), model, posterior, 4000, 20)
     split = decomposition.by_variance(predictive.moments(model, nested, x))
@@ -90,7 +84,7 @@ def test_samples_have_the_predictive_moments(double):
     np.testing.assert_allclose(draws.var(axis=0), split.total.T, rtol=tolerance)
 
 
-def test_variances_add_up_and_match_the_law_of_total_variance(double):
+def test_variances_add_up_and_match_the_law_of_total_variance(x64):
     model, _, nested, x = make()
     values = loop_means(model, nested, x)
     noise = np.exp(nested.log_noise)[:, None, :]
@@ -139,7 +133,39 @@ def test_entropy_of_two_far_modes():
     np.testing.assert_allclose([total, conditional], expected, atol=1e-4)
 
 
-def test_entropies_pick_the_right_centres(double):
+@pytest.mark.parametrize("ratio", [1e-1, 1e-3])
+def test_narrow_noise_gets_a_finer_grid(ratio):
+    # Ten far and narrow modes: entropy of one mode plus log 10.
+    sigma = ratio
+    centres = jnp.linspace(0.0, 10.0 if ratio == 1e-3 else 100.0, 10)[:, None]
+    log_noise = jnp.full(1, 2 * np.log(sigma), jnp.float32)
+    points = quadrature.grid_points(float((centres[-1, 0] - centres[0, 0]) / sigma))
+    total, _ = quadrature.mixture_entropies(centres, log_noise, points)
+    expected = 0.5 * np.log(2 * np.pi * np.e * sigma**2) + np.log(10.0)
+    np.testing.assert_allclose(total, expected, atol=2e-3)
+
+
+def test_noise_too_narrow_for_any_grid_is_said():
+    with pytest.warns(RuntimeWarning, match="not reliable"):
+        assert quadrature.grid_points(1e6) == quadrature.MOST_POINTS
+
+
+def test_sharpness_is_the_widest_range_over_the_noise(x64):
+    model, _, nested, x = make(outputs=1)
+    values = loop_means(model, nested, x)[..., 0]
+    spread = np.ptp(values.reshape(-1, len(x)), axis=0).max()
+    expected = spread / np.exp(0.5 * np.min(nested.log_noise))
+    np.testing.assert_allclose(quadrature.sharpness(model, nested, x), expected)
+
+
+def test_many_latent_draws_are_finite():
+    model = BNNLV(1, 1, (5,), 1, 1.0, 1.0)
+    for seed in range(20):
+        z = predictive.latent_draws(jax.random.key(seed), model, 10_000, 4)
+        assert np.isfinite(z).all()
+
+
+def test_entropies_pick_the_right_centres(x64):
     model, _, nested, x = make(outputs=1)
     values = loop_means(model, nested, x)[..., 0]
     found = quadrature.entropies(model, nested, x)

@@ -1,5 +1,6 @@
 """Training states on disk, so that a killed run continues exactly where it stopped."""
 
+import os
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, seconds: float, identity: dict[str, Any]):
         self.path = Path(path)
+        self._refuse_bad_place()
         self._seconds = seconds
         self._identity = identity
         self._written = time.monotonic()
@@ -53,6 +55,16 @@ class Checkpoint:
         metadata = {"identity": self._identity, "epoch": run.epoch}
         persistence.write(self.path, "checkpoint", arrays, metadata)
         self._written = time.monotonic()
+
+    def _refuse_bad_place(self) -> None:
+        """Find out before training, not after it, that nothing can be written here."""
+        folder = self.path.absolute().parent
+        if self.path.is_dir():
+            raise IsADirectoryError(f"checkpoint must be a file, but {self.path} is a directory")
+        if not folder.is_dir():
+            raise FileNotFoundError(f"checkpoint's directory {folder} does not exist; create it")
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(f"checkpoint's directory {folder} is not writable")
 
     def _refuse_other_run(self, stored: dict[str, Any]) -> None:
         changed = [

@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from twofold import persistence
 from twofold.data import Padded, Standardizer, pad, padded_size
 from twofold.estimators import validation
 from twofold.estimators.checkpoint import Checkpoint
-from twofold.estimators.training import train
+from twofold.estimators.training import Plan, train
 from twofold.inference import alpha
 from twofold.inference.convergence import advice, convergence
 from twofold.inference.meanfield import MeanFieldPosterior
@@ -22,6 +23,7 @@ from twofold.model.bnn import BNNLV
 
 MIN_UPDATES = 60_000
 MIN_EPOCHS = 100
+TRAINING_STREAM = 2
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
 OWN_SETTINGS = ("alpha", "random_state")
 TRAINING_SETTINGS = (
@@ -36,56 +38,68 @@ TRAINING_SETTINGS = (
 )
 
 
+class Prepared(NamedTuple):
+    """One member before training: standardised data and all that goes with it."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_standardizer: Standardizer
+    y_standardizer: Standardizer
+    y_ndim: int
+    seed: int
+    fingerprint: str
+    model: BNNLV
+
+
 def fit_many(estimators: Sequence[Regressor], X: Any, y: Any) -> list[Regressor]:
     """Fit all estimators at once, each to its own data, in one compiled program.
 
     ``X`` and ``y`` are lists with one entry for each estimator. The estimators may differ in
     ``alpha`` and ``random_state`` only; all data sets need the same columns, not the same length.
-    Progress and checkpoints follow the first estimator's settings. Returns the same estimators.
+    Without ``epochs`` the smallest data set decides the length. Returns the same estimators.
     """
     _check_members(estimators, X, y)
-    first = estimators[0]
-    data = [
-        validation.check_training_data(e, a, b) for e, a, b in zip(estimators, X, y, strict=True)
-    ]
-    _check_columns(data)
-    sizes = [len(x) for x, _ in data]
-    batches = -(-max(sizes) // first.batch_size)
-    epochs = first.epochs or max(MIN_EPOCHS, -(-MIN_UPDATES // batches))
-    for estimator, (x, targets) in zip(estimators, data, strict=True):
-        _prepare(estimator, x, targets)
+    members = [_prepare(e, a, b) for e, a, b in zip(estimators, X, y, strict=True)]
+    _check_columns(members)
+    first, dtype = estimators[0], estimators[0].dtype
+    sizes = np.array([len(member.x) for member in members])
+    # Slots that no data set can fill would only cost time.
+    slots = min(first.batch_size, padded_size(int(sizes.max())))
+    batches = -(-sizes // slots)
+    epochs = int(first.epochs or max(MIN_EPOCHS, -(-MIN_UPDATES // batches.min())))
+    checkpoint = _checkpoint(estimators, members, epochs)
 
-    config = alpha.Config(first.model_, first.batch_size, first.draws)
-    with jax.enable_x64(first.dtype == "float64"):
-        keys = jnp.stack([estimator._key(2) for estimator in estimators])
-        problems = alpha.Problem(
-            _stack(estimators, data, padded_size(max(sizes)), first.dtype),
-            jnp.asarray([e.alpha for e in estimators], first.dtype),
-        )
+    config = alpha.Config(members[0].model, int(slots), int(first.draws))
+    with jax.enable_x64(dtype == "float64"):
+        alphas = jnp.asarray([e.alpha for e in estimators], dtype)
         schedule = alpha.Schedule(
             jnp.int32(epochs),
-            jnp.int32(batches),
-            jnp.asarray(first.learning_rate, first.dtype),
-            jnp.asarray(first.learning_rate_decay, first.dtype),
+            jnp.int32(batches.max()),
+            jnp.asarray(first.learning_rate, dtype),
+            jnp.asarray(first.learning_rate_decay, dtype),
         )
-        checkpoint = _checkpoint(estimators, epochs)
         outcome = train(
             alpha.build(config),
-            keys,
-            problems,
+            jnp.stack([key_of(member.seed, TRAINING_STREAM) for member in members]),
+            alpha.Problem(_stack(members, padded_size(int(sizes.max())), dtype), alphas),
             schedule,
-            epochs,
-            batches,
-            first.verbose,
-            checkpoint,
+            Plan(epochs, batches, first.verbose, checkpoint),
         )
-        fitted = jax.vmap(lambda state: alpha.posterior(config, state))(outcome.states)
+        fitted = jax.vmap(partial(alpha.posterior, config))(outcome.states)
         fitted = jax.tree.map(np.asarray, fitted)
-    for index, estimator in enumerate(estimators):
-        posterior = jax.tree.map(lambda leaf, i=index: leaf[i], fitted)
-        _store(estimator, posterior, outcome.energies[:, index], epochs)
+    for i, (estimator, member) in enumerate(zip(estimators, members, strict=True)):
+        posterior = jax.tree.map(lambda leaf, i=i: leaf[i], fitted)
+        _store(estimator, member, posterior, outcome.energies[:, i], epochs)
     _warn_if_steep(estimators)
     return list(estimators)
+
+
+def key_of(seed: int, *streams: int) -> jax.Array:
+    """The random key of one use of a seed; Threefry whatever JAX's default is."""
+    key = jax.random.key(seed, impl="threefry2x32")
+    for stream in streams:
+        key = jax.random.fold_in(key, stream)
+    return key
 
 
 def _check_members(estimators: Sequence[Regressor], X: Any, y: Any) -> None:
@@ -94,6 +108,8 @@ def _check_members(estimators: Sequence[Regressor], X: Any, y: Any) -> None:
             "estimators, X and y must be lists of the same positive length, got "
             f"{len(estimators)}, {len(X)} and {len(y)}"
         )
+    if len({id(estimator) for estimator in estimators}) < len(estimators):
+        raise ValueError("each estimator may stand in the list once only; use sklearn.base.clone")
     for estimator in estimators:
         validation.check_settings(estimator)
     reference = estimators[0].get_params()
@@ -110,25 +126,23 @@ def _check_members(estimators: Sequence[Regressor], X: Any, y: Any) -> None:
             )
 
 
-def _check_columns(data: list[tuple[np.ndarray, np.ndarray]]) -> None:
-    shapes = {(x.shape[1], y.shape[1:]) for x, y in data}
+def _check_columns(members: Sequence[Prepared]) -> None:
+    shapes = {(member.x.shape[1], member.y.shape[1]) for member in members}
     if len(shapes) > 1:
         raise ValueError(
             "data sets fitted together need the same numbers of input and output columns, got "
-            f"{sorted(shapes)}"
+            f"{sorted(shapes)}; fit them one by one"
         )
 
 
-def _prepare(estimator: Regressor, x: np.ndarray, y: np.ndarray) -> None:
-    """Everything that is known before training."""
-    random = check_random_state(estimator.random_state)
-    estimator.seed_ = int(random.randint(np.iinfo(np.int32).max))
-    estimator.y_ndim_ = y.ndim
-    columns = y.reshape(len(y), -1)
-    estimator.x_standardizer_ = Standardizer.fit(x)
-    estimator.y_standardizer_ = Standardizer.fit(columns)
-    estimator.fingerprint_ = persistence.fingerprint(x, columns)
-    estimator.model_ = BNNLV(
+def _prepare(estimator: Regressor, X: Any, y: Any) -> Prepared:
+    """Validate and standardise; changes nothing that a fitted estimator predicts with."""
+    x, targets = validation.check_training_data(estimator, X, y)
+    columns = targets.reshape(len(targets), -1)
+    standardizers = Standardizer.fit(x), Standardizer.fit(columns)
+    for name, standardizer in zip("Xy", standardizers, strict=True):
+        validation.refuse_huge(name, standardizer.scale)
+    model = BNNLV(
         inputs=x.shape[1],
         outputs=columns.shape[1],
         hidden=tuple(int(units) for units in estimator.hidden_layer_sizes),
@@ -136,44 +150,53 @@ def _prepare(estimator: Regressor, x: np.ndarray, y: np.ndarray) -> None:
         weight_variance=float(estimator.weight_variance),
         latent_variance=float(estimator.latent_variance or x.shape[1]),
     )
+    seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
+    return Prepared(
+        standardizers[0].transform(x),
+        standardizers[1].transform(columns),
+        *standardizers,
+        targets.ndim,
+        int(seed),
+        persistence.fingerprint(x, columns),
+        model,
+    )
 
 
-def _stack(
-    estimators: Sequence[Regressor],
-    data: list[tuple[np.ndarray, np.ndarray]],
-    length: int,
-    dtype: str,
-) -> Padded:
-    members = [
-        pad(
-            estimator.x_standardizer_.transform(x),
-            estimator.y_standardizer_.transform(y.reshape(len(y), -1)),
-            length,
-            dtype,
-        )
-        for estimator, (x, y) in zip(estimators, data, strict=True)
-    ]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+def _stack(members: Sequence[Prepared], length: int, dtype: str) -> Padded:
+    padded = [pad(member.x, member.y, length, dtype) for member in members]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
 
 
-def _checkpoint(estimators: Sequence[Regressor], epochs: int) -> Checkpoint | None:
+def _checkpoint(
+    estimators: Sequence[Regressor], members: Sequence[Prepared], epochs: int
+) -> Checkpoint | None:
     first = estimators[0]
     if first.checkpoint is None:
         return None
     settings = first.get_params()
-    identity = {name: value for name, value in settings.items() if name in TRAINING_SETTINGS}
-    identity["hidden_layer_sizes"] = list(first.model_.hidden)
-    identity["epochs"] = epochs
+    identity = {name: validation.plain(settings[name]) for name in TRAINING_SETTINGS}
+    identity["hidden_layer_sizes"] = list(members[0].model.hidden)
+    identity["epochs"] = int(epochs)
     identity["alpha"] = [float(e.alpha) for e in estimators]
-    identity["seed"] = [e.seed_ for e in estimators]
-    identity["data"] = [e.fingerprint_ for e in estimators]
+    identity["seed"] = [member.seed for member in members]
+    identity["data"] = [member.fingerprint for member in members]
     return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
 
 
 def _store(
-    estimator: Regressor, posterior: MeanFieldPosterior, energies: np.ndarray, epochs: int
+    estimator: Regressor,
+    member: Prepared,
+    posterior: MeanFieldPosterior,
+    energies: np.ndarray,
+    epochs: int,
 ) -> None:
-    """Everything that training found out."""
+    """All fitted attributes at once, so that a failed fit leaves an earlier one whole."""
+    estimator.seed_ = member.seed
+    estimator.y_ndim_ = member.y_ndim
+    estimator.x_standardizer_ = member.x_standardizer
+    estimator.y_standardizer_ = member.y_standardizer
+    estimator.fingerprint_ = member.fingerprint
+    estimator.model_ = member.model
     estimator.posterior_ = posterior
     estimator.energies_ = energies
     estimator.convergence_ = convergence(energies, epochs)

@@ -63,7 +63,7 @@ def graceful_interrupt() -> Iterator[Interrupt]:
         interrupt.requested = True
         signal.signal(signal.SIGINT, before)
 
-    before = signal.signal(signal.SIGINT, on_signal)
+    before = signal.signal(signal.SIGINT, on_signal) or signal.SIG_DFL
     try:
         yield interrupt
     finally:

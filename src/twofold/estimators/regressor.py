@@ -15,16 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from twofold import persistence
 from twofold.estimators import storage, validation
-from twofold.estimators.fitting import fit_many
+from twofold.estimators.fitting import fit_many, key_of
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.uncertainty import decomposition, predictive, quadrature
 from twofold.uncertainty.decomposition import Decomposition
 
-CHUNK_VALUES = 2**24
+CHUNK_VALUES = 2**27
+PREDICTION_STREAM, SAMPLE_STREAM = 0, 1
 
 _moments = jax.jit(predictive.moments, static_argnames="model")
 _log_density = jax.jit(predictive.log_density, static_argnames="model")
-_entropies = jax.jit(quadrature.entropies, static_argnames="model")
+_entropies = jax.jit(quadrature.entropies, static_argnames=("model", "points"))
+_sharpness = jax.jit(quadrature.sharpness, static_argnames="model")
 _nest = jax.jit(predictive.nest, static_argnames=("model", "weights", "latents"))
 _sample = jax.jit(predictive.sample, static_argnames=("model", "num"))
 
@@ -112,6 +114,9 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
     def fit(self, X: Any, y: Any) -> "BNNLVRegressor":
         """Fit to inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
         fit_many([self], [X], [y])
@@ -126,12 +131,18 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         return mean, self._shaped(deviation * self.y_standardizer_.scale)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: int | None = None) -> np.ndarray:
-        """Draws from the predictive distribution, ``[n_samples, N]`` or ``[n_samples, N, O]``."""
+        """Draws from the predictive distribution, ``[n_samples, N]`` or ``[n_samples, N, O]``.
+
+        The same call gives the same draws; another ``random_state`` (an integer) gives others.
+        """
         validation.check_integer("n_samples", n_samples, 1)
+        if random_state is not None:
+            validation.check_integer("random_state", random_state, 0)
         check_is_fitted(self)
         x = self._standardised(X)
         with jax.enable_x64(self.dtype == "float64"):
-            key = self._key(1 if random_state is None else [1, random_state])
+            streams = () if random_state is None else (random_state,)
+            key = key_of(self.seed_, SAMPLE_STREAM, *streams)
             values = _sample(key, self.model_, self._posterior(), n_samples, self._array(x))
         values = self.y_standardizer_.inverse(np.asarray(values, np.float64))
         return values[..., 0] if self.y_ndim_ == 1 else values
@@ -164,7 +175,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
                 "the split by entropy needs a single output for now; use by='variance', or fit "
                 "one model for each output"
             )
-        total, aleatoric = self._by_point(X, lambda nested, x: _entropies(self.model_, nested, x))
+        total, aleatoric = self._by_point(X, self._entropies)
         shift = np.log(self.y_standardizer_.scale[0])
         entropies = quadrature.Entropies(total + shift, aleatoric + shift)
         return decomposition.by_entropy(entropies)
@@ -190,6 +201,10 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         split = decomposition.by_variance(_moments(self.model_, nested, x))
         return tuple(part.T for part in split)
 
+    def _entropies(self, nested: predictive.Nested, x: jax.Array) -> quadrature.Entropies:
+        points = quadrature.grid_points(float(_sharpness(self.model_, nested, x)))
+        return _entropies(self.model_, nested, x, points)
+
     def _by_point(self, X: Any, function: Callable) -> tuple[np.ndarray, ...]:
         check_is_fitted(self)
         return self._chunked(function, self._standardised(X))
@@ -197,8 +212,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def _chunked(self, function: Callable, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
         """Apply to equal chunks of rows (the last one padded), so that memory stays bounded."""
         rows = len(columns[0])
-        widest = max(*self.model_.sizes, 1)
-        limit = max(1, CHUNK_VALUES // (self.n_weight_draws * self.n_latent_draws * widest) * 8)
+        values_per_row = self.n_weight_draws * self.n_latent_draws * max(self.model_.sizes)
+        limit = max(1, CHUNK_VALUES // values_per_row)
         size = min(limit, 2 ** max(0, rows - 1).bit_length())
         parts = []
         with jax.enable_x64(self.dtype == "float64"):
@@ -212,18 +227,11 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _nested(self) -> predictive.Nested:
-        return _nest(
-            self._key(0), self.model_, self._posterior(), self.n_weight_draws, self.n_latent_draws
-        )
+        key = key_of(self.seed_, PREDICTION_STREAM)
+        return _nest(key, self.model_, self._posterior(), self.n_weight_draws, self.n_latent_draws)
 
     def _posterior(self) -> MeanFieldPosterior:
         return MeanFieldPosterior(*map(self._array, self.posterior_))
-
-    def _key(self, stream: Any) -> jax.Array:
-        key = jax.random.key(self.seed_)
-        for number in np.atleast_1d(stream):
-            key = jax.random.fold_in(key, int(number))
-        return key
 
     def _array(self, values: np.ndarray) -> jax.Array:
         return jnp.asarray(values, self.dtype)

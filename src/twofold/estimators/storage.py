@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from twofold.data import Standardizer
+from twofold.estimators.validation import plain
 from twofold.inference.convergence import Convergence
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.bnn import BNNLV
@@ -45,6 +46,12 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
         )
     settings = metadata["settings"]
     settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
+    unknown = sorted(set(settings) - set(estimator_class().get_params()))
+    if unknown:
+        raise FileFormatError(
+            f"the model uses settings this twofold does not know ({', '.join(unknown)}); "
+            "upgrade twofold"
+        )
     estimator = estimator_class(**settings)
     model = metadata["model"]
     estimator.model_ = BNNLV(**{**model, "hidden": tuple(model["hidden"])})
@@ -70,7 +77,7 @@ def _plain_settings(estimator: Regressor) -> dict[str, Any]:
         settings["random_state"] = estimator.seed_
     if settings["checkpoint"] is not None:
         settings["checkpoint"] = str(settings["checkpoint"])
-    return {name: v.item() if isinstance(v, np.generic) else v for name, v in settings.items()}
+    return {name: plain(value) for name, value in settings.items()}
 
 
 def _group(stored: Stored, prefix: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import warnings
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from twofold.estimators.checkpoint import Checkpoint, Resumed
@@ -21,6 +20,15 @@ class InterruptedFitWarning(UserWarning):
     """The fit was stopped by Ctrl-C; the model keeps what it had learned."""
 
 
+class Plan(NamedTuple):
+    """How long to train, each member's batches per epoch, and what a person wants of it."""
+
+    epochs: int
+    batches: np.ndarray
+    verbose: bool | str
+    checkpoint: Checkpoint | None
+
+
 class Outcome(NamedTuple):
     """Final states of all members, and energies per datum ``[epochs, S]``."""
 
@@ -28,59 +36,60 @@ class Outcome(NamedTuple):
     energies: np.ndarray
 
 
-def train(
-    algorithm: Algorithm,
-    keys: Keys,
-    problems: Any,
-    schedule: Any,
-    epochs: int,
-    batches: int,
-    verbose: bool | str,
-    checkpoint: Checkpoint | None,
-) -> Outcome:
-    """Advance all members to ``epochs``, resuming from the checkpoint where there is one."""
-    members = keys.shape[0]
-    run = Resumed(
-        base.init(algorithm, keys, problems),
-        0,
-        np.empty((0, members)),
-        np.empty((0, members), np.int64),
-    )
-    if checkpoint is not None:
-        run = checkpoint.load(like=run.states) or run
-    with ProgressBar(verbose, epochs, batches, run.epoch) as bar, graceful_interrupt() as interrupt:
-        for chunk in base.run(algorithm, keys, run.states, problems, schedule, run.epoch, epochs):
+def train(algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: Plan) -> Outcome:
+    """Advance all members to the plan's end, resuming from the checkpoint where there is one."""
+    run = _start(algorithm, keys, problems, plan.checkpoint)
+    batches = int(plan.batches.max())
+    bar = ProgressBar(plan.verbose, plan.epochs, batches, run.epoch)
+    with bar, graceful_interrupt() as interrupt:
+        chunks = base.run(algorithm, keys, run.states, problems, schedule, run.epoch, plan.epochs)
+        for chunk in chunks:
             energies = np.concatenate([run.energies, chunk.energies])
             skipped = np.concatenate([run.skipped, chunk.skipped])
             run = Resumed(chunk.states, chunk.epoch, energies, skipped)
+            _refuse_non_finite(run, plan.batches)
             bar.update(run.epoch, float(chunk.energies[-1].mean()))
-            done = run.epoch == epochs or interrupt.requested
-            if checkpoint is not None and (done or checkpoint.due()):
-                checkpoint.save(run)
+            done = run.epoch == plan.epochs or interrupt.requested
+            if plan.checkpoint is not None and (done or plan.checkpoint.due()):
+                plan.checkpoint.save(run)
             if interrupt.requested:
                 break
-    _report(run, epochs, batches)
-    return Outcome(jax.block_until_ready(run.states), run.energies)
+    _report(run, plan.epochs)
+    return Outcome(run.states, run.energies)
 
 
-def _report(run: Resumed, epochs: int, batches: int) -> None:
-    if run.epoch < epochs:
-        warnings.warn(
-            f"stopped by Ctrl-C after {run.epoch:,} of {epochs:,} epochs; the model keeps what it "
-            "has learned so far",
-            InterruptedFitWarning,
-            stacklevel=4,
-        )
+def _start(
+    algorithm: Algorithm, keys: Keys, problems: Any, checkpoint: Checkpoint | None
+) -> Resumed:
+    members = keys.shape[0]
+    states = base.init(algorithm, keys, problems)
+    stored = None if checkpoint is None else checkpoint.load(like=states)
+    nothing = np.empty((0, members))
+    return stored or Resumed(states, 0, nothing, nothing.astype(np.int64))
+
+
+def _refuse_non_finite(run: Resumed, batches: np.ndarray) -> None:
+    """An epoch in which a member could not take a single step is the end of the run."""
     lost = np.flatnonzero(run.skipped[-1] >= batches)
     if lost.size:
         raise NonFiniteEnergyError(
             f"the energy is no longer finite (member(s) {lost.tolist()}, epoch {run.epoch}); "
             "lower learning_rate, use dtype='float64', or look for extreme values in the data"
         )
+
+
+def _report(run: Resumed, epochs: int) -> None:
+    if run.epoch < epochs:
+        warnings.warn(
+            f"stopped by Ctrl-C after {run.epoch:,} of {epochs:,} epochs; the model keeps what it "
+            "has learned so far",
+            InterruptedFitWarning,
+            stacklevel=5,
+        )
     if run.skipped.any():
         warnings.warn(
             f"{run.skipped.sum():,} updates had a non-finite energy and were skipped; "
             "if the fit is poor, lower learning_rate or use dtype='float64'",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -44,13 +44,12 @@ def refuse_nonfinite(name: str, values: Any) -> None:
 
     What is not an array of numbers passes: scikit-learn's own validation refuses it afterwards.
     """
-    if np.iscomplexobj(values):
-        return
     try:
-        array = np.asarray(values, dtype=float)
+        array = np.asarray(values)
+        if np.iscomplexobj(array) or not array.ndim or not array.size:
+            return
+        array = array.astype(float)
     except (TypeError, ValueError):
-        return
-    if not array.ndim or not array.size:
         return
     array = array.reshape(len(array), -1)
     kinds = [
@@ -66,6 +65,20 @@ def refuse_nonfinite(name: str, values: Any) -> None:
                 f"Input {name} contains {kind}. Rows affected by column: {places}. "
                 "Remove or fill these rows first."
             )
+
+
+def refuse_huge(name: str, scale: np.ndarray) -> None:
+    """Refuse columns whose spread overflows."""
+    bad = np.flatnonzero(~np.isfinite(scale))
+    if bad.size:
+        raise ValueError(
+            f"{name} has values too large to standardise in column(s) {bad.tolist()}; rescale them"
+        )
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar as the Python number it stands for; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -139,6 +152,15 @@ def check_settings(estimator: Any) -> None:
         check_positive(name, getattr(estimator, name))
     if estimator.latent_variance is not None:
         check_positive("latent_variance", estimator.latent_variance)
+    if not isinstance(estimator.learning_rate_decay, bool | np.bool_):
+        raise ValueError(
+            f"learning_rate_decay must be True or False, got {estimator.learning_rate_decay!r}"
+        )
+    if estimator.checkpoint is not None and estimator.random_state is None:
+        raise ValueError(
+            "checkpoint needs random_state=<an integer>, so that the run is recognised when it "
+            "continues; got random_state=None"
+        )
     if estimator.epochs is not None:
         check_integer("epochs", estimator.epochs, 1)
     if estimator.dtype not in ("float32", "float64"):

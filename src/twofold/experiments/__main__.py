@@ -5,6 +5,7 @@ from pathlib import Path
 
 from twofold.compilation import enable_compile_cache
 from twofold.experiments import demo, tables, toy_fit, uci
+from twofold.experiments.records import commit
 
 RECORDED = {"toy_fit": toy_fit.run, "uci": uci.run}
 
@@ -24,7 +25,7 @@ def main() -> None:
         for path in tables.run(Path()):
             print(f"renewed {path}")
     else:
-        work = Path(".cache/experiments") / ("smoke" if arguments.smoke else "full")
+        work = Path(".cache/experiments") / ("smoke" if arguments.smoke else commit())
         work.mkdir(parents=True, exist_ok=True)
         record = RECORDED[arguments.name](arguments.smoke, work)
         default = work if arguments.smoke else Path("results")

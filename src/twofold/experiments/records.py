@@ -6,6 +6,7 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -40,21 +41,22 @@ class Record:
 
     def write(self, folder: Path) -> Path:
         """Write ``folder/<name>.json`` atomically."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.name}.json"
-        persistence.write_text(path, json.dumps(self._document(), indent=2, allow_nan=False) + "\n")
-        return path
+        return self._write(folder / f"{self.name}.json", self._document())
 
-    def merge(self, folder: Path) -> Path:
-        """As ``write``, keeping what an earlier run on another device had measured."""
+    def merge(self, folder: Path, keep: Callable[[str], bool]) -> Path:
+        """As ``write``, keeping those metrics of an earlier run, on another device, that ``keep``
+        names, with that run's command, commit and device beside this one's."""
         path = folder / f"{self.name}.json"
-        if not path.exists():
-            return self.write(folder)
-        earlier, document = json.loads(path.read_text()), self._document()
-        document["metrics"] = earlier["metrics"] | self.metrics
-        for name in ("command", "commit", "device"):
-            parts = [*earlier[name].split("; "), document[name]]
-            document[name] = "; ".join(dict.fromkeys(parts))
+        earlier = json.loads(path.read_text()) if path.exists() else {"metrics": {}}
+        kept = {name: value for name, value in earlier["metrics"].items() if keep(name)}
+        document = self._document()
+        if kept:
+            document["metrics"] = kept | self.metrics
+            document["kept_from"] = {n: earlier[n] for n in ("command", "commit", "device")}
+        return self._write(path, document)
+
+    def _write(self, path: Path, document: dict[str, Any]) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
         persistence.write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
         return path
 

@@ -13,11 +13,13 @@ from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
 from twofold.experiments.records import Record
 
 TEST_SIZE = 500
+# Seeds that no choice of the defaults was made on.
+SEEDS = [1000, 1001, 1002, 1003, 1004]
 
 
 def run(smoke: bool, work: Path) -> Record:
     """Fit both problems with the estimator's defaults; ``smoke`` is a quick rehearsal."""
-    seeds = list(range(2 if smoke else 5))
+    seeds = SEEDS[:2] if smoke else SEEDS
     epochs = 3 if smoke else None
     settings = {"test_size": TEST_SIZE, "estimator": BNNLVRegressor(epochs=epochs).get_params()}
     record = Record("toy_fit", settings, seeds)

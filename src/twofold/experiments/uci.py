@@ -1,7 +1,7 @@
 """Does it predict well? The UCI regression sets with their published splits.
 
-One setting for all sets, chosen on validation rows held out of the training rows; all splits of a
-set are fitted in one program.
+One setting for all sets, chosen on rows held out of training rows (docs/experiments.md); all splits
+of a set are fitted in one program.
 """
 
 import os

@@ -28,9 +28,11 @@ from twofold.inference.meanfield import (
     reparametrise,
     weight_variance,
 )
+from twofold.inference.minibatch import batch_bounds, shuffle
+from twofold.inference.noise import fast_normal
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
-from twofold.numerics import fast_normal, power_log_mean_exp
+from twofold.numerics import power_log_mean_exp
 from twofold.typing import Array, Bool, Float, Int, Key
 
 ADAM = optax.scale_by_adam()
@@ -154,21 +156,6 @@ def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array
     """The rate at a point of the run (0 start, 1 end): constant, or falling to 0 as a cosine."""
     cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
     return schedule.learning_rate * (1.0 - schedule.decay + schedule.decay * cosine)
-
-
-def shuffle(key: Key, data: Padded) -> Int[Array, "N"]:
-    """A random order of the data with the padding last; it does not depend on the padding."""
-    positions = jnp.arange(data.x.shape[0])
-    ranks = jax.random.uniform(key, positions.shape)
-    return jnp.argsort(jnp.where(positions < data.size, ranks, 2.0))
-
-
-def batch_bounds(
-    size: Int[Array, ""], batches: Int[Array, ""], index: Int[Array, ""]
-) -> tuple[Int[Array, ""], Int[Array, ""]]:
-    """Start and length of batch ``index`` when rows are dealt out as evenly as possible."""
-    length, longer = size // batches, size % batches
-    return index * length + jnp.minimum(index, longer), length + (index < longer)
 
 
 def init(config: Config, key: Key, problem: Problem) -> State:

@@ -127,7 +127,7 @@ def run(
         states, energies, skipped = advance(
             algorithm, keys, states, problems, schedule, jnp.int32(epoch), jnp.int32(count)
         )
-        energies, skipped = np.asarray(energies[:count]), np.asarray(skipped[:count])
+        energies, skipped = np.asarray(energies)[:count], np.asarray(skipped)[:count]
         seconds = time.perf_counter() - started
         epoch += count
         yield Progress(states, epoch, energies, skipped)

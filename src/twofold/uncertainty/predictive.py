@@ -44,8 +44,10 @@ def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array,
         return jnp.zeros((1, members, 0))
     if model.latents > 1:
         return deviation * jax.random.normal(key, (num, members, model.latents))
-    within = jax.random.uniform(key, (num, members, 1), minval=1e-4, maxval=1.0 - 1e-4)
-    return deviation * ndtri((jnp.arange(num)[:, None, None] + within) / num)
+    within = jax.random.uniform(key, (num, members, 1))
+    ranks = (jnp.arange(num)[:, None, None] + within) / num
+    # Clipped: a rank rounded to 0 or 1 would be an infinite z.
+    return deviation * ndtri(jnp.clip(ranks, 1e-7, 1.0 - 2e-7))
 
 
 def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: int) -> Nested:
