@@ -32,10 +32,10 @@ demo: .venv/.installed-run  ## fit a small model and show its uncertainty in two
 	$(BIN)/python -m twofold.experiments demo
 
 test: .venv/.installed-dev  ## run the quick tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 test-all: .venv/.installed-dev  ## run all tests, the slow ones too
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest -n auto -m ""
 
 lint: .venv/.installed-dev  ## check format and style
 	$(BIN)/ruff format --check $(SOURCES)

@@ -17,7 +17,6 @@ def predictive_bands(
     """Data, predictive mean, and two-deviation bands: aleatoric inside, total outside."""
     inner = 2.0 * np.sqrt(variances.aleatoric)
     outer = 2.0 * np.sqrt(variances.total)
-    axes.scatter(*data, s=5, color=style.DATA, alpha=0.5, linewidths=0, label="measurements")
     axes.fill_between(
         grid, mean - outer, mean + outer, color=style.EPISTEMIC, alpha=0.35, linewidth=0,
         label="± 2σ total (blue rim: epistemic)",
@@ -26,8 +25,11 @@ def predictive_bands(
         grid, mean - inner, mean + inner, color=style.ALEATORIC, alpha=0.6, linewidth=0,
         label="± 2σ aleatoric (noise)",
     )  # fmt: skip
+    axes.scatter(*data, s=5, color=style.POINTS, alpha=0.6, linewidths=0, label="measurements")
     axes.plot(grid, mean, color=style.TOTAL, linewidth=1.2, label="predictive mean")
     axes.set(xlabel="x", ylabel="y", title="What the model predicts")
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + 0.3 * (high - low))
     axes.legend(loc="upper center", ncols=2)
     return axes
 
@@ -43,7 +45,9 @@ def entropy_curves(
     )
     if truth is not None:
         axes.plot(grid, truth, color=style.TRUTH, linestyle="--", label="true noise entropy")
-    axes.set(xlabel="x", ylabel="entropy (nats)", title="The split")
+    low, high = entropies.aleatoric.min(), entropies.total.max()
+    axes.set_ylim(low - 0.6 * (high - low), high + 0.15 * (high - low))
+    axes.set(xlabel="x", ylabel="entropy (nats)", title="The split (blue: epistemic)")
     axes.legend(loc="lower center", ncols=2)
     return axes
 
