@@ -31,7 +31,8 @@ class Standardizer(NamedTuple):
         negligible = 10 * np.finfo(values.dtype).eps * np.maximum(np.abs(low), np.abs(high))
         constant = high - low <= negligible
         mean = np.where(constant, low, values.mean(axis=0))
-        return cls(mean, np.where(constant, 1.0, values.std(axis=0)))
+        with np.errstate(over="ignore"):
+            return cls(mean, np.where(constant, 1.0, values.std(axis=0)))
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Raw units to standardised ones."""

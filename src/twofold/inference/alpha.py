@@ -9,7 +9,6 @@ estimated with K joint draws and minibatches. α → 0 is variational Bayes, α 
 Adam minimises it; each datum's q(z) keeps its own moments and step count, advanced when visited.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -29,7 +28,8 @@ from twofold.inference.meanfield import (
     weight_variance,
 )
 from twofold.inference.minibatch import batch_bounds, shuffle
-from twofold.inference.noise import fast_normal
+from twofold.inference.noise import fast_normal, fenced
+from twofold.inference.schedule import Schedule, learning_rate
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.numerics import power_log_mean_exp
@@ -59,15 +59,6 @@ class Problem(NamedTuple):
 
     data: Padded
     alpha: Float[Array, ""]
-
-
-class Schedule(NamedTuple):
-    """Settings shared by all members: length, rate, and 1 for cosine decay or 0 for none."""
-
-    epochs: Int[Array, ""]
-    batches: Int[Array, ""]
-    learning_rate: Float[Array, ""]
-    decay: Float[Array, ""]
 
 
 class Shared(NamedTuple):
@@ -150,12 +141,6 @@ def batch_energy(
         batch.num_data,
         batch.mask,
     )
-
-
-def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:
-    """The rate at a point of the run (0 start, 1 end): constant, or falling to 0 as a cosine."""
-    cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
-    return schedule.learning_rate * (1.0 - schedule.decay + schedule.decay * cosine)
 
 
 def init(config: Config, key: Key, problem: Problem) -> State:
@@ -247,7 +232,7 @@ def step(
 
     def on_batch(index, carry):
         shared, shared_moments, rows, total, skipped = carry
-        noise = _fenced(noise_for, index, index < schedule.batches)
+        noise = fenced(noise_for, index, index < schedule.batches)
         start, length = batch_bounds(data.size, batches, index)
 
         def cut(leaf):
@@ -278,17 +263,6 @@ def step(
     latents, latent_moments = jax.tree.map(lambda leaf: leaf[back], rows)
     energy = total / jnp.maximum(batches - skipped, 1)
     return State(shared, moments, latents, latent_moments), Info(energy, skipped)
-
-
-def _fenced(draw: Callable, index: Int[Array, ""], always: Bool[Array, ""]) -> Any:
-    """``draw(index)``, kept out of XLA's fusions on a CPU by a condition that always holds.
-
-    XLA would fuse the generator into each of the many uses of its numbers, and so run it again for
-    every point and hidden unit. On a GPU it does not, and a condition would stop the pipeline.
-    """
-    if jax.default_backend() != "cpu":
-        return draw(index)
-    return jax.lax.cond(always, draw, lambda i: jnp.zeros_like(draw(i)), index)
 
 
 @lru_cache

@@ -1,11 +1,13 @@
 """Standard normal noise for training, from a cheap counter-based generator."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from twofold.typing import Array, Float, Key, UInt32
+from twofold.typing import Array, Bool, Float, Int, Key, UInt32
 
 
 def mix(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
@@ -29,3 +31,14 @@ def fast_normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
     words = mix(mix(counters ^ first) + second)
     uniform = (words >> 8).astype(jnp.float32) * 2.0**-23 + (2.0**-24 - 1.0)
     return (math.sqrt(2.0) * jax.lax.erf_inv(uniform)).reshape(shape)
+
+
+def fenced(draw: Callable, index: Int[Array, ""], always: Bool[Array, ""]) -> Any:
+    """``draw(index)``, kept out of XLA's fusions on a CPU by a condition that always holds.
+
+    XLA would fuse the generator into each of the many uses of its numbers, and so run it again for
+    every point and hidden unit. On a GPU it does not, and a condition would stop the pipeline.
+    """
+    if jax.default_backend() != "cpu":
+        return draw(index)
+    return jax.lax.cond(always, draw, lambda i: jnp.zeros_like(draw(i)), index)
