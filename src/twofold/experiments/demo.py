@@ -129,7 +129,7 @@ def write(demo: Demo, output: Path) -> tuple[Path, Path]:
             "largest, not where noise is.",
             figure,
             "Predictive bands, the entropy split over x, and the chosen points",
-            f"<h2>Measure here next</h2>{table(HEADINGS, rows(demo))}",
+            f"<h2>Measure here next (entropies in nats)</h2>{table(HEADINGS, rows(demo))}",
         )
         plt.close(figure)
     write_text(output / "index.html", text)
