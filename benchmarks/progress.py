@@ -23,7 +23,7 @@ from twofold.experiments.records import Record
 from twofold.inference import alpha, base
 from twofold.model.bnn import BNNLV
 
-EPOCHS, REPEATS = 10 * base.CHUNK_EPOCHS, 3
+EPOCHS, REPEATS = 10 * base.CHUNK_EPOCHS, 7
 
 
 def make_problem() -> tuple:
