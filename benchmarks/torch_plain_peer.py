@@ -5,8 +5,6 @@ A module whose forward pass draws the noise and returns the energy, ``backward``
 ``torch_tuned_peer.py``; data, minibatches and the rule of Adam for visited rows come from there.
 """
 
-import argparse
-import json
 import math
 import time
 from itertools import pairwise
@@ -15,7 +13,7 @@ from statistics import fmean, median
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
-from torch_tuned_peer import RATE, WARM_UP, adam, heteroscedastic, minibatches
+from torch_tuned_peer import RATE, WARM_UP, adam, command_line, heteroscedastic, minibatches
 
 
 class Network(nn.Module):
@@ -106,9 +104,4 @@ def time_updates(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("n", "batch", "draws", "updates", "threads", "seed"):
-        parser.add_argument(f"--{name}", type=int, default=argparse.SUPPRESS)
-    parser.add_argument("--hidden", type=int, nargs="+", default=argparse.SUPPRESS)
-    parser.add_argument("--compiled", action="store_true")
-    print(json.dumps(time_updates(**vars(parser.parse_args()))))
+    command_line(time_updates, __doc__)

@@ -11,7 +11,7 @@ import ctypes
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from statistics import fmean, median
 
@@ -147,10 +147,15 @@ def time_updates(
     return {"seconds_compile": first, "ms_per_update": fmean(ms), "ms_median": median(ms)}
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+def command_line(timer: Callable[..., dict[str, float]], description: str | None) -> None:
+    """Call a timer with the options of the command line and print what it found as JSON."""
+    parser = argparse.ArgumentParser(description=description)
     for name in ("n", "batch", "draws", "updates", "threads", "seed"):
         parser.add_argument(f"--{name}", type=int, default=argparse.SUPPRESS)
     parser.add_argument("--hidden", type=int, nargs="+", default=argparse.SUPPRESS)
     parser.add_argument("--compiled", action="store_true")
-    print(json.dumps(time_updates(**vars(parser.parse_args()))))
+    print(json.dumps(timer(**vars(parser.parse_args()))))
+
+
+if __name__ == "__main__":
+    command_line(time_updates, __doc__)

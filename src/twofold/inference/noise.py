@@ -37,7 +37,7 @@ def fenced(draw: Callable, index: Int[Array, ""], always: Bool[Array, ""]) -> An
     """``draw(index)``, kept out of XLA's fusions on a CPU by a condition that always holds.
 
     XLA would fuse the generator into each of the many uses of its numbers, and so run it again for
-    every point and hidden unit. On a GPU it does not, and a condition would stop the pipeline.
+    every point and hidden unit. On a GPU the condition gained nothing, so it is left out there.
     """
     if jax.default_backend() != "cpu":
         return draw(index)
