@@ -23,6 +23,12 @@ SIZES = [
 ]
 
 
+@pytest.fixture(params=["cpu", "gpu"], autouse=True)
+def path(request, monkeypatch):
+    """Both ways through the network, whatever the device of the test."""
+    monkeypatch.setattr(network, "_on_cpu", lambda: request.param == "cpu")
+
+
 def loop_apply(sizes, weights, x, z):
     """``f(x, z; W)`` one draw, point, layer and unit at a time."""
     weights, x, z = np.asarray(weights), np.asarray(x), np.asarray(z)

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 
 from twofold.typing import Array, Float
 
+MOST_THIN_INPUTS = 4
+
 
 class Layer(NamedTuple):
     """One affine map for each of K weight draws."""
@@ -38,8 +40,14 @@ def unflatten(sizes: tuple[int, ...], weights: Float[Array, "K P"]) -> tuple[Lay
     return tuple(layers)
 
 
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
 def _sum_over_points(gradient: Float[Array, "K out B"]) -> Float[Array, "K out"]:
-    """A sum written as a product: XLA's plain reductions are scalar loops on a CPU."""
+    """On a CPU a sum written as a product: XLA's plain reductions are scalar loops there."""
+    if not _on_cpu():
+        return jnp.sum(gradient, axis=-1)
     return jnp.einsum("kob,b->ko", gradient, jnp.ones(gradient.shape[-1], gradient.dtype))
 
 
@@ -109,6 +117,15 @@ def _first_affine_backward(residuals, gradient):
 first_affine.defvjp(_first_affine_forward, _first_affine_backward)
 
 
+def thin_affine(
+    kernel: Float[Array, "K out in"], bias: Float[Array, "K out"], inputs: Float[Array, "K in B"]
+) -> Float[Array, "K out B"]:
+    """``affine`` for very few inputs as sums of scaled rows, which a GPU fuses with what follows
+    instead of padding a product to its tile size."""
+    rows = [kernel[:, :, i, None] * inputs[:, None, i] for i in range(kernel.shape[2])]
+    return sum(rows, start=bias[..., None])
+
+
 def apply(
     sizes: tuple[int, ...],
     weights: Float[Array, "K P"],
@@ -117,7 +134,10 @@ def apply(
 ) -> Float[Array, "K O B"]:
     """``f(x, z; W)`` for K weight draws, each with its own latent inputs at the B points."""
     first, *rest = unflatten(sizes, weights)
-    outputs = first_affine(first.kernel, first.bias, x, z)
+    if sizes[0] <= MOST_THIN_INPUTS and not _on_cpu():
+        outputs = thin_affine(first.kernel, first.bias, _join(x, z))
+    else:
+        outputs = first_affine(first.kernel, first.bias, x, z)
     for layer in rest:
         outputs = affine(layer.kernel, layer.bias, jax.nn.relu(outputs))
     return outputs
