@@ -7,7 +7,7 @@ from twofold.uncertainty.decomposition import Decomposition
 
 def epistemic_score(decomposition: Decomposition) -> np.ndarray:
     """``I(W; y)``: what a measurement at the point is expected to teach about the weights."""
-    return np.asarray(decomposition.epistemic)
+    return decomposition.epistemic
 
 
 def best(scores: np.ndarray, num: int) -> np.ndarray:

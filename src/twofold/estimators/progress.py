@@ -3,7 +3,7 @@
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -40,6 +40,25 @@ class ProgressBar:
         speed = self._bar.tasks[0].speed
         shown_speed = f"{speed * self._batches:,.0f}" if speed else "–"
         self._bar.update(self._task, completed=epoch, energy=f"{energy:.3f}", speed=shown_speed)
+
+
+@contextmanager
+def row_progress(
+    verbose: bool | str, what: str, rows: int, at_once: int
+) -> Iterator[Callable[[int], None]]:
+    """A bar over rows for work of several chunks; gives a function to call with the rows done."""
+    shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
+    bar = Progress(
+        TextColumn(what),
+        BarColumn(),
+        TextColumn("{task.completed:,}/{task.total:,} rows"),
+        TimeRemainingColumn(compact=True),
+        console=Console(file=sys.stderr),
+        disable=not shown or rows <= at_once,
+    )
+    with bar:
+        task = bar.add_task("", total=rows)
+        yield lambda done: bar.update(task, completed=done)
 
 
 class Interrupt:

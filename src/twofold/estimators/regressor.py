@@ -4,7 +4,9 @@ Validate, standardise, build, run, store; the mathematics lives in ``model``, ``
 ``uncertainty``. Everything a user sees is in raw units.
 """
 
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -16,19 +18,28 @@ from sklearn.utils.validation import check_is_fitted
 from twofold import persistence
 from twofold.estimators import storage, validation
 from twofold.estimators.fitting import fit_many, key_of
+from twofold.estimators.progress import row_progress
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.uncertainty import decomposition, predictive, quadrature
-from twofold.uncertainty.decomposition import Decomposition
+from twofold.uncertainty import predictive
+from twofold.uncertainty.chunks import in_chunks, rows_at_once
+from twofold.uncertainty.decomposition import Decomposition, Parts, by_variance
+from twofold.uncertainty.predictive import nest
+from twofold.uncertainty.split import decompose
 
-CHUNK_VALUES = 2**27
 PREDICTION_STREAM, SAMPLE_STREAM = 0, 1
 
-_moments = jax.jit(predictive.moments, static_argnames="model")
-_log_density = jax.jit(predictive.log_density, static_argnames="model")
-_entropies = jax.jit(quadrature.entropies, static_argnames=("model", "points"))
-_sharpness = jax.jit(quadrature.sharpness, static_argnames="model")
-_nest = jax.jit(predictive.nest, static_argnames=("model", "weights", "latents"))
-_sample = jax.jit(predictive.sample, static_argnames=("model", "num"))
+_sample = jax.jit(predictive.sample, static_argnames="model")
+
+
+@partial(jax.jit, static_argnames="model")
+def _mean_and_deviation(model, nested, x):
+    moments = predictive.moments(model, nested, x)
+    return moments.mean.mean(axis=0).T, jnp.sqrt(by_variance(moments).parts.total).T
+
+
+@partial(jax.jit, static_argnames="model")
+def _log_density(model, nested, x, y):
+    return predictive.log_density(model, nested, x, y)
 
 
 class BNNLVRegressor(RegressorMixin, BaseEstimator):
@@ -124,7 +135,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean, and the total standard deviation where asked for."""
-        mean, deviation = self._by_point(X, self._mean_and_deviation)
+        check_is_fitted(self)
+        mean, deviation = self._by_row(_mean_and_deviation, self._standardised(X))
         mean = self._shaped(self.y_standardizer_.inverse(mean))
         if not return_std:
             return mean
@@ -140,11 +152,15 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
             validation.check_integer("random_state", random_state, 0)
         check_is_fitted(self)
         x = self._standardised(X)
-        with jax.enable_x64(self.dtype == "float64"):
-            streams = () if random_state is None else (random_state,)
-            key = key_of(self.seed_, SAMPLE_STREAM, *streams)
-            values = _sample(key, self.model_, self._posterior(), n_samples, self._array(x))
-        values = self.y_standardizer_.inverse(np.asarray(values, np.float64))
+        rows = np.arange(len(x))[:, None]
+        limit = rows_at_once(self.model_, n_samples, 1)
+        streams = () if random_state is None else (random_state,)
+        with self._precision(), self._progress("sampling", len(x), limit) as on_progress:
+            weight_key, row_key = jax.random.split(key_of(self.seed_, SAMPLE_STREAM, *streams))
+            draws = self._posterior().sample(weight_key, n_samples)
+            function = partial(_sample, row_key, self.model_, draws)
+            values = in_chunks(function, [x, rows], limit, self.dtype, on_progress)
+        values = np.swapaxes(self.y_standardizer_.inverse(values), 0, 1)
         return values[..., 0] if self.y_ndim_ == 1 else values
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
@@ -152,33 +168,42 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         x = self._standardised(X)
         y = validation.check_outputs(y, len(x), self.model_.outputs)
-        y = self.y_standardizer_.transform(y)
-        (density,) = self._chunked(
-            lambda nested, x, y: (_log_density(self.model_, nested, x, y),), x, y
-        )
+        density = self._by_row(_log_density, x, self.y_standardizer_.transform(y))
         return density - np.log(self.y_standardizer_.scale).sum()
 
-    def decompose(self, X: Any, by: Literal["entropy", "variance"] = "entropy") -> Decomposition:
+    def decompose(
+        self,
+        X: Any,
+        by: Literal["entropy", "variance"] = "entropy",
+        *,
+        joint: bool = False,
+        estimator: str = "auto",
+    ) -> Decomposition:
         """Split the predictive uncertainty at each row: total, epistemic, aleatoric.
 
-        By entropy (nats, one output) or by variance (squared units of y, each output).
+        By entropy (nats) or by variance (squared units of y), for each output; ``joint`` gives the
+        entropies of all outputs together. ``estimator`` names an entropy estimator: "auto" is
+        "quadrature" for one output and "mixture" for several jointly; "nearest_neighbour" (the
+        paper's), "adaptive", "kernel_density" and "histogram" see draws of y only.
         """
-        if by == "variance":
-            parts = self._by_point(X, self._variance_split)
-            scale = np.square(self.y_standardizer_.scale)
-            return Decomposition(*(self._shaped(part * scale) for part in parts))
-        if by != "entropy":
-            raise ValueError(f"by must be 'entropy' or 'variance', got {by!r}")
         check_is_fitted(self)
-        if self.model_.outputs > 1:
-            raise NotImplementedError(
-                "the split by entropy needs a single output for now; use by='variance', or fit "
-                "one model for each output"
+        x = self._standardised(X)
+        limit = rows_at_once(self.model_, self.n_weight_draws, self.n_latent_draws)
+        with self._precision(), self._progress("splitting", len(x), limit) as on_progress:
+            split = decompose(
+                key_of(self.seed_, PREDICTION_STREAM),
+                self.model_,
+                self._posterior(),
+                x,
+                by,
+                joint=joint,
+                estimator=estimator,
+                weights=self.n_weight_draws,
+                latents=self.n_latent_draws,
+                on_progress=on_progress,
             )
-        total, aleatoric = self._by_point(X, self._entropies)
-        shift = np.log(self.y_standardizer_.scale[0])
-        entropies = quadrature.Entropies(total + shift, aleatoric + shift)
-        return decomposition.by_entropy(entropies)
+        _warn_of_doubts(split)
+        return self._in_raw_units(split, joint)
 
     @property
     def noise_std_(self) -> np.ndarray:
@@ -192,55 +217,61 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         stored = storage.pack(self)
         persistence.write(path, "model", stored.arrays, stored.metadata)
 
-    def _mean_and_deviation(self, nested: predictive.Nested, x: jax.Array) -> tuple:
-        moments = _moments(self.model_, nested, x)
-        split = decomposition.by_variance(moments)
-        return moments.mean.mean(axis=0).T, jnp.sqrt(split.total).T
+    def _in_raw_units(self, split: Decomposition, joint: bool) -> Decomposition:
+        scale = self.y_standardizer_.scale
+        parts, errors = split.parts, split.standard_errors
+        if split.by == "variance":
+            parts = Parts(*(part * np.square(scale) for part in parts))
+            errors = Parts(*(error * np.square(scale) for error in errors))
+        else:
+            shift = np.log(scale).sum() if joint else np.log(scale)
+            parts = Parts(parts.total + shift, parts.epistemic, parts.aleatoric + shift)
+        shape = (lambda part: part[:, 0]) if joint else self._shaped
+        return Decomposition(split.by, *map(shape, parts), Parts(*map(shape, errors)))
 
-    def _variance_split(self, nested: predictive.Nested, x: jax.Array) -> tuple:
-        split = decomposition.by_variance(_moments(self.model_, nested, x))
-        return tuple(part.T for part in split)
-
-    def _entropies(self, nested: predictive.Nested, x: jax.Array) -> quadrature.Entropies:
-        points = quadrature.grid_points(float(_sharpness(self.model_, nested, x)))
-        return _entropies(self.model_, nested, x, points)
-
-    def _by_point(self, X: Any, function: Callable) -> tuple[np.ndarray, ...]:
-        check_is_fitted(self)
-        return self._chunked(function, self._standardised(X))
-
-    def _chunked(self, function: Callable, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Apply to equal chunks of rows (the last one padded), so that memory stays bounded."""
+    def _by_row(self, function: Callable, *columns: np.ndarray) -> Any:
+        """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows."""
+        limit = rows_at_once(self.model_, self.n_weight_draws, self.n_latent_draws)
         rows = len(columns[0])
-        values_per_row = self.n_weight_draws * self.n_latent_draws * max(self.model_.sizes)
-        limit = max(1, CHUNK_VALUES // values_per_row)
-        size = min(limit, 2 ** max(0, rows - 1).bit_length())
-        parts = []
-        with jax.enable_x64(self.dtype == "float64"):
-            nested = self._nested()
-            for start in range(0, rows, size):
-                chunk = [column[start : start + size] for column in columns]
-                missing = size - len(chunk[0])
-                padded = [self._array(np.pad(c, ((0, missing), (0, 0)), "edge")) for c in chunk]
-                values = function(nested, *padded)
-                parts.append([np.asarray(v, np.float64)[: size - missing] for v in values])
-        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+        with self._precision(), self._progress("predicting", rows, limit) as on_progress:
+            key, draws = key_of(self.seed_, PREDICTION_STREAM), self.n_weight_draws
+            nested = nest(key, self.model_, self._posterior(), draws, self.n_latent_draws)
+            function = partial(function, self.model_, nested)
+            return in_chunks(function, columns, limit, self.dtype, on_progress)
 
-    def _nested(self) -> predictive.Nested:
-        key = key_of(self.seed_, PREDICTION_STREAM)
-        return _nest(key, self.model_, self._posterior(), self.n_weight_draws, self.n_latent_draws)
+    def _precision(self) -> Any:
+        return jax.enable_x64(self.dtype == "float64")
+
+    def _progress(self, what: str, rows: int, limit: int) -> Any:
+        return row_progress(self.verbose, what, rows, limit)
 
     def _posterior(self) -> MeanFieldPosterior:
-        return MeanFieldPosterior(*map(self._array, self.posterior_))
-
-    def _array(self, values: np.ndarray) -> jax.Array:
-        return jnp.asarray(values, self.dtype)
+        return MeanFieldPosterior(*(jnp.asarray(leaf, self.dtype) for leaf in self.posterior_))
 
     def _standardised(self, X: Any) -> np.ndarray:
         return self.x_standardizer_.transform(validation.check_inputs(self, X))
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[:, 0] if self.y_ndim_ == 1 else values
+
+
+def _warn_of_doubts(split: Decomposition) -> None:
+    unknown = np.isnan(split.total)
+    if unknown.any():
+        warnings.warn(
+            f"the entropies of {unknown.sum()} points are not known (NaN): the noise there is "
+            "thousands of times narrower than the range of the predictions; use by='variance'",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    if split.doubtful.any():
+        warnings.warn(
+            f"the epistemic part of {split.doubtful.sum()} points is negative beyond its Monte "
+            "Carlo error: there the entropy estimator's bias is larger than the epistemic part; "
+            "use estimator='auto', or more n_latent_draws",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def load(path: Any) -> BNNLVRegressor:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from twofold.inference.base import Draws
+from twofold.numerics import stratified_normal
 from twofold.typing import Array, Float, Key
 
 LATENT_VARIANCE_FLOOR = 1e-6
@@ -31,8 +32,8 @@ class MeanFieldPosterior(NamedTuple):
     log_noise: Float[Array, "O"]
 
     def sample(self, key: Key, num: int) -> Draws:
-        """``num`` draws from the posterior."""
-        noise = jax.random.normal(key, (num, *self.mean.shape), self.mean.dtype)
+        """``num`` draws from the posterior, spread evenly over each weight's distribution."""
+        noise = stratified_normal(key, num, self.mean.shape).astype(self.mean.dtype)
         weights = self.mean + jnp.sqrt(self.variance) * noise
         return Draws(weights, jnp.broadcast_to(self.log_noise, (num, *self.log_noise.shape)))
 

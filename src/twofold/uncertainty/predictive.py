@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import ndtri
 
-from twofold.inference.base import Posterior
+from twofold.inference.base import Draws, Posterior
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
-from twofold.numerics import gaussian_log_density
-from twofold.typing import Array, Float, Key
+from twofold.numerics import gaussian_log_density, stratified_normal
+from twofold.typing import Array, Float, Int, Key
 
 
 class Nested(NamedTuple):
@@ -34,20 +33,14 @@ class Moments(NamedTuple):
 
 
 def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array, "L M Z"]:
-    """Draws from p(z): stratified for one latent input, independent for several.
+    """Draws from p(z), spread evenly over it, ascending for one latent input.
 
-    Stratified means one draw in each of L slices of equal probability, so that L draws cover the
-    prior evenly; each single draw still follows it exactly. Without latent input one draw is all.
+    Without latent input one draw is all there is.
     """
-    deviation = jnp.sqrt(model.latent_variance)
     if model.latents == 0:
         return jnp.zeros((1, members, 0))
-    if model.latents > 1:
-        return deviation * jax.random.normal(key, (num, members, model.latents))
-    within = jax.random.uniform(key, (num, members, 1))
-    ranks = (jnp.arange(num)[:, None, None] + within) / num
-    # Clipped: a rank rounded to 0 or 1 would be an infinite z.
-    return deviation * ndtri(jnp.clip(ranks, 1e-7, 1.0 - 2e-7))
+    draws = stratified_normal(key, num, (members, model.latents), shuffle=model.latents > 1)
+    return jnp.sqrt(model.latent_variance) * draws
 
 
 def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: int) -> Nested:
@@ -102,14 +95,20 @@ def log_density(
 
 
 def sample(
-    key: Key, model: BNNLV, posterior: Posterior, num: int, x: Float[Array, "B D"]
-) -> Float[Array, "num B O"]:
-    """Independent draws of y at each point, each with its own W, z and noise."""
-    weight_key, latent_key, noise_key = jax.random.split(key, 3)
-    draws = posterior.sample(weight_key, num)
-    dtype = draws.weights.dtype
+    key: Key, model: BNNLV, draws: Draws, x: Float[Array, "B D"], rows: Int[Array, "B 1"]
+) -> Float[Array, "B M O"]:
+    """One y at each point for each weight draw, with z and noise of its own.
+
+    ``rows`` numbers the points; the randomness of a point depends on its number alone.
+    """
+    dtype, num = draws.weights.dtype, draws.weights.shape[0]
+    size = model.latents + model.outputs
+
+    def at_row(row: Int[Array, "1"]) -> Float[Array, "M noise"]:
+        return jax.random.normal(jax.random.fold_in(key, row[0]), (num, size), dtype)
+
+    noise = jnp.moveaxis(jax.vmap(at_row)(rows), 0, -1)
     deviation = jnp.sqrt(model.latent_variance).astype(dtype)
-    z = deviation * jax.random.normal(latent_key, (num, model.latents, x.shape[0]), dtype)
-    outputs = bnn.mean(model, draws.weights, x, z)
-    noise = jax.random.normal(noise_key, outputs.shape, dtype)
-    return jnp.swapaxes(outputs + jnp.exp(0.5 * draws.log_noise)[..., None] * noise, 1, 2)
+    outputs = bnn.mean(model, draws.weights, x, deviation * noise[:, : model.latents])
+    scale = jnp.exp(0.5 * draws.log_noise)[..., None]
+    return jnp.moveaxis(outputs + scale * noise[:, model.latents :], -1, 0)

@@ -1,0 +1,113 @@
+"""Is the predictive distribution right? Coverage of its intervals, and where measurements fall."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from twofold.report import style
+from twofold.uncertainty import metrics
+
+COLOURS = (style.EPISTEMIC, style.CHOSEN, style.TRUTH, style.ALEATORIC, style.TOTAL)
+LINE_STYLES = ("-", "--", "-.", ":")
+GRID = np.linspace(0.0, 1.0, 101)
+
+
+class Scores(NamedTuple):
+    """One output of one model at N test points; ``unit`` is that of y and of its CRPS."""
+
+    pit: np.ndarray
+    crps: np.ndarray
+    log_density: np.ndarray
+    unit: str = ""
+
+
+def calibration_figure(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
+    """Coverage curves and PIT histograms, with the mean scores of each name in the legend.
+
+    Grey bands hold 95 % of what a perfectly calibrated model would show, at each level or bin by
+    itself. All names need the same number of points, and far more samples than ``bins`` behind
+    their PIT values.
+    """
+    _check(scores)
+    with style.style():
+        figure = Figure(figsize=(9, 4.4 + 0.2 * len(scores)), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        coverage_curves(left, scores)
+        pit_histograms(right, scores, bins)
+        handles, _ = left.get_legend_handles_labels()
+        figure.legend(handles=handles, loc="outside lower center")
+    return figure
+
+
+def coverage_curves(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
+    """Observed against nominal coverage of central intervals; below the diagonal: too sure."""
+    low, high = metrics.share_band(GRID, _points(scores))
+    axes.fill_between(
+        100 * GRID, 100 * low, 100 * high, color=style.DATA, alpha=0.3, linewidth=0,
+        label="perfect calibration with 95 % band, for each level or bin by itself",
+    )  # fmt: skip
+    axes.plot([0, 100], [0, 100], color=style.DATA, linewidth=1)
+    for (name, score), look in zip(scores.items(), _looks(), strict=False):
+        covered = 100 * metrics.coverage(score.pit, GRID)
+        axes.plot(100 * GRID, covered, label=_summary(name, score), **look)
+    axes.set(
+        xlabel="nominal coverage (%)", ylabel="points inside the interval (%)",
+        title="Coverage (below the line: too sure)", xlim=(0, 100), ylim=(0, 100),
+    )  # fmt: skip
+    axes.set_aspect("equal")
+    return axes
+
+
+def pit_histograms(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
+    """Where measurements fall in their predictive distributions; a flat line is right."""
+    low, high = metrics.share_band(np.array([1.0 / bins]), _points(scores))
+    axes.axhspan(bins * low[0], bins * high[0], color=style.DATA, alpha=0.3, linewidth=0)
+    axes.axhline(1.0, color=style.DATA, linewidth=1)
+    for score, look in zip(scores.values(), _looks(), strict=False):
+        heights, edges = np.histogram(score.pit, bins, range=(0.0, 1.0), density=True)
+        axes.stairs(heights, 100 * edges, baseline=None, **look)
+    axes.set(
+        xlabel="predictive probability below y (%)", ylabel="points per bin (1 = uniform)",
+        title="PIT histogram (U: too sure, ∩: too wide)", xlim=(0, 100),
+    )  # fmt: skip
+    axes.set_ylim(0.0, max(2.0, axes.get_ylim()[1]))
+    return axes
+
+
+def _looks() -> Iterator[dict[str, Any]]:
+    """Colour and line style together stay apart in print and for 20 names."""
+    for i in range(len(COLOURS) * len(LINE_STYLES)):
+        yield {
+            "color": COLOURS[i % len(COLOURS)],
+            "linestyle": LINE_STYLES[i % len(LINE_STYLES)],
+            "linewidth": 1.5,
+        }
+
+
+def _summary(name: str, score: Scores) -> str:
+    error = 100 * metrics.calibration_error(score.pit)
+    chance = 100 * metrics.chance_calibration_error(score.pit.size)
+    return (
+        f"{name}: CRPS {np.mean(score.crps):.3g}{score.unit and ' ' + score.unit} · "
+        f"log-likelihood {np.mean(score.log_density):.2f} nats · "
+        f"coverage error {error:.1f} percentage points ({chance:.1f} by chance)"
+    )
+
+
+def _points(scores: Mapping[str, Scores]) -> int:
+    return next(iter(scores.values())).pit.size
+
+
+def _check(scores: Mapping[str, Scores]) -> None:
+    sizes = {name: score.pit.size for name, score in scores.items()}
+    most = len(COLOURS) * len(LINE_STYLES)
+    if not 1 <= len(sizes) <= most:
+        raise ValueError(f"expected 1 to {most} names, got {len(sizes)}; split the figure")
+    if len(set(sizes.values())) > 1:
+        raise ValueError(
+            f"expected the same number of points for every name, got {sizes}; the bands hold for "
+            "one number only, so draw a figure for each"
+        )

@@ -1,0 +1,49 @@
+"""Functions of many rows, applied to a few at a time so that memory stays bounded."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.model.bnn import BNNLV
+
+CHUNK_VALUES = 2**27
+OnProgress = Callable[[int], None]
+
+
+def rows_at_once(model: BNNLV, weights: int, latents: int) -> int:
+    """How many rows' nested draws may be in memory together."""
+    return max(1, CHUNK_VALUES // (weights * latents * max(model.sizes)))
+
+
+def in_chunks(
+    function: Callable[..., Any],
+    columns: Sequence[np.ndarray],
+    limit: int,
+    dtype: Any,
+    on_progress: OnProgress | None = None,
+) -> Any:
+    """``function`` of equal chunks of rows (the last one padded), its results joined.
+
+    The results are arrays with the rows first, in float64 on the host. ``on_progress`` is called
+    with the number of rows done.
+    """
+    rows = len(columns[0])
+    size = min(limit, 2 ** max(0, rows - 1).bit_length())
+    parts = []
+    for start in range(0, rows, size):
+        chunk = [column[start : start + size] for column in columns]
+        filled = len(chunk[0])
+        padded = [np.pad(column, ((0, size - filled), (0, 0)), "edge") for column in chunk]
+        values = function(*(_on_device(column, dtype) for column in padded))
+        parts.append(jax.tree.map(lambda v, n=filled: np.asarray(v, np.float64)[:n], values))
+        if on_progress is not None:
+            on_progress(start + filled)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def _on_device(column: np.ndarray, dtype: Any) -> jax.Array:
+    """Numbers in the precision asked for, integers as they are."""
+    return jnp.asarray(column, dtype if np.issubdtype(column.dtype, np.floating) else None)

@@ -1,0 +1,125 @@
+"""How good a predictive distribution is: its error, its score, and its calibration.
+
+Estimators and experiments call these on arrays that lie on the host already, once a run and in
+sizes that never repeat, so they are NumPy in float64: nothing to compile, and no digits lost in
+long sums. ``points`` stands for any axes, usually ``N`` or ``N O``; outputs are scored one by one.
+"""
+
+import numpy as np
+from scipy.stats import binom
+
+LEVELS = np.arange(1, 20) / 20.0
+
+
+def rmse(y: np.ndarray, mean: np.ndarray) -> np.ndarray | np.floating:
+    """Root of the mean squared error over the first axis: one number for each output."""
+    if y.shape != mean.shape or y.ndim == 0 or not y.size:
+        raise ValueError(
+            f"expected y and mean of one shape with at least 1 point, got {y.shape} and "
+            f"{mean.shape}; pass one prediction for each measurement"
+        )
+    errors = np.subtract(y, mean, dtype=np.float64)
+    return np.sqrt(np.mean(np.square(errors), axis=0))
+
+
+def crps(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Continuous ranked probability score of ``samples [num, *points]`` at ``y [*points]``.
+
+    ``E|X − y| − ½ E|X − X'|`` in units of y, smaller is better. The second mean runs over pairs of
+    *different* samples ("fair"), so the estimate has no bias for any num, but may fall below zero
+    for single points. With sorted samples ``Σ_{i,j} |x_i − x_j| = 2 Σ_i (2i − num − 1) x_(i)``,
+    so no pair is ever formed.
+    """
+    _check_samples(samples, y, fewest=2)
+    errors = np.sort(np.subtract(samples, y, dtype=np.float64), axis=0)
+    num = len(errors)
+    weights = (2.0 * np.arange(1, num + 1) - num - 1.0) / (num * (num - 1.0))
+    return np.mean(np.abs(errors), axis=0) - np.tensordot(weights, errors, axes=1)
+
+
+def pit(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Probability integral transform: where ``y [*points]`` lies among ``samples [num, *points]``.
+
+    ``(rank + ½) / (num + 1)`` with ``rank`` the number of samples below y, ties counted half. If y
+    follows the distribution of the samples, each of the ``num + 1`` values is equally likely.
+    """
+    _check_samples(samples, y, fewest=1)
+    below = np.count_nonzero(samples < y, axis=0) + 0.5 * np.count_nonzero(samples == y, axis=0)
+    return (below + 0.5) / (len(samples) + 1.0)
+
+
+def coverage(pit: np.ndarray, levels: np.ndarray = LEVELS) -> np.ndarray:
+    """Share of the points inside the central interval of each level, from all their PIT values."""
+    _check_pit(pit)
+    _check_levels(levels)
+    distances = np.sort(np.abs(2.0 * pit.ravel() - 1.0))
+    return np.searchsorted(distances, levels, side="right") / pit.size
+
+
+def calibration_error(pit: np.ndarray, levels: np.ndarray = LEVELS) -> float:
+    """Mean absolute difference between nominal and observed coverage."""
+    return float(np.mean(np.abs(coverage(pit, levels) - levels)))
+
+
+def chance_calibration_error(num: int, levels: np.ndarray = LEVELS) -> float:
+    """What ``calibration_error`` is on average for ``num`` independent, perfectly predicted points.
+
+    The count k inside is binomial, and ``E|k − num p| = 2 m (1 − p) P(k = m)`` with
+    ``m = ⌊num p⌋ + 1`` (de Moivre). That the levels share their points does not change the mean.
+    """
+    _check_num(num)
+    _check_levels(levels)
+    mode = np.floor(num * levels) + 1.0
+    deviations = 2.0 * mode * (1.0 - levels) * binom.pmf(mode, num, levels)
+    return float(np.mean(deviations / num))
+
+
+def share_band(
+    probabilities: np.ndarray, num: int, confidence: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where an observed share of ``num`` points lies by chance, for each true probability.
+
+    Quantiles of the binomial distribution: each share alone falls inside with at least the
+    ``confidence``, all of them together less often.
+    """
+    _check_num(num)
+    low, high = binom.interval(confidence, num, probabilities)
+    return low / num, high / num
+
+
+def _check_samples(samples: np.ndarray, y: np.ndarray, fewest: int) -> None:
+    fits = samples.ndim > 1 and samples.shape[1:] == y.shape
+    if not fits or len(samples) < fewest or not y.size:
+        raise ValueError(
+            f"expected samples [num, *points] and y [*points] with num of at least {fewest}, got "
+            f"{samples.shape} and {y.shape}; draw samples at the points of y, along the first axis"
+        )
+    bad = np.count_nonzero(~np.isfinite(samples)) + np.count_nonzero(~np.isfinite(y))
+    if bad:
+        raise ValueError(
+            f"expected finite samples and y, got {bad} values of NaN or infinity; drop these points"
+        )
+
+
+def _check_num(num: int) -> None:
+    if num < 1:
+        raise ValueError(f"expected num of at least 1, got {num}; pass the number of points")
+
+
+def _check_pit(pit: np.ndarray) -> None:
+    if not pit.size or not np.all((pit >= 0.0) & (pit <= 1.0)):
+        raise ValueError(
+            f"expected at least 1 PIT value, all in [0, 1], got {_range(pit)}; "
+            "compute them with metrics.pit"
+        )
+
+
+def _check_levels(levels: np.ndarray) -> None:
+    if not levels.size or not np.all((levels >= 0.0) & (levels <= 1.0)):
+        raise ValueError(
+            f"expected at least 1 level, all in [0, 1], got {_range(levels)}; write 95 % as 0.95"
+        )
+
+
+def _range(values: np.ndarray) -> str:
+    return f"values from {values.min():g} to {values.max():g}" if values.size else "none"

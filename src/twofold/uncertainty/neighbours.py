@@ -1,0 +1,153 @@
+"""Nearest neighbours of each sample, exactly: by sorting in one dimension, by all pairs in more.
+
+``n`` samples of dimension ``d``; a sample is never its own neighbour, its duplicates are. Memory is
+bounded for one set of samples; under ``vmap`` it is that times the number of sets.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from twofold.typing import Array, Float, Int
+
+CHUNK_VALUES = 2**24
+
+
+class LocalMoments(NamedTuple):
+    """Sums over the neighbours of each sample, weighted by ``exp(−|u|²/2)``, ``u = (y_j − y_i)/h``.
+
+    The bandwidth ``h`` of a sample is the distance to its k-th neighbour.
+    """
+
+    bandwidth: Float[Array, "n"]
+    total: Float[Array, "n"]
+    first: Float[Array, "n d"]
+    second: Float[Array, "n d d"]
+
+
+def log_ball_volume(d: int) -> float:
+    """Log of the volume of the unit ball."""
+    return 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d + 1.0)
+
+
+def check_neighbours(k: int, n: int) -> None:
+    """Whether each of ``n`` samples has ``k`` neighbours."""
+    if not 1 <= k < n:
+        raise ValueError(
+            f"k must be at least 1 and less than the number of samples, got k={k} for {n} samples; "
+            "lower k or draw more samples"
+        )
+
+
+def smallest_distance(samples: Float[Array, "n d"]) -> Float[Array, ""]:
+    """The widest range of the samples times the relative precision of their type."""
+    precision = jnp.finfo(samples.dtype)
+    extent = jnp.max(jnp.max(samples, axis=0) - jnp.min(samples, axis=0))
+    return jnp.maximum(precision.eps * extent, precision.tiny)
+
+
+def rows_in_chunks(row: Callable[[Any], Any], n: int) -> Any:
+    """``row(i)`` for all samples, as many at once as memory for ``n`` values each allows."""
+    return jax.lax.map(row, jnp.arange(n), batch_size=min(n, max(1, CHUNK_VALUES // n)))
+
+
+def squared_distances(samples: Float[Array, "n d"], i: Int[Array, ""]) -> Float[Array, "n"]:
+    """From the i-th sample to the others; to itself infinite."""
+    squares = sum(jnp.square(column - column[i]) for column in samples.T)
+    return jnp.where(jnp.arange(samples.shape[0]) == i, jnp.inf, squares)
+
+
+def nearest(
+    samples: Float[Array, "n d"], i: Int[Array, ""], k: int
+) -> tuple[Float[Array, "k"], Int[Array, "k"]]:
+    """Distances to the ``k`` nearest neighbours of one sample, and their places, nearest first."""
+    negated, places = jax.lax.top_k(-squared_distances(samples, i), k)
+    return jnp.sqrt(-negated), places
+
+
+def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
+    """The values in ascending order, and the place that each had before."""
+    places = jnp.arange(values.shape[0])
+    return jax.lax.sort((values, places), num_keys=1, is_stable=False)
+
+
+def unranked(values: Float[Array, "n *rest"], places: Int[Array, "n"]) -> Float[Array, "n *rest"]:
+    """Undoes the sorting of ``ranked``."""
+    return jnp.zeros_like(values).at[places].set(values, unique_indices=True)
+
+
+def padded(values: Float[Array, "n"], k: int) -> Float[Array, "n+2*{k}"]:
+    """Sorted values with ``k`` more at either end, infinitely far."""
+    ends = jnp.full(k, jnp.inf, values.dtype)
+    return jnp.concatenate([-ends, values, ends])
+
+
+def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
+    """Distance from each of the sorted values to its k-th neighbour.
+
+    The k nearest are consecutive: j on the left and k − j on the right, the farther end as near
+    as possible.
+    """
+    n, around = values.shape[0], padded(values, k)
+
+    def narrow(j, distance):
+        left = jax.lax.dynamic_slice_in_dim(around, k - j, n)
+        right = jax.lax.dynamic_slice_in_dim(around, 2 * k - j, n)
+        return jnp.minimum(distance, jnp.maximum(values - left, right - values))
+
+    return jax.lax.fori_loop(0, k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
+
+
+def kth_distances(samples: Float[Array, "n d"], k: int) -> Float[Array, "n"]:
+    """Euclidean distance from each sample to its k-th neighbour, ``smallest_distance`` at least."""
+    n, d = samples.shape
+    check_neighbours(k, n)
+    if d == 1:
+        values, places = ranked(samples[:, 0])
+        distances = unranked(ranked_distances(values, k), places)
+    else:
+        distances = rows_in_chunks(lambda i: nearest(samples, i, k)[0][-1], n)
+    return jnp.maximum(distances, smallest_distance(samples))
+
+
+def local_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoments:
+    """Weighted sums over the ``m`` nearest neighbours (all of them, should several share the
+    m-th distance in one dimension), with the distance to the k-th as the bandwidth."""
+    check_neighbours(max(k, m), samples.shape[0])
+    search = _ranked_moments if samples.shape[1] == 1 else _paired_moments
+    return search(samples, k, m)
+
+
+def _ranked_moments(samples: Float[Array, "n 1"], k: int, m: int) -> LocalMoments:
+    values, places = ranked(samples[:, 0])
+    n, around = values.shape[0], padded(values, m)
+    bandwidth = jnp.maximum(ranked_distances(values, k), smallest_distance(samples))
+    farthest = ranked_distances(values, m)
+
+    def add(j, sums):
+        difference = jax.lax.dynamic_slice_in_dim(around, j, n) - values
+        included = (jnp.abs(difference) <= farthest) & (j != m)
+        u = jnp.where(included, difference / bandwidth, 0.0)
+        weight = jnp.where(included, jnp.exp(-0.5 * jnp.square(u)), 0.0)
+        return sums + jnp.stack([weight, weight * u, weight * jnp.square(u)])
+
+    sums = jax.lax.fori_loop(0, 2 * m + 1, add, jnp.zeros((3, n), values.dtype))
+    columns = unranked(jnp.stack([bandwidth, *sums], axis=1), places)
+    return LocalMoments(columns[:, 0], columns[:, 1], columns[:, 2:3], columns[:, 3:, None])
+
+
+def _paired_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoments:
+    floor = smallest_distance(samples)
+
+    def row(i):
+        distances, places = nearest(samples, i, max(k, m))
+        bandwidth = jnp.maximum(distances[k - 1], floor)
+        u = (samples[places[:m]] - samples[i]) / bandwidth
+        weights = jnp.exp(-0.5 * jnp.sum(jnp.square(u), axis=1))
+        second = jnp.sum(weights[:, None, None] * u[:, :, None] * u[:, None, :], axis=0)
+        return LocalMoments(bandwidth, jnp.sum(weights), weights @ u, second)
+
+    return rows_in_chunks(row, samples.shape[0])
