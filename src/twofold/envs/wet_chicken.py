@@ -61,7 +61,7 @@ def step(
 
 
 def reward(params: Params, state: Float[Array, "*batch 2"]) -> Float[Array, "*batch"]:
-    """``r = −(l − y)``: the distance to the waterfall, to be made small."""
+    """``r = −(l − y)``: largest, 0, at the edge of the waterfall."""
     return -(params.length - state[..., 1])
 
 
@@ -81,7 +81,7 @@ def random_transitions(key: Key, num: int, params: Params = PAPER) -> tuple[np.n
     Inputs ``[num, 4]`` with columns x, y, a_x, a_y; targets ``[num, 2]``, the next x, y.
     """
     inputs, targets = _explore(key, num, params)
-    return np.asarray(inputs), np.asarray(targets)
+    return np.array(inputs), np.array(targets)
 
 
 def uniform_transitions(
@@ -89,7 +89,7 @@ def uniform_transitions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Single steps from states and actions uniform in their ranges; arrays as above."""
     inputs, targets = _scatter(key, num, params)
-    return np.asarray(inputs), np.asarray(targets)
+    return np.array(inputs), np.array(targets)
 
 
 @partial(jax.jit, static_argnums=(1, 2))

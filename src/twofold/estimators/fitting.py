@@ -15,18 +15,16 @@ from twofold import persistence
 from twofold.data import Padded, Standardizer, pad, padded_size
 from twofold.estimators import validation
 from twofold.estimators.checkpoint import Checkpoint
+from twofold.estimators.methods import METHODS, Fitted
 from twofold.estimators.training import Plan, train
-from twofold.inference import alpha
-from twofold.inference.convergence import advice, convergence
-from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.bnn import BNNLV
 
-MIN_UPDATES = 60_000
-MIN_EPOCHS = 100
 TRAINING_STREAM = 2
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
 OWN_SETTINGS = ("alpha", "random_state")
 TRAINING_SETTINGS = (
+    "inference",
+    "inference_options",
     "latent_dim",
     "weight_variance",
     "latent_variance",
@@ -63,34 +61,25 @@ def fit_many(estimators: Sequence[Regressor], X: Any, y: Any) -> list[Regressor]
     _check_columns(members)
     first, dtype = estimators[0], estimators[0].dtype
     sizes = np.array([len(member.x) for member in members])
-    # Slots that no data set can fill would only cost time.
-    slots = min(first.batch_size, padded_size(int(sizes.max())))
-    batches = -(-sizes // slots)
-    epochs = int(first.epochs or max(MIN_EPOCHS, -(-MIN_UPDATES // batches.min())))
-    checkpoint = _checkpoint(estimators, members, epochs)
-
-    config = alpha.Config(members[0].model, int(slots), int(first.draws))
     with jax.enable_x64(dtype == "float64"):
-        alphas = jnp.asarray([e.alpha for e in estimators], dtype)
-        schedule = alpha.Schedule(
-            jnp.int32(epochs),
-            jnp.int32(batches.max()),
-            jnp.asarray(first.learning_rate, dtype),
-            jnp.asarray(first.learning_rate_decay, dtype),
-        )
+        method = METHODS[first.inference](estimators, members[0].model, sizes)
+        checkpoint = _checkpoint(estimators, members, method.epochs)
+        data = _stack(members, padded_size(int(sizes.max())), dtype)
+        spread = partial(jnp.repeat, repeats=method.members, axis=0)
         outcome = train(
-            alpha.build(config),
-            jnp.stack([key_of(member.seed, TRAINING_STREAM) for member in members]),
-            alpha.Problem(_stack(members, padded_size(int(sizes.max())), dtype), alphas),
-            schedule,
-            Plan(epochs, batches, first.verbose, checkpoint),
+            method.algorithm,
+            _keys(members, method.members),
+            method.problems(jax.tree.map(spread, data)),
+            method.schedule,
+            Plan(method.epochs, np.repeat(method.batches, method.members), first.verbose, checkpoint),
         )
-        fitted = jax.vmap(partial(alpha.posterior, config))(outcome.states)
-        fitted = jax.tree.map(np.asarray, fitted)
-    for i, (estimator, member) in enumerate(zip(estimators, members, strict=True)):
-        posterior = jax.tree.map(lambda leaf, i=i: leaf[i], fitted)
-        _store(estimator, member, posterior, outcome.energies[:, i], epochs)
-    _warn_if_steep(estimators)
+        for i, (estimator, member) in enumerate(zip(estimators, members, strict=True)):
+            own = slice(i * method.members, (i + 1) * method.members)
+            states = jax.tree.map(lambda leaf, own=own: leaf[own], outcome.states)
+            energies = outcome.energies[:, own]
+            fitted = method.finish(states, energies, jax.tree.map(lambda leaf, i=i: leaf[i], data))
+            _store(estimator, member, fitted, energies.mean(axis=1))
+    _warn(estimators)
     return list(estimators)
 
 
@@ -100,6 +89,15 @@ def key_of(seed: int, *streams: int) -> jax.Array:
     for stream in streams:
         key = jax.random.fold_in(key, stream)
     return key
+
+
+def _keys(members: Sequence[Prepared], runs: int) -> jax.Array:
+    """One key for each run; the runs of one member differ."""
+    if runs == 1:
+        return jnp.stack([key_of(member.seed, TRAINING_STREAM) for member in members])
+    return jnp.stack(
+        [key_of(member.seed, TRAINING_STREAM, run) for member in members for run in range(runs)]
+    )
 
 
 def _check_members(estimators: Sequence[Regressor], X: Any, y: Any) -> None:
@@ -183,13 +181,7 @@ def _checkpoint(
     return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
 
 
-def _store(
-    estimator: Regressor,
-    member: Prepared,
-    posterior: MeanFieldPosterior,
-    energies: np.ndarray,
-    epochs: int,
-) -> None:
+def _store(estimator: Regressor, member: Prepared, fitted: Fitted, energies: np.ndarray) -> None:
     """All fitted attributes at once, so that a failed fit leaves an earlier one whole."""
     estimator.seed_ = member.seed
     estimator.y_ndim_ = member.y_ndim
@@ -197,17 +189,18 @@ def _store(
     estimator.y_standardizer_ = member.y_standardizer
     estimator.fingerprint_ = member.fingerprint
     estimator.model_ = member.model
-    estimator.posterior_ = posterior
+    estimator.posterior_ = fitted.posterior
     estimator.energies_ = energies
-    estimator.convergence_ = convergence(energies, epochs)
+    estimator.convergence_ = fitted.convergence
+    estimator.diagnostics_ = fitted.diagnostics
 
 
-def _warn_if_steep(estimators: Sequence[Regressor]) -> None:
-    found = {index: advice(e.convergence_) for index, e in enumerate(estimators)}
-    steep = {index: sentence for index, sentence in found.items() if sentence is not None}
-    if not steep:
+def _warn(estimators: Sequence[Regressor]) -> None:
+    found = [Fitted(e.posterior_, e.convergence_, e.diagnostics_).advice for e in estimators]
+    worries = {index: sentence for index, sentence in enumerate(found) if sentence is not None}
+    if not worries:
         return
-    index, sentence = next(iter(steep.items()))
+    index, sentence = next(iter(worries.items()))
     if len(estimators) > 1:
-        sentence = f"{len(steep)} of {len(estimators)} fits, first of them {index}: {sentence}"
+        sentence = f"{len(worries)} of {len(estimators)} fits, first of them {index}: {sentence}"
     warnings.warn(sentence, ConvergenceWarning, stacklevel=4)

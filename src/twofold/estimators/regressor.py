@@ -19,7 +19,7 @@ from twofold import persistence
 from twofold.estimators import storage, validation
 from twofold.estimators.fitting import fit_many, key_of
 from twofold.estimators.progress import row_progress
-from twofold.inference.meanfield import MeanFieldPosterior
+from twofold.inference.base import Posterior
 from twofold.uncertainty import predictive
 from twofold.uncertainty.chunks import in_chunks, rows_at_once
 from twofold.uncertainty.decomposition import Decomposition, Parts, by_variance
@@ -43,14 +43,22 @@ def _log_density(model, nested, x, y):
 
 
 class BNNLVRegressor(RegressorMixin, BaseEstimator):
-    """Bayesian neural network with latent inputs, fitted by α-divergence minimisation.
+    """Bayesian neural network with latent inputs: predicts, and splits its uncertainty in two.
 
     Parameters
     ----------
+    inference : "alpha", "nuts" or "hmc"
+        How the posterior is found: a mean field by α-divergence minimisation, or Markov chains
+        (Hamiltonian Monte Carlo, with or without the no-U-turn rule), the slow reference.
+    inference_options : dict or None
+        For the chains: ``chains``, ``warmup``, ``samples``, ``thin``, ``nodes`` (0 samples z beside
+        the weights), ``leapfrog_steps``, ``max_doublings``, ``target_acceptance`` and
+        ``log_noise_prior``; see ``twofold.inference.hmc.Config``.
     hidden_layer_sizes : tuple of int
         Units of each hidden layer (ReLU); ``()`` gives a linear model.
     alpha : float in (0, 1]
-        The divergence: 1 is the paper's choice, 1e-6 is variational Bayes.
+        The divergence: 1 is the paper's choice, 1e-6 is variational Bayes. This and what the text
+        calls updates, batches and rates concern ``inference="alpha"`` only.
     latent_dim : int
         Number of latent inputs; 0 gives a plain Bayesian neural network.
     weight_variance, latent_variance : float
@@ -74,17 +82,20 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    posterior_ : the fitted q(W) and noise, in standardised units; ``posterior_.sample(key, num)``
+    posterior_ : weights and noise, in standardised units; ``posterior_.sample(key, num)``
     model_ : shapes and priors
     noise_std_ : standard deviation of the additive noise, in units of y
-    energies_ : energy per datum after each epoch
-    convergence_ : report on the trend of the energy
+    energies_ : energy per datum after each epoch (for chains: −log density of each transition)
+    convergence_ : report on the trend of the energy (None for chains)
+    diagnostics_ : R-hat, effective sample size and divergences of chains (None for "alpha")
     """
 
     def __init__(
         self,
         hidden_layer_sizes: tuple[int, ...] = (20, 20),
         *,
+        inference: Literal["alpha", "nuts", "hmc"] = "alpha",
+        inference_options: dict[str, Any] | None = None,
         alpha: float = 1.0,
         latent_dim: int = 1,
         weight_variance: float = 1.0,
@@ -103,6 +114,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         verbose: bool | str = "auto",
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.inference = inference
+        self.inference_options = inference_options
         self.alpha = alpha
         self.latent_dim = latent_dim
         self.weight_variance = weight_variance
@@ -209,7 +222,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def noise_std_(self) -> np.ndarray:
         """Standard deviation of the additive noise ε of each output, in units of y."""
         deviation = np.exp(0.5 * self.posterior_.log_noise.astype(np.float64))
-        return deviation * self.y_standardizer_.scale
+        return deviation.reshape(-1, self.model_.outputs).mean(axis=0) * self.y_standardizer_.scale
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; ``twofold.load`` reads it back."""
@@ -245,8 +258,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def _progress(self, what: str, rows: int, limit: int) -> Any:
         return row_progress(self.verbose, what, rows, limit)
 
-    def _posterior(self) -> MeanFieldPosterior:
-        return MeanFieldPosterior(*(jnp.asarray(leaf, self.dtype) for leaf in self.posterior_))
+    def _posterior(self) -> Posterior:
+        return type(self.posterior_)(*(jnp.asarray(leaf, self.dtype) for leaf in self.posterior_))
 
     def _standardised(self, X: Any) -> np.ndarray:
         return self.x_standardizer_.transform(validation.check_inputs(self, X))

@@ -8,8 +8,12 @@ from twofold.data import Standardizer
 from twofold.estimators.validation import plain
 from twofold.inference.convergence import Convergence
 from twofold.inference.meanfield import MeanFieldPosterior
+from twofold.inference.sampled import SampledPosterior
 from twofold.model.bnn import BNNLV
 from twofold.persistence import FileFormatError, Stored
+from twofold.uncertainty.chains import Diagnostics
+
+POSTERIORS: dict[str, Any] = {kind.__name__: kind for kind in (MeanFieldPosterior, SampledPosterior)}
 
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
 
@@ -31,7 +35,9 @@ def pack(estimator: Regressor) -> Stored:
         "y_ndim": estimator.y_ndim_,
         "seed": estimator.seed_,
         "fingerprint": estimator.fingerprint_,
-        "convergence": estimator.convergence_._asdict(),
+        "posterior": type(estimator.posterior_).__name__,
+        "convergence": _plain_report(estimator.convergence_),
+        "diagnostics": _plain_report(estimator.diagnostics_),
     }
     return Stored(arrays, metadata)
 
@@ -55,11 +61,12 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
     estimator = estimator_class(**settings)
     model = metadata["model"]
     estimator.model_ = BNNLV(**{**model, "hidden": tuple(model["hidden"])})
-    estimator.posterior_ = MeanFieldPosterior(**_group(stored, "posterior/"))
+    estimator.posterior_ = _posterior(stored)
     estimator.x_standardizer_ = Standardizer(**_group(stored, "x/"))
     estimator.y_standardizer_ = Standardizer(**_group(stored, "y/"))
     estimator.energies_ = stored.arrays["energies"]
-    estimator.convergence_ = Convergence(**metadata["convergence"])
+    estimator.convergence_ = _report(Convergence, metadata["convergence"])
+    estimator.diagnostics_ = _report(Diagnostics, metadata.get("diagnostics"))
     estimator.y_ndim_ = metadata["y_ndim"]
     estimator.seed_ = metadata["seed"]
     estimator.fingerprint_ = metadata["fingerprint"]
@@ -67,6 +74,21 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
     if metadata["columns"] is not None:
         estimator.feature_names_in_ = np.asarray(metadata["columns"], dtype=object)
     return estimator
+
+
+def _posterior(stored: Stored) -> Any:
+    name = stored.metadata.get("posterior", MeanFieldPosterior.__name__)
+    if name not in POSTERIORS:
+        raise FileFormatError(f"this twofold does not know the posterior {name}; upgrade twofold")
+    return POSTERIORS[name](**_group(stored, "posterior/"))
+
+
+def _plain_report(report: Any) -> dict[str, Any] | None:
+    return None if report is None else report._asdict()
+
+
+def _report(kind: type, fields: dict[str, Any] | None) -> Any:
+    return None if fields is None else kind(**fields)
 
 
 def _plain_settings(estimator: Regressor) -> dict[str, Any]:

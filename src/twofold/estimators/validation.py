@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+INFERENCES = ("alpha", "nuts", "hmc")
+
 
 def column_names(values: Any) -> list[str] | None:
     """Names of a data frame's columns (or of a series), else None."""
@@ -140,6 +142,16 @@ def check_settings(estimator: Any) -> None:
         raise ValueError(f"hidden_layer_sizes must be a tuple such as (20, 20), got {hidden!r}")
     for units in hidden:
         check_integer("every entry of hidden_layer_sizes", units, 1)
+    if estimator.inference not in INFERENCES:
+        raise ValueError(
+            f"inference must be one of {', '.join(map(repr, INFERENCES))}, got "
+            f"{estimator.inference!r}"
+        )
+    if estimator.inference == "alpha" and estimator.inference_options:
+        raise ValueError(
+            "inference_options are those of the chains ('nuts', 'hmc'), but inference is 'alpha'; "
+            f"got {estimator.inference_options!r}"
+        )
     alpha = estimator.alpha
     if not is_number(alpha) or not 0 < alpha <= 1:
         raise ValueError(

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import digamma
 
 from twofold.numerics import LOG_TWO_PI
-from twofold.typing import Array, Float
+from twofold.typing import Array, Bool, Float
 from twofold.uncertainty.neighbours import (
     LocalMoments,
     check_neighbours,
@@ -29,8 +29,8 @@ from twofold.uncertainty.neighbours import (
 GRID_POINTS = 8_192
 MOST_BINS = 32_768
 MARGIN_BANDWIDTHS = 4.0
-SMALLEST_VARIANCE = 1e-4
-BIAS_ERROR = 0.001
+FARTHEST_DEVIATIONS = 5.0
+BIAS_ERROR = 0.002
 
 
 def nearest_neighbour(samples: Float[Array, "n d"], k: int = 25) -> Float[Array, "n"]:
@@ -40,12 +40,13 @@ def nearest_neighbour(samples: Float[Array, "n d"], k: int = 25) -> Float[Array,
     Distances are at least the samples' range times the relative precision of their type, so that
     duplicates have a large density rather than an infinite one.
     """
-    return _ball_surprisals(kth_distances(samples, k), *samples.shape, k)
+    n, d = samples.shape
+    return float(digamma(n)) + ball_surprisals(kth_distances(samples, k), k, d)
 
 
-def _ball_surprisals(distances: Float[Array, "n"], n: int, d: int, k: int) -> Float[Array, "n"]:
-    constant = float(digamma(n) - digamma(k)) + log_ball_volume(d)
-    return constant + d * jnp.log(distances)
+def ball_surprisals(distances: Float[Array, "n"], k: int, d: int) -> Float[Array, "n"]:
+    """Minus the log of the number of samples a unit of volume, from the distances to the k-th."""
+    return log_ball_volume(d) - float(digamma(k)) + d * jnp.log(distances)
 
 
 def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
@@ -54,8 +55,9 @@ def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
     direction than in another.
 
     The fit sees ``max(6k, log n)`` neighbours, as the paper's theory (order log n) and its authors'
-    program (30 for k = 5) have it. Where these lie in fewer than d dimensions no Gaussian
-    fits and the surprisal is that of ``nearest_neighbour``.
+    program (30 for k = 5) have it. A sample more than ``FARTHEST_DEVIATIONS`` of the fit away from
+    its mean (an outlier, or neighbours in fewer than d dimensions, as duplicates are) cannot come
+    from it: there the surprisal is that of ``nearest_neighbour``. The authors leave such out.
     """
     n, d = samples.shape
     check_neighbours(k, n)
@@ -63,14 +65,14 @@ def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
     if m <= d:
         raise ValueError(f"a Gaussian in {d} dimensions needs {d + 2} samples or more, got {n}")
     moments = local_moments(samples, k, m)
-    fitted, regular = gaussian_surprisals(moments)
-    fitted = fitted + math.log(n - 1) - poisson_bias(k, m, d)
-    return jnp.where(regular, fitted, _ball_surprisals(moments.bandwidth, n, d, k))
+    fitted, plausible = gaussian_surprisals(moments)
+    intensities = jnp.where(plausible, fitted, ball_surprisals(moments.bandwidth, k, d))
+    return math.log(n - 1) - poisson_bias(k, m, d) + intensities
 
 
-def gaussian_surprisals(moments: LocalMoments) -> tuple[Float[Array, "n"], Array]:
-    """``−log S₀ + ½ log |2π h² Σ| + ½ μᵀ Σ⁻¹ μ`` for one sample a unit of volume, with the weighted
-    mean ``μ = S₁/S₀`` and covariance ``Σ = S₂/S₀ − μμᵀ``; and where Σ is far enough from singular.
+def gaussian_surprisals(moments: LocalMoments) -> tuple[Float[Array, "n"], Bool[Array, "n"]]:
+    """``−log S₀ + ½ log |2π h² Σ| + ½ μᵀ Σ⁻¹ μ``, minus the log of the number of samples a unit of
+    volume, with ``μ = S₁/S₀``, ``Σ = S₂/S₀ − μμᵀ``; and whether the sample can come from the fit.
     """
     total, d = moments.total, moments.first.shape[1]
     mean = moments.first / total[:, None]
@@ -83,7 +85,7 @@ def gaussian_surprisals(moments: LocalMoments) -> tuple[Float[Array, "n"], Array
         - jnp.log(total)
     )
     resolved = jnp.all(pivots > 10.0 * jnp.finfo(total.dtype).eps, axis=1)
-    return surprisals, resolved & (log_determinant > d * math.log(SMALLEST_VARIANCE))
+    return surprisals, resolved & (quadratic < FARTHEST_DEVIATIONS**2)
 
 
 def eliminate(
@@ -94,20 +96,20 @@ def eliminate(
     Written out because the libraries' batched factorisations go matrix by matrix, which is slow
     for many tiny ones.
     """
-    corner = jnp.zeros((*vector.shape[:1], 1, 1), vector.dtype)
-    block = jnp.block([[matrix, vector[:, :, None]], [vector[:, None, :], corner]])
-    pivots = []
+    pivots, quadratic = [], jnp.zeros(vector.shape[0], vector.dtype)
     for _ in range(vector.shape[1]):
-        pivots.append(block[:, 0, 0])
-        row = block[:, 0, 1:]
-        block = block[:, 1:, 1:] - row[:, :, None] * (row / pivots[-1][:, None])[:, None, :]
-    return jnp.stack(pivots, axis=1), -block[:, 0, 0]
+        pivot, row, first = matrix[:, 0, 0], matrix[:, 0, 1:], vector[:, 0]
+        pivots.append(pivot)
+        quadratic = quadratic + jnp.square(first) / pivot
+        vector = vector[:, 1:] - row * (first / pivot)[:, None]
+        matrix = matrix[:, 1:, 1:] - row[:, :, None] * (row / pivot[:, None])[:, None, :]
+    return jnp.stack(pivots, axis=1), quadratic
 
 
 @lru_cache
 def poisson_bias(k: int, m: int, d: int) -> float:
-    """What ``gaussian_surprisals`` gives on average where the density is even, and 0 would be right:
-    around a point in a Poisson process of unit intensity, simulated to within ``BIAS_ERROR``.
+    """What ``adaptive`` gives on average, without this, where it should give 0: at a point in a
+    Poisson process of unit intensity. Simulated to a standard error of ``BIAS_ERROR``.
     """
     rng = np.random.default_rng(0)
     batch = max(1, 2**20 // (m * d))
@@ -122,7 +124,7 @@ def poisson_bias(k: int, m: int, d: int) -> float:
 
 
 def _fit_numpy(neighbours: np.ndarray, k: int) -> np.ndarray:
-    """``gaussian_surprisals`` at the origin, from neighbours ``[batch, m, d]``, nearest first."""
+    """The same fit at the origin, from neighbours ``[batch, m, d]``, nearest first."""
     d = neighbours.shape[2]
     bandwidth = np.linalg.norm(neighbours[:, k - 1], axis=1)
     u = neighbours / bandwidth[:, None, None]
@@ -131,9 +133,13 @@ def _fit_numpy(neighbours: np.ndarray, k: int) -> np.ndarray:
     mean = np.einsum("bm,bmi->bi", weights, u) / total[:, None]
     second = np.swapaxes(weights[:, :, None] * u, 1, 2) @ u / total[:, None, None]
     covariance = second - mean[:, :, None] * mean[:, None, :]
-    solved = np.linalg.solve(covariance, mean[:, :, None])[:, :, 0]
+    # A singular Σ has to come out as one that the sample cannot come from.
+    solved = np.linalg.solve(covariance + 1e-12 * np.eye(d), mean[:, :, None])[:, :, 0]
+    quadratic = np.sum(mean * solved, axis=1)
     log_determinant = np.linalg.slogdet(covariance)[1] + d * (LOG_TWO_PI + 2 * np.log(bandwidth))
-    return 0.5 * (log_determinant + np.sum(mean * solved, axis=1)) - np.log(total)
+    fitted = 0.5 * (log_determinant + quadratic) - np.log(total)
+    ball = log_ball_volume(d) - digamma(k) + d * np.log(bandwidth)
+    return np.where(quadratic < FARTHEST_DEVIATIONS**2, fitted, ball)
 
 
 def spread(samples: Float[Array, "n d"]) -> Float[Array, "d"]:

@@ -43,10 +43,12 @@ def check_neighbours(k: int, n: int) -> None:
 
 
 def smallest_distance(samples: Float[Array, "n d"]) -> Float[Array, ""]:
-    """The widest range of the samples times the relative precision of their type."""
+    """The widest range of the samples times the relative precision of their type: a floor for
+    distances, lest duplicates have none. Not 0 for samples that are all the same either.
+    """
     precision = jnp.finfo(samples.dtype)
     extent = jnp.max(jnp.max(samples, axis=0) - jnp.min(samples, axis=0))
-    return jnp.maximum(precision.eps * extent, precision.tiny)
+    return jnp.maximum(precision.eps * extent, precision.tiny / precision.eps)
 
 
 def rows_in_chunks(row: Callable[[Any], Any], n: int) -> Any:
@@ -71,7 +73,8 @@ def nearest(
 def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
     """The values in ascending order, and the place that each had before."""
     places = jnp.arange(values.shape[0])
-    return jax.lax.sort((values, places), num_keys=1, is_stable=False)
+    ascending, order = jax.lax.sort((values, places), num_keys=1, is_stable=False)
+    return ascending, order
 
 
 def unranked(values: Float[Array, "n *rest"], places: Int[Array, "n"]) -> Float[Array, "n *rest"]:

@@ -1,0 +1,256 @@
+"""Hamiltonian Monte Carlo on the model's joint density, with BlackJAX.
+
+The density is that of the weights, the noise and the latent inputs given the data,
+
+    log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(z) + log p(Σ) + const,
+
+or, *collapsed*, the same with every z_n integrated out (``model.integrated``), a far easier one to
+walk in. ``log σ²`` of each output has a normal prior, or is fixed. A chain is a member of
+``base.run``, one transition an epoch; step size and diagonal mass matrix are tuned during warm-up
+on Stan's schedule, and the draws after it are kept in the state, so that a chain can be stopped,
+stored and resumed like any other run.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, Literal, NamedTuple
+
+import blackjax
+import jax
+import jax.numpy as jnp
+from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
+from blackjax.adaptation.staged_adaptation import build_schedule
+from blackjax.adaptation.step_size import dual_averaging_adaptation
+
+from twofold.data import Padded
+from twofold.inference.base import Algorithm, Info
+from twofold.inference.sampled import SampledPosterior
+from twofold.model import bnn
+from twofold.model.bnn import BNNLV
+from twofold.model.integrated import latent_nodes, log_marginal
+from twofold.numerics import gaussian_log_density
+from twofold.typing import Array, Bool, Float, Int, Key
+
+INITIAL_STEP_SIZE = 1e-3
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is compiled into the program.
+
+    ``nodes`` latent nodes integrate z out; 0 samples z beside the weights. ``log_noise_prior`` is
+    mean and deviation of ``log σ²`` in standardised units; deviation 0 fixes it at the mean.
+    """
+
+    model: BNNLV
+    kernel: Literal["hmc", "nuts"] = "nuts"
+    warmup: int = 1000
+    samples: int = 1000
+    thin: int = 1
+    nodes: int = 50
+    leapfrog_steps: int = 32
+    max_doublings: int = 8
+    target_acceptance: float = 0.8
+    log_noise_prior: tuple[float, float] = (-3.0, 2.0)
+
+    def __post_init__(self):
+        if self.kernel not in ("hmc", "nuts"):
+            raise ValueError(f"kernel must be 'hmc' or 'nuts', got {self.kernel!r}")
+        for name in ("warmup", "samples", "thin", "leapfrog_steps", "max_doublings"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.nodes < 0:
+            raise ValueError(f"nodes must be 0 (sample z) or positive, got {self.nodes}")
+        if not 0 < self.target_acceptance < 1:
+            raise ValueError(f"target_acceptance must lie in (0, 1), got {self.target_acceptance}")
+        if self.log_noise_prior[1] < 0:
+            raise ValueError(
+                f"the deviation in log_noise_prior must be positive, or 0 to fix the noise, got "
+                f"{self.log_noise_prior}"
+            )
+
+    @property
+    def transitions(self) -> int:
+        """Length of a chain, warm-up included."""
+        return self.warmup + self.samples * self.thin
+
+
+class Position(NamedTuple):
+    """Where a chain stands; no latents where they are integrated out, no noise where fixed."""
+
+    weights: Float[Array, "P"]
+    log_noise: Float[Array, "O"]
+    latents: Float[Array, "N Z"]
+
+
+class State(NamedTuple):
+    """A chain: its position and gradient, its tuning, the draws it has kept, its divergences."""
+
+    chain: Any
+    step_size: Any
+    mass: Any
+    weights: Float[Array, "R P"]
+    log_noise: Float[Array, "R O"]
+    divergences: Int[Array, ""]
+
+
+def noise_at(config: Config, position: Position) -> Float[Array, "O"]:
+    """``log σ²``, sampled or fixed."""
+    mean, deviation = config.log_noise_prior
+    if deviation == 0:
+        return jnp.full(config.model.outputs, mean, position.weights.dtype)
+    return position.log_noise
+
+
+def log_prior(config: Config, position: Position) -> Float[Array, ""]:
+    """``log p(W) + log p(Σ) + log p(z)``, over whatever is sampled."""
+    model = config.model
+    variances = model.weight_variance, config.log_noise_prior[1] ** 2, model.latent_variance
+    means = 0.0, config.log_noise_prior[0], 0.0
+    total = jnp.zeros((), position.weights.dtype)
+    for part, mean, variance in zip(position, means, variances, strict=True):
+        if part.size:
+            log_variance = jnp.log(jnp.asarray(variance, part.dtype))
+            total += jnp.sum(gaussian_log_density(part, mean, log_variance))
+    return total
+
+
+def log_likelihood(config: Config, data: Padded, position: Position) -> Float[Array, ""]:
+    """``log p(y | X, W, Σ, z)``, or with z integrated out, summed over the real rows."""
+    model, weights = config.model, position.weights[None]
+    log_noise = noise_at(config, position)[None]
+    if config.nodes:
+        nodes = latent_nodes(model, config.nodes).astype(weights.dtype)
+        terms = log_marginal(model, weights, log_noise, data.x, data.y, nodes)
+    else:
+        z = position.latents.T[None]
+        terms = bnn.log_likelihood(model, weights, log_noise, data.x, z, data.y)
+    return jnp.sum(jnp.where(jnp.arange(data.x.shape[0]) < data.size, terms[0], 0.0))
+
+
+def log_density(config: Config, data: Padded, position: Position) -> Float[Array, ""]:
+    """The logarithm of what is sampled from, up to a constant."""
+    return log_likelihood(config, data, position) + log_prior(config, position)
+
+
+def start(config: Config, key: Key, data: Padded) -> Position:
+    """Small random weights, wide noise, latents from their prior: every chain its own."""
+    model, dtype = config.model, data.x.dtype
+    weight_key, latent_key = jax.random.split(key)
+    fixed = config.log_noise_prior[1] == 0
+    rows = 0 if config.nodes else data.x.shape[0]
+    deviation = jnp.sqrt(model.latent_variance).astype(dtype)
+    return Position(
+        0.1 * jax.random.normal(weight_key, (model.num_weights,), dtype),
+        jnp.zeros(0 if fixed else model.outputs, dtype),
+        deviation * jax.random.normal(latent_key, (rows, model.latents), dtype),
+    )
+
+
+def init(config: Config, key: Key, data: Padded) -> State:
+    """A chain at its start."""
+    position = start(config, key, data)
+    dimensions = sum(part.size for part in position)
+    mass_init, _, _ = mass_matrix_adaptation()
+    step_size_init, _, _ = dual_averaging_adaptation(config.target_acceptance)
+    dtype = data.x.dtype
+    return State(
+        blackjax.hmc.init(position, partial(log_density, config, data)),
+        step_size_init(jnp.asarray(INITIAL_STEP_SIZE, dtype)),
+        mass_init(dimensions),
+        jnp.zeros((config.samples, config.model.num_weights), dtype),
+        jnp.zeros((config.samples, config.model.outputs), dtype),
+        jnp.zeros((), int),
+    )
+
+
+def transition(
+    config: Config, key: Key, state: State, data: Padded, step_size: Float[Array, ""]
+) -> tuple[Any, Any]:
+    """One step of the chosen kernel: the chain's new place, and BlackJAX's report on the step.
+
+    Paths of plain HMC vary in length by a fifth, lest they close on themselves.
+    """
+    key, jitter_key = jax.random.split(key)
+    inverse_mass = state.mass.inverse_mass_matrix
+    function = partial(log_density, config, data)
+    if config.kernel == "nuts":
+        kernel, length = blackjax.nuts.build_kernel(), config.max_doublings
+    else:
+        kernel, length = blackjax.hmc.build_kernel(), config.leapfrog_steps
+        step_size *= jax.random.uniform(jitter_key, (), step_size.dtype, 0.8, 1.2)
+    return kernel(key, state.chain, function, step_size, inverse_mass, length)
+
+
+def tune(
+    config: Config,
+    state: State,
+    acceptance: Float[Array, ""],
+    slow: Bool[Array, ""],
+    window_ends: Bool[Array, ""],
+) -> tuple[Any, Any]:
+    """Step size after every transition, mass matrix at the end of a window (Stan's scheme)."""
+    step_init, step_update, step_final = dual_averaging_adaptation(config.target_acceptance)
+    _, mass_update, mass_final = mass_matrix_adaptation()
+    step_size = step_update(state.step_size, acceptance)
+    mass = jax.lax.cond(
+        slow, lambda: mass_update(state.mass, state.chain.position), lambda: state.mass
+    )
+    return jax.lax.cond(
+        window_ends,
+        lambda: (step_init(step_final(step_size)), mass_final(mass)),
+        lambda: (step_size, mass),
+    )
+
+
+def step(
+    config: Config, key: Key, state: State, data: Padded, schedule: Any, epoch: Int[Array, ""]
+) -> tuple[State, Info]:
+    """One transition, with tuning during warm-up and the draw kept after it."""
+    del schedule
+    warm = epoch < config.warmup
+    tuning = state.step_size
+    step_size = jnp.exp(jnp.where(warm, tuning.log_step_size, tuning.log_step_size_avg))
+    chain, report = transition(config, key, state, data, step_size)
+    state = state._replace(chain=chain)
+
+    stages = jnp.asarray(build_schedule(config.warmup))
+    stage = stages[jnp.minimum(epoch, config.warmup - 1)]
+    step_size_state, mass = jax.lax.cond(
+        warm,
+        lambda: tune(config, state, report.acceptance_rate, stage[0] == 1, stage[1] == 1),
+        lambda: (state.step_size, state.mass),
+    )
+    # During warm-up everything goes to the first slot, which the first kept draw overwrites.
+    slot = jnp.maximum(epoch - config.warmup, 0) // config.thin
+    divergent = report.is_divergent & ~warm
+    new = State(
+        chain,
+        step_size_state,
+        mass,
+        state.weights.at[slot].set(chain.position.weights),
+        state.log_noise.at[slot].set(noise_at(config, chain.position)),
+        state.divergences + divergent,
+    )
+    return new, Info(-chain.logdensity / data.size, jnp.zeros((), int))
+
+
+@lru_cache
+def build(config: Config) -> Algorithm:
+    """The algorithm for ``base.run``; its problems are data sets, one for each chain."""
+
+    def init_(key: Key, data: Padded) -> State:
+        return init(config, key, data)
+
+    def step_(key, state, data, schedule, epoch):
+        return step(config, key, state, data, schedule, epoch)
+
+    return Algorithm(init_, step_)
+
+
+def posterior(states: State) -> SampledPosterior:
+    """The draws of all chains (the leading axis of every leaf) together."""
+    weights, log_noise = states.weights, states.log_noise
+    return SampledPosterior(
+        weights.reshape(-1, weights.shape[-1]), log_noise.reshape(-1, log_noise.shape[-1])
+    )

@@ -1,0 +1,25 @@
+"""A posterior that is a set of draws, as Markov chains and ensembles leave it."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from twofold.inference.base import Draws
+from twofold.typing import Array, Float, Key
+
+
+class SampledPosterior(NamedTuple):
+    """R draws of weights and noise, all equally probable."""
+
+    weights: Float[Array, "R P"]
+    log_noise: Float[Array, "R O"]
+
+    def sample(self, key: Key, num: int) -> Draws:
+        """``num`` of the draws in random order, none twice before all have been used once."""
+        available = self.weights.shape[0]
+        rounds = -(-num // available)
+        keys = jax.random.split(key, rounds)
+        orders = jax.vmap(lambda one: jax.random.permutation(one, available))(keys)
+        chosen = orders.reshape(-1)[:num]
+        return Draws(jnp.asarray(self.weights)[chosen], jnp.asarray(self.log_noise)[chosen])

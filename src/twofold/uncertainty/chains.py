@@ -1,0 +1,77 @@
+"""Have the chains of a sampler reached the same distribution? Asked of what they predict.
+
+The weights of a network can be permuted without changing it, so that two perfect chains may never
+agree on a weight. They must agree on the predictions: the mean and the deviation of y given W.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from blackjax.diagnostics import ess_bulk, rhat
+
+from twofold.model.bnn import BNNLV
+from twofold.model.integrated import latent_nodes
+from twofold.typing import Array, Float
+from twofold.uncertainty.predictive import Nested, moments
+
+GOOD_R_HAT = 1.05
+GOOD_ESS = 100
+NODES = 32
+
+
+class Diagnostics(NamedTuple):
+    """The worst R-hat and effective sample size of any prediction, and the divergences."""
+
+    r_hat_max: float
+    ess_min: float
+    divergences: int
+
+
+@partial(jax.jit, static_argnames="model")
+def predictive_trace(
+    model: BNNLV,
+    weights: Float[Array, "C R P"],
+    log_noise: Float[Array, "C R O"],
+    x: Float[Array, "B D"],
+) -> Float[Array, "C R quantities"]:
+    """``E[y|x,W]`` and ``log Var[y|x,W]`` along each chain, at each point and output."""
+    nodes = latent_nodes(model, NODES).astype(weights.dtype)
+
+    def of_chain(chain: tuple[Array, Array]) -> Float[Array, "R quantities"]:
+        draws, _ = chain[0].shape
+        z = jnp.broadcast_to(nodes[:, None], (nodes.shape[0], draws, model.latents))
+        found = moments(model, Nested(*chain, z), x)
+        parts = [found.mean.reshape(draws, -1), jnp.log(found.variance).reshape(draws, -1)]
+        return jnp.concatenate(parts, axis=1)
+
+    return jax.lax.map(of_chain, (weights, log_noise))
+
+
+def diagnose(trace: Float[Array, "C R quantities"], divergences: int) -> Diagnostics:
+    """Rank-normalised split R-hat and bulk effective sample size (Vehtari et al. 2021)."""
+    return Diagnostics(
+        float(np.max(rhat(trace))), float(np.min(ess_bulk(trace))), int(divergences)
+    )
+
+
+def advice(diagnostics: Diagnostics) -> str | None:
+    """What is wrong with the chains, in words; None where nothing is."""
+    worries = []
+    if not diagnostics.r_hat_max <= GOOD_R_HAT:
+        worries.append(
+            f"the chains disagree on predictions (R-hat {diagnostics.r_hat_max:.2f}, should be "
+            f"below {GOOD_R_HAT}); use more warmup and samples"
+        )
+    if not diagnostics.ess_min >= GOOD_ESS:
+        worries.append(
+            f"the draws are worth only {diagnostics.ess_min:.0f} independent ones (should be "
+            f"{GOOD_ESS}); use more samples or a larger thin"
+        )
+    if diagnostics.divergences:
+        worries.append(
+            f"{diagnostics.divergences} transitions diverged; raise target_acceptance"
+        )
+    return "; ".join(worries) or None
