@@ -17,7 +17,11 @@ ERRORS = 4.5
 
 
 def test_log_densities_equal_a_loop(x64, rng):
-    y, centres, log_noise = rng.normal(size=(3, 2)), rng.normal(size=(5, 4, 2)), rng.normal(size=(4, 2))
+    y, centres, log_noise = (
+        rng.normal(size=(3, 2)),
+        rng.normal(size=(5, 4, 2)),
+        rng.normal(size=(4, 2)),
+    )
     found = log_densities(jnp.asarray(y), jnp.asarray(centres), jnp.asarray(log_noise))
     for m in range(4):
         for r in range(3):

@@ -1,8 +1,9 @@
 """The paper's two toy problems (Depeweg et al. 2018, Section 4), with their true densities.
 
 A problem knows how its inputs are gathered (``sample_inputs``), how an output follows from an
-input (``sample_outputs``), the range that test inputs are drawn from, and the log-density of the
-true process, which no model can beat on average (the "oracle").
+input (``sample_outputs``), the range that test inputs are drawn from, the log-density of the true
+process, which no model can beat on average (the "oracle"), its entropy given x, which is all the
+aleatoric uncertainty there is, and the density of its inputs.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import norm
+from scipy.stats import expon, norm
 
 Generator = np.random.Generator
 
@@ -25,6 +26,8 @@ class ToyProblem:
     sample_inputs: Callable[[Generator, int], np.ndarray]
     sample_outputs: Callable[[Generator, np.ndarray], np.ndarray]
     log_density: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    entropy: Callable[[np.ndarray], np.ndarray]
+    input_density: Callable[[np.ndarray], np.ndarray]
 
     def training_data(self, seed: int, size: int = 750) -> tuple[np.ndarray, np.ndarray]:
         """Inputs gathered as in the paper, ``[size, 1]``, and outputs, ``[size]``."""
@@ -52,6 +55,15 @@ def _heteroscedastic_outputs(rng: Generator, x: np.ndarray) -> np.ndarray:
     return 7.0 * np.sin(x) + _heteroscedastic_noise(x) * rng.standard_normal(x.shape)
 
 
+def _mixture_density(x: np.ndarray) -> np.ndarray:
+    parts = [norm.pdf(x, mean, width) for mean, width in ((-4, 0.4), (0, 0.9), (4, 0.4))]
+    return np.mean(parts, axis=0)
+
+
+def _heteroscedastic_entropy(x: np.ndarray) -> np.ndarray:
+    return 0.5 * np.log(2.0 * np.pi * np.e * np.square(_heteroscedastic_noise(x)))
+
+
 def _heteroscedastic_log_density(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return norm.logpdf(y, 7.0 * np.sin(x), _heteroscedastic_noise(x))
 
@@ -66,6 +78,17 @@ def _bimodal_outputs(rng: Generator, x: np.ndarray) -> np.ndarray:
     return 10.0 * np.where(branch, np.sin(x), np.cos(x)) + rng.standard_normal(x.shape)
 
 
+def _exponential_density(x: np.ndarray) -> np.ndarray:
+    return expon.pdf(x, loc=-0.5, scale=0.5)
+
+
+def _bimodal_entropy(x: np.ndarray) -> np.ndarray:
+    """By the trapezoidal rule, twelve deviations around both branches."""
+    y = np.linspace(-25.0, 25.0, 5001)
+    log_density = _bimodal_log_density(np.asarray(x)[..., None], y)
+    return -np.trapezoid(np.exp(log_density) * log_density, y, axis=-1)
+
+
 def _bimodal_log_density(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     branches = [norm.logpdf(y, 10.0 * np.sin(x)), norm.logpdf(y, 10.0 * np.cos(x))]
     return logsumexp(branches, axis=0) - np.log(2.0)
@@ -78,8 +101,17 @@ HETEROSCEDASTIC = ToyProblem(
     _mixture_inputs,
     _heteroscedastic_outputs,
     _heteroscedastic_log_density,
+    _heteroscedastic_entropy,
+    _mixture_density,
 )
 BIMODAL = ToyProblem(
-    "bimodal", -0.5, 2.0, _exponential_inputs, _bimodal_outputs, _bimodal_log_density
+    "bimodal",
+    -0.5,
+    2.0,
+    _exponential_inputs,
+    _bimodal_outputs,
+    _bimodal_log_density,
+    _bimodal_entropy,
+    _exponential_density,
 )
 TOY_PROBLEMS = {problem.name: problem for problem in (HETEROSCEDASTIC, BIMODAL)}

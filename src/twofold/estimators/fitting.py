@@ -71,7 +71,9 @@ def fit_many(estimators: Sequence[Regressor], X: Any, y: Any) -> list[Regressor]
             _keys(members, method.members),
             method.problems(jax.tree.map(spread, data)),
             method.schedule,
-            Plan(method.epochs, np.repeat(method.batches, method.members), first.verbose, checkpoint),
+            Plan(
+                method.epochs, np.repeat(method.batches, method.members), first.verbose, checkpoint
+            ),
         )
         for i, (estimator, member) in enumerate(zip(estimators, members, strict=True)):
             own = slice(i * method.members, (i + 1) * method.members)

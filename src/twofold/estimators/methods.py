@@ -101,9 +101,7 @@ def hmc_settings(options: dict[str, Any] | None) -> dict[str, Any]:
     return options
 
 
-def by_hmc(
-    kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray
-) -> Method:
+def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
     """Hamiltonian Monte Carlo, several chains for each estimator."""
     options = hmc_settings(estimators[0].inference_options)
     members = options.pop("chains")

@@ -13,7 +13,9 @@ from twofold.model.bnn import BNNLV
 from twofold.persistence import FileFormatError, Stored
 from twofold.uncertainty.chains import Diagnostics
 
-POSTERIORS: dict[str, Any] = {kind.__name__: kind for kind in (MeanFieldPosterior, SampledPosterior)}
+POSTERIORS: dict[str, Any] = {
+    kind.__name__: kind for kind in (MeanFieldPosterior, SampledPosterior)
+}
 
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
 

@@ -1,22 +1,38 @@
 """``python -m twofold.experiments NAME``: one command for each table and figure."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from twofold.compilation import enable_compile_cache
-from twofold.experiments import demo, tables, toy_fit, uci
-from twofold.experiments.records import commit
+from twofold.experiments import (
+    alpha_vs_hmc,
+    demo,
+    entropy_estimators,
+    tables,
+    toy_figures,
+    toy_fit,
+    uci,
+    wet_chicken_map,
+)
+from twofold.experiments.records import Record, commit
 
-RECORDED = {"toy_fit": toy_fit.run, "uci": uci.run}
+RECORDED: dict[str, Callable[[bool, Path], Record]] = {
+    "toy_fit": toy_fit.run,
+    "uci": uci.run,
+    "entropy_estimators": entropy_estimators.run,
+    "alpha_vs_hmc": alpha_vs_hmc.run,
+}
 
 
 def main() -> None:
     """Parse the command line and run one experiment."""
     parser = argparse.ArgumentParser(prog="python -m twofold.experiments", description=__doc__)
-    parser.add_argument("name", choices=["demo", "tables", *RECORDED])
+    names = ["demo", "tables", *RECORDED, *toy_figures.FIGURES, "figure_3"]
+    parser.add_argument("name", choices=names)
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
     parser.add_argument("--output", type=Path, help="folder for results (default: see below)")
-    parser.epilog = "Default folders: demo-output for the demo, results for records."
+    parser.epilog = "Default folders: demo-output for the demo, results for records and figures."
     arguments = parser.parse_args()
     enable_compile_cache()
     if arguments.name == "demo":
@@ -25,13 +41,25 @@ def main() -> None:
         for path in tables.run(Path()):
             print(f"renewed {path}")
     else:
-        work = Path(".cache/experiments") / ("smoke" if arguments.smoke else commit())
-        work.mkdir(parents=True, exist_ok=True)
-        record = RECORDED[arguments.name](arguments.smoke, work)
-        default = work if arguments.smoke else Path("results")
-        print(f"wrote {record.write(arguments.output or default)}")
-        for name, value in record.metrics.items():
-            print(f"{name:60s} {value:.4f}")
+        run(arguments.name, arguments.smoke, arguments.output)
+
+
+def run(name: str, smoke: bool, output: Path | None) -> None:
+    """Run an experiment that leaves a record or figures; unfinished work waits in ``.cache``."""
+    work = Path(".cache/experiments") / ("smoke" if smoke else commit())
+    work.mkdir(parents=True, exist_ok=True)
+    output = output or (work if smoke else Path("results"))
+    if name in toy_figures.FIGURES:
+        for path in toy_figures.run(name, smoke, work, output):
+            print(f"wrote {path}")
+        return
+    if name == "figure_3":
+        record = wet_chicken_map.run(smoke, work, output)
+    else:
+        record = RECORDED[name](smoke, work)
+    print(f"wrote {record.write(output)}")
+    for metric, value in record.metrics.items():
+        print(f"{metric:60s} {value:.4f}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 The density is that of the weights, the noise and the latent inputs given the data,
 
-    log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(z) + log p(Σ) + const,
+    log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(z) + log p(Σ),
 
-or, *collapsed*, the same with every z_n integrated out (``model.integrated``), a far easier one to
+up to a constant, or, *collapsed*, the same with every z_n integrated out (``model.integrated``), a far easier one to
 walk in. ``log σ²`` of each output has a normal prior, or is fixed. A chain is a member of
 ``base.run``, one transition an epoch; step size and diagonal mass matrix are tuned during warm-up
 on Stan's schedule, and the draws after it are kept in the state, so that a chain can be stopped,
@@ -111,7 +111,7 @@ def log_prior(config: Config, position: Position) -> Float[Array, ""]:
     for part, mean, variance in zip(position, means, variances, strict=True):
         if part.size:
             log_variance = jnp.log(jnp.asarray(variance, part.dtype))
-            total += jnp.sum(gaussian_log_density(part, mean, log_variance))
+            total += jnp.sum(gaussian_log_density(part - mean, jnp.zeros(()), log_variance))
     return total
 
 

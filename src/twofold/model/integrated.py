@@ -16,7 +16,7 @@ from twofold.typing import Array, Float
 
 
 def latent_nodes(model: BNNLV, num: int) -> Float[Array, "Q Z"]:
-    """Medians of ``num`` slices of equal probability of p(z); without latent input one empty row."""
+    """Medians of ``num`` slices of equal probability of p(z); one empty row without z."""
     if model.latents == 0:
         return jnp.zeros((1, 0))
     if model.latents > 1:

@@ -52,9 +52,7 @@ def predictive_trace(
 
 def diagnose(trace: Float[Array, "C R quantities"], divergences: int) -> Diagnostics:
     """Rank-normalised split R-hat and bulk effective sample size (Vehtari et al. 2021)."""
-    return Diagnostics(
-        float(np.max(rhat(trace))), float(np.min(ess_bulk(trace))), int(divergences)
-    )
+    return Diagnostics(float(np.max(rhat(trace))), float(np.min(ess_bulk(trace))), int(divergences))
 
 
 def advice(diagnostics: Diagnostics) -> str | None:
@@ -71,7 +69,5 @@ def advice(diagnostics: Diagnostics) -> str | None:
             f"{GOOD_ESS}); use more samples or a larger thin"
         )
     if diagnostics.divergences:
-        worries.append(
-            f"{diagnostics.divergences} transitions diverged; raise target_acceptance"
-        )
+        worries.append(f"{diagnostics.divergences} transitions diverged; raise target_acceptance")
     return "; ".join(worries) or None

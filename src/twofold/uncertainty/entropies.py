@@ -37,8 +37,8 @@ PointEstimator: TypeAlias = Callable[
 def from_samples(surprisals: Callable[[Array], Array]) -> PointEstimator:
     """An estimator that sees nothing but draws of y.
 
-    ``surprisals`` maps samples ``[n, O]`` to estimates ``[n]`` of their ``−log p``. The pooled draws
-    give the cross entropies, the draws of each W by themselves the conditional ones.
+    ``surprisals`` maps samples ``[n, O]`` to estimates ``[n]`` of their ``−log p``. The pooled
+    draws give the cross entropies, the draws of each W by themselves the conditional ones.
     """
 
     def estimate(

@@ -57,7 +57,8 @@ def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
     The fit sees ``max(6k, log n)`` neighbours, as the paper's theory (order log n) and its authors'
     program (30 for k = 5) have it. A sample more than ``FARTHEST_DEVIATIONS`` of the fit away from
     its mean (an outlier, or neighbours in fewer than d dimensions, as duplicates are) cannot come
-    from it: there the surprisal is that of ``nearest_neighbour``. The authors leave such out.
+    from it: there the k-th distance alone gives the density. The authors leave out samples whose
+    neighbours' covariance is nearly singular; without either rule the mean is infinite for small k.
     """
     n, d = samples.shape
     check_neighbours(k, n)
@@ -164,7 +165,8 @@ def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     bandwidth = (4.0 / (d + 2.0) / n) ** (1.0 / (d + 4.0)) * spread(samples)
     if d == 1:
         return _gridded_kernel_surprisals(samples[:, 0], bandwidth[0])
-    scaled = samples / bandwidth
+    # Shifted first: far from 0 the scaled samples would have few digits for their differences.
+    scaled = (samples - samples[0]) / bandwidth
     constant = 0.5 * d * LOG_TWO_PI + math.log(n - 1) + jnp.sum(jnp.log(bandwidth))
 
     def row(i):

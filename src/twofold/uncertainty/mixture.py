@@ -23,9 +23,7 @@ def log_densities(
     return power_log_mean_exp(jnp.moveaxis(terms, 1, 0), 1.0).T
 
 
-def average(
-    key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M O"]
-) -> Entropies:
+def average(key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M O"]) -> Entropies:
     """Cross and conditional entropies from about DRAWS draws of y, the same number for each W."""
     latents, draws, _ = centres.shape
     num = max(1, DRAWS // draws)

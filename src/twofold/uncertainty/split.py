@@ -1,7 +1,7 @@
 """``decompose``: split the predictive uncertainty of any posterior, at any number of points."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,7 @@ def decompose(
     model: BNNLV,
     posterior: Posterior,
     x: Any,
-    by: str = "entropy",
+    by: Literal["entropy", "variance"] = "entropy",
     *,
     joint: bool = False,
     estimator: str = "auto",

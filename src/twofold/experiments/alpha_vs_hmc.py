@@ -1,0 +1,103 @@
+"""The paper's claims about the split on the toy problems, as numbers.
+
+For each value of α, and for Hamiltonian Monte Carlo as the reference: does the epistemic entropy
+rank inputs as the reference's does, does it vanish towards variational Bayes, does it follow the
+scarcity of data, and is the aleatoric entropy that of the true process? Five seeds, each with its
+own data, shared by all methods.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from twofold import BNNLVRegressor, Decomposition
+from twofold.envs.toy import BIMODAL, TOY_PROBLEMS, ToyProblem
+from twofold.experiments.posteriors import DRAWS, METHODS, Job, fitted, settings
+from twofold.experiments.records import Record
+
+SEEDS = [0, 1, 2, 3, 4]
+POINTS = 100
+TEST_SIZE = 500
+# sin and cos meet here, so the bimodal process looks the same to both sides.
+SYMMETRY = np.pi / 4
+
+
+def run(smoke: bool, work: Path) -> Record:
+    """Fit all methods on both problems and compare; ``smoke`` is a quick rehearsal."""
+    seeds = SEEDS[:2] if smoke else SEEDS
+    record = Record(
+        "alpha_vs_hmc",
+        {method: settings(method, smoke) for method in METHODS} | {"points": POINTS} | DRAWS,
+        seeds,
+    )
+    jobs = [Job(p, method, seed) for p in TOY_PROBLEMS for method in METHODS for seed in seeds]
+    models = fitted(jobs, smoke, work)
+    for problem in TOY_PROBLEMS.values():
+        measure(problem, seeds, models, record)
+    return record
+
+
+def grid(problem: ToyProblem, seed: int, points: int = POINTS) -> np.ndarray:
+    """Even points inside the range of the seed's data, no further than the problem's."""
+    x, _ = problem.training_data(seed)
+    return np.linspace(max(problem.low, x.min()), min(problem.high, x.max()), points)
+
+
+def measure(
+    problem: ToyProblem,
+    seeds: list[int],
+    models: Mapping[Job, BNNLVRegressor],
+    record: Record,
+) -> None:
+    """Add one problem's metrics to the record."""
+    found: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
+    for seed in seeds:
+        x = grid(problem, seed)
+        splits = {m: models[Job(problem.name, m, seed)].decompose(x[:, None]) for m in METHODS}
+        test_x, test_y = problem.test_data(seed, TEST_SIZE)
+        for method, split in splits.items():
+            numbers = claims(problem, x, split, splits["hmc"])
+            model = models[Job(problem.name, method, seed)]
+            numbers["test_log_likelihood"] = model.log_likelihood(test_x, test_y).mean()
+            found[method].append(numbers)
+    for method, numbers in found.items():
+        for name in numbers[0]:
+            values = [one[name] for one in numbers]
+            record.add_mean(f"{problem.name}/{method}/{name}", values)
+    reports = [models[Job(problem.name, "hmc", seed)].diagnostics_ for seed in seeds]
+    record.add(f"{problem.name}/hmc/r_hat_max", max(report.r_hat_max for report in reports))
+    record.add(f"{problem.name}/hmc/ess_min", min(report.ess_min for report in reports))
+    record.add(f"{problem.name}/hmc/divergences", sum(report.divergences for report in reports))
+
+
+def claims(
+    problem: ToyProblem, x: np.ndarray, split: Decomposition, reference: Decomposition
+) -> dict[str, float]:
+    """What one split says about each of the claims."""
+    scarcity = -problem.input_density(x)
+    errors = np.abs(split.aleatoric - problem.entropy(x))
+    plentiful = problem.input_density(x) > np.median(problem.input_density(x))
+    numbers = {
+        "rank_correlation": spearmanr(split.epistemic, reference.epistemic).statistic,
+        "mean_epistemic": split.epistemic.mean(),
+        "epistemic_abs_error": np.abs(split.epistemic - reference.epistemic).mean(),
+        "scarcity_correlation_total": spearmanr(split.total, scarcity).statistic,
+        "scarcity_correlation_epistemic": spearmanr(split.epistemic, scarcity).statistic,
+        "aleatoric_abs_error": errors.mean(),
+        "aleatoric_abs_error_where_plentiful": errors[plentiful].mean(),
+    }
+    if problem is BIMODAL:
+        numbers["aleatoric_asymmetry"] = asymmetry(x, split.aleatoric)
+    return numbers
+
+
+def asymmetry(x: np.ndarray, aleatoric: np.ndarray) -> float:
+    """Mean difference between mirrored points, over the mean depth of the dip at the centre."""
+    reach = min(SYMMETRY - x[0], x[-1] - SYMMETRY)
+    distance = np.linspace(0.0, reach, 50)
+    left = np.interp(SYMMETRY - distance, x, aleatoric)
+    right = np.interp(SYMMETRY + distance, x, aleatoric)
+    depth = 0.5 * (left + right).max() - left[0]
+    return float(np.abs(left - right).mean() / depth)

@@ -1,0 +1,77 @@
+"""Fitted models of the toy problems, shared by the experiments that look at them.
+
+A job is one fit: a problem, a method and a seed. Fits are stored in a folder, so that the next
+experiment, or the same one after it was killed, finds them there; those still missing are fitted
+side by side.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twofold import BNNLVRegressor, fit_many, load
+from twofold.envs.toy import TOY_PROBLEMS
+
+CHAINS = {
+    "chains": 8,
+    "warmup": 1200,
+    "samples": 125,
+    "thin": 14,
+    "nodes": 40,
+    "leapfrog_steps": 128,
+    "target_acceptance": 0.65,
+}
+SMOKE_CHAINS = {"chains": 2, "warmup": 4, "samples": 4, "nodes": 8, "leapfrog_steps": 4}
+METHODS: dict[str, dict[str, Any]] = {
+    "alpha_1": {"alpha": 1.0},
+    "alpha_0.5": {"alpha": 0.5},
+    "vb": {"alpha": 1e-6},
+    "hmc": {"inference": "hmc"},
+}
+LABELS = {"alpha_1": "α = 1", "alpha_0.5": "α = 0.5", "vb": "variational Bayes", "hmc": "HMC"}
+DRAWS = {"n_weight_draws": 500, "n_latent_draws": 200}
+SMOKE_DRAWS = {"n_weight_draws": 8, "n_latent_draws": 10}
+
+
+class Job(NamedTuple):
+    """One fit."""
+
+    problem: str
+    method: str
+    seed: int
+
+    def path(self, work: Path) -> Path:
+        """Where the fitted model lies."""
+        return work / f"{self.problem}-{self.method}-{self.seed}.model"
+
+
+def settings(method: str, smoke: bool) -> dict[str, Any]:
+    """Arguments of the estimator, but for the seed."""
+    chosen = METHODS[method] | (SMOKE_DRAWS if smoke else DRAWS)
+    if method == "hmc":
+        return chosen | {"inference_options": SMOKE_CHAINS if smoke else CHAINS}
+    return chosen | {"epochs": 3 if smoke else None}
+
+
+def fitted(jobs: Sequence[Job], smoke: bool, work: Path) -> dict[Job, BNNLVRegressor]:
+    """The jobs' models, loaded where they lie in ``work``, fitted and stored there otherwise."""
+    missing = [job for job in jobs if not job.path(work).exists()]
+    for sampled in (False, True):
+        _fit([job for job in missing if (job.method == "hmc") == sampled], smoke, work)
+    return {job: load(job.path(work)) for job in jobs}
+
+
+def _fit(jobs: Sequence[Job], smoke: bool, work: Path) -> None:
+    if not jobs:
+        return
+    kind = "chains" if jobs[0].method == "hmc" else "alpha"
+    checkpoint = work / f"{kind}-{len(jobs)}-{jobs[0].problem}-{jobs[-1].problem}.checkpoint"
+    estimators = [
+        BNNLVRegressor(random_state=job.seed, checkpoint=checkpoint, **settings(job.method, smoke))
+        for job in jobs
+    ]
+    data = [TOY_PROBLEMS[job.problem].training_data(job.seed) for job in jobs]
+    fit_many(estimators, [x for x, _ in data], [y for _, y in data])
+    for job, estimator in zip(jobs, estimators, strict=True):
+        estimator.save(job.path(work))
+    checkpoint.unlink(missing_ok=True)
