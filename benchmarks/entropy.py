@@ -3,9 +3,9 @@
     python benchmarks/entropy.py          on a CPU, with scipy beside
     python benchmarks/entropy.py --gpu    on a GPU
 
-Both write ``results/bench_entropy.json``; each keeps what the other has measured. The whole split is
-timed, network evaluations included, for the default estimator and for nearest neighbours (k = 25);
-scipy gets the same draws of y for a few of the points, and its time is scaled up to all.
+Both write ``results/bench_entropy.json``; each keeps what the other has measured. The whole split
+is timed, network evaluations included, for the default estimator and for nearest neighbours (k =
+25); scipy gets the same draws of y for a few of the points, and its time is scaled up to all.
 """
 
 import argparse

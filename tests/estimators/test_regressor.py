@@ -75,7 +75,7 @@ def test_shapes(outputs):
     assert mean.shape == deviation.shape == shape
     assert model.sample(X[:5], 7).shape == (7, *shape)
     assert model.log_likelihood(X[:5], y[:5]).shape == (5,)
-    assert all(part.shape == shape for part in model.decompose(X[:5], by="variance"))
+    assert all(part.shape == shape for part in model.decompose(X[:5], by="variance").parts)
 
 
 def test_raw_units_scale_with_the_data():
@@ -273,7 +273,7 @@ def test_more_slots_than_data_cost_nothing():
 def test_predictions_do_not_depend_on_the_chunk_size(fitted, monkeypatch):
     X, y = make_data()
     whole = fitted.predict(X), fitted.log_likelihood(X, y), fitted.decompose(X).total
-    monkeypatch.setattr("twofold.estimators.regressor.CHUNK_VALUES", 7 * 20 * 20 * 20)
+    monkeypatch.setattr("twofold.uncertainty.chunks.CHUNK_VALUES", 7 * 20 * 20 * 20)
     parts = fitted.predict(X), fitted.log_likelihood(X, y), fitted.decompose(X).total
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -101,7 +101,9 @@ def hmc_settings(options: dict[str, Any] | None) -> dict[str, Any]:
     return options
 
 
-def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
+def by_hmc(
+    kernel: Literal["hmc", "nuts"], estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray
+) -> Method:
     """Hamiltonian Monte Carlo, several chains for each estimator."""
     options = hmc_settings(estimators[0].inference_options)
     members = options.pop("chains")

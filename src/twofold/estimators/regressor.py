@@ -240,7 +240,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
             shift = np.log(scale).sum() if joint else np.log(scale)
             parts = Parts(parts.total + shift, parts.epistemic, parts.aleatoric + shift)
         shape = (lambda part: part[:, 0]) if joint else self._shaped
-        return Decomposition(split.by, *map(shape, parts), Parts(*map(shape, errors)))
+        total, epistemic, aleatoric = map(shape, parts)
+        return Decomposition(split.by, total, epistemic, aleatoric, Parts(*map(shape, errors)))
 
     def _by_row(self, function: Callable, *columns: np.ndarray) -> Any:
         """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows."""

@@ -62,10 +62,9 @@ def measure(
             model = models[Job(problem.name, method, seed)]
             numbers["test_log_likelihood"] = model.log_likelihood(test_x, test_y).mean()
             found[method].append(numbers)
-    for method, numbers in found.items():
-        for name in numbers[0]:
-            values = [one[name] for one in numbers]
-            record.add_mean(f"{problem.name}/{method}/{name}", values)
+    for method, every in found.items():
+        for name in every[0]:
+            record.add_mean(f"{problem.name}/{method}/{name}", [one[name] for one in every])
     reports = [models[Job(problem.name, "hmc", seed)].diagnostics_ for seed in seeds]
     record.add(f"{problem.name}/hmc/r_hat_max", max(report.r_hat_max for report in reports))
     record.add(f"{problem.name}/hmc/ess_min", min(report.ess_min for report in reports))

@@ -4,11 +4,11 @@ The density is that of the weights, the noise and the latent inputs given the da
 
     log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(z) + log p(Σ),
 
-up to a constant, or, *collapsed*, the same with every z_n integrated out (``model.integrated``), a far easier one to
-walk in. ``log σ²`` of each output has a normal prior, or is fixed. A chain is a member of
-``base.run``, one transition an epoch; step size and diagonal mass matrix are tuned during warm-up
-on Stan's schedule, and the draws after it are kept in the state, so that a chain can be stopped,
-stored and resumed like any other run.
+up to a constant, or, *collapsed*, the same with every z_n integrated out (``model.integrated``),
+a far easier one to walk in. ``log σ²`` of each output has a normal prior, or is fixed. A chain is a
+member of ``base.run``, one transition an epoch; step size and diagonal mass matrix are tuned during
+warm-up on Stan's schedule, and the draws after it are kept in the state, so that a chain can be
+stopped, stored and resumed like any other run.
 """
 
 from dataclasses import dataclass

@@ -10,6 +10,8 @@ import numpy as np
 from twofold.model.bnn import BNNLV
 
 CHUNK_VALUES = 2**27
+# One program, and so the same rounding, for all small requests.
+FEWEST_ROWS = 32
 OnProgress = Callable[[int], None]
 
 
@@ -31,7 +33,7 @@ def in_chunks(
     with the number of rows done.
     """
     rows = len(columns[0])
-    size = min(limit, 2 ** max(0, rows - 1).bit_length())
+    size = min(limit, max(FEWEST_ROWS, 2 ** max(0, rows - 1).bit_length()))
     parts = []
     for start in range(0, rows, size):
         chunk = [column[start : start + size] for column in columns]

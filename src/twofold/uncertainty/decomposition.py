@@ -6,7 +6,7 @@ are) err less than it says.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -60,12 +60,13 @@ def _standard_error(terms: Float[Array, "M *rest"]) -> Float[Array, "*rest"]:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The parts at each row, in nats (by entropy) or squared units of y (by variance).
+    """The parts at each row: in nats (by ``"entropy"``), in squared units of y (``"variance"``), or
+    in units of y (``"deviation"``).
 
     ``standard_errors`` holds the Monte Carlo error of each number under the same three names.
     """
 
-    by: Literal["entropy", "variance", "deviation"]
+    by: str
     total: np.ndarray
     epistemic: np.ndarray
     aleatoric: np.ndarray

@@ -1,7 +1,7 @@
 """``decompose``: split the predictive uncertainty of any posterior, at any number of points."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,7 @@ def decompose(
     model: BNNLV,
     posterior: Posterior,
     x: Any,
-    by: Literal["entropy", "variance"] = "entropy",
+    by: str = "entropy",
     *,
     joint: bool = False,
     estimator: str = "auto",
