@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 
 from twofold import BNNLVRegressor, Decomposition
 from twofold.envs.toy import BIMODAL, TOY_PROBLEMS, ToyProblem
-from twofold.experiments.posteriors import DRAWS, METHODS, Job, fitted, settings
+from twofold.experiments.posteriors import METHODS, Job, fitted, settings
 from twofold.experiments.records import Record
 
 SEEDS = [0, 1, 2, 3, 4]
@@ -27,12 +27,16 @@ SYMMETRY = np.pi / 4
 def run(smoke: bool, work: Path) -> Record:
     """Fit all methods on both problems and compare; ``smoke`` is a quick rehearsal."""
     seeds = SEEDS[:2] if smoke else SEEDS
+    jobs = [Job(p, method, seed) for p in TOY_PROBLEMS for method in METHODS for seed in seeds]
     record = Record(
         "alpha_vs_hmc",
-        {method: settings(method, smoke) for method in METHODS} | {"points": POINTS} | DRAWS,
+        {
+            "methods": {method: settings(method, smoke) for method in METHODS},
+            "points": POINTS,
+            "fits_found_in_work_folder": sum(job.path(work).exists() for job in jobs),
+        },
         seeds,
     )
-    jobs = [Job(p, method, seed) for p in TOY_PROBLEMS for method in METHODS for seed in seeds]
     models = fitted(jobs, smoke, work)
     for problem in TOY_PROBLEMS.values():
         measure(problem, seeds, models, record)

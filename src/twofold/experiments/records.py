@@ -83,8 +83,10 @@ def command() -> str:
 def commit() -> str:
     """The source's commit, with ``+`` where the working tree differs.
 
-    ``$TWOFOLD_COMMIT`` stands in where the source was copied without its history.
+    ``$TWOFOLD_COMMIT`` has the first word, for a source that was copied without its history.
     """
+    if "TWOFOLD_COMMIT" in os.environ:
+        return os.environ["TWOFOLD_COMMIT"]
     try:
         answer = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
@@ -93,7 +95,7 @@ def commit() -> str:
             check=True,
         )
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("TWOFOLD_COMMIT", "unknown")
+        return "unknown"
     return answer.stdout.strip()
 
 
