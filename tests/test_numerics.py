@@ -4,11 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 
 from twofold.numerics import (
     gaussian_log_density,
     power_log_mean_exp,
+    stratified_normal,
 )
 
 
@@ -80,3 +81,26 @@ def test_gaussian_log_density_is_that_of_scipy(x64, normal):
     value, mean, log_variance = normal(3, 20)
     expected = norm.logpdf(value, mean, np.exp(0.5 * np.asarray(log_variance)))
     np.testing.assert_allclose(gaussian_log_density(value, mean, log_variance), expected)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_stratified_normal_has_one_draw_in_each_slice(shuffle):
+    draws = np.asarray(stratified_normal(jax.random.key(0), 40, (3, 2), shuffle))
+    slices = np.floor(norm.cdf(draws) * 40).astype(int)
+    expected = np.broadcast_to(np.arange(40)[:, None, None], slices.shape)
+    np.testing.assert_array_equal(np.sort(slices, axis=0), expected)
+    assert np.array_equal(slices, expected) != shuffle
+
+
+def test_stratified_normal_columns_are_independent():
+    draws = np.asarray(stratified_normal(jax.random.key(1), 2000, (4,)))
+    correlations = np.corrcoef(draws.T)[np.triu_indices(4, 1)]
+    assert np.abs(correlations).max() < 4.5 / np.sqrt(2000)
+
+
+def test_each_single_stratified_draw_is_normal():
+    # One draw out of each of many keys; the Kolmogorov distance of 4,000 normal numbers exceeds
+    # 2/sqrt(4000) once in 1,500 times.
+    keys = jax.random.split(jax.random.key(2), 4000)
+    first = jax.vmap(lambda key: stratified_normal(key, 5, (1,))[0, 0])(keys)
+    assert kstest(np.asarray(first), "norm").statistic < 2.0 / np.sqrt(4000)

@@ -123,3 +123,32 @@ def test_a_seed_fixes_the_data_and_test_and_training_differ(problem):
     assert first[0].shape == (10, 1) and first[1].shape == (10,)
     assert not np.array_equal(first[1], problem.test_data(3, 10)[1])
     assert not np.array_equal(first[1], problem.training_data(4, 10)[1])
+
+
+@PROBLEMS
+@pytest.mark.parametrize("x", [-0.4, 0.3, np.pi / 4, 1.9])
+def test_entropy_is_the_integral_of_the_density(problem, x):
+    def integrand(y):
+        log_density = problem.log_density(np.array(x), np.array(y))
+        return -np.exp(log_density) * log_density
+
+    mean, variance, _ = true_moments(problem, x)
+    reach = 12 * np.sqrt(variance)
+    points = [10 * np.sin(x), 10 * np.cos(x)] if problem is BIMODAL else [mean]
+    expected, _ = quad(integrand, mean - reach, mean + reach, points=points, limit=300)
+    np.testing.assert_allclose(problem.entropy(np.array([x])), expected, rtol=1e-6)
+
+
+def test_bimodal_entropy_is_symmetric_around_the_crossing():
+    distance = np.linspace(0, 1.2, 7)
+    left, right = (BIMODAL.entropy(np.pi / 4 + sign * distance) for sign in (-1, 1))
+    np.testing.assert_allclose(left, right, rtol=1e-9)
+
+
+@PROBLEMS
+def test_input_density_is_that_of_the_inputs(problem, rng):
+    edges = np.linspace(problem.low, problem.high, 13)
+    counts, _ = np.histogram(problem.sample_inputs(rng, SAMPLES), edges)
+    for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True):
+        share, _ = quad(problem.input_density, low, high)
+        assert abs(count / SAMPLES - share) < 4.5 * np.sqrt(share * (1 - share) / SAMPLES) + 1e-9

@@ -1,8 +1,11 @@
 """The estimator as a scikit-learn user meets it."""
 
+import copy
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +21,7 @@ from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference import alpha
 from twofold.persistence import FileFormatError
+from twofold.uncertainty import split
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -356,3 +360,65 @@ def test_loading_something_else_is_refused(tmp_path):
         load(tmp_path / "model")
     with pytest.raises(NotFittedError):
         BNNLVRegressor().save(tmp_path / "other")
+
+
+def test_joint_split_of_two_outputs():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    y = np.hstack([10 * X, -X]) + rng.normal(size=(60, 2))
+    model = BNNLVRegressor(**QUICK).fit(X, y)
+    each, joint = model.decompose(X[:4]), model.decompose(X[:4], joint=True)
+    assert each.total.shape == (4, 2)
+    assert joint.total.shape == (4,)
+    # Outputs can only share information: jointly at most the sum of each, within the joint's error.
+    error = 4.5 * joint.standard_errors.aleatoric
+    assert np.all(joint.aleatoric < each.aleatoric.sum(axis=1) + error)
+
+
+def test_entropies_follow_the_units_of_y(fitted):
+    X, y = make_data()
+    stretched = BNNLVRegressor(**QUICK).fit(X, 100.0 * y)
+    small, large = fitted.decompose(X[:5]), stretched.decompose(X[:5])
+    np.testing.assert_allclose(large.total - small.total, np.log(100.0), atol=1e-3)
+    np.testing.assert_allclose(large.epistemic, small.epistemic, atol=1e-3)
+
+
+def test_an_impossible_epistemic_part_is_warned_about(fitted, monkeypatch):
+    X, _ = make_data()
+
+    def biased(key, centres, log_noise):
+        exact = split.ESTIMATORS["quadrature"](key, centres, log_noise)
+        return exact._replace(cross=exact.conditional - 1.0)
+
+    monkeypatch.setitem(split.ESTIMATORS, "biased", biased)
+    with pytest.warns(RuntimeWarning, match="negative beyond its Monte Carlo error"):
+        found = fitted.decompose(X[:5], estimator="biased")
+    assert found.doubtful.all()
+    assert np.all(found.epistemic < 0)
+
+
+def test_unknown_entropies_are_warned_about(fitted, monkeypatch):
+    X, _ = make_data()
+
+    def unknown(key, centres, log_noise):
+        exact = split.ESTIMATORS["quadrature"](key, centres, log_noise)
+        return jax.tree.map(lambda leaf: leaf + jnp.nan, exact)
+
+    monkeypatch.setitem(split.ESTIMATORS, "unknown", unknown)
+    with pytest.warns(RuntimeWarning, match="not known"):
+        fitted.decompose(X[:5], estimator="unknown")
+
+
+def test_a_long_prediction_shows_its_progress(fitted, monkeypatch, capsys):
+    X, _ = make_data()
+    monkeypatch.setattr("twofold.uncertainty.chunks.CHUNK_VALUES", 7 * 20 * 20 * 20)
+    model = copy.copy(fitted).set_params(verbose=True)
+    model.predict(X)
+    assert f"{len(X)}/{len(X)} rows" in capsys.readouterr().err
+
+
+def test_samples_do_not_depend_on_the_chunk_size(fitted, monkeypatch):
+    X, _ = make_data()
+    whole = fitted.sample(X, 20)
+    monkeypatch.setattr("twofold.uncertainty.chunks.CHUNK_VALUES", 7 * 20 * 20)
+    np.testing.assert_allclose(fitted.sample(X, 20), whole, rtol=1e-4, atol=1e-4)

@@ -6,7 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twofold.experiments import demo, tables, toy_fit, uci
+from twofold.experiments import (
+    alpha_vs_hmc,
+    calibration,
+    demo,
+    entropy_estimators,
+    tables,
+    toy_figures,
+    toy_fit,
+    uci,
+    wet_chicken_map,
+)
 from twofold.experiments.records import Record
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +53,66 @@ def test_uci_runs_on_one_published_set(tmp_path):
     uci.measure("energy", splits, 2, tmp_path, record)
     assert np.isfinite(record.metrics["energy/test_log_likelihood/mean"])
     assert record.metrics["energy/rmse/mean"] > 0
+
+
+def test_claims_against_hmc_and_the_figures_share_their_fits(tmp_path):
+    record = alpha_vs_hmc.run(smoke=True, work=tmp_path)
+    for problem in ("heteroscedastic", "bimodal"):
+        for method in ("alpha_1", "alpha_0.5", "vb"):
+            for name in ("rank_correlation", "mean_epistemic"):
+                for number in ("mean", "se"):
+                    assert f"{problem}/{method}/{name}/{number}" in record.metrics
+        assert record.metrics[f"{problem}/hmc/rank_correlation/mean"] == pytest.approx(1.0)
+        for name in ("r_hat_max", "ess_min", "divergences"):
+            assert f"{problem}/hmc/{name}" in record.metrics
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.model")}
+    assert len(before) == 2 * 4 * 2
+    for name, expected in toy_figures.FIGURES.items():
+        written = toy_figures.run(name, smoke=True, work=tmp_path, output=tmp_path / "figures")
+        assert len(written) == 2 * len(expected)
+        assert all(path.stat().st_size > 1000 for path in written)
+    scores = calibration.run(smoke=True, work=tmp_path, output=tmp_path / "figures")
+    assert scores.metrics["bimodal/hmc/crps/mean"] > 0
+    assert (tmp_path / "figures" / "calibration_bimodal.png").stat().st_size > 1000
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.model")}
+
+
+def test_asymmetry_of_aleatoric_curves():
+    x = np.linspace(-0.5, 2.0, 101)
+    symmetric = np.abs(x - np.pi / 4)
+    assert alpha_vs_hmc.asymmetry(x, symmetric) < 1e-2
+    # A slope of 0.1 makes mirrored points differ by 0.2 of their distance, 0.1 of the depth.
+    assert alpha_vs_hmc.asymmetry(x, symmetric + 0.1 * x) == pytest.approx(0.1, rel=0.05)
+
+
+def test_wet_chicken_map(tmp_path):
+    record = wet_chicken_map.run(smoke=True, work=tmp_path, output=tmp_path)
+    for axis in ("x", "y"):
+        assert 0 < record.metrics[f"epistemic_maximum/{axis}/mean"] < 5
+    assert (tmp_path / "figure_3.png").read_bytes().startswith(b"\x89PNG")
+    rows = (tmp_path / "figure_3.csv").read_text().splitlines()
+    assert rows[0] == "x,y,transitions,total,epistemic,aleatoric"
+    assert sum(float(row.split(",")[2]) for row in rows[1:]) == 200
+
+
+def test_maximum_and_corners_of_a_map():
+    centres = np.linspace(0.5, 4.5, 5)
+    values = np.zeros((5, 5))
+    values[4, 3] = 1.0
+    one = wet_chicken_map.Map(np.zeros((1, 2)), centres, np.zeros((5, 5)), None)
+    assert wet_chicken_map.maximum(one, values.ravel()) == (3.5, 4.5)
+    values[4, 4] = 7.0
+    assert wet_chicken_map.corner_mean(one, values.ravel(), right=True, top=True) == 7.0
+    assert wet_chicken_map.corner_mean(one, values.ravel(), right=True, top=False) == 0.0
+
+
+def test_entropy_estimators_record(tmp_path):
+    record = entropy_estimators.run(smoke=True, work=tmp_path)
+    for name in ("default", "nearest_neighbour", "adaptive", "kernel_density", "histogram"):
+        assert f"linear_gaussian/{name}/max_abs_error" in record.metrics
+    assert record.metrics["time_ratio/nearest_neighbour_over_default"] > 0
+    # 40 evenly spread draws of the one weight are enough for this.
+    assert record.metrics["linear_gaussian/default/max_abs_error"] < 0.1
 
 
 def test_missing_uci_data_is_explained(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from twofold.compilation import enable_compile_cache
 from twofold.experiments import (
     alpha_vs_hmc,
+    calibration,
     demo,
     entropy_estimators,
     tables,
@@ -24,11 +25,16 @@ RECORDED: dict[str, Callable[[bool, Path], Record]] = {
     "alpha_vs_hmc": alpha_vs_hmc.run,
 }
 
+DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {
+    "figure_3": wet_chicken_map.run,
+    "calibration": calibration.run,
+}
+
 
 def main() -> None:
     """Parse the command line and run one experiment."""
     parser = argparse.ArgumentParser(prog="python -m twofold.experiments", description=__doc__)
-    names = ["demo", "tables", *RECORDED, *toy_figures.FIGURES, "figure_3"]
+    names = ["demo", "tables", *RECORDED, *DRAWN, *toy_figures.FIGURES]
     parser.add_argument("name", choices=names)
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
     parser.add_argument("--output", type=Path, help="folder for results (default: see below)")
@@ -53,8 +59,8 @@ def run(name: str, smoke: bool, output: Path | None) -> None:
         for path in toy_figures.run(name, smoke, work, output):
             print(f"wrote {path}")
         return
-    if name == "figure_3":
-        record = wet_chicken_map.run(smoke, work, output)
+    if name in DRAWN:
+        record = DRAWN[name](smoke, work, output)
     else:
         record = RECORDED[name](smoke, work)
     print(f"wrote {record.write(output)}")

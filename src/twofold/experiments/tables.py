@@ -18,6 +18,7 @@ PUBLISHED_UCI = {
     "power-plant": (-2.84, -2.80, -2.81, -2.79),
     "wine-quality-red": (-0.97, -0.93, -0.93, -0.94),
 }
+PARTS = ("total", "aleatoric", "epistemic")
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 
 
@@ -87,10 +88,136 @@ def bench_train(results: Path) -> str:
     return markdown(["", "ms per update", "its time over ours"], rows)
 
 
+def entropy_targets(results: Path) -> str:
+    """Bias ± spread of each estimator on samples of known entropy, and its time."""
+    values = metrics("entropy_estimators", results)
+    targets = ("gaussian", "two_modes", "skewed", "gaussian_2d")
+    names = ("nearest_neighbour", "nearest_neighbour_k3", "adaptive", "kernel_density", "histogram")
+    rows = []
+    for name in names:
+        for size in (500, 10_000):
+            places = [f"{target}/{size}/{name}" for target in targets]
+            cells = [f"{values[f'{p}/bias']:+.3f} ± {values[f'{p}/spread']:.3f}" for p in places]
+            times = (values[f"{place}/milliseconds"] for place in (places[0], places[-1]))
+            rows.append([f"`{name}`", f"{size:,}", *cells, *(f"{time:.1f}" for time in times)])
+    headings = ["estimator", "samples", "Gaussian", "two modes", "skewed", "2-D Gaussian"]
+    return markdown([*headings, "ms, 1-D", "ms, 2-D"], rows)
+
+
+def linear_gaussian(results: Path) -> str:
+    """Error of the epistemic entropy of a linear-Gaussian model, for each estimator."""
+    values = metrics("entropy_estimators", results)
+    ratios = ("0", "0.01", "0.1", "1", "10")
+    names = (
+        "quadrature",
+        "mixture",
+        "nearest_neighbour",
+        "adaptive",
+        "kernel_density",
+        "histogram",
+    )
+    rows = [
+        [
+            f"`{name}`",
+            *(f"{values[f'linear_gaussian/{name}/bias_at_ratio_{r}']:+.4f}" for r in ratios),
+            f"{values[f'linear_gaussian/{name}/max_abs_error']:.4f}",
+            f"{values[f'milliseconds_per_point/{name}']:.0f}",
+        ]
+        for name in names
+    ]
+    headings = ["estimator", *(f"ratio {r}" for r in ratios)]
+    return markdown([*headings, "largest error", "ms per point"], rows)
+
+
+def alpha_vs_hmc(results: Path) -> str:
+    """The paper's claims about the split on the toy problems."""
+    values = metrics("alpha_vs_hmc", results)
+    labels = {"alpha_1": "α = 1", "alpha_0.5": "α = 0.5", "vb": "VB", "hmc": "HMC"}
+    names = (
+        "rank_correlation",
+        "mean_epistemic",
+        "scarcity_correlation_epistemic",
+        "scarcity_correlation_total",
+        "aleatoric_abs_error",
+        "aleatoric_abs_error_where_plentiful",
+        "test_log_likelihood",
+    )
+    rows = [
+        [
+            f"{problem}, {label}",
+            *(mean_and_error(values, f"{problem}/{method}/{name}") for name in names),
+        ]
+        for problem in ("heteroscedastic", "bimodal")
+        for method, label in labels.items()
+    ]
+    headings = [
+        "",
+        "rank correlation with HMC's epistemic",
+        "mean epistemic",
+        "epistemic with scarcity",
+        "total with scarcity",
+        "aleatoric error",
+        "aleatoric error, plentiful data",
+        "test log-likelihood",
+    ]
+    return markdown(headings, rows)
+
+
+def calibration(results: Path) -> str:
+    """Quality of the predictive distributions on the toy problems."""
+    values = metrics("calibration", results)
+    names = ("calibration_error", "crps", "rmse", "test_log_likelihood")
+    labels = {"alpha_1": "α = 1", "alpha_0.5": "α = 0.5", "vb": "VB", "hmc": "HMC"}
+    rows = [
+        [
+            f"{problem}, {label}",
+            *(mean_and_error(values, f"{problem}/{method}/{name}", 3) for name in names),
+        ]
+        for problem in ("heteroscedastic", "bimodal")
+        for method, label in labels.items()
+    ]
+    return markdown(["", "calibration error", "CRPS", "RMSE", "log-likelihood"], rows)
+
+
+def wet_chicken_map(results: Path) -> str:
+    """Means over the corners of the river."""
+    values = metrics("wet_chicken_map", results)
+    rows = [
+        [
+            corner.replace("_", " "),
+            mean_and_error(values, f"{corner}/transitions_per_cell", 1),
+            *(mean_and_error(values, f"{corner}/{part}") for part in PARTS),
+        ]
+        for corner in ("top_right", "bottom_right", "top_left", "bottom_left")
+    ]
+    return markdown(["corner", "transitions per cell", *PARTS], rows)
+
+
+def bench_entropy(results: Path) -> str:
+    """Seconds for 1,000 points with 500 × 500 draws."""
+    values = metrics("bench_entropy", results)
+    names = {
+        "default": "quadrature (default)",
+        "nearest_neighbour": "nearest neighbours, k = 25",
+        "scipy": "the same with scipy's k-d tree",
+    }
+    rows = []
+    for name, label in names.items():
+        found = (values.get(f"{device}/{name}/seconds") for device in ("cpu", "gpu"))
+        rows.append([label, *("–" if time is None else f"{time:.1f}" for time in found)])
+    return markdown(["", "two CPU cores, s", "GPU, s"], rows)
+
+
 TABLES: dict[str, Callable[[Path], str]] = {
     "toy_fit": toy_fit,
     "uci": uci,
     "bench_train": bench_train,
+    "entropy_targets": entropy_targets,
+    "linear_gaussian": linear_gaussian,
+    "alpha_vs_hmc": alpha_vs_hmc,
+    "calibration": calibration,
+    "wet_chicken_map": wet_chicken_map,
+    "bench_entropy": bench_entropy,
 }
 
 

@@ -1,0 +1,110 @@
+"""The regressor with Markov chains as its inference."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import twofold
+from twofold import BNNLVRegressor, fit_many
+
+QUICK = {
+    "hidden_layer_sizes": (4,),
+    "inference": "nuts",
+    "inference_options": {"chains": 2, "warmup": 40, "samples": 30, "nodes": 8},
+    "n_weight_draws": 30,
+    "n_latent_draws": 10,
+    "random_state": 0,
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def make_data(size=40, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, (size, 1))
+    return x, 10.0 + 3.0 * x[:, 0] + 0.5 * rng.normal(size=size)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return BNNLVRegressor(**QUICK).fit(*make_data())
+
+
+def test_it_predicts_and_splits_in_raw_units(fitted):
+    x, y = make_data(seed=1)
+    assert fitted.score(x, y) > 0.8
+    assert np.all(fitted.decompose(x).epistemic >= 0)
+    assert 0.1 < fitted.noise_std_[0] < 2.0
+    assert fitted.posterior_.weights.shape == (60, fitted.model_.num_weights)
+
+
+def test_diagnostics_are_there_and_warned_about():
+    model = BNNLVRegressor(**QUICK)
+    model.inference_options = QUICK["inference_options"] | {"warmup": 2, "samples": 4}
+    with pytest.warns(ConvergenceWarning, match="R-hat|independent"):
+        model.fit(*make_data())
+    assert model.diagnostics_.r_hat_max > 0
+    assert model.convergence_ is None
+
+
+def test_a_saved_model_predicts_the_same(fitted, tmp_path):
+    x, y = make_data(seed=1)
+    fitted.save(tmp_path / "model")
+    loaded = twofold.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(x), fitted.predict(x))
+    np.testing.assert_array_equal(loaded.log_likelihood(x, y), fitted.log_likelihood(x, y))
+    assert loaded.diagnostics_ == fitted.diagnostics_
+    assert loaded.get_params()["inference_options"] == QUICK["inference_options"]
+
+
+def test_chains_of_several_data_sets_run_side_by_side(fitted):
+    data = [make_data(), make_data(25, seed=3)]
+    together = [BNNLVRegressor(**QUICK), BNNLVRegressor(**QUICK)]
+    fit_many(together, [x for x, _ in data], [y for _, y in data])
+    x = make_data(seed=1)[0]
+    # Chains follow their own keys, but rounding differs with the number of members.
+    np.testing.assert_allclose(together[0].predict(x), fitted.predict(x), rtol=0.05)
+    assert together[1].score(*make_data(25, seed=3)) > 0.8
+
+
+def test_a_killed_run_continues_where_it_stopped(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "run.checkpoint"
+    x, y = make_data()
+    interrupted = BNNLVRegressor(**QUICK, checkpoint=path, checkpoint_seconds=1e-9)
+    from twofold.estimators import training
+
+    class Stop:
+        def __init__(self, *arguments):
+            self.count = 0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exception):
+            return None
+
+        def update(self, epoch, energy):
+            if epoch >= 20:
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "ProgressBar", Stop)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.fit(x, y)
+    assert path.exists()
+    resumed = BNNLVRegressor(**QUICK, checkpoint=path).fit(x, y)
+    np.testing.assert_array_equal(resumed.posterior_.weights, fitted.posterior_.weights)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"inference": "gibbs"}, "inference must be one of 'alpha', 'nuts', 'hmc'"),
+        ({"inference_options": {"chains": 1}}, "chains must be an integer of at least 2"),
+        ({"inference_options": {"temperature": 1}}, "inference_options knows .* got temperature"),
+        ({"inference": "alpha"}, "inference is 'alpha'"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        BNNLVRegressor(**QUICK).set_params(**settings).fit(*make_data())

@@ -1,0 +1,158 @@
+"""Hamiltonian Monte Carlo against densities written out and against known posteriors."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from blackjax.diagnostics import ess_bulk
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from twofold.data import pad
+from twofold.inference import base, hmc
+from twofold.model import bnn
+from twofold.model.bnn import BNNLV
+from twofold.model.integrated import latent_nodes
+
+CHAINS = 4
+# Of a mean that should be right; the handful of comparisons fail by chance less than once in
+# 10,000 times.
+ERRORS = 5.0
+
+
+def run(config, x, y, dtype="float32", chains=CHAINS, parts=1):
+    """Final states of all chains, after ``parts`` calls of the loop."""
+    data = pad(x, y, 64, dtype)
+    algorithm = hmc.build(config)
+    keys = jax.random.split(jax.random.key(0), chains)
+    problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * chains), data)
+    states = base.init(algorithm, keys, problems)
+    ends = np.linspace(0, config.transitions, parts + 1).astype(int)
+    for first, last in zip(ends[:-1], ends[1:], strict=True):
+        for chunk in base.run(algorithm, keys, states, problems, jnp.zeros(()), first, last):
+            states = chunk.states
+    return states
+
+
+def assert_mean(draws, expected):
+    """The mean of draws ``[chains, samples]`` is the expected one, by their effective number."""
+    error = draws.std() / np.sqrt(float(ess_bulk(draws)))
+    assert abs(draws.mean() - expected) < ERRORS * error
+    assert error < 0.5 * draws.std()
+
+
+@pytest.mark.parametrize("nodes", [0, 6])
+@pytest.mark.parametrize("deviation", [0.0, 1.5])
+def test_log_density_equals_the_sum_written_out(x64, rng, nodes, deviation):
+    model = BNNLV(1, 2, (3,), 1, 0.5, 2.0)
+    config = hmc.Config(model, nodes=nodes, log_noise_prior=(-1.0, deviation))
+    x, y = rng.normal(size=(5, 1)), rng.normal(size=(5, 2))
+    weights, log_noise = rng.normal(size=model.num_weights), rng.normal(size=2)
+    z = rng.normal(size=(64, 1))
+    position = hmc.Position(
+        jnp.asarray(weights),
+        jnp.asarray(log_noise if deviation else np.zeros(0)),
+        jnp.asarray(np.zeros((0, 1)) if nodes else z),
+    )
+    found = hmc.log_density(config, pad(x, y, 64, "float64"), position)
+    expected = norm.logpdf(weights, scale=np.sqrt(0.5)).sum()
+    used = log_noise if deviation else np.full(2, -1.0)
+    if deviation:
+        expected += norm.logpdf(log_noise, -1.0, deviation).sum()
+    if not nodes:
+        expected += norm.logpdf(z, scale=np.sqrt(2.0)).sum()
+    for n in range(5):
+        choices = latent_nodes(model, nodes)[:, 0] if nodes else [z[n, 0]]
+        terms = []
+        for one in choices:
+            mean = bnn.mean(
+                model, position.weights[None], jnp.asarray(x[n : n + 1]), jnp.full((1, 1, 1), one)
+            )
+            terms.append(norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * used)).sum())
+        expected += logsumexp(terms) - np.log(len(terms))
+    np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("kernel", ["nuts", "hmc"])
+def test_linear_regression_has_the_exact_posterior(rng, kernel):
+    x = rng.normal(size=(40, 1))
+    y = 1.2 * x - 0.3 + 0.5 * rng.normal(size=(40, 1))
+    config = hmc.Config(
+        BNNLV(1, 1, (), 0, 1.0, 1.0), kernel=kernel, warmup=400, samples=600, leapfrog_steps=8,
+        log_noise_prior=(float(np.log(0.25)), 0.0),
+    )  # fmt: skip
+    states = run(config, x, y)
+    design = np.hstack([x, np.ones_like(x)])
+    covariance = np.linalg.inv(design.T @ design / 0.25 + np.eye(2))
+    mean = covariance @ design.T @ y[:, 0] / 0.25
+    for i in range(2):
+        draws = np.asarray(states.weights[:, :, i])
+        assert_mean(draws, mean[i])
+        assert_mean(np.square(draws - mean[i]), covariance[i, i])
+    assert states.divergences.sum() == 0
+
+
+def test_noise_has_the_posterior_of_a_one_dimensional_integral(rng):
+    # With weights held near 0 only the noise is left to learn.
+    y = 0.4 * rng.normal(size=(30, 1))
+    config = hmc.Config(
+        BNNLV(1, 1, (), 0, 1e-6, 1.0), warmup=400, samples=600, log_noise_prior=(-1.0, 0.5)
+    )
+    states = run(config, np.zeros((30, 1)), y)
+    grid = np.linspace(-4, 2, 4001)
+    log_posterior = norm.logpdf(grid, -1.0, 0.5)
+    log_posterior += norm.logpdf(y, scale=np.exp(0.5 * grid)).sum(axis=0)
+    posterior = np.exp(log_posterior - logsumexp(log_posterior))
+    mean = posterior @ grid
+    draws = np.asarray(states.log_noise[:, :, 0])
+    assert_mean(draws, mean)
+    assert_mean(np.square(draws - mean), posterior @ np.square(grid - mean))
+
+
+def test_sampling_z_and_integrating_it_out_agree(rng):
+    x = rng.normal(size=(30, 1))
+    y = 0.8 * x + 0.5 * rng.normal(size=(30, 1))
+    found = []
+    for nodes in (0, 60):
+        config = hmc.Config(
+            BNNLV(1, 1, (), 1, 1.0, 1.0), warmup=500, samples=800, nodes=nodes,
+            log_noise_prior=(float(np.log(0.1)), 0.0),
+        )  # fmt: skip
+        found.append(np.asarray(run(config, x, y).weights))
+    for quantity in (lambda w: w[..., 0], lambda w: w[..., 2], lambda w: np.square(w[..., 1])):
+        joint, collapsed = (quantity(weights) for weights in found)
+        errors = [np.square(d.std()) / float(ess_bulk(d)) for d in (joint, collapsed)]
+        assert abs(joint.mean() - collapsed.mean()) < ERRORS * np.sqrt(sum(errors))
+
+
+def test_a_chain_stopped_in_the_middle_goes_on_as_if_it_had_not(rng):
+    x, y = rng.normal(size=(20, 1)), rng.normal(size=(20, 1))
+    config = hmc.Config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), warmup=30, samples=10, thin=2, nodes=5)
+    whole, parts = run(config, x, y, chains=2), run(config, x, y, chains=2, parts=3)
+    np.testing.assert_array_equal(whole.weights, parts.weights)
+    assert whole.weights.shape == (2, 10, config.model.num_weights)
+    assert np.all(np.abs(whole.weights).sum(axis=-1) > 0)
+
+
+def test_posterior_joins_the_chains(rng):
+    x, y = rng.normal(size=(20, 1)), rng.normal(size=(20, 1))
+    config = hmc.Config(BNNLV(1, 1, (), 0, 1.0, 1.0), warmup=5, samples=4)
+    states = run(config, x, y, chains=3)
+    posterior = hmc.posterior(states)
+    assert posterior.weights.shape == (12, 2)
+    np.testing.assert_array_equal(posterior.weights[4:8], states.weights[1])
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"kernel": "gibbs"}, "kernel must be 'hmc' or 'nuts'"),
+        ({"warmup": 0}, "warmup must be at least 1"),
+        ({"nodes": -1}, "nodes must be 0"),
+        ({"target_acceptance": 1.0}, "target_acceptance must lie in"),
+        ({"log_noise_prior": (0.0, -1.0)}, "log_noise_prior"),
+    ],
+)
+def test_impossible_settings_are_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        hmc.Config(BNNLV(1, 1, (), 0, 1.0, 1.0), **setting)

@@ -1,0 +1,59 @@
+"""What is asked of chains, and what is said about them."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from twofold.model import bnn
+from twofold.model.bnn import BNNLV
+from twofold.model.integrated import latent_nodes
+from twofold.uncertainty.chains import NODES, Diagnostics, advice, diagnose, predictive_trace
+
+
+@pytest.mark.parametrize("latents", [0, 1])
+def test_predictive_trace_equals_a_loop(x64, normal, latents):
+    model = BNNLV(2, 1, (3,), latents, 1.0, 1.0)
+    weights, log_noise, x = normal(2, 3, model.num_weights), normal(2, 3, 1), normal(4, 2)
+    found = predictive_trace(model, weights, log_noise, x)
+    assert found.shape == (2, 3, 8)
+    nodes = latent_nodes(model, NODES)
+    for c in range(2):
+        for r in range(3):
+            values = np.array(
+                [
+                    bnn.mean(
+                        model,
+                        weights[c, r][None],
+                        x,
+                        jnp.broadcast_to(z[None, :, None], (1, latents, 4)),
+                    )[0, 0]
+                    for z in nodes
+                ]
+            )
+            variance = values.var(axis=0) + np.exp(log_noise[c, r, 0])
+            np.testing.assert_allclose(found[c, r, :4], values.mean(axis=0))
+            np.testing.assert_allclose(found[c, r, 4:], np.log(variance))
+
+
+def test_independent_draws_are_found_good(rng):
+    found = diagnose(jnp.asarray(rng.normal(size=(4, 500, 3))), 0)
+    assert found.r_hat_max < 1.02
+    assert found.ess_min > 1000
+    assert advice(found) is None
+
+
+def test_chains_that_disagree_are_found_out(rng):
+    trace = rng.normal(size=(4, 500, 3))
+    trace[1, :, 2] += 3.0
+    found = diagnose(jnp.asarray(trace), 0)
+    assert found.r_hat_max > 1.3
+    assert "disagree" in advice(found)
+
+
+def test_few_effective_draws_and_divergences_are_said():
+    assert "worth only 12 independent" in advice(Diagnostics(1.01, 12.0, 0))
+    assert "7 transitions diverged" in advice(Diagnostics(1.01, 500.0, 7))
+
+
+def test_what_cannot_be_computed_is_a_worry_too():
+    assert "disagree" in advice(Diagnostics(float("nan"), 500.0, 0))
