@@ -1,5 +1,7 @@
 """Hamiltonian Monte Carlo against densities written out and against known posteriors."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,8 +29,8 @@ def run(config, x, y, dtype="float32", chains=CHAINS, parts=1):
     keys = jax.random.split(jax.random.key(0), chains)
     problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * chains), data)
     states = base.init(algorithm, keys, problems)
-    ends = np.linspace(0, config.transitions, parts + 1).astype(int)
-    for first, last in zip(ends[:-1], ends[1:], strict=True):
+    ends = np.linspace(0, config.transitions, parts + 1).astype(int).tolist()
+    for first, last in itertools.pairwise(ends):
         for chunk in base.run(algorithm, keys, states, problems, jnp.zeros(()), first, last):
             states = chunk.states
     return states

@@ -59,10 +59,7 @@ def run(name: str, smoke: bool, output: Path | None) -> None:
         for path in toy_figures.run(name, smoke, work, output):
             print(f"wrote {path}")
         return
-    if name in DRAWN:
-        record = DRAWN[name](smoke, work, output)
-    else:
-        record = RECORDED[name](smoke, work)
+    record = DRAWN[name](smoke, work, output) if name in DRAWN else RECORDED[name](smoke, work)
     print(f"wrote {record.write(output)}")
     for metric, value in record.metrics.items():
         print(f"{metric:60s} {value:.4f}")

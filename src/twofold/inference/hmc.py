@@ -13,7 +13,7 @@ stopped, stored and resumed like any other run.
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import blackjax
 import jax
@@ -43,7 +43,7 @@ class Config:
     """
 
     model: BNNLV
-    kernel: Literal["hmc", "nuts"] = "nuts"
+    kernel: str = "nuts"
     warmup: int = 1000
     samples: int = 1000
     thin: int = 1

@@ -30,8 +30,7 @@ def six_panels(toy: Toy, title: str) -> Figure:
     predictive(axes[0, 2], toy)
     curve(axes[1, 0], toy, "total", "(d) total  H[y|x]", style.TOTAL)
     curve(axes[1, 1], toy, "aleatoric", "(e) aleatoric  E[H[y|x,W]]", style.ALEATORIC)
-    axes[1, 1].plot(toy.grid, toy.true_entropy, "--", color=style.TRUTH, label="true process")
-    axes[1, 1].legend()
+    add_truth(axes[1, 1], toy)
     curve(axes[1, 2], toy, "epistemic", "(f) epistemic  I(y; W)", style.EPISTEMIC)
     axes[1, 2].set_ylim(bottom=min(0.0, float(np.nanmin(toy.split.epistemic))))
     low = min(axes[0, 0].get_ylim()[0], axes[0, 2].get_ylim()[0])
@@ -42,6 +41,15 @@ def six_panels(toy: Toy, title: str) -> Figure:
         panel.set_xlabel("x")
     axes[0, 0].set_xlim(toy.grid[0], toy.grid[-1])
     return figure
+
+
+def add_truth(axes: Axes, toy: Toy) -> None:
+    """The true entropy, as far as it stays near the fitted one: noise can vanish, entropy then
+    falls without bound."""
+    axes.plot(toy.grid, toy.true_entropy, "--", color=style.TRUTH, label="true process")
+    low = np.nanmin(toy.split.aleatoric) - 1.0
+    axes.set_ylim(bottom=max(low, axes.get_ylim()[0]))
+    axes.legend()
 
 
 def data(axes: Axes, toy: Toy) -> None:
