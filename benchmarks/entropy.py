@@ -5,7 +5,8 @@
 
 Both write ``results/bench_entropy.json``; each keeps what the other has measured. The whole split
 is timed, network evaluations included, for the default estimator and for nearest neighbours (k =
-25); scipy gets the same draws of y for a few of the points, and its time is scaled up to all.
+25); scipy gets draws from the same mixtures at a few of the points, without the network's time, and
+its time is scaled up to all.
 """
 
 import argparse

@@ -54,7 +54,9 @@ def with_bar(algorithm, keys, problems, schedule) -> float:
     """Seconds of the same run with chunks, energies read back and a bar drawn."""
     started = time.perf_counter()
     with contextlib.redirect_stderr(io.StringIO()):
-        train(algorithm, keys, problems, schedule, Plan(EPOCHS, np.array([10]), True, None))
+        train(
+            algorithm, keys, problems, schedule, Plan(EPOCHS, np.array([10]), "epochs", True, None)
+        )
     return time.perf_counter() - started
 
 

@@ -1,5 +1,7 @@
 """The regressor with Markov chains as its inference."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -96,13 +98,48 @@ def test_a_killed_run_continues_where_it_stopped(fitted, tmp_path, monkeypatch):
     np.testing.assert_array_equal(resumed.posterior_.weights, fitted.posterior_.weights)
 
 
+def test_ctrl_c_during_warm_up_keeps_the_place_where_the_chains_are(monkeypatch):
+    from twofold.estimators import training
+
+    class Pressed:
+        requested = True
+
+    @contextmanager
+    def pressed():
+        yield Pressed()
+
+    monkeypatch.setattr(training, "graceful_interrupt", pressed)
+    x, y = make_data()
+    with pytest.warns(training.InterruptedFitWarning, match="of 70 transitions"):
+        model = BNNLVRegressor(**QUICK).fit(x, y)
+    assert model.posterior_.weights.shape[0] == 2
+    assert model.diagnostics_.r_hat_max is None
+    assert np.isfinite(model.predict(x)).all()
+
+
+def test_two_latent_inputs_are_sampled_beside_the_weights(tmp_path):
+    options = QUICK["inference_options"] | {"nodes": 0, "log_noise_prior": (-2.0, np.float64(1.0))}
+    settings = QUICK | {"latent_dim": 2, "inference_options": options}
+    path = tmp_path / "run.checkpoint"
+    model = BNNLVRegressor(**settings, checkpoint=path).fit(*make_data())
+    again = BNNLVRegressor(**settings, checkpoint=path).fit(*make_data())
+    np.testing.assert_array_equal(again.posterior_.weights, model.posterior_.weights)
+    model.save(tmp_path / "model")
+    assert twofold.load(tmp_path / "model").get_params()["inference_options"]["nodes"] == 0
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"inference": "gibbs"}, "inference must be one of 'alpha', 'nuts', 'hmc'"),
         ({"inference_options": {"chains": 1}}, "chains must be an integer of at least 2"),
         ({"inference_options": {"temperature": 1}}, "inference_options knows .* got temperature"),
+        ({"inference_options": "x"}, "must be a dict or None"),
+        ({"inference_options": {"warmup": 2.5}}, "warmup must be an integer of at least 1"),
+        ({"inference_options": {"log_noise_prior": -3}}, "log_noise_prior must be a pair"),
         ({"inference": "alpha"}, "inference is 'alpha'"),
+        ({"epochs": 5}, "epochs are for inference='alpha'"),
+        ({"latent_dim": 2}, "at most one latent input"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

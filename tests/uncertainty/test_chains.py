@@ -55,5 +55,20 @@ def test_few_effective_draws_and_divergences_are_said():
     assert "7 transitions diverged" in advice(Diagnostics(1.01, 500.0, 7))
 
 
-def test_what_cannot_be_computed_is_a_worry_too():
-    assert "disagree" in advice(Diagnostics(float("nan"), 500.0, 0))
+def test_too_few_draws_or_constant_predictions_are_a_worry_of_their_own(rng):
+    for trace in (rng.normal(size=(2, 3, 4)), np.ones((2, 50, 4))):
+        found = diagnose(jnp.asarray(trace), 2)
+        assert found == Diagnostics(None, None, 2)
+        assert "cannot be known" in advice(found)
+
+
+def test_a_constant_prediction_among_others_is_left_out(rng):
+    trace = rng.normal(size=(4, 500, 3))
+    trace[..., 1] = 7.0
+    assert diagnose(jnp.asarray(trace), 0).r_hat_max < 1.02
+
+
+def test_several_latent_inputs_can_be_diagnosed(normal):
+    model = BNNLV(1, 1, (3,), 2, 1.0, 1.0)
+    trace = predictive_trace(model, normal(2, 5, model.num_weights), normal(2, 5, 1), normal(4, 1))
+    assert np.isfinite(trace).all()

@@ -1,15 +1,20 @@
 """The split: it adds up, it matches closed forms, and its errors are what they claim."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from twofold.inference.base import Draws
+from twofold.inference.meanfield import MeanFieldPosterior
+from twofold.inference.sampled import SampledPosterior
 from twofold.model.bnn import BNNLV
 from twofold.uncertainty.chunks import in_chunks
 from twofold.uncertainty.decomposition import Decomposition, Parts, by_entropy, by_variance
-from twofold.uncertainty.entropies import Entropies
+from twofold.uncertainty.entropies import Entropies, from_samples
+from twofold.uncertainty.entropy import nearest_neighbour
 from twofold.uncertainty.predictive import Moments
 from twofold.uncertainty.split import ESTIMATORS, choose_estimator, decompose
 
@@ -109,6 +114,38 @@ def test_estimators_that_see_draws_only(name):
     assert np.all(np.abs(split.epistemic - expected) < error)
 
 
+@pytest.mark.parametrize("name", ["nearest_neighbour", "histogram"])
+def test_without_latent_input_draws_of_y_differ_in_their_noise(name):
+    model = BNNLV(1, 1, (), 0, 1.0, 1.0)
+    noise, spread = 0.5, 0.7
+    posterior = MeanFieldPosterior(
+        jnp.zeros(2), jnp.asarray([0.0, spread**2]), jnp.full(1, 2 * np.log(noise))
+    )
+    split = decompose(
+        jax.random.key(0), model, posterior, np.zeros((1, 1)), estimator=name, weights=200
+    )
+    # With 100 draws given each W their bias is up to 0.15 nats.
+    assert abs(split.epistemic[0, 0] - 0.5 * np.log1p((spread / noise) ** 2)) < 0.15
+
+
+def test_an_estimator_can_be_a_function():
+    posterior = Independent(0.4, 0.3)
+    arguments = jax.random.key(0), posterior.model, posterior, np.zeros((1, 1))
+    three = from_samples(partial(nearest_neighbour, k=3))
+    found = decompose(*arguments, estimator=three, latents=200)
+    named = decompose(*arguments, estimator="nearest_neighbour", latents=200)
+    assert found.epistemic != named.epistemic
+    np.testing.assert_allclose(found.epistemic, named.epistemic, atol=0.1)
+
+
+def test_stored_draws_are_not_counted_twice():
+    stored = Independent(0.4, 0.3).sample(jax.random.key(0), 20)
+    model = Independent(0.4, 0.3).model
+    arguments = jax.random.key(0), model, SampledPosterior(*stored), np.zeros((1, 1))
+    few, many = (decompose(*arguments, weights=number) for number in (20, 500))
+    np.testing.assert_allclose(few.standard_errors.epistemic, many.standard_errors.epistemic)
+
+
 def test_joint_entropy_is_the_sum_over_independent_outputs():
     posterior = Independent(0.4, 0.3, outputs=2)
     x = np.array([[0.5], [2.0]])
@@ -182,6 +219,8 @@ def test_clear_errors():
         decompose(*arguments, by="variance", joint=True)
     with pytest.raises(ValueError, match="estimator must be"):
         decompose(*arguments, estimator="tarot")
+    with pytest.raises(ValueError, match="at least one row"):
+        decompose(*arguments[:3], np.zeros((0, 1)))
     with pytest.raises(ValueError, match="mixture"):
         decompose(*arguments, estimator="quadrature", joint=True)
     assert choose_estimator("auto", True, 1) is ESTIMATORS["quadrature"]

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from twofold.uncertainty.decomposition import by_entropy
-from twofold.uncertainty.mixture import average, log_densities
+from twofold.uncertainty.mixture import average, log_peaks, mean_kernels
 from twofold.uncertainty.quadrature import integrate
 
 # A result may be this many of its own standard errors from the truth; of the dozen or so
@@ -16,17 +16,16 @@ from twofold.uncertainty.quadrature import integrate
 ERRORS = 4.5
 
 
-def test_log_densities_equal_a_loop(x64, rng):
-    y, centres, log_noise = (
-        rng.normal(size=(3, 2)),
-        rng.normal(size=(5, 4, 2)),
-        rng.normal(size=(4, 2)),
-    )
-    found = log_densities(jnp.asarray(y), jnp.asarray(centres), jnp.asarray(log_noise))
+def test_kernels_and_peaks_are_the_densities_of_a_loop(x64, rng):
+    y, centres = rng.normal(size=(3, 2)), rng.normal(size=(5, 4, 2))
+    log_noise = rng.normal(size=(4, 2))
+    outputs_first = jnp.moveaxis(jnp.asarray(centres), -1, 0)
+    kernels = mean_kernels(jnp.asarray(y), outputs_first, jnp.asarray(log_noise).T)
+    found = np.log(kernels) + log_peaks(jnp.asarray(log_noise))
     for m in range(4):
         for r in range(3):
             terms = norm.logpdf(y[r], centres[:, m], np.exp(0.5 * log_noise[m])).sum(axis=-1)
-            np.testing.assert_allclose(found[m, r], logsumexp(terms) - np.log(5))
+            np.testing.assert_allclose(found[r, m], logsumexp(terms) - np.log(5))
 
 
 @pytest.mark.parametrize("seed", range(3))

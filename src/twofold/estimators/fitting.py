@@ -72,7 +72,11 @@ def fit_many(estimators: Sequence[Regressor], X: Any, y: Any) -> list[Regressor]
             method.problems(jax.tree.map(spread, data)),
             method.schedule,
             Plan(
-                method.epochs, np.repeat(method.batches, method.members), first.verbose, checkpoint
+                method.epochs,
+                np.repeat(method.batches, method.members),
+                method.unit,
+                first.verbose,
+                checkpoint,
             ),
         )
         for i, (estimator, member) in enumerate(zip(estimators, members, strict=True)):

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from twofold.data import Padded, padded_size
+from twofold.estimators.validation import check_integer, check_positive, is_number
 from twofold.inference import alpha, hmc
 from twofold.inference.base import Algorithm
 from twofold.inference.convergence import Convergence, convergence
@@ -53,6 +54,7 @@ class Method(NamedTuple):
     schedule: Any
     epochs: int
     batches: np.ndarray
+    unit: str
     finish: Callable[[Any, np.ndarray, Padded], Fitted]
 
 
@@ -81,29 +83,40 @@ def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -
     def problems(data: Padded) -> alpha.Problem:
         return alpha.Problem(data, alphas)
 
-    return Method(1, alpha.build(config), problems, schedule, epochs, batches, finish)
+    algorithm = alpha.build(config)
+    return Method(1, algorithm, problems, schedule, epochs, batches, "epochs", finish)
 
 
-def hmc_settings(options: dict[str, Any] | None) -> dict[str, Any]:
-    """The options of a sampler, ``chains`` among them; unknown ones are refused."""
-    options = dict(options or {})
+def hmc_settings(options: Any) -> dict[str, Any]:
+    """The options of a sampler, ``chains`` among them; wrong ones are refused in words."""
+    options = {} if options is None else options
+    if not isinstance(options, dict):
+        raise ValueError(f"inference_options must be a dict or None, got {options!r}")
     known = {"chains", *hmc.Config.__dataclass_fields__} - {"model", "kernel"}
     unknown = sorted(set(options) - known)
     if unknown:
         raise ValueError(
             f"inference_options knows {', '.join(sorted(known))}, got {', '.join(unknown)}"
         )
-    chains_wanted = options.setdefault("chains", DEFAULT_CHAINS)
-    if not isinstance(chains_wanted, int) or chains_wanted < 2:
-        raise ValueError(f"chains must be an integer of at least 2, got {chains_wanted!r}")
-    if "log_noise_prior" in options:
-        options["log_noise_prior"] = tuple(options["log_noise_prior"])
+    options = {"chains": DEFAULT_CHAINS} | options
+    for name, value in options.items():
+        if name == "log_noise_prior":
+            options[name] = _pair(name, value)
+        elif name == "target_acceptance":
+            check_positive(name, value)
+        else:
+            check_integer(name, value, {"chains": 2, "nodes": 0}.get(name, 1))
+            options[name] = int(value)
     return options
 
 
-def by_hmc(
-    kernel: Literal["hmc", "nuts"], estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray
-) -> Method:
+def _pair(name: str, value: Any) -> tuple[float, float]:
+    if not isinstance(value, tuple | list) or len(value) != 2 or not all(map(is_number, value)):
+        raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
+    return float(value[0]), float(value[1])
+
+
+def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
     """Hamiltonian Monte Carlo, several chains for each estimator."""
     options = hmc_settings(estimators[0].inference_options)
     members = options.pop("chains")
@@ -122,10 +135,15 @@ def by_hmc(
         report = chains.diagnose(trace, int(states.divergences.sum()))
         return Fitted(jax.tree.map(np.asarray, hmc.posterior(states)), None, report)
 
-    batches = np.ones(len(estimators), int)
-    algorithm = hmc.build(config)
     return Method(
-        members, algorithm, lambda data: data, jnp.zeros(()), config.transitions, batches, finish
+        members,
+        hmc.build(config),
+        lambda data: data,
+        jnp.zeros(()),
+        config.transitions,
+        np.ones(len(estimators), int),
+        "transitions",
+        finish,
     )
 
 

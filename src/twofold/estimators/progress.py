@@ -10,21 +10,24 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
+def _shown(verbose: bool | str) -> bool:
+    return sys.stderr.isatty() if verbose == "auto" else bool(verbose)
+
+
 class ProgressBar:
     """A bar with the energy, the speed and the time left; silent when not wanted."""
 
-    def __init__(self, verbose: bool | str, epochs: int, batches: int, done: int):
-        shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
+    def __init__(self, verbose: bool | str, epochs: int, unit: str, batches: int, done: int):
         self._batches = batches
         self._bar = Progress(
             TextColumn("fitting"),
             BarColumn(),
-            TextColumn("{task.completed:,}/{task.total:,} epochs"),
+            TextColumn("{task.completed:,}/{task.total:,} " + unit),
             TextColumn("energy {task.fields[energy]}"),
             TextColumn("{task.fields[speed]} updates/s"),
             TimeRemainingColumn(compact=True),
             console=Console(file=sys.stderr),
-            disable=not shown,
+            disable=not _shown(verbose),
         )
         self._task = self._bar.add_task("", total=epochs, completed=done, energy="–", speed="–")
 
@@ -47,14 +50,13 @@ def row_progress(
     verbose: bool | str, what: str, rows: int, at_once: int
 ) -> Iterator[Callable[[int], None]]:
     """A bar over rows for work of several chunks; gives a function to call with the rows done."""
-    shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
     bar = Progress(
         TextColumn(what),
         BarColumn(),
         TextColumn("{task.completed:,}/{task.total:,} rows"),
         TimeRemainingColumn(compact=True),
         console=Console(file=sys.stderr),
-        disable=not shown or rows <= at_once,
+        disable=not _shown(verbose) or rows <= at_once,
     )
     with bar:
         task = bar.add_task("", total=rows)

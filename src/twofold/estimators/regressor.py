@@ -190,14 +190,15 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         by: Literal["entropy", "variance"] = "entropy",
         *,
         joint: bool = False,
-        estimator: str = "auto",
+        estimator: Any = "auto",
     ) -> Decomposition:
         """Split the predictive uncertainty at each row: total, epistemic, aleatoric.
 
         By entropy (nats) or by variance (squared units of y), for each output; ``joint`` gives the
         entropies of all outputs together. ``estimator`` names an entropy estimator: "auto" is
         "quadrature" for one output and "mixture" for several jointly; "nearest_neighbour" (the
-        paper's), "adaptive", "kernel_density" and "histogram" see draws of y only.
+        paper's), "adaptive", "kernel_density" and "histogram" see draws of y only. A function like
+        those of ``twofold.uncertainty.split.ESTIMATORS`` will do as well.
         """
         check_is_fitted(self)
         x = self._standardised(X)
@@ -274,7 +275,8 @@ def _warn_of_doubts(split: Decomposition) -> None:
     if unknown.any():
         warnings.warn(
             f"the entropies of {unknown.sum()} points are not known (NaN): the noise there is "
-            "thousands of times narrower than the range of the predictions; use by='variance'",
+            "thousands of times narrower than the range of the predictions; use by='variance' or "
+            "estimator='mixture'",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -21,10 +21,14 @@ class InterruptedFitWarning(UserWarning):
 
 
 class Plan(NamedTuple):
-    """How long to train, each member's batches per epoch, and what a person wants of it."""
+    """How long to train, each member's batches per epoch, and what a person wants of it.
+
+    ``unit`` is what a person would call an epoch.
+    """
 
     epochs: int
     batches: np.ndarray
+    unit: str
     verbose: bool | str
     checkpoint: Checkpoint | None
 
@@ -40,7 +44,7 @@ def train(algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: 
     """Advance all members to the plan's end, resuming from the checkpoint where there is one."""
     run = _start(algorithm, keys, problems, plan.checkpoint)
     batches = int(plan.batches.max())
-    bar = ProgressBar(plan.verbose, plan.epochs, batches, run.epoch)
+    bar = ProgressBar(plan.verbose, plan.epochs, plan.unit, batches, run.epoch)
     with bar, graceful_interrupt() as interrupt:
         chunks = base.run(algorithm, keys, run.states, problems, schedule, run.epoch, plan.epochs)
         for chunk in chunks:
@@ -54,7 +58,7 @@ def train(algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: 
                 plan.checkpoint.save(run)
             if interrupt.requested:
                 break
-    _report(run, plan.epochs)
+    _report(run, plan)
     return Outcome(run.states, run.energies)
 
 
@@ -78,11 +82,11 @@ def _refuse_non_finite(run: Resumed, batches: np.ndarray) -> None:
         )
 
 
-def _report(run: Resumed, epochs: int) -> None:
-    if run.epoch < epochs:
+def _report(run: Resumed, plan: Plan) -> None:
+    if run.epoch < plan.epochs:
         warnings.warn(
-            f"stopped by Ctrl-C after {run.epoch:,} of {epochs:,} epochs; the model keeps what it "
-            "has learned so far",
+            f"stopped by Ctrl-C after {run.epoch:,} of {plan.epochs:,} {plan.unit}; the model "
+            "keeps what it has learned so far",
             InterruptedFitWarning,
             stacklevel=5,
         )

@@ -79,7 +79,11 @@ def refuse_huge(name: str, scale: np.ndarray) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A NumPy scalar as the Python number it stands for; anything else as it is."""
+    """A setting as JSON has it: NumPy scalars as numbers, tuples as lists, dicts likewise."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -151,6 +155,11 @@ def check_settings(estimator: Any) -> None:
         raise ValueError(
             "inference_options are those of the chains ('nuts', 'hmc'), but inference is 'alpha'; "
             f"got {estimator.inference_options!r}"
+        )
+    if estimator.inference != "alpha" and estimator.epochs is not None:
+        raise ValueError(
+            "epochs are for inference='alpha'; chains have inference_options={'warmup': …, "
+            f"'samples': …}}, got epochs={estimator.epochs!r}"
         )
     alpha = estimator.alpha
     if not is_number(alpha) or not 0 < alpha <= 1:

@@ -1,6 +1,7 @@
 """``python -m twofold.experiments NAME``: one command for each table and figure."""
 
 import argparse
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def main() -> None:
 
 def run(name: str, smoke: bool, output: Path | None) -> None:
     """Run an experiment that leaves a record or figures; unfinished work waits in ``.cache``."""
-    work = Path(".cache/experiments") / ("smoke" if smoke else commit())
+    work = Path(tempfile.mkdtemp()) if smoke else Path(".cache/experiments") / commit()
     work.mkdir(parents=True, exist_ok=True)
     output = output or (work if smoke else Path("results"))
     if name in toy_figures.FIGURES:

@@ -6,6 +6,7 @@ scarcity of data, and is the aleatoric entropy that of the true process? Five se
 own data, shared by all methods.
 """
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from scipy.stats import spearmanr
 
 from twofold import BNNLVRegressor, Decomposition
 from twofold.envs.toy import BIMODAL, TOY_PROBLEMS, ToyProblem
+from twofold.experiments import posteriors
 from twofold.experiments.posteriors import METHODS, Job, fitted, settings
 from twofold.experiments.records import Record
 
@@ -33,7 +35,7 @@ def run(smoke: bool, work: Path) -> Record:
         {
             "methods": {method: settings(method, smoke) for method in METHODS},
             "points": POINTS,
-            "fits_found_in_work_folder": sum(job.path(work).exists() for job in jobs),
+            "fits_found_in_work_folder": posteriors.found(jobs, smoke, work),
         },
         seeds,
     )
@@ -62,8 +64,12 @@ def measure(
         splits = {m: models[Job(problem.name, m, seed)].decompose(x[:, None]) for m in METHODS}
         test_x, test_y = problem.test_data(seed, TEST_SIZE)
         for method, split in splits.items():
-            numbers = claims(problem, x, split, splits["hmc"])
             model = models[Job(problem.name, method, seed)]
+            if method == "hmc":
+                one, other = (half.decompose(x[:, None]) for half in halves(model))
+            else:
+                one, other = split, splits["hmc"]
+            numbers = agreement(one, other) | claims(problem, x, split)
             numbers["test_log_likelihood"] = model.log_likelihood(test_x, test_y).mean()
             found[method].append(numbers)
     for method, every in found.items():
@@ -75,17 +81,35 @@ def measure(
     record.add(f"{problem.name}/hmc/divergences", sum(report.divergences for report in reports))
 
 
-def claims(
-    problem: ToyProblem, x: np.ndarray, split: Decomposition, reference: Decomposition
-) -> dict[str, float]:
-    """What one split says about each of the claims."""
+def halves(model: BNNLVRegressor) -> list[BNNLVRegressor]:
+    """The first and the last half of the chains, as models of their own.
+
+    How well they agree is the best that any other method can be expected to.
+    """
+    draws = model.posterior_.weights.shape[0]
+    parts = []
+    for chosen in (slice(draws // 2), slice(draws // 2, None)):
+        part = copy.copy(model)
+        part.posterior_ = type(model.posterior_)(*(leaf[chosen] for leaf in model.posterior_))
+        parts.append(part)
+    return parts
+
+
+def agreement(split: Decomposition, reference: Decomposition) -> dict[str, float]:
+    """Of two epistemic entropies."""
+    return {
+        "rank_correlation": spearmanr(split.epistemic, reference.epistemic).statistic,
+        "epistemic_abs_error": np.abs(split.epistemic - reference.epistemic).mean(),
+    }
+
+
+def claims(problem: ToyProblem, x: np.ndarray, split: Decomposition) -> dict[str, float]:
+    """What one split says about each of the other claims."""
     scarcity = -problem.input_density(x)
     errors = np.abs(split.aleatoric - problem.entropy(x))
     plentiful = problem.input_density(x) > np.median(problem.input_density(x))
     numbers = {
-        "rank_correlation": spearmanr(split.epistemic, reference.epistemic).statistic,
         "mean_epistemic": split.epistemic.mean(),
-        "epistemic_abs_error": np.abs(split.epistemic - reference.epistemic).mean(),
         "scarcity_correlation_total": spearmanr(split.total, scarcity).statistic,
         "scarcity_correlation_epistemic": spearmanr(split.epistemic, scarcity).statistic,
         "aleatoric_abs_error": errors.mean(),

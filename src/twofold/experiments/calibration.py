@@ -13,7 +13,6 @@ from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
 from twofold.experiments.posteriors import LABELS, METHODS, Job, fitted, settings
 from twofold.experiments.records import Record
 from twofold.report.calibration import Scores, calibration_figure
-from twofold.report.style import style
 from twofold.uncertainty.metrics import calibration_error, chance_calibration_error, crps, pit, rmse
 
 SEEDS = [0, 1, 2, 3, 4]
@@ -39,10 +38,9 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
             ]
             measure(f"{problem.name}/{method}", found, record)
             first[LABELS[method]] = found[0][0]
-        with style():
-            figure = calibration_figure(first)
-            figure.suptitle(problem.name)
-            figure.savefig(output / f"calibration_{problem.name}.png", dpi=100)
+        figure = calibration_figure(first)
+        figure.suptitle(problem.name)
+        figure.savefig(output / f"calibration_{problem.name}.png", dpi=100)
     return record
 
 

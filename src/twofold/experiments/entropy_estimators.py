@@ -19,7 +19,7 @@ from scipy.stats import gamma, norm
 from twofold.experiments.records import Record
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.bnn import BNNLV
-from twofold.uncertainty import entropy
+from twofold.uncertainty import entropy, quadrature
 from twofold.uncertainty.entropies import Entropies, PointEstimator
 from twofold.uncertainty.predictive import means, nest
 from twofold.uncertainty.split import ESTIMATORS, decompose
@@ -169,8 +169,17 @@ def measure_time(draws: int, record: Record) -> None:
     for name, estimator in ESTIMATORS.items():
         times[name] = 1e3 * seconds_a_point(estimator, key, centres, nested.log_noise)
         record.add(f"milliseconds_per_point/{name}", times[name])
+    for size in quadrature.SIZES:
+        on_grid = partial(_on_grid, size)
+        spent = 1e3 * seconds_a_point(on_grid, key, centres, nested.log_noise)
+        record.add(f"milliseconds_per_point/quadrature/grid_{size}", spent)
     ratio = times["nearest_neighbour"] / times["quadrature"]
     record.add("time_ratio/nearest_neighbour_over_default", ratio)
+
+
+def _on_grid(size: int, key: jax.Array, centres: jax.Array, log_noise: jax.Array) -> Entropies:
+    """Quadrature on a grid of a given size, whatever the noise asks for."""
+    return quadrature.entropies_on(size, centres[..., 0], log_noise[..., 0])
 
 
 def seconds_a_point(

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twofold import BNNLVRegressor, fit_many, load
+from twofold import BNNLVRegressor, load
 from twofold.envs.toy import TOY_PROBLEMS
+from twofold.experiments.fits import fit_whole
 
 CHAINS = {
     "chains": 8,
@@ -55,10 +56,25 @@ def settings(method: str, smoke: bool) -> dict[str, Any]:
 
 def fitted(jobs: Sequence[Job], smoke: bool, work: Path) -> dict[Job, BNNLVRegressor]:
     """The jobs' models, loaded where they lie in ``work``, fitted and stored there otherwise."""
-    missing = [job for job in jobs if not job.path(work).exists()]
+    missing = [job for job in jobs if _stored(job, smoke, work) is None]
     for sampled in (False, True):
         _fit([job for job in missing if (job.method == "hmc") == sampled], smoke, work)
     return {job: load(job.path(work)) for job in jobs}
+
+
+def found(jobs: Sequence[Job], smoke: bool, work: Path) -> int:
+    """How many of the jobs were done before."""
+    return sum(_stored(job, smoke, work) is not None for job in jobs)
+
+
+def _stored(job: Job, smoke: bool, work: Path) -> BNNLVRegressor | None:
+    """The job's model, if there is one that was fitted with the same settings."""
+    if not job.path(work).exists():
+        return None
+    model = load(job.path(work))
+    used = model.get_params()
+    wanted = settings(job.method, smoke) | {"random_state": job.seed}
+    return model if all(used[name] == value for name, value in wanted.items()) else None
 
 
 def _fit(jobs: Sequence[Job], smoke: bool, work: Path) -> None:
@@ -71,7 +87,7 @@ def _fit(jobs: Sequence[Job], smoke: bool, work: Path) -> None:
         for job in jobs
     ]
     data = [TOY_PROBLEMS[job.problem].training_data(job.seed) for job in jobs]
-    fit_many(estimators, [x for x, _ in data], [y for _, y in data])
+    fit_whole(estimators, [x for x, _ in data], [y for _, y in data])
     for job, estimator in zip(jobs, estimators, strict=True):
         estimator.save(job.path(work))
     checkpoint.unlink(missing_ok=True)

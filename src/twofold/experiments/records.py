@@ -45,14 +45,15 @@ class Record:
 
     def merge(self, folder: Path, keep: Callable[[str], bool]) -> Path:
         """As ``write``, keeping those metrics of an earlier run, on another device, that ``keep``
-        names, with that run's command, commit and device beside this one's."""
+        names, with where that run came from beside where this one does."""
         path = folder / f"{self.name}.json"
         earlier = json.loads(path.read_text()) if path.exists() else {"metrics": {}}
         kept = {name: value for name, value in earlier["metrics"].items() if keep(name)}
         document = self._document()
         if kept:
             document["metrics"] = kept | self.metrics
-            document["kept_from"] = {n: earlier[n] for n in ("command", "commit", "device")}
+            names = ("command", "commit", "versions", "device", "seconds")
+            document["kept_from"] = {name: earlier[name] for name in names}
         return self._write(path, document)
 
     def _write(self, path: Path, document: dict[str, Any]) -> Path:
@@ -77,7 +78,11 @@ def command() -> str:
     """The command line that made the record."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
     program = f"-m {module.parent}" if module and module.parent else sys.argv[0]
-    return " ".join(["python", program, *sys.argv[1:]])
+    words = list(sys.argv[1:])
+    if "--output" in words:  # where the result was put is nobody's business
+        place = words.index("--output")
+        del words[place : place + 2]
+    return " ".join(["python", program, *words])
 
 
 def commit() -> str:

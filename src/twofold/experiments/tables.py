@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from twofold.experiments.posteriors import LABELS
 from twofold.persistence import write_text
 
 PUBLISHED_UCI = {
@@ -132,7 +133,6 @@ def linear_gaussian(results: Path) -> str:
 def alpha_vs_hmc(results: Path) -> str:
     """The paper's claims about the split on the toy problems."""
     values = metrics("alpha_vs_hmc", results)
-    labels = {"alpha_1": "α = 1", "alpha_0.5": "α = 0.5", "vb": "VB", "hmc": "HMC"}
     names = (
         "rank_correlation",
         "mean_epistemic",
@@ -148,7 +148,7 @@ def alpha_vs_hmc(results: Path) -> str:
             *(mean_and_error(values, f"{problem}/{method}/{name}") for name in names),
         ]
         for problem in ("heteroscedastic", "bimodal")
-        for method, label in labels.items()
+        for method, label in LABELS.items()
     ]
     headings = [
         "",
@@ -163,18 +163,36 @@ def alpha_vs_hmc(results: Path) -> str:
     return markdown(headings, rows)
 
 
+def chains(results: Path) -> str:
+    """How far the reference chains can be trusted."""
+    values = metrics("alpha_vs_hmc", results)
+    rows = [
+        [
+            problem,
+            f"{values[f'{problem}/hmc/r_hat_max']:.2f}",
+            f"{values[f'{problem}/hmc/ess_min']:.0f}",
+            f"{values[f'{problem}/hmc/divergences']:.0f}",
+            mean_and_error(values, f"{problem}/hmc/rank_correlation"),
+            mean_and_error(values, f"{problem}/hmc/epistemic_abs_error", 3),
+        ]
+        for problem in ("heteroscedastic", "bimodal")
+    ]
+    headings = ["", "largest R-hat", "smallest effective sample size", "divergences"]
+    halves = ["rank correlation of two halves", "difference of two halves (nats)"]
+    return markdown([*headings, *halves], rows)
+
+
 def calibration(results: Path) -> str:
     """Quality of the predictive distributions on the toy problems."""
     values = metrics("calibration", results)
     names = ("calibration_error", "crps", "rmse", "test_log_likelihood")
-    labels = {"alpha_1": "α = 1", "alpha_0.5": "α = 0.5", "vb": "VB", "hmc": "HMC"}
     rows = [
         [
             f"{problem}, {label}",
             *(mean_and_error(values, f"{problem}/{method}/{name}", 3) for name in names),
         ]
         for problem in ("heteroscedastic", "bimodal")
-        for method, label in labels.items()
+        for method, label in LABELS.items()
     ]
     return markdown(["", "calibration error", "CRPS", "RMSE", "log-likelihood"], rows)
 
@@ -215,6 +233,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "entropy_targets": entropy_targets,
     "linear_gaussian": linear_gaussian,
     "alpha_vs_hmc": alpha_vs_hmc,
+    "chains": chains,
     "calibration": calibration,
     "wet_chicken_map": wet_chicken_map,
     "bench_entropy": bench_entropy,

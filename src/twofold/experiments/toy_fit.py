@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold import BNNLVRegressor, fit_many
+from twofold import BNNLVRegressor
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
+from twofold.experiments.fits import fit_whole
 from twofold.experiments.records import Record
 
 TEST_SIZE = 500
@@ -37,7 +38,7 @@ def measure(
     estimators = [
         BNNLVRegressor(epochs=epochs, random_state=seed, checkpoint=checkpoint) for seed in seeds
     ]
-    fit_many(estimators, [x for x, _ in data], [y for _, y in data])
+    fit_whole(estimators, [x for x, _ in data], [y for _, y in data])
     scores, oracle = [], []
     for seed, estimator in zip(seeds, estimators, strict=True):
         x, y = problem.test_data(seed, TEST_SIZE)

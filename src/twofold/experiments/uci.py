@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold import BNNLVRegressor, fit_many
+from twofold import BNNLVRegressor
+from twofold.experiments.fits import fit_whole
 from twofold.experiments.records import Record
 
 SETS = ("concrete", "energy", "kin8nm", "power-plant", "wine-quality-red")
@@ -57,7 +58,7 @@ def measure(name: str, splits: list[Split], epochs: int | None, work: Path, reco
         BNNLVRegressor(HIDDEN, epochs=epochs, random_state=i, checkpoint=checkpoint)
         for i in range(len(splits))
     ]
-    fit_many(estimators, [split[0] for split in splits], [split[1] for split in splits])
+    fit_whole(estimators, [split[0] for split in splits], [split[1] for split in splits])
     scores, errors = [], []
     for estimator, (_, _, x, y) in zip(estimators, splits, strict=True):
         scores.append(estimator.log_likelihood(x, y).mean())

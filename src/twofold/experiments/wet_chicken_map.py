@@ -11,8 +11,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from twofold import BNNLVRegressor, Decomposition, fit_many
+from twofold import BNNLVRegressor, Decomposition
 from twofold.envs.wet_chicken import random_transitions
+from twofold.experiments.fits import fit_whole
 from twofold.experiments.records import Record
 from twofold.persistence import write_text
 from twofold.report.maps import four_maps
@@ -43,11 +44,9 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
     """Fit five seeds, record where the maxima lie, draw the first seed's maps."""
     seeds = SEEDS[:2] if smoke else SEEDS
     num, cells, epochs = (200, 3, 1) if smoke else (TRANSITIONS, CELLS, None)
+    checkpoint = work / "wet_chicken_map.checkpoint"
     estimators = [
-        BNNLVRegressor(
-            epochs=epochs, random_state=seed, checkpoint=work / "wet_chicken_map.checkpoint"
-        )
-        for seed in seeds
+        BNNLVRegressor(epochs=epochs, random_state=seed, checkpoint=checkpoint) for seed in seeds
     ]
     record = Record(
         "wet_chicken_map",
@@ -55,7 +54,8 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
         seeds,
     )
     data = [random_transitions(jax.random.key(seed), num) for seed in seeds]
-    fit_many(estimators, [inputs for inputs, _ in data], [targets for _, targets in data])
+    fit_whole(estimators, [inputs for inputs, _ in data], [targets for _, targets in data])
+    checkpoint.unlink(missing_ok=True)
     maps = [look(e, inputs, cells) for e, (inputs, _) in zip(estimators, data, strict=True)]
     measure(maps, record)
     output.mkdir(parents=True, exist_ok=True)

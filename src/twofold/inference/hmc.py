@@ -32,6 +32,7 @@ from twofold.numerics import gaussian_log_density
 from twofold.typing import Array, Bool, Float, Int, Key
 
 INITIAL_STEP_SIZE = 1e-3
+START_STREAM = 2**31 - 1  # no transition has this number
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Config:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.nodes < 0:
             raise ValueError(f"nodes must be 0 (sample z) or positive, got {self.nodes}")
+        if self.nodes and self.model.latents > 1:
+            latent_nodes(self.model, self.nodes)
         if not 0 < self.target_acceptance < 1:
             raise ValueError(f"target_acceptance must lie in (0, 1), got {self.target_acceptance}")
         if self.log_noise_prior[1] < 0:
@@ -136,7 +139,7 @@ def log_density(config: Config, data: Padded, position: Position) -> Float[Array
 def start(config: Config, key: Key, data: Padded) -> Position:
     """Small random weights, wide noise, latents from their prior: every chain its own."""
     model, dtype = config.model, data.x.dtype
-    weight_key, latent_key = jax.random.split(key)
+    weight_key, latent_key = jax.random.split(jax.random.fold_in(key, START_STREAM))
     fixed = config.log_noise_prior[1] == 0
     rows = 0 if config.nodes else data.x.shape[0]
     deviation = jnp.sqrt(model.latent_variance).astype(dtype)
@@ -232,7 +235,8 @@ def step(
         state.log_noise.at[slot].set(noise_at(config, chain.position)),
         state.divergences + divergent,
     )
-    return new, Info(-chain.logdensity / data.size, jnp.zeros((), int))
+    lost = ~jnp.isfinite(chain.logdensity)
+    return new, Info(-chain.logdensity / data.size, lost.astype(int))
 
 
 @lru_cache

@@ -15,18 +15,23 @@ from blackjax.diagnostics import ess_bulk, rhat
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import latent_nodes
 from twofold.typing import Array, Float
-from twofold.uncertainty.predictive import Nested, moments
+from twofold.uncertainty.predictive import Nested, latent_draws, moments
 
 GOOD_R_HAT = 1.05
 GOOD_ESS = 100
+FEWEST_DRAWS = 4
 NODES = 32
 
 
 class Diagnostics(NamedTuple):
-    """The worst R-hat and effective sample size of any prediction, and the divergences."""
+    """The worst R-hat and effective sample size of any prediction, and the divergences.
 
-    r_hat_max: float
-    ess_min: float
+    The first two are None where they cannot be known: with fewer than FEWEST_DRAWS draws a chain,
+    or where nothing that is predicted varies.
+    """
+
+    r_hat_max: float | None
+    ess_min: float | None
     divergences: int
 
 
@@ -38,7 +43,7 @@ def predictive_trace(
     x: Float[Array, "B D"],
 ) -> Float[Array, "C R quantities"]:
     """``E[y|x,W]`` and ``log Var[y|x,W]`` along each chain, at each point and output."""
-    nodes = latent_nodes(model, NODES).astype(weights.dtype)
+    nodes = _nodes(model).astype(weights.dtype)
 
     def of_chain(chain: tuple[Array, Array]) -> Float[Array, "R quantities"]:
         draws, _ = chain[0].shape
@@ -50,20 +55,38 @@ def predictive_trace(
     return jax.lax.map(of_chain, (weights, log_noise))
 
 
+def _nodes(model: BNNLV) -> Float[Array, "L Z"]:
+    """Values of z, the same for all chains."""
+    if model.latents < 2:
+        return latent_nodes(model, NODES)
+    return latent_draws(jax.random.key(0), model, NODES, 1)[:, 0]
+
+
 def diagnose(trace: Float[Array, "C R quantities"], divergences: int) -> Diagnostics:
     """Rank-normalised split R-hat and bulk effective sample size (Vehtari et al. 2021)."""
-    return Diagnostics(float(np.max(rhat(trace))), float(np.min(ess_bulk(trace))), int(divergences))
+    varying = trace[..., np.ptp(trace, axis=(0, 1)) > 0]
+    if trace.shape[1] < FEWEST_DRAWS or not varying.size:
+        return Diagnostics(None, None, int(divergences))
+    worst, least = float(np.max(rhat(varying))), float(np.min(ess_bulk(varying)))
+    if not np.isfinite(worst + least):
+        return Diagnostics(None, None, int(divergences))
+    return Diagnostics(worst, least, int(divergences))
 
 
 def advice(diagnostics: Diagnostics) -> str | None:
     """What is wrong with the chains, in words; None where nothing is."""
     worries = []
-    if not diagnostics.r_hat_max <= GOOD_R_HAT:
+    if diagnostics.r_hat_max is None or diagnostics.ess_min is None:
+        worries.append(
+            "whether the chains agree cannot be known (too few draws were kept, or their "
+            "predictions do not vary); use more warmup and samples"
+        )
+    elif diagnostics.r_hat_max > GOOD_R_HAT:
         worries.append(
             f"the chains disagree on predictions (R-hat {diagnostics.r_hat_max:.2f}, should be "
             f"below {GOOD_R_HAT}); use more warmup and samples"
         )
-    if not diagnostics.ess_min >= GOOD_ESS:
+    if diagnostics.ess_min is not None and diagnostics.ess_min < GOOD_ESS:
         worries.append(
             f"the draws are worth only {diagnostics.ess_min:.0f} independent ones (should be "
             f"{GOOD_ESS}); use more samples or a larger thin"

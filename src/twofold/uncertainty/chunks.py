@@ -26,14 +26,17 @@ def in_chunks(
     limit: int,
     dtype: Any,
     on_progress: OnProgress | None = None,
+    fewest: int = FEWEST_ROWS,
 ) -> Any:
     """``function`` of equal chunks of rows (the last one padded), its results joined.
 
     The results are arrays with the rows first, in float64 on the host. ``on_progress`` is called
-    with the number of rows done.
+    with the number of rows done. A lone chunk is a power of two, at least ``fewest``.
     """
     rows = len(columns[0])
-    size = min(limit, max(FEWEST_ROWS, 2 ** max(0, rows - 1).bit_length()))
+    chunks = -(-rows // limit)
+    size = -(-rows // chunks) if chunks > 1 else max(fewest, 2 ** (rows - 1).bit_length())
+    size = min(limit, size)
     parts = []
     for start in range(0, rows, size):
         chunk = [column[start : start + size] for column in columns]

@@ -20,6 +20,8 @@ from twofold.model.bnn import BNNLV
 from twofold.typing import Array, Float, Key
 from twofold.uncertainty.predictive import Nested, means
 
+LONE_DRAWS = 100
+
 
 class Entropies(NamedTuple):
     """Cross and conditional entropy for each weight draw, in nats."""
@@ -44,6 +46,9 @@ def from_samples(surprisals: Callable[[Array], Array]) -> PointEstimator:
     def estimate(
         key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M O"]
     ) -> Entropies:
+        if centres.shape[0] == 1:
+            # Without latent input a single centre stands for all draws of y given W.
+            centres = jnp.broadcast_to(centres, (LONE_DRAWS, *centres.shape[1:]))
         noise = jax.random.normal(key, centres.shape, centres.dtype)
         y = jnp.swapaxes(centres + jnp.exp(0.5 * log_noise) * noise, 0, 1)
         draws, latents, outputs = y.shape

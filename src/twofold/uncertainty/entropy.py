@@ -200,11 +200,10 @@ def _gridded_kernel_surprisals(
     return math.log(n - 1) - jnp.log(jnp.maximum(others, rounding))
 
 
-def histogram(samples: Float[Array, "n d"], miller_madow: bool = False) -> Float[Array, "n"]:
+def histogram(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     """``−log(count / (n · volume))`` of each sample's bin, in up to three dimensions.
 
-    Scott's rule decides the bins from ``spread``, ``MOST_BINS`` in all at most. Miller and Madow's
-    correction adds ``(occupied bins − 1) / 2n``, what a count's noise takes off on average.
+    Scott's rule decides the bins from ``spread``, ``MOST_BINS`` in all at most.
     """
     n, d = samples.shape
     if d > 3:
@@ -220,9 +219,7 @@ def histogram(samples: Float[Array, "n d"], miller_madow: bool = False) -> Float
     cells = jnp.clip(jnp.floor((samples - low) / width), 0, bins - 1).astype(jnp.int32)
     flat = sum(most**axis * cells[:, axis] for axis in range(d))
     counts = jnp.zeros(most**d, jnp.int32).at[flat].add(1)
-    surprisals = math.log(n) + jnp.sum(jnp.log(width)) - jnp.log(counts[flat].astype(width.dtype))
-    correction = (jnp.count_nonzero(counts) - 1) / (2.0 * n)
-    return surprisals + correction.astype(width.dtype) if miller_madow else surprisals
+    return math.log(n) + jnp.sum(jnp.log(width)) - jnp.log(counts[flat].astype(width.dtype))
 
 
 ESTIMATORS: dict[str, Callable[[Float[Array, "n d"]], Float[Array, "n"]]] = {

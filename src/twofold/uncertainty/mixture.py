@@ -8,33 +8,52 @@ a mixture's entropy; both entropies see the same draws, so that their difference
 import jax
 import jax.numpy as jnp
 
-from twofold.numerics import gaussian_log_density, power_log_mean_exp
+from twofold.numerics import LOG_TWO_PI
 from twofold.typing import Array, Float, Int, Key
 from twofold.uncertainty.entropies import Entropies
 
 DRAWS = 1000
 
 
-def log_densities(
-    y: Float[Array, "R O"], centres: Float[Array, "L M O"], log_noise: Float[Array, "M O"]
-) -> Float[Array, "M R"]:
-    """``log p(y | x, W_m)`` of every y under every weight draw."""
-    terms = gaussian_log_density(y[:, None, None], centres, log_noise).sum(axis=-1)
-    return power_log_mean_exp(jnp.moveaxis(terms, 1, 0), 1.0).T
+def mean_kernels(
+    y: Float[Array, "R O"], centres: Float[Array, "O L M"], log_noise: Float[Array, "O M"]
+) -> Float[Array, "R M"]:
+    """``p(y | x, W_m)`` of every y over the peak of a single Gaussian: ``mean_l exp(−½ d²)``.
+
+    The distances d are in deviations of the noise. A y drawn from one of the components is near it,
+    so that its own mean does not underflow; others may, and then add nothing to the mean over W.
+    """
+    precision = jnp.exp(-log_noise)
+    squares = sum(
+        jnp.square(y[:, o, None, None] - centres[o]) * precision[o] for o in range(y.shape[1])
+    )
+    return jnp.mean(jnp.exp(-0.5 * squares), axis=1)
+
+
+def log_peaks(log_noise: Float[Array, "M O"]) -> Float[Array, "M"]:
+    """Log-density of a Gaussian at its centre."""
+    return -0.5 * jnp.sum(log_noise + LOG_TWO_PI, axis=1)
 
 
 def average(key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M O"]) -> Entropies:
     """Cross and conditional entropies from about DRAWS draws of y, the same number for each W."""
-    latents, draws, _ = centres.shape
+    latents, draws, outputs = centres.shape
     num = max(1, DRAWS // draws)
+    peaks = log_peaks(log_noise)
+    highest = jnp.max(peaks)
+    # Outputs first: the sums then run over long contiguous rows.
+    outputs_first = jnp.moveaxis(centres, -1, 0)
 
     def given(index: Int[Array, ""]) -> Entropies:
         component_key, noise_key = jax.random.split(jax.random.fold_in(key, index))
         component = jax.random.randint(component_key, (num,), 0, latents)
-        noise = jax.random.normal(noise_key, (num, centres.shape[2]), centres.dtype)
+        noise = jax.random.normal(noise_key, (num, outputs), centres.dtype)
         y = centres[component, index] + jnp.exp(0.5 * log_noise[index]) * noise
-        log_density = log_densities(y, centres, log_noise)
-        cross = -power_log_mean_exp(log_density, 1.0)
-        return Entropies(jnp.mean(cross), -jnp.mean(log_density[index]))
+        kernels = mean_kernels(y, outputs_first, log_noise.T)
+        everyone = jnp.mean(kernels * jnp.exp(peaks - highest), axis=1)
+        return Entropies(
+            -jnp.mean(jnp.log(everyone)) - highest,
+            -jnp.mean(jnp.log(kernels[:, index])) - peaks[index],
+        )
 
     return jax.lax.map(given, jnp.arange(draws))

@@ -38,7 +38,7 @@ def check_neighbours(k: int, n: int) -> None:
     if not 1 <= k < n:
         raise ValueError(
             f"k must be at least 1 and less than the number of samples, got k={k} for {n} samples; "
-            "lower k or draw more samples"
+            "lower k or draw more samples (more latent draws)"
         )
 
 

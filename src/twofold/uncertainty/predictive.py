@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from twofold.inference.base import Draws, Posterior
+from twofold.inference.sampled import SampledPosterior
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.numerics import gaussian_log_density, stratified_normal
@@ -44,7 +45,13 @@ def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array,
 
 
 def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: int) -> Nested:
-    """``weights`` draws from the posterior, each with ``latents`` draws of z."""
+    """``weights`` draws from the posterior, each with ``latents`` draws of z.
+
+    Of a posterior that is a set of draws no more are taken than it has: repetitions would add
+    nothing but look like more.
+    """
+    if isinstance(posterior, SampledPosterior):
+        weights = min(weights, posterior.weights.shape[0])
     weight_key, latent_key = jax.random.split(key)
     draws = posterior.sample(weight_key, weights)
     z = latent_draws(latent_key, model, latents, weights).astype(draws.weights.dtype)
