@@ -16,7 +16,7 @@ import numpy as np
 
 from twofold import persistence
 
-LIBRARIES = ("twofold", "jax", "jaxlib", "optax", "numpy", "scipy", "scikit-learn")
+LIBRARIES = ("twofold", "jax", "jaxlib", "optax", "blackjax", "numpy", "scipy", "scikit-learn")
 
 
 class Record:
