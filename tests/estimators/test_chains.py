@@ -131,14 +131,14 @@ def test_two_latent_inputs_are_sampled_beside_the_weights(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"inference": "gibbs"}, "inference must be one of 'alpha', 'nuts', 'hmc'"),
+        ({"inference": "gibbs"}, "inference must be one of 'alpha', 'ensemble', 'nuts', 'hmc'"),
         ({"inference_options": {"chains": 1}}, "chains must be an integer of at least 2"),
-        ({"inference_options": {"temperature": 1}}, "inference_options knows .* got temperature"),
+        ({"inference_options": {"temperature": 1}}, "'nuts' are chains, .* got temperature"),
         ({"inference_options": "x"}, "must be a dict or None"),
         ({"inference_options": {"warmup": 2.5}}, "warmup must be an integer of at least 1"),
         ({"inference_options": {"log_noise_prior": -3}}, "log_noise_prior must be a pair"),
-        ({"inference": "alpha"}, "inference is 'alpha'"),
-        ({"epochs": 5}, "epochs are for inference='alpha'"),
+        ({"inference": "alpha"}, "inference_options of 'alpha' are nodes; got chains"),
+        ({"epochs": 5}, "chains have no epochs"),
         ({"latent_dim": 2}, "at most one latent input"),
     ],
 )

@@ -59,7 +59,7 @@ def test_uci_runs_on_one_published_set(tmp_path):
 def test_claims_against_hmc_and_the_figures_share_their_fits(tmp_path):
     record = alpha_vs_hmc.run(smoke=True, work=tmp_path)
     for problem in ("heteroscedastic", "bimodal"):
-        for method in ("alpha_1", "alpha_0.5", "vb"):
+        for method in ("alpha_1", "alpha_0.5", "vb", "ensemble"):
             for name in ("rank_correlation", "mean_epistemic"):
                 for number in ("mean", "se"):
                     assert f"{problem}/{method}/{name}/{number}" in record.metrics
@@ -70,7 +70,7 @@ def test_claims_against_hmc_and_the_figures_share_their_fits(tmp_path):
     joined = np.concatenate([first.posterior_.weights, last.posterior_.weights])
     np.testing.assert_array_equal(joined, model.posterior_.weights)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.model")}
-    assert len(before) == 2 * 4 * 2
+    assert len(before) == 2 * 5 * 2
     for name, expected in toy_figures.FIGURES.items():
         written = toy_figures.run(name, smoke=True, work=tmp_path, output=tmp_path / "figures")
         assert len(written) == 2 * len(expected)

@@ -15,6 +15,7 @@ from twofold.data import pad
 from twofold.inference import alpha
 from twofold.inference.meanfield import Gaussian
 from twofold.model.bnn import BNNLV
+from twofold.model.integrated import latent_nodes, log_marginal
 
 PRIOR, LATENT_PRIOR = 0.7, 2.0
 MODEL = BNNLV(2, 2, (3,), 1, PRIOR, LATENT_PRIOR)
@@ -430,3 +431,31 @@ def test_alpha_one_overstates_the_variance_even_where_the_posterior_factorises(l
     np.testing.assert_allclose(fit.precision, np.diag(precision), atol=1e-8 * precision.max())
     assert np.all(LINEAR_PRIOR * expit(minimiser(exact_energy, fit)[3:6]) > 2 / precision)
     assert np.all(fit.variance > 2 / precision)
+
+
+def test_integrated_energy_is_that_of_the_marginal_likelihood(x64, rng):
+    model = BNNLV(2, 1, (3,), 1, 0.5, 2.0)
+    config = alpha.Config(model, batch_size=4, draws=6, nodes=5)
+    data = pad(rng.normal(size=(4, 2)), rng.normal(size=(4, 1)), 4, "float64")
+    x, y = data.x, data.y
+    state = alpha.init(config, jax.random.key(0), alpha.Problem(data, jnp.asarray(0.7)))
+    assert state.latents.mean.shape == (4, 0)
+    batch = alpha.Batch(x, y, jnp.ones(4), jnp.asarray(20.0))
+    noise = jnp.asarray(rng.normal(size=(6, model.num_weights)))
+    found = alpha.batch_energy(config, state.shared, state.latents, batch, 0.7, noise)
+
+    means, rho = state.shared.weights
+    variance = 0.5 / (1 + np.exp(-np.asarray(rho)))
+    weights = means + np.sqrt(variance) * noise
+    ratio = norm.logpdf(weights, scale=np.sqrt(0.5)) - norm.logpdf(
+        weights, means, np.sqrt(variance)
+    )
+    log_noise = jnp.broadcast_to(state.shared.log_noise, (6, 1))
+    sites = log_marginal(model, weights, log_noise, x, y, latent_nodes(model, 5))
+    terms = np.exp(0.7 * (np.asarray(sites) + ratio.sum(axis=1)[:, None] / 20.0))
+    np.testing.assert_allclose(found, -(20.0 / 4.0) * np.log(terms.mean(axis=0)).sum() / 0.7)
+
+
+def test_only_one_latent_input_can_be_integrated_out():
+    with pytest.raises(ValueError, match="at most one latent input"):
+        alpha.Config(BNNLV(1, 1, (), 2, 1.0, 1.0), 4, 5, nodes=3)

@@ -9,18 +9,34 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.data import Padded, padded_size
-from twofold.estimators.validation import check_integer, check_positive, is_number
-from twofold.inference import alpha, hmc
+from twofold.estimators.validation import check_integer, is_number
+from twofold.inference import alpha, ensemble, hmc
 from twofold.inference.base import Algorithm
 from twofold.inference.convergence import Convergence, convergence
 from twofold.inference.convergence import advice as convergence_advice
+from twofold.inference.schedule import Schedule
 from twofold.model.bnn import BNNLV
 from twofold.uncertainty import chains
 from twofold.uncertainty.chains import Diagnostics
 
-MIN_UPDATES = 60_000
+MIN_UPDATES, LEARNING_RATE = 60_000, 5e-3
+MIN_ENSEMBLE_UPDATES, ENSEMBLE_LEARNING_RATE = 5_000, 1e-2
 MIN_EPOCHS = 100
-DEFAULT_CHAINS = 4
+DEFAULT_CHAINS, DEFAULT_MEMBERS = 4, 32
+# Smallest values; pairs and rates have checks of their own.
+ALPHA_OPTIONS = {"nodes": 0}
+ENSEMBLE_OPTIONS = {"members": 2, "nodes": 1, "bootstrap": 0, "log_noise_prior": 0}
+HMC_OPTIONS = {
+    "chains": 2,
+    "warmup": 1,
+    "samples": 1,
+    "thin": 1,
+    "nodes": 0,
+    "leapfrog_steps": 1,
+    "max_doublings": 1,
+    "target_acceptance": 0,
+    "log_noise_prior": 0,
+}
 DIAGNOSED_ROWS = 50
 Regressor = Any  # a BNNLVRegressor, whose module imports the one that imports this
 
@@ -58,56 +74,111 @@ class Method(NamedTuple):
     finish: Callable[[Any, np.ndarray, Padded], Fitted]
 
 
-def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
-    """Mean field, fitted by α-divergence minimisation."""
-    first, dtype = estimators[0], estimators[0].dtype
+class Lesson(NamedTuple):
+    """How minibatches are cut and how long they are trained on."""
+
+    slots: int
+    batches: np.ndarray
+    epochs: int
+    schedule: Schedule
+
+
+def _lesson(first: Regressor, sizes: np.ndarray, min_updates: int, default_rate: float) -> Lesson:
     # Slots that no data set can fill would only cost time.
     slots = min(first.batch_size, padded_size(int(sizes.max())))
     batches = -(-sizes // slots)
-    epochs = int(first.epochs or max(MIN_EPOCHS, -(-MIN_UPDATES // batches.min())))
-    config = alpha.Config(model, int(slots), int(first.draws))
-    alphas = jnp.asarray([e.alpha for e in estimators], dtype)
-    schedule = alpha.Schedule(
+    epochs = int(first.epochs or max(MIN_EPOCHS, -(-min_updates // batches.min())))
+    rate = default_rate if first.learning_rate is None else first.learning_rate
+    schedule = Schedule(
         jnp.int32(epochs),
         jnp.int32(batches.max()),
-        jnp.asarray(first.learning_rate, dtype),
-        jnp.asarray(first.learning_rate_decay, dtype),
+        jnp.asarray(rate, first.dtype),
+        jnp.asarray(first.learning_rate_decay, first.dtype),
     )
+    return Lesson(int(slots), batches, epochs, schedule)
+
+
+def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
+    """Mean field, fitted by α-divergence minimisation."""
+    first = estimators[0]
+    lesson = _lesson(first, sizes, MIN_UPDATES, LEARNING_RATE)
+    nodes = checked_options(first, ALPHA_OPTIONS).get("nodes", 0)
+    config = alpha.Config(model, lesson.slots, int(first.draws), nodes)
+    alphas = jnp.asarray([e.alpha for e in estimators], first.dtype)
 
     def finish(states: alpha.State, energies: np.ndarray, data: Padded) -> Fitted:
         del data
         posterior = jax.vmap(partial(alpha.posterior, config))(states)
         lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posterior)
-        return Fitted(lone, convergence(energies[:, 0], epochs), None)
+        return Fitted(lone, convergence(energies[:, 0], lesson.epochs), None)
 
     def problems(data: Padded) -> alpha.Problem:
         return alpha.Problem(data, alphas)
 
-    algorithm = alpha.build(config)
-    return Method(1, algorithm, problems, schedule, epochs, batches, "epochs", finish)
+    return Method(
+        1,
+        alpha.build(config),
+        problems,
+        lesson.schedule,
+        lesson.epochs,
+        lesson.batches,
+        "epochs",
+        finish,
+    )
 
 
-def hmc_settings(options: Any) -> dict[str, Any]:
-    """The options of a sampler, ``chains`` among them; wrong ones are refused in words."""
-    options = {} if options is None else options
+def by_ensemble(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
+    """Anchored ensemble, the latent input integrated out."""
+    first = estimators[0]
+    lesson = _lesson(first, sizes, MIN_ENSEMBLE_UPDATES, ENSEMBLE_LEARNING_RATE)
+    options = checked_options(first, ENSEMBLE_OPTIONS)
+    members = options.pop("members", DEFAULT_MEMBERS)
+    config = ensemble.Config(model, lesson.slots, **options)
+
+    def finish(states: ensemble.State, energies: np.ndarray, data: Padded) -> Fitted:
+        del data
+        posterior = jax.tree.map(np.asarray, ensemble.posterior(states))
+        return Fitted(posterior, convergence(energies.mean(axis=1), lesson.epochs), None)
+
+    return Method(
+        members,
+        ensemble.build(config),
+        lambda data: data,
+        lesson.schedule,
+        lesson.epochs,
+        lesson.batches,
+        "epochs",
+        finish,
+    )
+
+
+def checked_options(estimator: Regressor, known: dict[str, int]) -> dict[str, Any]:
+    """``inference_options``, wrong ones refused in words; ``known`` gives each one's minimum."""
+    options = {} if estimator.inference_options is None else estimator.inference_options
     if not isinstance(options, dict):
         raise ValueError(f"inference_options must be a dict or None, got {options!r}")
-    known = {"chains", *hmc.Config.__dataclass_fields__} - {"model", "kernel"}
-    unknown = sorted(set(options) - known)
+    unknown = sorted(set(options) - set(known))
     if unknown:
         raise ValueError(
-            f"inference_options knows {', '.join(sorted(known))}, got {', '.join(unknown)}"
+            f"inference_options of {estimator.inference!r} are {', '.join(sorted(known))}; "
+            f"got {', '.join(unknown)}"
         )
-    options = {"chains": DEFAULT_CHAINS} | options
+    checked: dict[str, Any] = {}
     for name, value in options.items():
         if name == "log_noise_prior":
-            options[name] = _pair(name, value)
-        elif name == "target_acceptance":
-            check_positive(name, value)
+            checked[name] = _pair(name, value)
+        elif name in ("target_acceptance", "bootstrap"):
+            checked[name] = _number(name, value)
         else:
-            check_integer(name, value, {"chains": 2, "nodes": 0}.get(name, 1))
-            options[name] = int(value)
-    return options
+            check_integer(name, value, known[name])
+            checked[name] = int(value)
+    return checked
+
+
+def _number(name: str, value: Any) -> float:
+    if not is_number(value):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    return float(value)
 
 
 def _pair(name: str, value: Any) -> tuple[float, float]:
@@ -118,8 +189,8 @@ def _pair(name: str, value: Any) -> tuple[float, float]:
 
 def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
     """Hamiltonian Monte Carlo, several chains for each estimator."""
-    options = hmc_settings(estimators[0].inference_options)
-    members = options.pop("chains")
+    options = checked_options(estimators[0], HMC_OPTIONS)
+    members = options.pop("chains", DEFAULT_CHAINS)
     config = hmc.Config(model, kernel=kernel, **options)
 
     def finish(states: hmc.State, energies: np.ndarray, data: Padded) -> Fitted:
@@ -149,6 +220,7 @@ def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np
 
 METHODS: dict[str, Callable[[Sequence[Regressor], BNNLV, np.ndarray], Method]] = {
     "alpha": by_alpha,
+    "ensemble": by_ensemble,
     "hmc": partial(by_hmc, "hmc"),
     "nuts": partial(by_hmc, "nuts"),
 }

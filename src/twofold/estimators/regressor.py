@@ -47,28 +47,30 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    inference : "alpha", "nuts" or "hmc"
-        How the posterior is found: a mean field by α-divergence minimisation, or Markov chains
-        (Hamiltonian Monte Carlo, with or without the no-U-turn rule), the slow reference.
+    inference : "alpha", "ensemble", "nuts" or "hmc"
+        How the posterior is found: a mean field by α-divergence minimisation (the paper's), an
+        anchored ensemble, or Markov chains (Hamiltonian Monte Carlo, with or without the no-U-turn
+        rule), the slow reference.
     inference_options : dict or None
-        For the chains: ``chains``, ``warmup``, ``samples``, ``thin``, ``nodes`` (0 samples z beside
-        the weights), ``leapfrog_steps``, ``max_doublings``, ``target_acceptance`` and
-        ``log_noise_prior``; see ``twofold.inference.hmc.Config``.
-    hidden_layer_sizes : tuple of int
-        Units of each hidden layer (ReLU); ``()`` gives a linear model.
+        For "alpha": ``nodes``, over which the latent input is integrated out (0, the default,
+        gives every datum a q(z), as in the paper). For "ensemble": ``members``, ``nodes``,
+        ``bootstrap``, ``log_noise_prior``. For the chains: ``chains``, ``warmup``, ``samples``,
+        ``thin``, ``nodes`` (0 samples z beside the weights), ``leapfrog_steps``,
+        ``max_doublings``, ``target_acceptance``, ``log_noise_prior``.
     alpha : float in (0, 1]
-        The divergence: 1 is the paper's choice, 1e-6 is variational Bayes. This and what the text
-        calls updates, batches and rates concern ``inference="alpha"`` only.
+        The divergence: 1 is the paper's choice, 1e-6 is variational Bayes (``inference="alpha"``).
     latent_dim : int
         Number of latent inputs; 0 gives a plain Bayesian neural network.
     weight_variance, latent_variance : float
         Prior variances λ and γ_z (None: the number of input columns, as in the paper).
     epochs : int or None
-        Passes over the data; None gives at least 60,000 updates and 100 passes.
+        Passes over the data; None gives at least 100 passes, and at least 60,000 updates of a mean
+        field or 5,000 of an ensemble. Chains have none.
     batch_size, draws : int
         Size of a minibatch, and number K of joint draws of weights and latents per update.
-    learning_rate, learning_rate_decay : float, bool
-        Adam's rate, and whether it falls to zero along half a cosine.
+    learning_rate, learning_rate_decay : float or None, bool
+        Adam's rate (None: 5e-3 for a mean field, 1e-2 for an ensemble), and whether it falls to
+        zero along half a cosine.
     n_weight_draws, n_latent_draws : int
         M and L, the nested draws behind every prediction.
     dtype : "float32" or "float64"
@@ -94,7 +96,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         self,
         hidden_layer_sizes: tuple[int, ...] = (20, 20),
         *,
-        inference: Literal["alpha", "nuts", "hmc"] = "alpha",
+        inference: Literal["alpha", "ensemble", "nuts", "hmc"] = "alpha",
         inference_options: dict[str, Any] | None = None,
         alpha: float = 1.0,
         latent_dim: int = 1,
@@ -103,7 +105,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         epochs: int | None = None,
         batch_size: int = 75,
         draws: int = 50,
-        learning_rate: float = 5e-3,
+        learning_rate: float | None = None,
         learning_rate_decay: bool = True,
         n_weight_draws: int = 100,
         n_latent_draws: int = 100,

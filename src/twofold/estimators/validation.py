@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-INFERENCES = ("alpha", "nuts", "hmc")
+INFERENCES = ("alpha", "ensemble", "nuts", "hmc")
 
 
 def column_names(values: Any) -> list[str] | None:
@@ -151,15 +151,10 @@ def check_settings(estimator: Any) -> None:
             f"inference must be one of {', '.join(map(repr, INFERENCES))}, got "
             f"{estimator.inference!r}"
         )
-    if estimator.inference == "alpha" and estimator.inference_options:
+    if estimator.inference in ("nuts", "hmc") and estimator.epochs is not None:
         raise ValueError(
-            "inference_options are those of the chains ('nuts', 'hmc'), but inference is 'alpha'; "
-            f"got {estimator.inference_options!r}"
-        )
-    if estimator.inference != "alpha" and estimator.epochs is not None:
-        raise ValueError(
-            "epochs are for inference='alpha'; chains have inference_options={'warmup': …, "
-            f"'samples': …}}, got epochs={estimator.epochs!r}"
+            "chains have no epochs but inference_options={'warmup': …, 'samples': …}, got "
+            f"epochs={estimator.epochs!r}"
         )
     alpha = estimator.alpha
     if not is_number(alpha) or not 0 < alpha <= 1:
@@ -169,10 +164,11 @@ def check_settings(estimator: Any) -> None:
     check_integer("latent_dim", estimator.latent_dim, 0)
     for name in ("batch_size", "draws", "n_weight_draws", "n_latent_draws"):
         check_integer(name, getattr(estimator, name), 1)
-    for name in ("weight_variance", "learning_rate", "checkpoint_seconds"):
+    for name in ("weight_variance", "checkpoint_seconds"):
         check_positive(name, getattr(estimator, name))
-    if estimator.latent_variance is not None:
-        check_positive("latent_variance", estimator.latent_variance)
+    for name in ("latent_variance", "learning_rate"):
+        if getattr(estimator, name) is not None:
+            check_positive(name, getattr(estimator, name))
     if not isinstance(estimator.learning_rate_decay, bool | np.bool_):
         raise ValueError(
             f"learning_rate_decay must be True or False, got {estimator.learning_rate_decay!r}"

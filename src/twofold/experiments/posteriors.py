@@ -27,9 +27,16 @@ METHODS: dict[str, dict[str, Any]] = {
     "alpha_1": {"alpha": 1.0},
     "alpha_0.5": {"alpha": 0.5},
     "vb": {"alpha": 1e-6},
+    "ensemble": {"inference": "ensemble"},
     "hmc": {"inference": "hmc"},
 }
-LABELS = {"alpha_1": "α = 1", "alpha_0.5": "α = 0.5", "vb": "variational Bayes", "hmc": "HMC"}
+LABELS = {
+    "alpha_1": "α = 1",
+    "alpha_0.5": "α = 0.5",
+    "vb": "variational Bayes",
+    "ensemble": "ensemble",
+    "hmc": "HMC",
+}
 DRAWS = {"n_weight_draws": 500, "n_latent_draws": 200}
 SMOKE_DRAWS = {"n_weight_draws": 8, "n_latent_draws": 10}
 
@@ -46,6 +53,11 @@ class Job(NamedTuple):
         return work / f"{self.problem}-{self.method}-{self.seed}.model"
 
 
+def inference(method: str) -> str:
+    """What fits it; methods with the same one can be fitted side by side."""
+    return METHODS[method].get("inference", "alpha")
+
+
 def settings(method: str, smoke: bool) -> dict[str, Any]:
     """Arguments of the estimator, but for the seed."""
     chosen = METHODS[method] | (SMOKE_DRAWS if smoke else DRAWS)
@@ -57,8 +69,8 @@ def settings(method: str, smoke: bool) -> dict[str, Any]:
 def fitted(jobs: Sequence[Job], smoke: bool, work: Path) -> dict[Job, BNNLVRegressor]:
     """The jobs' models, loaded where they lie in ``work``, fitted and stored there otherwise."""
     missing = [job for job in jobs if _stored(job, smoke, work) is None]
-    for sampled in (False, True):
-        _fit([job for job in missing if (job.method == "hmc") == sampled], smoke, work)
+    for kind in ("alpha", "ensemble", "hmc"):
+        _fit(kind, [job for job in missing if inference(job.method) == kind], smoke, work)
     return {job: load(job.path(work)) for job in jobs}
 
 
@@ -77,10 +89,9 @@ def _stored(job: Job, smoke: bool, work: Path) -> BNNLVRegressor | None:
     return model if all(used[name] == value for name, value in wanted.items()) else None
 
 
-def _fit(jobs: Sequence[Job], smoke: bool, work: Path) -> None:
+def _fit(kind: str, jobs: Sequence[Job], smoke: bool, work: Path) -> None:
     if not jobs:
         return
-    kind = "chains" if jobs[0].method == "hmc" else "alpha"
     checkpoint = work / f"{kind}-{len(jobs)}-{jobs[0].problem}-{jobs[-1].problem}.checkpoint"
     estimators = [
         BNNLVRegressor(random_state=job.seed, checkpoint=checkpoint, **settings(job.method, smoke))

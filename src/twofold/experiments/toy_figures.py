@@ -1,4 +1,5 @@
-"""Figures 1 and 2 of the paper, and its appendices A (HMC) and B (other values of α).
+"""Figures 1 and 2 of the paper, its appendices A (HMC) and B (other values of α), and the same
+six panels for the anchored ensemble.
 
 Each figure is drawn from one seed's fit and comes with its numbers as a CSV file; how much seeds
 differ is what ``alpha_vs_hmc`` reports.
@@ -21,6 +22,7 @@ SAMPLES = 25
 FIGURES = {
     "figure_1": [(HETEROSCEDASTIC.name, "alpha_1")],
     "figure_2": [(BIMODAL.name, "alpha_1")],
+    "ensemble": [(problem, "ensemble") for problem in TOY_PROBLEMS],
     "appendix_a": [(problem, "hmc") for problem in TOY_PROBLEMS],
     "appendix_b": [(p, method) for p in TOY_PROBLEMS for method in ("alpha_0.5", "vb")],
 }

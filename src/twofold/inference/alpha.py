@@ -7,6 +7,8 @@ With normalised densities the energy of the mean field q is
 
 estimated with K joint draws and minibatches. α → 0 is variational Bayes, α = 1 the paper's choice.
 Adam minimises it; each datum's q(z) keeps its own moments and step count, advanced when visited.
+With z *integrated out* (``model.integrated``) the likelihood is that of y given W alone, the ratio
+of p(z) and q(z) falls away, and there is no q(z).
 """
 
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ from twofold.inference.noise import fast_normal, fenced
 from twofold.inference.schedule import Schedule, learning_rate
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
+from twofold.model.integrated import latent_nodes, log_marginal
 from twofold.numerics import power_log_mean_exp
 from twofold.typing import Array, Bool, Float, Int, Key
 
@@ -42,16 +45,27 @@ MAX_LATENT_RATE = 0.5
 
 @dataclass(frozen=True)
 class Config:
-    """What is compiled into the program; everything else may change without recompiling."""
+    """What is compiled into the program; everything else may change without recompiling.
+
+    ``nodes`` latent nodes integrate z out; with 0, the paper's way, every datum has a q(z).
+    """
 
     model: BNNLV
     batch_size: int
     draws: int
+    nodes: int = 0
 
     def __post_init__(self):
         for name in ("batch_size", "draws"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.nodes:
+            latent_nodes(self.model, self.nodes)
+
+    @property
+    def latents(self) -> int:
+        """Latent inputs that have a q(z): none where they are integrated out."""
+        return 0 if self.nodes else self.model.latents
 
 
 class Problem(NamedTuple):
@@ -106,7 +120,7 @@ def alpha_energy(
 def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
     """Standard normal numbers for one update: the weights' first, then the latent inputs'."""
     model = config.model
-    count = model.num_weights + model.latents * config.batch_size
+    count = model.num_weights + config.latents * config.batch_size
     if dtype == jnp.float32:
         return fast_normal(key, (config.draws, count))
     return jax.random.normal(key, (config.draws, count), dtype)
@@ -127,20 +141,28 @@ def batch_energy(
     weights = reparametrise(shared.weights.mean, jnp.sqrt(variance), weight_noise)
     log_ratio = log_prior_ratio(weights, weight_noise, variance, model.weight_variance)
 
-    latent_noise = latent_noise.reshape(config.draws, model.latents, config.batch_size)
-    variance_z = latent_variance(latents.rho.T, model.latent_variance)
-    z = reparametrise(latents.mean.T, jnp.sqrt(variance_z), latent_noise)
-    log_ratio_z = log_prior_ratio(z, latent_noise, variance_z, model.latent_variance)
-
     log_noise = jnp.broadcast_to(shared.log_noise, (config.draws, model.outputs))
-    return alpha_energy(
-        bnn.log_likelihood(model, weights, log_noise, batch.x, z, batch.y),
-        jnp.sum(log_ratio, axis=1),
-        jnp.sum(log_ratio_z, axis=1),
-        alpha,
-        batch.num_data,
-        batch.mask,
-    )
+    if config.nodes:
+        nodes = latent_nodes(model, config.nodes).astype(weights.dtype)
+        likelihood = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)
+        log_ratio_z = jnp.zeros_like(likelihood)
+    else:
+        z, log_ratio_z = draw_latents(config, latents, latent_noise)
+        likelihood = bnn.log_likelihood(model, weights, log_noise, batch.x, z, batch.y)
+    ratio = jnp.sum(log_ratio, axis=1)
+    return alpha_energy(likelihood, ratio, log_ratio_z, alpha, batch.num_data, batch.mask)
+
+
+def draw_latents(
+    config: Config, latents: Gaussian, noise: Float[Array, "K noise"]
+) -> tuple[Float[Array, "K Z B"], Float[Array, "K B"]]:
+    """Each datum's z from its q(z), and ``log p(z) − log q(z)``."""
+    model = config.model
+    noise = noise.reshape(config.draws, model.latents, config.batch_size)
+    variance = latent_variance(latents.rho.T, model.latent_variance)
+    z = reparametrise(latents.mean.T, jnp.sqrt(variance), noise)
+    log_ratio = log_prior_ratio(z, noise, variance, model.latent_variance)
+    return z, jnp.sum(log_ratio, axis=1)
 
 
 def init(config: Config, key: Key, problem: Problem) -> State:
@@ -150,7 +172,7 @@ def init(config: Config, key: Key, problem: Problem) -> State:
     shared = Shared(
         Gaussian(means, jnp.full_like(means, -10.0)), jnp.full(model.outputs, -5.0, dtype)
     )
-    shape = (problem.data.x.shape[0], model.latents)
+    shape = (problem.data.x.shape[0], config.latents)
     latents = Gaussian(jnp.zeros(shape, dtype), jnp.full(shape, 5.0, dtype))
     return State(shared, ADAM.init(shared), latents, jax.vmap(ADAM.init)(latents))
 

@@ -1,0 +1,202 @@
+"""Anchored ensembles: a set of networks, each tied to its own draw from the prior.
+
+After Pearce et al. (2020), with the latent input integrated out (``model.integrated``): a member
+minimises
+
+    −Σ_n u_n log p(y_n | x_n, W, Σ) + ½ ‖W − W_anchor‖² / λ − log p(Σ),   W_anchor ~ p(W).
+
+Where the data say nothing a member stays at its anchor, so that the ensemble is spread as the prior
+is. Where they say much, the anchors alone would make members agree more than posterior draws do
+(for a linear model their covariance is S²/λ, S being the posterior's); the weights
+``u_n = 1 + s (e_n − 1)``, ``e_n`` exponential with mean 1 and each member's own, add what is
+missing: all of it, for a linear model, at s = 1 (the weighted likelihood bootstrap of Newton and
+Raftery 1994).
+Every member is a member of ``base.run``: all train in one program, with Adam on minibatches.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from twofold.data import Padded
+from twofold.inference.base import Algorithm, Info
+from twofold.inference.minibatch import batch_bounds, shuffle
+from twofold.inference.sampled import SampledPosterior
+from twofold.inference.schedule import Schedule, learning_rate
+from twofold.model.bnn import BNNLV
+from twofold.model.integrated import latent_nodes, log_marginal
+from twofold.numerics import gaussian_log_density
+from twofold.typing import Array, Bool, Float, Int, Key
+
+ADAM = optax.scale_by_adam()
+# Part of the way from the origin to the anchor: a whole draw from the prior is too rough a start.
+START = 0.3
+START_STREAM = 2**31 - 1  # no epoch has this number
+START_LOG_NOISE = -2.0
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is compiled into the program.
+
+    ``bootstrap`` is s, between 0 (all data count the same) and 1; ``log_noise_prior`` is mean and
+    deviation of ``log σ²`` in standardised units.
+    """
+
+    model: BNNLV
+    batch_size: int
+    nodes: int = 24
+    bootstrap: float = 0.5
+    log_noise_prior: tuple[float, float] = (-3.0, 2.0)
+
+    def __post_init__(self):
+        for name in ("batch_size", "nodes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.bootstrap <= 1:
+            raise ValueError(f"bootstrap must lie in [0, 1], got {self.bootstrap}")
+        if not self.log_noise_prior[1] > 0:
+            raise ValueError(
+                f"the deviation in log_noise_prior must be positive, got {self.log_noise_prior}"
+            )
+        latent_nodes(self.model, self.nodes)
+
+
+class Network(NamedTuple):
+    """What a member learns."""
+
+    weights: Float[Array, "P"]
+    log_noise: Float[Array, "O"]
+
+
+class State(NamedTuple):
+    """A member: its network, its anchor, its view of the data and its optimiser's moments."""
+
+    network: Network
+    anchor: Float[Array, "P"]
+    importance: Float[Array, "N"]
+    moments: Any
+
+
+class Batch(NamedTuple):
+    """A minibatch of at most B data, ``size`` of them real; empty slots have importance 0."""
+
+    x: Float[Array, "B D"]
+    y: Float[Array, "B O"]
+    importance: Float[Array, "B"]
+    size: Int[Array, ""]
+    num_data: Float[Array, ""]
+
+
+def anchored_energy(
+    config: Config, network: Network, anchor: Float[Array, "P"], batch: Batch
+) -> Float[Array, ""]:
+    """The minibatch estimate of what a member minimises, per datum."""
+    model = config.model
+    nodes = latent_nodes(model, config.nodes).astype(batch.x.dtype)
+    weights, log_noise = network.weights[None], network.log_noise[None]
+    terms = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)[0]
+    likelihood = jnp.sum(batch.importance * terms) / jnp.maximum(batch.size, 1)
+    distance = jnp.sum(jnp.square(network.weights - anchor)) / model.weight_variance
+    return -likelihood + (0.5 * distance - log_noise_density(config, network)) / batch.num_data
+
+
+def log_noise_density(config: Config, network: Network) -> Float[Array, ""]:
+    """``log p(Σ)``: normal for each ``log σ²``."""
+    mean, deviation = config.log_noise_prior
+    log_variance = jnp.log(jnp.asarray(deviation**2, network.log_noise.dtype))
+    terms = gaussian_log_density(network.log_noise - mean, jnp.zeros(()), log_variance)
+    return jnp.sum(terms)
+
+
+def init(config: Config, key: Key, data: Padded) -> State:
+    """An anchor drawn from the prior, a start on the way to it, and the weights of the data."""
+    model, dtype = config.model, data.x.dtype
+    anchor_key, importance_key = jax.random.split(jax.random.fold_in(key, START_STREAM))
+    deviation = jnp.sqrt(model.weight_variance).astype(dtype)
+    anchor = deviation * jax.random.normal(anchor_key, (model.num_weights,), dtype)
+    exponential = jax.random.exponential(importance_key, data.x.shape[:1], dtype)
+    importance = 1.0 + config.bootstrap * (exponential - 1.0)
+    network = Network(START * anchor, jnp.full(model.outputs, START_LOG_NOISE, dtype))
+    return State(network, anchor, importance, ADAM.init(network))
+
+
+def update(
+    config: Config, state: State, batch: Batch, rate: Float[Array, ""], nonempty: Bool[Array, ""]
+) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:
+    """One Adam step on a minibatch; a step that is not finite, or on no data, changes nothing.
+
+    Returns the energy and whether it and its gradient were finite.
+    """
+    energy, gradient = jax.value_and_grad(partial(anchored_energy, config))(
+        state.network, state.anchor, batch
+    )
+    finite = jnp.isfinite(energy)
+    for leaf in jax.tree.leaves(gradient):
+        finite &= jnp.all(jnp.isfinite(leaf))
+    direction, moments = ADAM.update(gradient, state.moments)
+    network = jax.tree.map(lambda p, d: p - rate * d, state.network, direction)
+    network, moments = jax.tree.map(
+        lambda new, old: jnp.where(finite & nonempty, new, old),
+        (network, moments),
+        (state.network, state.moments),
+    )
+    return state._replace(network=network, moments=moments), energy, finite
+
+
+def step(
+    config: Config,
+    key: Key,
+    state: State,
+    data: Padded,
+    schedule: Schedule,
+    epoch: Int[Array, ""],
+) -> tuple[State, Info]:
+    """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
+    size = config.batch_size
+    order = shuffle(key, data)
+    x, y = (jnp.pad(leaf[order], ((0, size), (0, 0))) for leaf in (data.x, data.y))
+    importance = jnp.pad(state.importance[order], (0, size))
+    batches = -(-data.size // size)
+
+    def on_batch(index, carry):
+        state, total, skipped = carry
+        start, length = batch_bounds(data.size, batches, index)
+        filled = jnp.arange(size) < length
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
+        batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
+        weights = jnp.where(filled, cut(importance), 0.0)
+        batch = Batch(batch_x, batch_y, weights, length, data.size.astype(x.dtype))
+        progress = (epoch + index / batches) / schedule.epochs
+        rate = learning_rate(schedule, progress).astype(x.dtype)
+        nonempty = index < batches
+        state, energy, finite = update(config, state, batch, rate, nonempty)
+        total += jnp.where(nonempty & finite, energy, 0.0)
+        skipped += (nonempty & ~finite).astype(skipped.dtype)
+        return state, total, skipped
+
+    carry = (state, jnp.zeros((), x.dtype), jnp.zeros((), int))
+    state, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
+    return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)
+
+
+@lru_cache
+def build(config: Config) -> Algorithm:
+    """The algorithm for ``base.run``; its problems are data sets, one for each member."""
+
+    def init_(key: Key, data: Padded) -> State:
+        return init(config, key, data)
+
+    def step_(key, state, data, schedule, epoch):
+        return step(config, key, state, data, schedule, epoch)
+
+    return Algorithm(init_, step_)
+
+
+def posterior(states: State) -> SampledPosterior:
+    """The members (the leading axis of every leaf) as equally probable draws."""
+    return SampledPosterior(states.network.weights, states.network.log_noise)
