@@ -47,6 +47,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
+    hidden_layer_sizes : tuple of int
+        Units of each hidden layer (ReLU); ``()`` gives a linear model.
     inference : "alpha", "ensemble", "nuts" or "hmc"
         How the posterior is found: a mean field by α-divergence minimisation (the paper's), an
         anchored ensemble, or Markov chains (Hamiltonian Monte Carlo, with or without the no-U-turn
