@@ -55,7 +55,7 @@ def compute(epochs: int | None = None, seed: int = 0) -> Demo:
     """The main job itself, in five lines of library use."""
     problem = HETEROSCEDASTIC
     x, y = problem.training_data(seed)
-    model = BNNLVRegressor(epochs=epochs, random_state=seed).fit(x, y)
+    model = BNNLVRegressor(inference="ensemble", epochs=epochs, random_state=seed).fit(x, y)
     candidates = np.random.default_rng(seed).uniform(problem.low, problem.high, (CANDIDATES, 1))
     split = model.decompose(candidates)
     chosen = best(epistemic_score(split), CHOSEN)
@@ -123,7 +123,7 @@ def write(demo: Demo, output: Path) -> tuple[Path, Path]:
         figure.savefig(output / "figure.png")
         text = page(
             "twofold: where to measure next",
-            "A Bayesian neural network with a latent input was fitted to 750 noisy measurements. "
+            "An ensemble of networks with a latent input was fitted to 750 noisy measurements. "
             "Its uncertainty is split into noise, which more data cannot remove (aleatoric), and "
             "ignorance, which it can (epistemic). The next measurements go where ignorance is "
             "largest, not where noise is.",
