@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from twofold.uncertainty.decomposition import by_entropy
-from twofold.uncertainty.mixture import average, log_peaks, mean_kernels
+from twofold.uncertainty.mixture import average, log_kernels, log_peaks
 from twofold.uncertainty.quadrature import integrate
 
 # A result may be this many of its own standard errors from the truth; of the dozen or so
@@ -20,8 +20,8 @@ def test_kernels_and_peaks_are_the_densities_of_a_loop(x64, rng):
     y, centres = rng.normal(size=(3, 2)), rng.normal(size=(5, 4, 2))
     log_noise = rng.normal(size=(4, 2))
     outputs_first = jnp.moveaxis(jnp.asarray(centres), -1, 0)
-    kernels = mean_kernels(jnp.asarray(y), outputs_first, jnp.asarray(log_noise).T)
-    found = np.log(kernels) + log_peaks(jnp.asarray(log_noise))
+    kernels = log_kernels(jnp.asarray(y), outputs_first, jnp.asarray(log_noise).T)
+    found = kernels + log_peaks(jnp.asarray(log_noise))
     for m in range(4):
         for r in range(3):
             terms = norm.logpdf(y[r], centres[:, m], np.exp(0.5 * log_noise[m])).sum(axis=-1)
@@ -53,6 +53,17 @@ def test_joint_entropy_of_two_independent_outputs(ratio):
     # in each of two outputs, which is 0.05 nats at most.
     tolerance = ERRORS * float(found.errors.epistemic) + 0.05 * ratio / (1 + ratio) + 1e-5
     assert abs(float(found.parts.epistemic) - np.log1p(ratio)) < tolerance
+
+
+def test_many_outputs_and_unequal_noises_stay_finite(rng):
+    log_noise = jnp.asarray(np.linspace(-8, 0, 10)[:, None] * np.ones(200), jnp.float32)
+    centres = jnp.asarray(rng.normal(size=(3, 10, 200)), jnp.float32)
+    found = average(jax.random.key(0), centres, log_noise)
+    gaussian = 0.5 * np.sum(np.asarray(log_noise) + np.log(2 * np.pi * np.e), axis=1)
+    assert np.isfinite(found.cross).all()
+    # In 200 dimensions the modes are far apart: one Gaussian's entropy plus log 3, from 100 draws
+    # of a surprisal with variance 100.
+    np.testing.assert_allclose(found.conditional, gaussian + np.log(3), atol=ERRORS * 1.0)
 
 
 def test_far_modes_in_two_dimensions():

@@ -15,7 +15,7 @@ from twofold import persistence
 from twofold.data import Padded, Standardizer, pad, padded_size
 from twofold.estimators import validation
 from twofold.estimators.checkpoint import Checkpoint
-from twofold.estimators.methods import METHODS, Fitted
+from twofold.estimators.methods import METHODS, Fitted, Method
 from twofold.estimators.training import Plan, train
 from twofold.model.bnn import BNNLV
 
@@ -24,13 +24,10 @@ Regressor = Any  # a BNNLVRegressor, whose module imports this one
 OWN_SETTINGS = ("alpha", "random_state")
 TRAINING_SETTINGS = (
     "inference",
-    "inference_options",
     "latent_dim",
     "weight_variance",
     "latent_variance",
     "batch_size",
-    "draws",
-    "learning_rate",
     "learning_rate_decay",
     "dtype",
 )
@@ -63,7 +60,7 @@ def fit_many(estimators: Sequence[Regressor], X: Any, y: Any) -> list[Regressor]
     sizes = np.array([len(member.x) for member in members])
     with jax.enable_x64(dtype == "float64"):
         method = METHODS[first.inference](estimators, members[0].model, sizes)
-        checkpoint = _checkpoint(estimators, members, method.epochs)
+        checkpoint = _checkpoint(estimators, members, method)
         data = _stack(members, padded_size(int(sizes.max())), dtype)
         spread = partial(jnp.repeat, repeats=method.members, axis=0)
         outcome = train(
@@ -172,7 +169,7 @@ def _stack(members: Sequence[Prepared], length: int, dtype: str) -> Padded:
 
 
 def _checkpoint(
-    estimators: Sequence[Regressor], members: Sequence[Prepared], epochs: int
+    estimators: Sequence[Regressor], members: Sequence[Prepared], method: Method
 ) -> Checkpoint | None:
     first = estimators[0]
     if first.checkpoint is None:
@@ -180,7 +177,8 @@ def _checkpoint(
     settings = first.get_params()
     identity = {name: validation.plain(settings[name]) for name in TRAINING_SETTINGS}
     identity["hidden_layer_sizes"] = list(members[0].model.hidden)
-    identity["epochs"] = int(epochs)
+    identity["resolved"] = method.resolved
+    identity["epochs"] = int(method.epochs)
     identity["alpha"] = [float(e.alpha) for e in estimators]
     identity["seed"] = [member.seed for member in members]
     identity["data"] = [member.fingerprint for member in members]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.data import Padded, padded_size
-from twofold.estimators.validation import check_integer, is_number
+from twofold.estimators.validation import check_integer, is_number, plain
 from twofold.inference import alpha, ensemble, hmc
 from twofold.inference.base import Algorithm
 from twofold.inference.convergence import Convergence, convergence
@@ -60,7 +60,8 @@ class Method(NamedTuple):
     """An inference method, set up for a list of estimators.
 
     Each estimator is ``members`` runs side by side; ``problems`` makes what the algorithm calls a
-    problem from the stacked data; ``finish`` turns an estimator's final states, its energies
+    problem from the stacked data; ``resolved`` holds the settings with their defaults filled in, by
+    which a checkpoint knows its run; ``finish`` turns an estimator's final states, its energies
     ``[epochs, members]`` and its inputs into what it keeps.
     """
 
@@ -71,6 +72,7 @@ class Method(NamedTuple):
     epochs: int
     batches: np.ndarray
     unit: str
+    resolved: dict[str, Any]
     finish: Callable[[Any, np.ndarray, Padded], Fitted]
 
 
@@ -98,6 +100,13 @@ def _lesson(first: Regressor, sizes: np.ndarray, min_updates: int, default_rate:
     return Lesson(int(slots), batches, epochs, schedule)
 
 
+def _resolved(config: Any, lesson: Lesson | None = None) -> dict[str, Any]:
+    settings = {name: value for name, value in vars(config).items() if name != "model"}
+    if lesson is not None:
+        settings["learning_rate"] = float(lesson.schedule.learning_rate)
+    return plain(settings)
+
+
 def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
     """Mean field, fitted by α-divergence minimisation."""
     first = estimators[0]
@@ -123,6 +132,7 @@ def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -
         lesson.epochs,
         lesson.batches,
         "epochs",
+        _resolved(config, lesson),
         finish,
     )
 
@@ -148,6 +158,7 @@ def by_ensemble(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray
         lesson.epochs,
         lesson.batches,
         "epochs",
+        _resolved(config, lesson),
         finish,
     )
 
@@ -182,7 +193,8 @@ def _number(name: str, value: Any) -> float:
 
 
 def _pair(name: str, value: Any) -> tuple[float, float]:
-    if not isinstance(value, tuple | list) or len(value) != 2 or not all(map(is_number, value)):
+    pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
+    if not pair or not np.isfinite(value).all():
         raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
     return float(value[0]), float(value[1])
 
@@ -214,6 +226,7 @@ def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np
         config.transitions,
         np.ones(len(estimators), int),
         "transitions",
+        _resolved(config),
         finish,
     )
 

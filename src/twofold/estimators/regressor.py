@@ -74,7 +74,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         Adam's rate (None: 5e-3 for a mean field, 1e-2 for an ensemble), and whether it falls to
         zero along half a cosine.
     n_weight_draws, n_latent_draws : int
-        M and L, the nested draws behind every prediction.
+        M and L, the nested draws behind every prediction; of an ensemble or of chains no more
+        weight draws are used than there are.
     dtype : "float32" or "float64"
     random_state : int, RandomState or None
     checkpoint : path or None
@@ -91,7 +92,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     noise_std_ : standard deviation of the additive noise, in units of y
     energies_ : energy per datum after each epoch (for chains: −log density of each transition)
     convergence_ : report on the trend of the energy (None for chains)
-    diagnostics_ : R-hat, effective sample size and divergences of chains (None for "alpha")
+    diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
     """
 
     def __init__(
@@ -275,7 +276,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
 
 def _warn_of_doubts(split: Decomposition) -> None:
-    unknown = np.isnan(split.total)
+    unknown = ~np.isfinite(split.total)
     if unknown.any():
         warnings.warn(
             f"the entropies of {unknown.sum()} points are not known (NaN): the noise there is "

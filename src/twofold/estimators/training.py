@@ -78,7 +78,8 @@ def _refuse_non_finite(run: Resumed, batches: np.ndarray) -> None:
     if lost.size:
         raise NonFiniteEnergyError(
             f"the energy is no longer finite (member(s) {lost.tolist()}, epoch {run.epoch}); "
-            "lower learning_rate, use dtype='float64', or look for extreme values in the data"
+            "lower learning_rate (chains: raise target_acceptance), use dtype='float64', or look "
+            "for extreme values in the data"
         )
 
 

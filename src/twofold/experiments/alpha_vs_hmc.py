@@ -76,6 +76,12 @@ def measure(
         for name in every[0]:
             record.add_mean(f"{problem.name}/{method}/{name}", [one[name] for one in every])
     reports = [models[Job(problem.name, "hmc", seed)].diagnostics_ for seed in seeds]
+    unknown = [seed for seed, r in zip(seeds, reports, strict=True) if r.r_hat_max is None]
+    if unknown:
+        raise SystemExit(
+            f"the chains of {problem.name}, seeds {unknown}, cannot be diagnosed: their "
+            "predictions are constant or not finite; delete their models in .cache and run again"
+        )
     record.add(f"{problem.name}/hmc/r_hat_max", max(report.r_hat_max for report in reports))
     record.add(f"{problem.name}/hmc/ess_min", min(report.ess_min for report in reports))
     record.add(f"{problem.name}/hmc/divergences", sum(report.divergences for report in reports))

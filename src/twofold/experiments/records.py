@@ -52,8 +52,10 @@ class Record:
         document = self._document()
         if kept:
             document["metrics"] = kept | self.metrics
+            same = earlier["device"] == document["device"] and "kept_from" in earlier
+            source = earlier["kept_from"] if same else earlier
             names = ("command", "commit", "versions", "device", "seconds")
-            document["kept_from"] = {name: earlier[name] for name in names}
+            document["kept_from"] = {name: source[name] for name in names if name in source}
         return self._write(path, document)
 
     def _write(self, path: Path, document: dict[str, Any]) -> Path:

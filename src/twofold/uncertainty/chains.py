@@ -64,13 +64,14 @@ def _nodes(model: BNNLV) -> Float[Array, "L Z"]:
 
 def diagnose(trace: Float[Array, "C R quantities"], divergences: int) -> Diagnostics:
     """Rank-normalised split R-hat and bulk effective sample size (Vehtari et al. 2021)."""
+    if not np.isfinite(trace).all():
+        return Diagnostics(None, None, int(divergences))
     varying = trace[..., np.ptp(trace, axis=(0, 1)) > 0]
     if trace.shape[1] < FEWEST_DRAWS or not varying.size:
         return Diagnostics(None, None, int(divergences))
     worst, least = float(np.max(rhat(varying))), float(np.min(ess_bulk(varying)))
-    if not np.isfinite(worst + least):
-        return Diagnostics(None, None, int(divergences))
-    return Diagnostics(worst, least, int(divergences))
+    known = np.isfinite(worst + least)
+    return Diagnostics(worst if known else None, least if known else None, int(divergences))
 
 
 def advice(diagnostics: Diagnostics) -> str | None:

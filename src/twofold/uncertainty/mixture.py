@@ -15,19 +15,20 @@ from twofold.uncertainty.entropies import Entropies
 DRAWS = 1000
 
 
-def mean_kernels(
+def log_kernels(
     y: Float[Array, "R O"], centres: Float[Array, "O L M"], log_noise: Float[Array, "O M"]
 ) -> Float[Array, "R M"]:
-    """``p(y | x, W_m)`` of every y over the peak of a single Gaussian: ``mean_l exp(−½ d²)``.
+    """``log p(y | x, W_m)`` of every y over a Gaussian's peak: ``log mean_l exp(−½ d²)``.
 
-    The distances d are in deviations of the noise. A y drawn from one of the components is near it,
-    so that its own mean does not underflow; others may, and then add nothing to the mean over W.
+    The distances d are in deviations of the noise; the nearest component is taken out of the sum,
+    lest it underflow.
     """
     precision = jnp.exp(-log_noise)
     squares = sum(
         jnp.square(y[:, o, None, None] - centres[o]) * precision[o] for o in range(y.shape[1])
     )
-    return jnp.mean(jnp.exp(-0.5 * squares), axis=1)
+    nearest = jnp.min(squares, axis=1)
+    return jnp.log(jnp.mean(jnp.exp(-0.5 * (squares - nearest[:, None])), axis=1)) - 0.5 * nearest
 
 
 def log_peaks(log_noise: Float[Array, "M O"]) -> Float[Array, "M"]:
@@ -40,7 +41,6 @@ def average(key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M
     latents, draws, outputs = centres.shape
     num = max(1, DRAWS // draws)
     peaks = log_peaks(log_noise)
-    highest = jnp.max(peaks)
     # Outputs first: the sums then run over long contiguous rows.
     outputs_first = jnp.moveaxis(centres, -1, 0)
 
@@ -49,11 +49,8 @@ def average(key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M
         component = jax.random.randint(component_key, (num,), 0, latents)
         noise = jax.random.normal(noise_key, (num, outputs), centres.dtype)
         y = centres[component, index] + jnp.exp(0.5 * log_noise[index]) * noise
-        kernels = mean_kernels(y, outputs_first, log_noise.T)
-        everyone = jnp.mean(kernels * jnp.exp(peaks - highest), axis=1)
-        return Entropies(
-            -jnp.mean(jnp.log(everyone)) - highest,
-            -jnp.mean(jnp.log(kernels[:, index])) - peaks[index],
-        )
+        log_densities = log_kernels(y, outputs_first, log_noise.T) + peaks
+        everyone = jax.nn.logsumexp(log_densities, axis=1) - jnp.log(draws)
+        return Entropies(-jnp.mean(everyone), -jnp.mean(log_densities[:, index]))
 
     return jax.lax.map(given, jnp.arange(draws))
