@@ -22,7 +22,7 @@ def latent_nodes(model: BNNLV, num: int) -> Float[Array, "Q Z"]:
     if model.latents > 1:
         raise ValueError(
             f"z is integrated out for at most one latent input, got {model.latents}; use "
-            "latent_dim=1, or inference_options={'nodes': 0} with inference 'alpha', 'nuts' or 'hmc'"
+            "latent_dim=1, or inference_options={'nodes': 0} with 'alpha', 'nuts' or 'hmc'"
         )
     return jnp.sqrt(model.latent_variance) * ndtri((jnp.arange(num) + 0.5) / num)[:, None]
 
