@@ -12,7 +12,6 @@ of p(z) and q(z) falls away, and there is no q(z).
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -20,7 +19,7 @@ import jax.numpy as jnp
 import optax
 
 from twofold.data import Padded
-from twofold.inference.base import Algorithm, Info
+from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.meanfield import (
     Gaussian,
     MeanFieldPosterior,
@@ -287,17 +286,9 @@ def step(
     return State(shared, moments, latents, latent_moments), Info(energy, skipped)
 
 
-@lru_cache
 def build(config: Config) -> Algorithm:
-    """The algorithm for ``base.run``; the same config gives the same object, so compiles once."""
-
-    def init_(key: Key, problem: Problem) -> State:
-        return init(config, key, problem)
-
-    def step_(key, state, problem, schedule, epoch):
-        return step(config, key, state, problem, schedule, epoch)
-
-    return Algorithm(init_, step_)
+    """The algorithm for ``base.run``; its problems are ``Problem``s, one for each member."""
+    return bind(init, step, config)
 
 
 def posterior(config: Config, state: State) -> MeanFieldPosterior:

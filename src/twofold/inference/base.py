@@ -9,7 +9,7 @@ in epoch ``i`` depends on the member's key and ``i`` alone.
 
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -54,6 +54,12 @@ class Algorithm(NamedTuple):
 
     init: Callable[..., Any]
     step: Callable[..., tuple[Any, Info]]
+
+
+@lru_cache
+def bind(init: Callable[..., Any], step: Callable[..., Any], config: Any) -> Algorithm:
+    """A method with its config; the same config gives the same object, so compiles once."""
+    return Algorithm(partial(init, config), partial(step, config))
 
 
 class Progress(NamedTuple):

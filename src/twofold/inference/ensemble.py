@@ -15,7 +15,7 @@ Every member is a member of ``base.run``: all train in one program, with Adam on
 """
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import optax
 
 from twofold.data import Padded
-from twofold.inference.base import Algorithm, Info
+from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.minibatch import batch_bounds, shuffle
 from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule, learning_rate
@@ -184,17 +184,9 @@ def step(
     return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)
 
 
-@lru_cache
 def build(config: Config) -> Algorithm:
     """The algorithm for ``base.run``; its problems are data sets, one for each member."""
-
-    def init_(key: Key, data: Padded) -> State:
-        return init(config, key, data)
-
-    def step_(key, state, data, schedule, epoch):
-        return step(config, key, state, data, schedule, epoch)
-
-    return Algorithm(init_, step_)
+    return bind(init, step, config)
 
 
 def posterior(states: State) -> SampledPosterior:

@@ -12,7 +12,7 @@ stopped, stored and resumed like any other run.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import blackjax
@@ -23,7 +23,7 @@ from blackjax.adaptation.staged_adaptation import build_schedule
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 
 from twofold.data import Padded
-from twofold.inference.base import Algorithm, Info
+from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.sampled import SampledPosterior
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
@@ -239,17 +239,9 @@ def step(
     return new, Info(-chain.logdensity / data.size, lost.astype(int))
 
 
-@lru_cache
 def build(config: Config) -> Algorithm:
     """The algorithm for ``base.run``; its problems are data sets, one for each chain."""
-
-    def init_(key: Key, data: Padded) -> State:
-        return init(config, key, data)
-
-    def step_(key, state, data, schedule, epoch):
-        return step(config, key, state, data, schedule, epoch)
-
-    return Algorithm(init_, step_)
+    return bind(init, step, config)
 
 
 def posterior(states: State) -> SampledPosterior:
