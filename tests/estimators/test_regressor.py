@@ -25,7 +25,14 @@ from twofold.uncertainty import split
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-QUICK = {"epochs": 20, "draws": 10, "n_weight_draws": 20, "n_latent_draws": 20, "random_state": 0}
+QUICK = {
+    "inference": "alpha",
+    "epochs": 20,
+    "draws": 10,
+    "n_weight_draws": 20,
+    "n_latent_draws": 20,
+    "random_state": 0,
+}
 
 
 def make_data(rows=60, inputs=2, outputs=1, seed=0):
@@ -43,7 +50,17 @@ def fitted():
 
 # Enough updates for scikit-learn's own check that a regressor learns; no check is left out.
 @parametrize_with_checks(
-    [BNNLVRegressor(epochs=150, draws=10, n_weight_draws=20, n_latent_draws=20, learning_rate=0.02)]
+    [
+        BNNLVRegressor(
+            inference="alpha",
+            epochs=150,
+            draws=10,
+            n_weight_draws=20,
+            n_latent_draws=20,
+            learning_rate=0.02,
+        ),
+        BNNLVRegressor(epochs=150, inference_options={"members": 3, "nodes": 6}),
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -308,7 +325,7 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
     monkeypatch.setattr(alpha, "alpha_energy", counted)
     X, y = make_data(rows=845)
     for rows in range(750, 850, 5):
-        BNNLVRegressor((3,), epochs=1, draws=3, random_state=0).fit(X[:rows], y[:rows])
+        BNNLVRegressor((3,), inference="alpha", epochs=1, draws=3, random_state=0).fit(X[:rows], y[:rows])
     # Two padded sizes, and a program may be traced twice to settle its types.
     assert 1 <= len(calls) <= 4
 

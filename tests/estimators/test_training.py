@@ -101,7 +101,7 @@ def test_numpy_settings_can_be_checkpointed_and_a_finished_run_is_not_repeated(t
 def test_damaged_checkpoint_is_refused_and_left_alone(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    model = BNNLVRegressor(epochs=3, draws=5, random_state=0, checkpoint=path)
+    model = BNNLVRegressor(inference="alpha", epochs=3, draws=5, random_state=0, checkpoint=path)
     model.fit(X, y)
     damaged = path.read_bytes()[:-20]
     path.write_bytes(damaged)
@@ -119,7 +119,7 @@ def test_ctrl_c_keeps_what_has_been_learned(monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(ProgressBar, "update", press_ctrl_c)
-    model = BNNLVRegressor(epochs=10**6, draws=5, random_state=0)
+    model = BNNLVRegressor(inference="alpha", epochs=10**6, draws=5, random_state=0)
     with pytest.warns(InterruptedFitWarning, match="of 1,000,000 epochs"):
         model.fit(X, y)
     assert 5 <= len(model.energies_) < 10**6
@@ -130,19 +130,19 @@ def test_ctrl_c_keeps_what_has_been_learned(monkeypatch):
 
 def test_progress_bar_shows_energy_and_speed(capsys):
     X, y = make_data()
-    BNNLVRegressor(epochs=600, draws=5, random_state=0, verbose=True).fit(X, y)
+    BNNLVRegressor(inference="alpha", epochs=600, draws=5, random_state=0, verbose=True).fit(X, y)
     shown = capsys.readouterr().err
     assert "600/600 epochs" in shown and "energy" in shown and "updates/s" in shown
 
 
 def test_silent_when_not_on_a_terminal(capsys):
     X, y = make_data()
-    BNNLVRegressor(epochs=3, draws=5, random_state=0).fit(X, y)
+    BNNLVRegressor(inference="alpha", epochs=3, draws=5, random_state=0).fit(X, y)
     assert capsys.readouterr().err == ""
 
 
 def test_energy_that_is_no_number_is_an_error():
     X, y = make_data()
-    model = BNNLVRegressor(epochs=30, draws=5, random_state=0, learning_rate=1e30)
+    model = BNNLVRegressor(inference="alpha", epochs=30, draws=5, random_state=0, learning_rate=1e30)
     with pytest.raises(NonFiniteEnergyError, match="lower learning_rate"):
         model.fit(X, y)

@@ -197,10 +197,14 @@ def _store(estimator: Regressor, member: Prepared, fitted: Fitted, energies: np.
     estimator.energies_ = energies
     estimator.convergence_ = fitted.convergence
     estimator.diagnostics_ = fitted.diagnostics
+    estimator.integration_error_ = fitted.integration_error
 
 
 def _warn(estimators: Sequence[Regressor]) -> None:
-    found = [Fitted(e.posterior_, e.convergence_, e.diagnostics_).advice for e in estimators]
+    found = [
+        Fitted(e.posterior_, e.convergence_, e.diagnostics_, e.integration_error_).advice
+        for e in estimators
+    ]
     worries = {index: sentence for index, sentence in enumerate(found) if sentence is not None}
     if not worries:
         return

@@ -10,12 +10,13 @@ import numpy as np
 
 from twofold.data import Padded, padded_size
 from twofold.estimators.validation import check_integer, is_number, plain
-from twofold.inference import alpha, ensemble, hmc
+from twofold.inference import alpha, ensemble, hmc, sghmc
 from twofold.inference.base import Algorithm
 from twofold.inference.convergence import Convergence, convergence
 from twofold.inference.convergence import advice as convergence_advice
 from twofold.inference.schedule import Schedule
 from twofold.model.bnn import BNNLV
+from twofold.model.integrated import default_nodes, integration_error
 from twofold.uncertainty import chains
 from twofold.uncertainty.chains import Diagnostics
 
@@ -25,10 +26,21 @@ MIN_EPOCHS = 100
 DEFAULT_CHAINS, DEFAULT_MEMBERS = 4, 32
 # Smallest values; pairs and rates have checks of their own.
 ALPHA_OPTIONS = {"nodes": 0}
-ENSEMBLE_OPTIONS = {"members": 2, "nodes": 1, "bootstrap": 0, "log_noise_prior": 0}
+ENSEMBLE_OPTIONS = {"members": 2, "nodes": 1, "bootstrap": 0, "start": 0, "log_noise_prior": 0}
+SGHMC_OPTIONS = {
+    "chains": 2,
+    "samples": 1,
+    "nodes": 1,
+    "step_size": 0,
+    "friction": 0,
+    "start": 0,
+    "log_noise_prior": 0,
+}
+NUMBERS = ("target_acceptance", "bootstrap", "start", "step_size", "friction")
 HMC_OPTIONS = {
     "chains": 2,
     "warmup": 1,
+    "annealing": 0,
     "samples": 1,
     "thin": 1,
     "nodes": 0,
@@ -38,6 +50,8 @@ HMC_OPTIONS = {
     "log_noise_prior": 0,
 }
 DIAGNOSED_ROWS = 50
+INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
+GOOD_INTEGRATION_ERROR = 0.05
 Regressor = Any  # a BNNLVRegressor, whose module imports the one that imports this
 
 
@@ -47,13 +61,27 @@ class Fitted(NamedTuple):
     posterior: Any
     convergence: Convergence | None
     diagnostics: Diagnostics | None
+    integration_error: float | None
 
     @property
     def advice(self) -> str | None:
         """A sentence where the result is not to be trusted yet."""
+        worries = []
         if self.diagnostics is not None:
-            return chains.advice(self.diagnostics)
-        return None if self.convergence is None else convergence_advice(self.convergence)
+            worries.append(chains.advice(self.diagnostics))
+        if self.convergence is not None:
+            worries.append(convergence_advice(self.convergence))
+        worries.append(self._integration_advice())
+        return "; ".join(filter(None, worries)) or None
+
+    def _integration_advice(self) -> str | None:
+        if self.integration_error is None or self.integration_error < GOOD_INTEGRATION_ERROR:
+            return None
+        return (
+            f"the latent input is integrated out with an error of {self.integration_error:.2f} "
+            "nats per datum, for the noise is narrow (see noise_std_); use more nodes in "
+            "inference_options (twice as many is a good start)"
+        )
 
 
 class Method(NamedTuple):
@@ -116,10 +144,10 @@ def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -
     alphas = jnp.asarray([e.alpha for e in estimators], first.dtype)
 
     def finish(states: alpha.State, energies: np.ndarray, data: Padded) -> Fitted:
-        del data
         posterior = jax.vmap(partial(alpha.posterior, config))(states)
         lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posterior)
-        return Fitted(lone, convergence(energies[:, 0], lesson.epochs), None)
+        error = _integration_error(model, lone, data, nodes)
+        return Fitted(lone, convergence(energies[:, 0], lesson.epochs), None, error)
 
     def problems(data: Padded) -> alpha.Problem:
         return alpha.Problem(data, alphas)
@@ -143,12 +171,12 @@ def by_ensemble(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray
     lesson = _lesson(first, sizes, MIN_ENSEMBLE_UPDATES, ENSEMBLE_LEARNING_RATE)
     options = checked_options(first, ENSEMBLE_OPTIONS)
     members = options.pop("members", DEFAULT_MEMBERS)
-    config = ensemble.Config(model, lesson.slots, **options)
+    config = ensemble.Config(model, lesson.slots, **({"nodes": _nodes(model)} | options))
 
     def finish(states: ensemble.State, energies: np.ndarray, data: Padded) -> Fitted:
-        del data
         posterior = jax.tree.map(np.asarray, ensemble.posterior(states))
-        return Fitted(posterior, convergence(energies.mean(axis=1), lesson.epochs), None)
+        error = _integration_error(model, posterior, data, config.nodes)
+        return Fitted(posterior, convergence(energies.mean(axis=1), lesson.epochs), None, error)
 
     return Method(
         members,
@@ -161,6 +189,48 @@ def by_ensemble(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray
         _resolved(config, lesson),
         finish,
     )
+
+
+def by_sghmc(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
+    """Stochastic-gradient Hamiltonian Monte Carlo from the members of an ensemble."""
+    first = estimators[0]
+    lesson = _lesson(first, sizes, MIN_ENSEMBLE_UPDATES, ENSEMBLE_LEARNING_RATE)
+    options = checked_options(first, SGHMC_OPTIONS)
+    members = options.pop("chains", DEFAULT_MEMBERS)
+    config = sghmc.Config(model, lesson.slots, **({"nodes": _nodes(model)} | options))
+
+    def finish(states: sghmc.State, energies: np.ndarray, data: Padded) -> Fitted:
+        del energies
+        posterior = jax.tree.map(np.asarray, sghmc.posterior(states))
+        error = _integration_error(model, posterior, data, config.nodes)
+        return Fitted(posterior, None, None, error)
+
+    return Method(
+        members,
+        sghmc.build(config),
+        lambda data: data,
+        lesson.schedule,
+        lesson.epochs,
+        lesson.batches,
+        "epochs",
+        _resolved(config, lesson),
+        finish,
+    )
+
+
+def _nodes(model: BNNLV) -> int:
+    """The default; 1 where there are too many latents, for the method itself to refuse them."""
+    return max(default_nodes(model), 1)
+
+
+def _integration_error(model: BNNLV, posterior: Any, data: Padded, nodes: int) -> float | None:
+    """Of the fit, at some of the data it was fitted to; None where z was not integrated out."""
+    if not nodes or not model.latents:
+        return None
+    size = int(data.size)
+    rows = np.linspace(0, size - 1, min(size, INTEGRATED_ROWS)).astype(int)
+    draws = posterior.sample(jax.random.key(0), INTEGRATED_DRAWS)
+    return integration_error(model, *draws, data.x[rows], data.y[rows], nodes)
 
 
 def checked_options(estimator: Regressor, known: dict[str, int]) -> dict[str, Any]:
@@ -178,7 +248,7 @@ def checked_options(estimator: Regressor, known: dict[str, int]) -> dict[str, An
     for name, value in options.items():
         if name == "log_noise_prior":
             checked[name] = _pair(name, value)
-        elif name in ("target_acceptance", "bootstrap"):
+        elif name in NUMBERS:
             checked[name] = _number(name, value)
         else:
             check_integer(name, value, known[name])
@@ -203,7 +273,7 @@ def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np
     """Hamiltonian Monte Carlo, several chains for each estimator."""
     options = checked_options(estimators[0], HMC_OPTIONS)
     members = options.pop("chains", DEFAULT_CHAINS)
-    config = hmc.Config(model, kernel=kernel, **options)
+    config = hmc.Config(model, kernel=kernel, **({"nodes": default_nodes(model)} | options))
 
     def finish(states: hmc.State, energies: np.ndarray, data: Padded) -> Fitted:
         kept = np.clip((len(energies) - config.warmup) // config.thin, 1, config.samples)
@@ -216,7 +286,9 @@ def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np
             model, states.weights, states.log_noise, data.x[order[rows]]
         )
         report = chains.diagnose(trace, int(states.divergences.sum()))
-        return Fitted(jax.tree.map(np.asarray, hmc.posterior(states)), None, report)
+        posterior = jax.tree.map(np.asarray, hmc.posterior(states))
+        error = _integration_error(model, posterior, data, config.nodes)
+        return Fitted(posterior, None, report, error)
 
     return Method(
         members,
@@ -236,4 +308,5 @@ METHODS: dict[str, Callable[[Sequence[Regressor], BNNLV, np.ndarray], Method]] =
     "ensemble": by_ensemble,
     "hmc": partial(by_hmc, "hmc"),
     "nuts": partial(by_hmc, "nuts"),
+    "sghmc": by_sghmc,
 }

@@ -49,16 +49,19 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     ----------
     hidden_layer_sizes : tuple of int
         Units of each hidden layer (ReLU); ``()`` gives a linear model.
-    inference : "alpha", "ensemble", "nuts" or "hmc"
-        How the posterior is found: a mean field by α-divergence minimisation (the paper's), an
-        anchored ensemble, or Markov chains (Hamiltonian Monte Carlo, with or without the no-U-turn
-        rule), the slow reference.
+    inference : "ensemble", "alpha", "sghmc", "nuts" or "hmc"
+        How the posterior is found: an anchored ensemble (the default), a mean field by α-divergence
+        minimisation (the paper's), an ensemble whose members go on as stochastic-gradient chains,
+        or Markov chains (Hamiltonian Monte Carlo, with or without the no-U-turn rule), the slow
+        reference. Which for which job: ``docs/posteriors.md``.
     inference_options : dict or None
-        For "alpha": ``nodes``, over which the latent input is integrated out (0, the default,
-        gives every datum a q(z), as in the paper). For "ensemble": ``members``, ``nodes``,
-        ``bootstrap``, ``log_noise_prior``. For the chains: ``chains``, ``warmup``, ``samples``,
-        ``thin``, ``nodes`` (0 samples z beside the weights), ``leapfrog_steps``,
-        ``max_doublings``, ``target_acceptance``, ``log_noise_prior``.
+        For "ensemble": ``members``, ``nodes``, ``bootstrap``, ``start``, ``log_noise_prior``. For
+        "alpha": ``nodes``, over which the latent input is integrated out (0, the default, gives
+        every datum a q(z), as in the paper). For "sghmc": ``chains``, ``samples``, ``nodes``,
+        ``step_size``, ``friction``, ``start``, ``log_noise_prior``. For the chains: ``chains``,
+        ``warmup``, ``annealing``, ``samples``, ``thin``, ``nodes`` (0 samples z beside the
+        weights), ``leapfrog_steps``, ``max_doublings``, ``target_acceptance``,
+        ``log_noise_prior``.
     alpha : float in (0, 1]
         The divergence: 1 is the paper's choice, 1e-6 is variational Bayes (``inference="alpha"``).
     latent_dim : int
@@ -67,11 +70,11 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         Prior variances λ and γ_z (None: the number of input columns, as in the paper).
     epochs : int or None
         Passes over the data; None gives at least 100 passes, and at least 60,000 updates of a mean
-        field or 5,000 of an ensemble. Chains have none.
+        field or 5,000 of an ensemble. "nuts" and "hmc" have none.
     batch_size, draws : int
         Size of a minibatch, and number K of joint draws of weights and latents per update.
     learning_rate, learning_rate_decay : float or None, bool
-        Adam's rate (None: 5e-3 for a mean field, 1e-2 for an ensemble), and whether it falls to
+        Adam's rate (None: 5e-3 for a mean field, else 1e-2), and whether it falls to
         zero along half a cosine.
     n_weight_draws, n_latent_draws : int
         M and L, the nested draws behind every prediction; of an ensemble or of chains no more
@@ -92,6 +95,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     noise_std_ : standard deviation of the additive noise, in units of y
     energies_ : energy per datum after each epoch (for chains: −log density of each transition)
     convergence_ : report on the trend of the energy (None for chains)
+    integration_error_ : mean error of ``log p(y | x, W)`` in nats where the latent input was
+        integrated out (else None)
     diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
     """
 
@@ -99,7 +104,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         self,
         hidden_layer_sizes: tuple[int, ...] = (20, 20),
         *,
-        inference: Literal["alpha", "ensemble", "nuts", "hmc"] = "alpha",
+        inference: Literal["ensemble", "alpha", "sghmc", "nuts", "hmc"] = "ensemble",
         inference_options: dict[str, Any] | None = None,
         alpha: float = 1.0,
         latent_dim: int = 1,

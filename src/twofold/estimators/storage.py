@@ -40,6 +40,7 @@ def pack(estimator: Regressor) -> Stored:
         "posterior": type(estimator.posterior_).__name__,
         "convergence": _plain_report(estimator.convergence_),
         "diagnostics": _plain_report(estimator.diagnostics_),
+        "integration_error": estimator.integration_error_,
     }
     return Stored(arrays, metadata)
 
@@ -69,6 +70,7 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
     estimator.energies_ = stored.arrays["energies"]
     estimator.convergence_ = _report(Convergence, metadata["convergence"])
     estimator.diagnostics_ = _report(Diagnostics, metadata.get("diagnostics"))
+    estimator.integration_error_ = metadata.get("integration_error")
     estimator.y_ndim_ = metadata["y_ndim"]
     estimator.seed_ = metadata["seed"]
     estimator.fingerprint_ = metadata["fingerprint"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-INFERENCES = ("alpha", "ensemble", "nuts", "hmc")
+INFERENCES = ("ensemble", "alpha", "sghmc", "nuts", "hmc")
 
 
 def column_names(values: Any) -> list[str] | None:

@@ -9,8 +9,10 @@ from twofold.compilation import enable_compile_cache
 from twofold.experiments import (
     alpha_vs_hmc,
     calibration,
+    contest,
     demo,
     entropy_estimators,
+    off_manifold,
     tables,
     toy_figures,
     toy_fit,
@@ -22,8 +24,18 @@ from twofold.experiments.records import Record, commit
 RECORDED: dict[str, Callable[[bool, Path], Record]] = {
     "toy_fit": toy_fit.run,
     "uci": uci.run,
+    "uci_default": uci.run_default,
     "entropy_estimators": entropy_estimators.run,
     "alpha_vs_hmc": alpha_vs_hmc.run,
+    "posteriors": contest.run,
+    "off_manifold": off_manifold.run,
+}
+
+# What a run leaves of the record that it shares with other commands.
+KEPT: dict[str, Callable[[str], bool]] = {
+    "uci": lambda metric: uci.DEFAULT in metric,
+    "uci_default": lambda metric: uci.DEFAULT not in metric,
+    "posteriors": lambda metric: "/seconds_" in metric,
 }
 
 DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {
@@ -61,7 +73,8 @@ def run(name: str, smoke: bool, output: Path | None) -> None:
             print(f"wrote {path}")
         return
     record = DRAWN[name](smoke, work, output) if name in DRAWN else RECORDED[name](smoke, work)
-    print(f"wrote {record.write(output)}")
+    kept = KEPT.get(name, lambda metric: False)
+    print(f"wrote {record.merge(output, kept)}")
     for metric, value in record.metrics.items():
         print(f"{metric:60s} {value:.4f}")
 

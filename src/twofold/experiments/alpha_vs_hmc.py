@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 
 from twofold import BNNLVRegressor, Decomposition
 from twofold.envs.toy import BIMODAL, TOY_PROBLEMS, ToyProblem
-from twofold.experiments import posteriors
-from twofold.experiments.posteriors import METHODS, Job, fitted, settings
+from twofold.experiments import jobs as fits
+from twofold.experiments.jobs import PAPER_METHODS, Job, fitted, settings
 from twofold.experiments.records import Record
 
 SEEDS = [0, 1, 2, 3, 4]
@@ -29,13 +29,13 @@ SYMMETRY = np.pi / 4
 def run(smoke: bool, work: Path) -> Record:
     """Fit all methods on both problems and compare; ``smoke`` is a quick rehearsal."""
     seeds = SEEDS[:2] if smoke else SEEDS
-    jobs = [Job(p, method, seed) for p in TOY_PROBLEMS for method in METHODS for seed in seeds]
+    jobs = [Job(p, method, seed) for p in TOY_PROBLEMS for method in PAPER_METHODS for seed in seeds]
     record = Record(
         "alpha_vs_hmc",
         {
-            "methods": {method: settings(method, smoke) for method in METHODS},
+            "methods": {method: settings(method, smoke) for method in PAPER_METHODS},
             "points": POINTS,
-            "fits_found_in_work_folder": posteriors.found(jobs, smoke, work),
+            "fits_found_in_work_folder": fits.found(jobs, smoke, work),
         },
         seeds,
     )
@@ -58,10 +58,10 @@ def measure(
     record: Record,
 ) -> None:
     """Add one problem's metrics to the record."""
-    found: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
+    found: dict[str, list[dict[str, float]]] = {method: [] for method in PAPER_METHODS}
     for seed in seeds:
         x = grid(problem, seed)
-        splits = {m: models[Job(problem.name, m, seed)].decompose(x[:, None]) for m in METHODS}
+        splits = {m: models[Job(problem.name, m, seed)].decompose(x[:, None]) for m in PAPER_METHODS}
         test_x, test_y = problem.test_data(seed, TEST_SIZE)
         for method, split in splits.items():
             model = models[Job(problem.name, method, seed)]

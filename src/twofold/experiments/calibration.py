@@ -10,7 +10,7 @@ import numpy as np
 
 from twofold import BNNLVRegressor
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
-from twofold.experiments.posteriors import LABELS, METHODS, Job, fitted, settings
+from twofold.experiments.jobs import LABELS, PAPER_METHODS, Job, fitted, settings
 from twofold.experiments.records import Record
 from twofold.report.calibration import Scores, calibration_figure
 from twofold.uncertainty.metrics import calibration_error, chance_calibration_error, crps, pit, rmse
@@ -23,15 +23,15 @@ SAMPLES = 1000
 def run(smoke: bool, work: Path, output: Path) -> Record:
     """Score all methods on both problems; the figures show the first seed."""
     seeds, samples = (SEEDS[:2], 20) if smoke else (SEEDS, SAMPLES)
-    chosen = {method: settings(method, smoke) for method in METHODS}
+    chosen = {method: settings(method, smoke) for method in PAPER_METHODS}
     record = Record("calibration", {"methods": chosen, "samples": samples}, seeds)
-    jobs = [Job(p, method, seed) for p in TOY_PROBLEMS for method in METHODS for seed in seeds]
+    jobs = [Job(p, method, seed) for p in TOY_PROBLEMS for method in PAPER_METHODS for seed in seeds]
     models = fitted(jobs, smoke, work)
     output.mkdir(parents=True, exist_ok=True)
     record.add("calibration_error_by_chance", chance_calibration_error(TEST_SIZE))
     for problem in TOY_PROBLEMS.values():
         first = {}
-        for method in METHODS:
+        for method in PAPER_METHODS:
             found = [
                 score(problem, seed, models[Job(problem.name, method, seed)], samples)
                 for seed in seeds

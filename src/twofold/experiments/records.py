@@ -16,6 +16,7 @@ import numpy as np
 
 from twofold import persistence
 
+PROVENANCE = ("command", "commit", "versions", "device", "seconds", "settings", "seeds")
 LIBRARIES = ("twofold", "jax", "jaxlib", "optax", "blackjax", "numpy", "scipy", "scikit-learn")
 
 
@@ -44,18 +45,17 @@ class Record:
         return self._write(folder / f"{self.name}.json", self._document())
 
     def merge(self, folder: Path, keep: Callable[[str], bool]) -> Path:
-        """As ``write``, keeping those metrics of an earlier run, on another device, that ``keep``
-        names, with where that run came from beside where this one does."""
+        """As ``write``, keeping those metrics of earlier runs (other commands, other devices) that
+        ``keep`` names, with where those runs came from in ``kept_from``."""
         path = folder / f"{self.name}.json"
         earlier = json.loads(path.read_text()) if path.exists() else {"metrics": {}}
         kept = {name: value for name, value in earlier["metrics"].items() if keep(name)}
         document = self._document()
         if kept:
             document["metrics"] = kept | self.metrics
-            same = earlier["device"] == document["device"] and "kept_from" in earlier
-            source = earlier["kept_from"] if same else earlier
-            names = ("command", "commit", "versions", "device", "seconds")
-            document["kept_from"] = {name: source[name] for name in names if name in source}
+            own = {name: earlier[name] for name in PROVENANCE if name in earlier}
+            sources = [own, *earlier.get("kept_from", [])]
+            document["kept_from"] = [s for s in sources if not _repeats(document, s)]
         return self._write(path, document)
 
     def _write(self, path: Path, document: dict[str, Any]) -> Path:
@@ -74,6 +74,11 @@ class Record:
             "seeds": self._seeds,
             "metrics": self.metrics,
         }
+
+
+def _repeats(document: dict[str, Any], source: dict[str, Any]) -> bool:
+    """Whether a run did again what an earlier one had done."""
+    return all(document[name] == source[name] for name in ("command", "device"))
 
 
 def command() -> str:

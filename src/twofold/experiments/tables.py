@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from twofold.experiments.posteriors import LABELS
+from twofold.experiments.jobs import LABELS, PAPER_METHODS
 from twofold.persistence import write_text
 
 PUBLISHED_UCI = {
@@ -144,11 +144,11 @@ def alpha_vs_hmc(results: Path) -> str:
     )
     rows = [
         [
-            f"{problem}, {label}",
+            f"{problem}, {LABELS[method]}",
             *(mean_and_error(values, f"{problem}/{method}/{name}") for name in names),
         ]
         for problem in ("heteroscedastic", "bimodal")
-        for method, label in LABELS.items()
+        for method in PAPER_METHODS
     ]
     headings = [
         "",
@@ -188,11 +188,11 @@ def calibration(results: Path) -> str:
     names = ("calibration_error", "crps", "rmse", "test_log_likelihood")
     rows = [
         [
-            f"{problem}, {label}",
+            f"{problem}, {LABELS[method]}",
             *(mean_and_error(values, f"{problem}/{method}/{name}", 3) for name in names),
         ]
         for problem in ("heteroscedastic", "bimodal")
-        for method, label in LABELS.items()
+        for method in PAPER_METHODS
     ]
     return markdown(["", "calibration error", "CRPS", "RMSE", "log-likelihood"], rows)
 

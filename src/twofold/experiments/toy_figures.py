@@ -11,7 +11,7 @@ import numpy as np
 
 from twofold import BNNLVRegressor
 from twofold.envs.toy import BIMODAL, HETEROSCEDASTIC, TOY_PROBLEMS
-from twofold.experiments.posteriors import LABELS, Job, fitted
+from twofold.experiments.jobs import LABELS, Job, fitted
 from twofold.persistence import write_text
 from twofold.report.panels import Toy, six_panels
 from twofold.report.style import style

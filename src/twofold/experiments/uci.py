@@ -6,8 +6,10 @@ of a set are fitted in one program.
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from twofold import BNNLVRegressor
 from twofold.experiments.fits import fit_whole
@@ -15,6 +17,7 @@ from twofold.experiments.records import Record
 
 SETS = ("concrete", "energy", "kin8nm", "power-plant", "wine-quality-red")
 HIDDEN = (50, 50)
+DEFAULT = "/default"
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -41,21 +44,32 @@ def load_splits(path: Path, limit: int | None = None) -> list[Split]:
 
 
 def run(smoke: bool, work: Path) -> Record:
-    """Fit and score all splits of all sets; ``smoke`` is a quick rehearsal on two splits."""
-    epochs, limit = (1, 2) if smoke else (None, None)
-    settings = {"estimator": BNNLVRegressor(HIDDEN, epochs=epochs).get_params()}
-    record = Record("uci", settings, seeds=[0])
+    """Fit and score all splits with the paper's inference; ``smoke`` is a rehearsal on two."""
+    return _run({"inference": "alpha"}, "", smoke, work)
+
+
+def run_default(smoke: bool, work: Path) -> Record:
+    """The same with the estimator's default inference."""
+    return _run({}, DEFAULT, smoke, work)
+
+
+def _run(settings: dict[str, Any], place: str, smoke: bool, work: Path) -> Record:
+    limit = 2 if smoke else None
+    estimator = BNNLVRegressor(HIDDEN, epochs=1 if smoke else None, **settings)
+    record = Record("uci", {"estimator": estimator.get_params()}, seeds=[0])
     for name in SETS:
         splits = load_splits(data_folder() / f"{name}.npz", limit)
-        measure(name, splits, epochs, work, record)
+        measure(f"{name}{place}", splits, estimator, work, record)
     return record
 
 
-def measure(name: str, splits: list[Split], epochs: int | None, work: Path, record: Record) -> None:
-    """Add one set's metrics to the record."""
-    checkpoint = work / f"uci-{name}.checkpoint"
+def measure(
+    place: str, splits: list[Split], estimator: BNNLVRegressor, work: Path, record: Record
+) -> None:
+    """Add one set's metrics to the record, under ``place``."""
+    checkpoint = work / f"uci-{place.replace('/', '-')}.checkpoint"
     estimators = [
-        BNNLVRegressor(HIDDEN, epochs=epochs, random_state=i, checkpoint=checkpoint)
+        clone(estimator).set_params(random_state=i, checkpoint=checkpoint)
         for i in range(len(splits))
     ]
     fit_whole(estimators, [split[0] for split in splits], [split[1] for split in splits])
@@ -63,7 +77,7 @@ def measure(name: str, splits: list[Split], epochs: int | None, work: Path, reco
     for estimator, (_, _, x, y) in zip(estimators, splits, strict=True):
         scores.append(estimator.log_likelihood(x, y).mean())
         errors.append(np.sqrt(np.mean(np.square(estimator.predict(x) - y))))
-    record.add_mean(f"{name}/test_log_likelihood", scores)
-    record.add_mean(f"{name}/rmse", errors)
-    record.add(f"{name}/splits", len(splits))
-    record.add(f"{name}/noise_std/mean", np.mean([e.noise_std_[0] for e in estimators]))
+    record.add_mean(f"{place}/test_log_likelihood", scores)
+    record.add_mean(f"{place}/rmse", errors)
+    record.add(f"{place}/splits", len(splits))
+    record.add(f"{place}/noise_std/mean", np.mean([e.noise_std_[0] for e in estimators]))

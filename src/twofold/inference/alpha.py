@@ -142,7 +142,7 @@ def batch_energy(
 
     log_noise = jnp.broadcast_to(shared.log_noise, (config.draws, model.outputs))
     if config.nodes:
-        nodes = latent_nodes(model, config.nodes).astype(weights.dtype)
+        nodes = latent_nodes(model, config.nodes)
         likelihood = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)
         log_ratio_z = jnp.zeros_like(likelihood)
     else:

@@ -24,17 +24,17 @@ import optax
 
 from twofold.data import Padded
 from twofold.inference.base import Algorithm, Info, bind
-from twofold.inference.minibatch import batch_bounds, shuffle
+from twofold.inference.minibatch import Batch, deal
 from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule, learning_rate
+from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import latent_nodes, log_marginal
 from twofold.numerics import gaussian_log_density
 from twofold.typing import Array, Bool, Float, Int, Key
 
 ADAM = optax.scale_by_adam()
-# Part of the way from the origin to the anchor: a whole draw from the prior is too rough a start.
-START = 0.3
+ROUGHEST_START = 20.0
 START_STREAM = 2**31 - 1  # no epoch has this number
 START_LOG_NOISE = -2.0
 
@@ -43,14 +43,16 @@ START_LOG_NOISE = -2.0
 class Config:
     """What is compiled into the program.
 
-    ``bootstrap`` is s, between 0 (all data count the same) and 1; ``log_noise_prior`` is mean and
-    deviation of ``log σ²`` in standardised units.
+    ``bootstrap`` is s, between 0 (all data count the same) and 1. A member starts at ``start``
+    times its anchor, in (0, 1]: the further out, the more it keeps its own ways where the data say
+    nothing. ``log_noise_prior`` is mean and deviation of ``log σ²`` in standardised units.
     """
 
     model: BNNLV
     batch_size: int
     nodes: int = 24
     bootstrap: float = 0.5
+    start: float = 0.3
     log_noise_prior: tuple[float, float] = (-3.0, 2.0)
 
     def __post_init__(self):
@@ -59,6 +61,8 @@ class Config:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 <= self.bootstrap <= 1:
             raise ValueError(f"bootstrap must lie in [0, 1], got {self.bootstrap}")
+        if not 0 < self.start <= 1:
+            raise ValueError(f"start must lie in (0, 1], got {self.start}")
         if not self.log_noise_prior[1] > 0:
             raise ValueError(
                 f"the deviation in log_noise_prior must be positive, got {self.log_noise_prior}"
@@ -82,22 +86,12 @@ class State(NamedTuple):
     moments: Any
 
 
-class Batch(NamedTuple):
-    """A minibatch of at most B data, ``size`` of them real; empty slots have importance 0."""
-
-    x: Float[Array, "B D"]
-    y: Float[Array, "B O"]
-    importance: Float[Array, "B"]
-    size: Int[Array, ""]
-    num_data: Float[Array, ""]
-
-
 def anchored_energy(
     config: Config, network: Network, anchor: Float[Array, "P"], batch: Batch
 ) -> Float[Array, ""]:
     """The minibatch estimate of what a member minimises, per datum."""
     model = config.model
-    nodes = latent_nodes(model, config.nodes).astype(batch.x.dtype)
+    nodes = latent_nodes(model, config.nodes)
     weights, log_noise = network.weights[None], network.log_noise[None]
     terms = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)[0]
     likelihood = jnp.sum(batch.importance * terms) / jnp.maximum(batch.size, 1)
@@ -113,6 +107,16 @@ def log_noise_density(config: Config, network: Network) -> Float[Array, ""]:
     return jnp.sum(terms)
 
 
+def start_fraction(config: Config) -> float:
+    """How much of its anchor a member starts from: ``config.start``, or less.
+
+    With all weights times s, f has about ``s^layers`` times the prior's deviation; more than
+    ROUGHEST_START deviations of y are a start that training does not smooth in time.
+    """
+    layers = len(config.model.sizes) - 1
+    return min(config.start, (ROUGHEST_START / bnn.prior_deviation(config.model)) ** (1 / layers))
+
+
 def init(config: Config, key: Key, data: Padded) -> State:
     """An anchor drawn from the prior, a start on the way to it, and the weights of the data."""
     model, dtype = config.model, data.x.dtype
@@ -121,7 +125,7 @@ def init(config: Config, key: Key, data: Padded) -> State:
     anchor = deviation * jax.random.normal(anchor_key, (model.num_weights,), dtype)
     exponential = jax.random.exponential(importance_key, data.x.shape[:1], dtype)
     importance = 1.0 + config.bootstrap * (exponential - 1.0)
-    network = Network(START * anchor, jnp.full(model.outputs, START_LOG_NOISE, dtype))
+    network = Network(start_fraction(config) * anchor, jnp.full(model.outputs, START_LOG_NOISE, dtype))
     return State(network, anchor, importance, ADAM.init(network))
 
 
@@ -157,29 +161,19 @@ def step(
     epoch: Int[Array, ""],
 ) -> tuple[State, Info]:
     """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
-    size = config.batch_size
-    order = shuffle(key, data)
-    x, y = (jnp.pad(leaf[order], ((0, size), (0, 0))) for leaf in (data.x, data.y))
-    importance = jnp.pad(state.importance[order], (0, size))
-    batches = -(-data.size // size)
+    batches, batch = deal(key, data, state.importance, config.batch_size)
 
     def on_batch(index, carry):
         state, total, skipped = carry
-        start, length = batch_bounds(data.size, batches, index)
-        filled = jnp.arange(size) < length
-        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
-        batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
-        weights = jnp.where(filled, cut(importance), 0.0)
-        batch = Batch(batch_x, batch_y, weights, length, data.size.astype(x.dtype))
         progress = (epoch + index / batches) / schedule.epochs
-        rate = learning_rate(schedule, progress).astype(x.dtype)
+        rate = learning_rate(schedule, progress).astype(data.x.dtype)
         nonempty = index < batches
-        state, energy, finite = update(config, state, batch, rate, nonempty)
+        state, energy, finite = update(config, state, batch(index), rate, nonempty)
         total += jnp.where(nonempty & finite, energy, 0.0)
         skipped += (nonempty & ~finite).astype(skipped.dtype)
         return state, total, skipped
 
-    carry = (state, jnp.zeros((), x.dtype), jnp.zeros((), int))
+    carry = (state, jnp.zeros((), data.x.dtype), jnp.zeros((), int))
     state, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
     return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)
 

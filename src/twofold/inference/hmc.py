@@ -9,6 +9,10 @@ a far easier one to walk in. ``log σ²`` of each output has a normal prior, or 
 member of ``base.run``, one transition an epoch; step size and diagonal mass matrix are tuned during
 warm-up on Stan's schedule, and the draws after it are kept in the state, so that a chain can be
 stopped, stored and resumed like any other run.
+
+Chains that start anywhere are caught by the first mode they meet. *Annealed*, each starts from its
+own draw from the prior and the power of the likelihood rises to 1 along the first transitions of
+the warm-up, so that modes are met while it is still easy to leave them.
 """
 
 from dataclasses import dataclass
@@ -32,6 +36,7 @@ from twofold.numerics import gaussian_log_density
 from twofold.typing import Array, Bool, Float, Int, Key
 
 INITIAL_STEP_SIZE = 1e-3
+START_SCALE = 0.1
 START_STREAM = 2**31 - 1  # no transition has this number
 
 
@@ -41,14 +46,16 @@ class Config:
 
     ``nodes`` latent nodes integrate z out; 0 samples z beside the weights. ``log_noise_prior`` is
     mean and deviation of ``log σ²`` in standardised units; deviation 0 fixes it at the mean.
+    ``annealing`` is the number of transitions until the likelihood counts in full; 0 starts with it.
     """
 
     model: BNNLV
     kernel: str = "nuts"
     warmup: int = 1000
+    annealing: int = 0
     samples: int = 1000
     thin: int = 1
-    nodes: int = 50
+    nodes: int = 24
     leapfrog_steps: int = 32
     max_doublings: int = 8
     target_acceptance: float = 0.8
@@ -60,9 +67,13 @@ class Config:
         for name in ("warmup", "samples", "thin", "leapfrog_steps", "max_doublings"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.annealing <= self.warmup:
+            raise ValueError(
+                f"annealing must lie between 0 and warmup = {self.warmup}, got {self.annealing}"
+            )
         if self.nodes < 0:
             raise ValueError(f"nodes must be 0 (sample z) or positive, got {self.nodes}")
-        if self.nodes and self.model.latents > 1:
+        if self.nodes:
             latent_nodes(self.model, self.nodes)
         if not 0 < self.target_acceptance < 1:
             raise ValueError(f"target_acceptance must lie in (0, 1), got {self.target_acceptance}")
@@ -123,7 +134,7 @@ def log_likelihood(config: Config, data: Padded, position: Position) -> Float[Ar
     model, weights = config.model, position.weights[None]
     log_noise = noise_at(config, position)[None]
     if config.nodes:
-        nodes = latent_nodes(model, config.nodes).astype(weights.dtype)
+        nodes = latent_nodes(model, config.nodes)
         terms = log_marginal(model, weights, log_noise, data.x, data.y, nodes)
     else:
         z = position.latents.T[None]
@@ -131,20 +142,31 @@ def log_likelihood(config: Config, data: Padded, position: Position) -> Float[Ar
     return jnp.sum(jnp.where(jnp.arange(data.x.shape[0]) < data.size, terms[0], 0.0))
 
 
-def log_density(config: Config, data: Padded, position: Position) -> Float[Array, ""]:
-    """The logarithm of what is sampled from, up to a constant."""
-    return log_likelihood(config, data, position) + log_prior(config, position)
+def log_density(
+    config: Config, data: Padded, power: Float[Array, ""], position: Position
+) -> Float[Array, ""]:
+    """The logarithm of what is sampled from, up to a constant; ``power`` is the likelihood's."""
+    return power * log_likelihood(config, data, position) + log_prior(config, position)
+
+
+def likelihood_power(config: Config, transition: Int[Array, ""]) -> Float[Array, ""]:
+    """From almost 0 to 1 along the annealing: the fourth power of the part of it that is done."""
+    if not config.annealing:
+        return jnp.ones(())
+    return jnp.minimum((transition + 1) / config.annealing, 1.0) ** 4
 
 
 def start(config: Config, key: Key, data: Padded) -> Position:
-    """Small random weights, wide noise, latents from their prior: every chain its own."""
+    """Small random weights (whole draws from the prior when annealed), wide noise, latents from
+    their prior: every chain its own."""
     model, dtype = config.model, data.x.dtype
     weight_key, latent_key = jax.random.split(jax.random.fold_in(key, START_STREAM))
     fixed = config.log_noise_prior[1] == 0
     rows = 0 if config.nodes else data.x.shape[0]
     deviation = jnp.sqrt(model.latent_variance).astype(dtype)
+    scale = jnp.sqrt(model.weight_variance).astype(dtype) if config.annealing else START_SCALE
     return Position(
-        0.1 * jax.random.normal(weight_key, (model.num_weights,), dtype),
+        scale * jax.random.normal(weight_key, (model.num_weights,), dtype),
         jnp.zeros(0 if fixed else model.outputs, dtype),
         deviation * jax.random.normal(latent_key, (rows, model.latents), dtype),
     )
@@ -157,8 +179,9 @@ def init(config: Config, key: Key, data: Padded) -> State:
     mass_init, _, _ = mass_matrix_adaptation()
     step_size_init, _, _ = dual_averaging_adaptation(config.target_acceptance)
     dtype = data.x.dtype
+    first = likelihood_power(config, jnp.zeros((), int)).astype(dtype)
     return State(
-        blackjax.hmc.init(position, partial(log_density, config, data)),
+        blackjax.hmc.init(position, partial(log_density, config, data, first)),
         step_size_init(jnp.asarray(INITIAL_STEP_SIZE, dtype)),
         mass_init(dimensions),
         jnp.zeros((config.samples, config.model.num_weights), dtype),
@@ -168,7 +191,12 @@ def init(config: Config, key: Key, data: Padded) -> State:
 
 
 def transition(
-    config: Config, key: Key, state: State, data: Padded, step_size: Float[Array, ""]
+    config: Config,
+    key: Key,
+    state: State,
+    data: Padded,
+    step_size: Float[Array, ""],
+    power: Float[Array, ""],
 ) -> tuple[Any, Any]:
     """One step of the chosen kernel: the chain's new place, and BlackJAX's report on the step.
 
@@ -176,13 +204,28 @@ def transition(
     """
     key, jitter_key = jax.random.split(key)
     inverse_mass = state.mass.inverse_mass_matrix
-    function = partial(log_density, config, data)
+    function = partial(log_density, config, data, power)
     if config.kernel == "nuts":
         kernel, length = blackjax.nuts.build_kernel(), config.max_doublings
     else:
         kernel, length = blackjax.hmc.build_kernel(), config.leapfrog_steps
         step_size *= jax.random.uniform(jitter_key, (), step_size.dtype, 0.8, 1.2)
     return kernel(key, state.chain, function, step_size, inverse_mass, length)
+
+
+def anneal(
+    config: Config, state: State, data: Padded, power: Float[Array, ""], epoch: Int[Array, ""]
+) -> State:
+    """The chain where it is, but under the likelihood's new power."""
+    if not config.annealing:
+        return state
+    function = partial(log_density, config, data, power)
+    chain = jax.lax.cond(
+        epoch < config.annealing,
+        lambda: blackjax.hmc.init(state.chain.position, function),
+        lambda: state.chain,
+    )
+    return state._replace(chain=chain)
 
 
 def tune(
@@ -214,7 +257,9 @@ def step(
     warm = epoch < config.warmup
     tuning = state.step_size
     step_size = jnp.exp(jnp.where(warm, tuning.log_step_size, tuning.log_step_size_avg))
-    chain, report = transition(config, key, state, data, step_size)
+    power = likelihood_power(config, epoch).astype(data.x.dtype)
+    state = anneal(config, state, data, power, epoch)
+    chain, report = transition(config, key, state, data, step_size, power)
     state = state._replace(chain=chain)
 
     stages = jnp.asarray(build_schedule(config.warmup))

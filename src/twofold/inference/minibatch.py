@@ -1,10 +1,24 @@
 """How the rows of a padded data set are shuffled and dealt into minibatches."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
 from twofold.data import Padded
-from twofold.typing import Array, Int, Key
+from twofold.typing import Array, Float, Int, Key
+
+
+class Batch(NamedTuple):
+    """A minibatch of at most B data, ``size`` of them real; empty slots have importance 0."""
+
+    x: Float[Array, "B D"]
+    y: Float[Array, "B O"]
+    importance: Float[Array, "B"]
+    size: Int[Array, ""]
+    num_data: Float[Array, ""]
 
 
 def shuffle(key: Key, data: Padded) -> Int[Array, "N"]:
@@ -20,3 +34,23 @@ def batch_bounds(
     """Start and length of batch ``index`` when rows are dealt out as evenly as possible."""
     length, longer = size // batches, size % batches
     return index * length + jnp.minimum(index, longer), length + (index < longer)
+
+
+def deal(
+    key: Key, data: Padded, importance: Float[Array, "N"], slots: int
+) -> tuple[Int[Array, ""], Callable[[Int[Array, ""]], Batch]]:
+    """The number of batches of an epoch, and a function that gives each by its index."""
+    order = shuffle(key, data)
+    x, y = (jnp.pad(leaf[order], ((0, slots), (0, 0))) for leaf in (data.x, data.y))
+    importance = jnp.pad(importance[order], (0, slots))
+    batches = -(-data.size // slots)
+
+    def batch(index: Int[Array, ""]) -> Batch:
+        start, length = batch_bounds(data.size, batches, index)
+        filled = jnp.arange(slots) < length
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=slots)
+        batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
+        weights = jnp.where(filled, cut(importance), 0.0)
+        return Batch(batch_x, batch_y, weights, length, data.size.astype(x.dtype))
+
+    return batches, batch

@@ -13,7 +13,6 @@ import numpy as np
 from blackjax.diagnostics import ess_bulk, rhat
 
 from twofold.model.bnn import BNNLV
-from twofold.model.integrated import latent_nodes
 from twofold.typing import Array, Float
 from twofold.uncertainty.predictive import Nested, latent_draws, moments
 
@@ -56,9 +55,7 @@ def predictive_trace(
 
 
 def _nodes(model: BNNLV) -> Float[Array, "L Z"]:
-    """Values of z, the same for all chains."""
-    if model.latents < 2:
-        return latent_nodes(model, NODES)
+    """Values of z, equally probable and the same for all chains."""
     return latent_draws(jax.random.key(0), model, NODES, 1)[:, 0]
 
 

@@ -1,0 +1,213 @@
+"""Stochastic-gradient Hamiltonian Monte Carlo from the members of an ensemble, with BlackJAX.
+
+A chain learns as a member of an anchored ensemble does (``inference.ensemble``, all data counting
+the same) for the first LEARNING of the run; then it walks in the posterior (``model.integrated``)
+by the diffusion of Chen et al. (2014), each step on the gradient of one minibatch,
+
+    u ← u + ε p,    p ← (1 − f) p + ε ∇̂ log p(u | X, y) + √(2 f − ε² N/B) ξ,
+
+in coordinates u in which all directions are about equally stiff: a weight is scaled by the root of
+``N B v + 1/λ``, v being Adam's mean square of its minibatch gradient, so that ``N B v`` estimates
+its Fisher information. There the noise of a minibatch's gradient has variance N/B, which is what is
+taken off the injected one. Draws are kept at even distances over the second half of the walk.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from blackjax.sgmcmc import diffusions
+
+from twofold.data import Padded
+from twofold.inference import ensemble
+from twofold.inference.base import Algorithm, Info, bind
+from twofold.inference.ensemble import Network
+from twofold.inference.minibatch import Batch, deal
+from twofold.inference.sampled import SampledPosterior
+from twofold.inference.schedule import Schedule
+from twofold.model.bnn import BNNLV
+from twofold.model.integrated import latent_nodes, log_marginal
+from twofold.typing import Array, Bool, Float, Int, Key
+
+LEARNING = 0.7
+ADAM_DECAY = 0.999
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is compiled into the program.
+
+    ``samples`` draws are kept of each chain; ``step_size`` is ε and ``friction`` f.
+    """
+
+    model: BNNLV
+    batch_size: int
+    nodes: int = 24
+    samples: int = 4
+    step_size: float = 0.005
+    friction: float = 0.1
+    start: float = 0.3
+    log_noise_prior: tuple[float, float] = (-3.0, 2.0)
+
+    def __post_init__(self):
+        if self.samples < 1:
+            raise ValueError(f"samples must be at least 1, got {self.samples}")
+        if not self.step_size > 0:
+            raise ValueError(f"step_size must be positive, got {self.step_size}")
+        if not 0 < self.friction <= 1:
+            raise ValueError(f"friction must lie in (0, 1], got {self.friction}")
+        _ = self.member
+
+    @property
+    def member(self) -> ensemble.Config:
+        """How a chain learns before it walks."""
+        return ensemble.Config(
+            self.model, self.batch_size, self.nodes, 0.0, self.start, self.log_noise_prior
+        )
+
+
+class State(NamedTuple):
+    """A chain: the member that it was and whose network it moves, its momentum, its draws."""
+
+    member: ensemble.State
+    momentum: Network
+    weights: Float[Array, "R P"]
+    log_noise: Float[Array, "R O"]
+
+
+def learning_epochs(epochs: Int[Array, ""]) -> Int[Array, ""]:
+    """How many epochs a chain learns before it walks."""
+    return (LEARNING * epochs).astype(int)
+
+
+def log_posterior(config: Config, network: Network, batch: Batch) -> Float[Array, ""]:
+    """The minibatch estimate of ``log p(W, Σ | X, y)``, up to a constant."""
+    model, nodes = config.model, latent_nodes(config.model, config.nodes)
+    weights, log_noise = network.weights[None], network.log_noise[None]
+    terms = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)[0]
+    share = batch.num_data / jnp.maximum(batch.size, 1)
+    likelihood = share * jnp.sum(batch.importance * terms)
+    prior = -0.5 * jnp.sum(jnp.square(network.weights)) / model.weight_variance
+    return likelihood + prior + ensemble.log_noise_density(config.member, network)
+
+
+def stiffness(config: Config, member: ensemble.State, size: Int[Array, ""]) -> Network:
+    """Roots of the estimated precision of each parameter, from Adam's mean squares."""
+    moments = member.moments
+    squares = jax.tree.map(lambda nu: nu / (1.0 - ADAM_DECAY**moments.count), moments.nu)
+    prior = Network(1.0 / config.model.weight_variance, config.log_noise_prior[1] ** -2)
+    rows = size.astype(member.importance.dtype) * config.batch_size
+    return Network(*(jnp.sqrt(rows * s + p) for s, p in zip(squares, prior, strict=True)))
+
+
+def walk(
+    config: Config, key: Key, state: State, batch: Batch, scale: Network, nonempty: Bool[Array, ""]
+) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:
+    """One step on a minibatch; one that is not finite stands still and loses its momentum.
+
+    Returns the energy per datum before the step, and whether all was finite.
+    """
+    epsilon, friction = config.step_size, config.friction
+    network = state.member.network
+    density, gradient = jax.value_and_grad(partial(log_posterior, config))(network, batch)
+    gradient = jax.tree.map(jnp.divide, gradient, scale)
+    position = jax.tree.map(jnp.multiply, network, scale)
+    # BlackJAX's noise has variance ε (2 a − ε b); no more is taken off than half of it.
+    rate = friction / epsilon
+    taken = jnp.minimum(batch.num_data / config.batch_size, rate / epsilon)
+    integrator = diffusions.sghmc(rate, taken)
+    position, momentum = integrator(key, position, state.momentum, gradient, epsilon)
+    moved = jax.tree.map(jnp.divide, position, scale)
+    finite = jnp.isfinite(density)
+    for leaf in (*gradient, *moved):
+        finite &= jnp.all(jnp.isfinite(leaf))
+    network, momentum = jax.tree.map(
+        lambda new, old: jnp.where(finite & nonempty, new, old),
+        (moved, momentum),
+        (network, jax.tree.map(lambda m: jnp.where(nonempty, 0.0, m), state.momentum)),
+    )
+    member = state.member._replace(network=network)
+    return state._replace(member=member, momentum=momentum), -density / batch.num_data, finite
+
+
+def init(config: Config, key: Key, data: Padded) -> State:
+    """A member that has learned nothing, at rest, with no draws."""
+    member, dtype = ensemble.init(config.member, key, data), data.x.dtype
+    return State(
+        member,
+        jax.tree.map(jnp.zeros_like, member.network),
+        jnp.zeros((config.samples, config.model.num_weights), dtype),
+        jnp.zeros((config.samples, config.model.outputs), dtype),
+    )
+
+
+def walk_epoch(
+    config: Config, key: Key, state: State, data: Padded, schedule: Schedule
+) -> tuple[State, Info]:
+    """One pass over the data, a step on each minibatch."""
+    deal_key, noise_key = jax.random.split(key)
+    batches, batch = deal(deal_key, data, state.member.importance, config.batch_size)
+    scale = stiffness(config, state.member, data.size)
+
+    def on_batch(index, carry):
+        state, total, skipped = carry
+        nonempty, step_key = index < batches, jax.random.fold_in(noise_key, index)
+        state, energy, finite = walk(config, step_key, state, batch(index), scale, nonempty)
+        total += jnp.where(nonempty & finite, energy, 0.0)
+        return state, total, skipped + (nonempty & ~finite).astype(skipped.dtype)
+
+    carry = (state, jnp.zeros((), data.x.dtype), jnp.zeros((), int))
+    state, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
+    return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)
+
+
+def keep(config: Config, state: State, epoch: Int[Array, ""], schedule: Schedule) -> State:
+    """Write where the chain stands into its slot: slots are filled in turn from the second half of
+    the walk on, so that each holds the last place before the next one's turn."""
+    learning = learning_epochs(schedule.epochs)
+    walking = schedule.epochs - learning
+    progress = 2.0 * (epoch + 1 - learning) / jnp.maximum(walking, 1) - 1.0
+    slot = jnp.ceil(config.samples * progress).astype(int) - 1
+    slot = jnp.clip(slot, 0, config.samples - 1)
+    network = state.member.network
+    return state._replace(
+        weights=state.weights.at[slot].set(network.weights),
+        log_noise=state.log_noise.at[slot].set(network.log_noise),
+    )
+
+
+def step(
+    config: Config,
+    key: Key,
+    state: State,
+    data: Padded,
+    schedule: Schedule,
+    epoch: Int[Array, ""],
+) -> tuple[State, Info]:
+    """One epoch of learning or, later, of walking."""
+    learning = learning_epochs(schedule.epochs)
+
+    def learn():
+        lesson = schedule._replace(epochs=learning)
+        member, info = ensemble.step(config.member, key, state.member, data, lesson, epoch)
+        return state._replace(member=member), info
+
+    state, info = jax.lax.cond(
+        epoch < learning, learn, lambda: walk_epoch(config, key, state, data, schedule)
+    )
+    return keep(config, state, epoch, schedule), info
+
+
+def build(config: Config) -> Algorithm:
+    """The algorithm for ``base.run``; its problems are data sets, one for each chain."""
+    return bind(init, step, config)
+
+
+def posterior(states: State) -> SampledPosterior:
+    """The draws of all chains (the leading axis of every leaf) together."""
+    weights, log_noise = states.weights, states.log_noise
+    return SampledPosterior(
+        weights.reshape(-1, weights.shape[-1]), log_noise.reshape(-1, log_noise.shape[-1])
+    )
