@@ -1,8 +1,9 @@
 """Seconds for one fit of each posterior on each problem of the contest.
 
 The settings are those of ``python -m twofold.experiments posteriors``, alone on the machine. A fit
-is thousands of equal epochs, so that the time of all of them is that of a stretch of a few seconds,
-scaled up, and the compilation, each measured REPEATS times:
+is one compilation and thousands of equal epochs, so that its time is that of the compilation and of
+short stretches, scaled up. Problems with the same number of inputs are the same program, and share
+one measurement:
 
     python benchmarks/posteriors.py         two CPU cores
     python benchmarks/posteriors.py --gpu   one GPU
@@ -13,6 +14,7 @@ The numbers join ``results/posteriors.json``.
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +23,7 @@ import numpy as np
 from twofold import BNNLVRegressor
 from twofold.data import Standardizer, pad, padded_size
 from twofold.estimators.methods import METHODS as INFERENCES
+from twofold.estimators.methods import Method
 from twofold.experiments.contest import DEFAULT, METHODS
 from twofold.experiments.jobs import settings
 from twofold.experiments.problems import PROBLEMS
@@ -28,12 +31,12 @@ from twofold.experiments.records import Record
 from twofold.inference import base
 from twofold.model.bnn import BNNLV
 
-REPEATS = 3
-STRETCH_SECONDS = 2.0
+STRETCHES = 3
+STRETCH_SECONDS = 1.0
 
 
 def time_fit(problem: str, method: str) -> list[float]:
-    """Seconds of a whole fit, REPEATS times."""
+    """Seconds of a whole fit, by each stretch."""
     x, y = PROBLEMS[problem].training(0)
     x, y = (Standardizer.fit(v).transform(v) for v in (x, y[:, None]))
     estimator = BNNLVRegressor(**settings(method, smoke=False))
@@ -43,22 +46,23 @@ def time_fit(problem: str, method: str) -> list[float]:
     data = pad(x, y, padded_size(len(x)), "float32")
     spread = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chosen.members, axis=0), data)
     keys = jax.random.split(jax.random.key(0), chosen.members)
-    return [stretch(chosen, keys, chosen.problems(spread)) for _ in range(REPEATS)]
+    return scaled_up(chosen, keys, chosen.problems(spread))
 
 
-def stretch(method, keys, problems) -> float:
-    """Compile anew, run for a while, and scale up to the whole run."""
-    jax.clear_caches()
+def scaled_up(method: Method, keys: jax.Array, problems: Any) -> list[float]:
+    """Compile, run some stretches, and scale each up to the whole run."""
     started = time.perf_counter()
     states = base.init(method.algorithm, keys, problems)
     run = base.run(method.algorithm, keys, states, problems, method.schedule, 0, method.epochs)
-    first = next(run)
-    compiled = time.perf_counter()
-    last = first
-    while last.epoch < method.epochs and time.perf_counter() - compiled < STRETCH_SECONDS:
-        last = next(run)
-    per_epoch = (time.perf_counter() - compiled) / (last.epoch - first.epoch)
-    return compiled - started + per_epoch * (method.epochs - first.epoch)
+    epoch = next(run).epoch
+    compilation = time.perf_counter() - started
+    found = []
+    for _ in range(STRETCHES):
+        started, first = time.perf_counter(), epoch
+        while epoch == first or time.perf_counter() - started < STRETCH_SECONDS:
+            epoch = next(run).epoch
+        found.append((time.perf_counter() - started) / (epoch - first))
+    return [compilation + each * method.epochs for each in found]
 
 
 def main() -> None:
@@ -72,16 +76,19 @@ def main() -> None:
     device = "gpu" if options.gpu else "cpu"
     if options.gpu != (jax.default_backend() == "gpu"):
         parser.error(f"asked for a {device}, but JAX computes on {jax.default_backend()}")
-    stretches = {"repeats": REPEATS, "stretch_seconds": STRETCH_SECONDS}
+    stretches = {"stretches": STRETCHES, "stretch_seconds": STRETCH_SECONDS}
     record = Record("posteriors", stretches, seeds=[0])
-    for problem in PROBLEMS:
+    alike: dict[int, list[str]] = {}
+    for name, problem in PROBLEMS.items():
+        alike.setdefault(problem.training(0)[0].shape[1], []).append(name)
+    for inputs, problems in alike.items():
         for method in METHODS:
-            seconds = time_fit(problem, method)
+            seconds = time_fit(problems[0], method)
+            print(f"{inputs} inputs, {method:20s} {np.mean(seconds):8.1f} s", flush=True)
             for name in (method, "default") if method == DEFAULT else (method,):
-                record.add_mean(f"{problem}/{name}/seconds_{device}", seconds)
-            print(f"{problem:16s} {method:20s} {np.mean(seconds):8.1f} s", flush=True)
-    kept = record.merge(options.output, lambda name: f"/seconds_{device}/" not in name)
-    print(f"wrote {kept}")
+                for problem in problems:
+                    record.add_mean(f"{problem}/{name}/seconds_{device}", seconds)
+    print(f"wrote {record.merge(options.output, lambda name: f'/seconds_{device}/' not in name)}")
 
 
 if __name__ == "__main__":

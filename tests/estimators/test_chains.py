@@ -131,7 +131,7 @@ def test_two_latent_inputs_are_sampled_beside_the_weights(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"inference": "gibbs"}, "inference must be one of 'alpha', 'ensemble', 'nuts', 'hmc'"),
+        ({"inference": "gibbs"}, "inference must be one of 'ensemble', 'alpha', 'sghmc'"),
         ({"inference_options": {"chains": 1}}, "chains must be an integer of at least 2"),
         ({"inference_options": {"temperature": 1}}, "'nuts' are chains, .* got temperature"),
         ({"inference_options": "x"}, "must be a dict or None"),

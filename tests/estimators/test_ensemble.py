@@ -65,8 +65,8 @@ def test_ensembles_of_several_data_sets_train_side_by_side(fitted):
 def test_a_mean_field_with_its_latent_input_integrated_out():
     x, y = make_data(100)
     model = BNNLVRegressor(
-        (6,), inference_options={"nodes": 8}, epochs=600, draws=10, random_state=0,
-        n_weight_draws=50, n_latent_draws=20,
+        (6,), inference="alpha", inference_options={"nodes": 8}, epochs=600, draws=10,
+        random_state=0, n_weight_draws=50, n_latent_draws=20,
     ).fit(x, y)  # fmt: skip
     assert model.score(*make_data(seed=1)) > 0.9
     assert np.all(model.decompose(x[:5]).epistemic >= 0)
@@ -77,7 +77,9 @@ def test_a_mean_field_with_its_latent_input_integrated_out():
     [
         ({"inference_options": {"members": 1}}, "members must be an integer of at least 2"),
         ({"inference_options": {"chains": 4}}, "'ensemble' are .*; got chains"),
-        ({"latent_dim": 2}, "at most one latent input"),
+        ({"latent_dim": 3}, "at most 2 latent inputs, got 3"),
+        ({"inference_options": {"start": 0}}, "start must lie in"),
+        ({"inference_options": {"bootstrap": "much"}}, "bootstrap must be a number"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

@@ -325,7 +325,9 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
     monkeypatch.setattr(alpha, "alpha_energy", counted)
     X, y = make_data(rows=845)
     for rows in range(750, 850, 5):
-        BNNLVRegressor((3,), inference="alpha", epochs=1, draws=3, random_state=0).fit(X[:rows], y[:rows])
+        BNNLVRegressor((3,), inference="alpha", epochs=1, draws=3, random_state=0).fit(
+            X[:rows], y[:rows]
+        )
     # Two padded sizes, and a program may be traced twice to settle its types.
     assert 1 <= len(calls) <= 4
 

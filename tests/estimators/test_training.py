@@ -143,6 +143,8 @@ def test_silent_when_not_on_a_terminal(capsys):
 
 def test_energy_that_is_no_number_is_an_error():
     X, y = make_data()
-    model = BNNLVRegressor(inference="alpha", epochs=30, draws=5, random_state=0, learning_rate=1e30)
+    model = BNNLVRegressor(
+        inference="alpha", epochs=30, draws=5, random_state=0, learning_rate=1e30
+    )
     with pytest.raises(NonFiniteEnergyError, match="lower learning_rate"):
         model.fit(X, y)

@@ -456,6 +456,6 @@ def test_integrated_energy_is_that_of_the_marginal_likelihood(x64, rng):
     np.testing.assert_allclose(found, -(20.0 / 4.0) * np.log(terms.mean(axis=0)).sum() / 0.7)
 
 
-def test_only_one_latent_input_can_be_integrated_out():
-    with pytest.raises(ValueError, match="at most one latent input"):
-        alpha.Config(BNNLV(1, 1, (), 2, 1.0, 1.0), 4, 5, nodes=3)
+def test_at_most_two_latent_inputs_can_be_integrated_out():
+    with pytest.raises(ValueError, match="at most 2 latent inputs, got 3"):
+        alpha.Config(BNNLV(1, 1, (), 3, 1.0, 1.0), 4, 5, nodes=3)

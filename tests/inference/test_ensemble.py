@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from twofold.data import pad
 from twofold.inference import base, ensemble
+from twofold.inference.minibatch import Batch
 from twofold.inference.schedule import Schedule
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
@@ -37,16 +38,17 @@ def test_anchored_energy_equals_the_formula_written_out(x64, rng, latents):
     weights, anchor = rng.normal(size=(2, model.num_weights))
     log_noise, importance = rng.normal(size=2), np.array([0.5, 1.7, 1.2, 0.0])
     network = ensemble.Network(jnp.asarray(weights), jnp.asarray(log_noise))
-    batch = ensemble.Batch(*map(jnp.asarray, (x, y, importance)), jnp.int32(3), jnp.asarray(30.0))
+    batch = Batch(*map(jnp.asarray, (x, y, importance)), jnp.int32(3), jnp.asarray(30.0))
     found = ensemble.anchored_energy(config, network, jnp.asarray(anchor), batch)
 
     likelihoods = []
     for n in range(3):
         terms = []
-        for z in latent_nodes(model, 6):
+        for z, log_weight in zip(*latent_nodes(model, 6), strict=True):
             mean = bnn.mean(model, network.weights[None], batch.x[n : n + 1], z[None, :, None])
-            terms.append(norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * log_noise)).sum())
-        likelihoods.append(logsumexp(terms) - np.log(len(terms)))
+            density = norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * log_noise)).sum()
+            terms.append(density + log_weight)
+        likelihoods.append(logsumexp(terms))
     prior = 0.5 * np.sum((weights - anchor) ** 2) / 0.5 - norm.logpdf(log_noise, -1.0, 1.5).sum()
     np.testing.assert_allclose(found, -(importance[:3] @ likelihoods) / 3 + prior / 30.0)
 
@@ -106,7 +108,7 @@ def test_an_update_that_is_not_finite_changes_nothing(rng):
     data = pad(rng.normal(size=(4, 1)), rng.normal(size=(4, 1)), 4, "float32")
     state = ensemble.init(config, jax.random.key(0), data)
     bad = data.y.at[1].set(jnp.nan)
-    batch = ensemble.Batch(data.x, bad, jnp.ones(4), jnp.int32(4), jnp.asarray(4.0))
+    batch = Batch(data.x, bad, jnp.ones(4), jnp.int32(4), jnp.asarray(4.0))
     new, _, finite = ensemble.update(config, state, batch, jnp.asarray(0.1), jnp.asarray(True))
     assert not finite
     jax.tree.map(np.testing.assert_array_equal, new, state)

@@ -56,7 +56,8 @@ def test_log_density_equals_the_sum_written_out(x64, rng, nodes, deviation):
         jnp.asarray(log_noise if deviation else np.zeros(0)),
         jnp.asarray(np.zeros((0, 1)) if nodes else z),
     )
-    found = hmc.log_density(config, pad(x, y, 64, "float64"), position)
+    power = jnp.asarray(0.4)
+    found = hmc.log_density(config, pad(x, y, 64, "float64"), power, position)
     expected = norm.logpdf(weights, scale=np.sqrt(0.5)).sum()
     used = log_noise if deviation else np.full(2, -1.0)
     if deviation:
@@ -64,14 +65,18 @@ def test_log_density_equals_the_sum_written_out(x64, rng, nodes, deviation):
     if not nodes:
         expected += norm.logpdf(z, scale=np.sqrt(2.0)).sum()
     for n in range(5):
-        choices = latent_nodes(model, nodes)[:, 0] if nodes else [z[n, 0]]
+        choices = [(z[n, 0], 0.0)]
+        if nodes:
+            points, log_weights = latent_nodes(model, nodes)
+            choices = zip(points[:, 0], log_weights, strict=True)
         terms = []
-        for one in choices:
+        for one, log_weight in choices:
             mean = bnn.mean(
                 model, position.weights[None], jnp.asarray(x[n : n + 1]), jnp.full((1, 1, 1), one)
             )
-            terms.append(norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * used)).sum())
-        expected += logsumexp(terms) - np.log(len(terms))
+            density = norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * used)).sum()
+            terms.append(density + log_weight)
+        expected += 0.4 * logsumexp(terms)
     np.testing.assert_allclose(found, expected)
 
 

@@ -1,10 +1,11 @@
 """A known function of sixty inputs, of which only a thin, curved, three-dimensional sheet is seen.
 
 A plant's log looks like this: many sensors, few things that really vary, and a policy that will
-leave the sheet. Inputs on the sheet are ``x = (A u + sin(B u)) / 2`` and a little noise, ``u`` uniform
-in ``[-1.7, 1.7]³``; the output is a linear function of all inputs plus six waves, and noise. Away from
-the sheet (``off``: every input moved by so many deviations) and beyond its edge (``beyond``: u on a
-box so many times as large) the function goes on, but nothing in the data says how.
+leave the sheet. Inputs on the sheet are ``x = (A u + sin(B u)) / 2`` and a little noise, ``u``
+uniform in ``[-1.7, 1.7]³``; the output is a linear function of all inputs plus six waves, and
+noise. Away from the sheet (``off``: every input moved by so many deviations) and beyond its edge
+(``beyond``: u on a box so many times as large) the function goes on, but nothing in the data says
+how.
 """
 
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class Manifold:
         return x + distance * rng.normal(size=x.shape)
 
     def beyond(self, factor: float, size: int = 500) -> np.ndarray:
-        """Inputs on the sheet's continuation, u on the surface of a box ``factor`` times as large."""
+        """Inputs on the sheet's continuation, u on the surface of a ``factor`` times larger box."""
         rng = np.random.default_rng([self.seed, 8])
         u = rng.uniform(-1.0, 1.0, (size, SHEET))
         surface = u / np.abs(u).max(axis=1, keepdims=True)

@@ -29,7 +29,9 @@ SYMMETRY = np.pi / 4
 def run(smoke: bool, work: Path) -> Record:
     """Fit all methods on both problems and compare; ``smoke`` is a quick rehearsal."""
     seeds = SEEDS[:2] if smoke else SEEDS
-    jobs = [Job(p, method, seed) for p in TOY_PROBLEMS for method in PAPER_METHODS for seed in seeds]
+    jobs = [
+        Job(p, method, seed) for p in TOY_PROBLEMS for method in PAPER_METHODS for seed in seeds
+    ]
     record = Record(
         "alpha_vs_hmc",
         {
@@ -61,7 +63,9 @@ def measure(
     found: dict[str, list[dict[str, float]]] = {method: [] for method in PAPER_METHODS}
     for seed in seeds:
         x = grid(problem, seed)
-        splits = {m: models[Job(problem.name, m, seed)].decompose(x[:, None]) for m in PAPER_METHODS}
+        splits = {
+            m: models[Job(problem.name, m, seed)].decompose(x[:, None]) for m in PAPER_METHODS
+        }
         test_x, test_y = problem.test_data(seed, TEST_SIZE)
         for method, split in splits.items():
             model = models[Job(problem.name, method, seed)]

@@ -25,7 +25,9 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
     seeds, samples = (SEEDS[:2], 20) if smoke else (SEEDS, SAMPLES)
     chosen = {method: settings(method, smoke) for method in PAPER_METHODS}
     record = Record("calibration", {"methods": chosen, "samples": samples}, seeds)
-    jobs = [Job(p, method, seed) for p in TOY_PROBLEMS for method in PAPER_METHODS for seed in seeds]
+    jobs = [
+        Job(p, method, seed) for p in TOY_PROBLEMS for method in PAPER_METHODS for seed in seeds
+    ]
     models = fitted(jobs, smoke, work)
     output.mkdir(parents=True, exist_ok=True)
     record.add("calibration_error_by_chance", chance_calibration_error(TEST_SIZE))

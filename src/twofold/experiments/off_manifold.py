@@ -18,8 +18,8 @@ from twofold.experiments.fits import fit_whole
 from twofold.experiments.jobs import METHODS as SETTINGS
 from twofold.experiments.records import Record
 
-SEEDS = [0, 1, 2, 3, 4]
-METHODS = ("alpha_1", "alpha_0.5", "vb", "ensemble", "ensemble_planning", "sghmc")
+SEEDS = [0, 1, 2]
+METHODS = ("ensemble", "ensemble_planning", "alpha_1", "sghmc", "vb")
 HIDDEN = (40, 40)
 DISTANCES = {"off": (0.0, 0.25, 0.5, 1.0, 2.0), "beyond": (1.0, 1.25, 1.5, 2.0, 3.0)}
 LEVEL_90 = 1.645

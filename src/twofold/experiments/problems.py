@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.spatial import cKDTree
 
@@ -93,7 +94,7 @@ def _river_free(seed: int, stream: int, size: int) -> Data:
 
 
 def _river_entropy(inputs: np.ndarray) -> np.ndarray:
-    reach = wet_chicken.turbulence_magnitude(wet_chicken.PAPER, inputs[:, 0])
+    reach = wet_chicken.turbulence_magnitude(wet_chicken.PAPER, jnp.asarray(inputs[:, 0]))
     return np.log(2.0 * np.asarray(reach))
 
 

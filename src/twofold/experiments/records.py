@@ -54,7 +54,7 @@ class Record:
         if kept:
             document["metrics"] = kept | self.metrics
             own = {name: earlier[name] for name in PROVENANCE if name in earlier}
-            sources = [own, *earlier.get("kept_from", [])]
+            sources = [own, *_listed(earlier.get("kept_from", []))]
             document["kept_from"] = [s for s in sources if not _repeats(document, s)]
         return self._write(path, document)
 
@@ -74,6 +74,11 @@ class Record:
             "seeds": self._seeds,
             "metrics": self.metrics,
         }
+
+
+def _listed(sources: Any) -> list[dict[str, Any]]:
+    """Records of older versions name one source only."""
+    return [sources] if isinstance(sources, dict) else sources
 
 
 def _repeats(document: dict[str, Any], source: dict[str, Any]) -> bool:

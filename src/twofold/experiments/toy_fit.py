@@ -22,7 +22,10 @@ def run(smoke: bool, work: Path) -> Record:
     """Fit both problems with the estimator's defaults; ``smoke`` is a quick rehearsal."""
     seeds = SEEDS[:2] if smoke else SEEDS
     epochs = 3 if smoke else None
-    settings = {"test_size": TEST_SIZE, "estimator": BNNLVRegressor(inference="alpha", epochs=epochs).get_params()}
+    settings = {
+        "test_size": TEST_SIZE,
+        "estimator": BNNLVRegressor(inference="alpha", epochs=epochs).get_params(),
+    }
     record = Record("toy_fit", settings, seeds)
     for problem in TOY_PROBLEMS.values():
         measure(problem, seeds, epochs, work, record)
@@ -36,9 +39,7 @@ def measure(
     data = [problem.training_data(seed) for seed in seeds]
     checkpoint = work / f"toy_fit-{problem.name}.checkpoint"
     estimators = [
-        BNNLVRegressor(
-            inference="alpha", epochs=epochs, random_state=seed, checkpoint=checkpoint
-        )
+        BNNLVRegressor(inference="alpha", epochs=epochs, random_state=seed, checkpoint=checkpoint)
         for seed in seeds
     ]
     fit_whole(estimators, [x for x, _ in data], [y for _, y in data])

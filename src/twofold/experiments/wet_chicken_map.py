@@ -46,14 +46,16 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
     num, cells, epochs = (200, 3, 1) if smoke else (TRANSITIONS, CELLS, None)
     checkpoint = work / "wet_chicken_map.checkpoint"
     estimators = [
-        BNNLVRegressor(
-            inference="alpha", epochs=epochs, random_state=seed, checkpoint=checkpoint
-        )
+        BNNLVRegressor(inference="alpha", epochs=epochs, random_state=seed, checkpoint=checkpoint)
         for seed in seeds
     ]
     record = Record(
         "wet_chicken_map",
-        {"transitions": num, "cells": cells, "estimator": BNNLVRegressor(inference="alpha").get_params()},
+        {
+            "transitions": num,
+            "cells": cells,
+            "estimator": BNNLVRegressor(inference="alpha").get_params(),
+        },
         seeds,
     )
     data = [random_transitions(jax.random.key(seed), num) for seed in seeds]

@@ -125,7 +125,9 @@ def init(config: Config, key: Key, data: Padded) -> State:
     anchor = deviation * jax.random.normal(anchor_key, (model.num_weights,), dtype)
     exponential = jax.random.exponential(importance_key, data.x.shape[:1], dtype)
     importance = 1.0 + config.bootstrap * (exponential - 1.0)
-    network = Network(start_fraction(config) * anchor, jnp.full(model.outputs, START_LOG_NOISE, dtype))
+    network = Network(
+        start_fraction(config) * anchor, jnp.full(model.outputs, START_LOG_NOISE, dtype)
+    )
     return State(network, anchor, importance, ADAM.init(network))
 
 

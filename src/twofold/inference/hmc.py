@@ -46,7 +46,7 @@ class Config:
 
     ``nodes`` latent nodes integrate z out; 0 samples z beside the weights. ``log_noise_prior`` is
     mean and deviation of ``log σ²`` in standardised units; deviation 0 fixes it at the mean.
-    ``annealing`` is the number of transitions until the likelihood counts in full; 0 starts with it.
+    ``annealing`` is the number of transitions until the likelihood counts in full, 0 for none.
     """
 
     model: BNNLV

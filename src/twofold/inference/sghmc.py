@@ -9,7 +9,8 @@ by the diffusion of Chen et al. (2014), each step on the gradient of one minibat
 in coordinates u in which all directions are about equally stiff: a weight is scaled by the root of
 ``N B v + 1/λ``, v being Adam's mean square of its minibatch gradient, so that ``N B v`` estimates
 its Fisher information. There the noise of a minibatch's gradient has variance N/B, which is what is
-taken off the injected one. Draws are kept at even distances over the second half of the walk.
+taken off the injected one. Draws are kept at even distances over the second half of the walk. A
+chain that runs away, to weights the prior does not know, goes back to where its walk began.
 """
 
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from twofold.typing import Array, Bool, Float, Int, Key
 
 LEARNING = 0.7
 ADAM_DECAY = 0.999
+RUNAWAY = 8.0  # In deviations of the prior.
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Config:
     batch_size: int
     nodes: int = 24
     samples: int = 4
-    step_size: float = 0.005
+    step_size: float = 0.003
     friction: float = 0.1
     start: float = 0.3
     log_noise_prior: tuple[float, float] = (-3.0, 2.0)
@@ -69,9 +71,10 @@ class Config:
 
 
 class State(NamedTuple):
-    """A chain: the member that it was and whose network it moves, its momentum, its draws."""
+    """A chain: the member whose network it moves, where its walk began, its momentum, its draws."""
 
     member: ensemble.State
+    home: Network
     momentum: Network
     weights: Float[Array, "R P"]
     log_noise: Float[Array, "R O"]
@@ -97,7 +100,7 @@ def stiffness(config: Config, member: ensemble.State, size: Int[Array, ""]) -> N
     """Roots of the estimated precision of each parameter, from Adam's mean squares."""
     moments = member.moments
     squares = jax.tree.map(lambda nu: nu / (1.0 - ADAM_DECAY**moments.count), moments.nu)
-    prior = Network(1.0 / config.model.weight_variance, config.log_noise_prior[1] ** -2)
+    prior = 1.0 / config.model.weight_variance, config.log_noise_prior[1] ** -2
     rows = size.astype(member.importance.dtype) * config.batch_size
     return Network(*(jnp.sqrt(rows * s + p) for s, p in zip(squares, prior, strict=True)))
 
@@ -105,9 +108,9 @@ def stiffness(config: Config, member: ensemble.State, size: Int[Array, ""]) -> N
 def walk(
     config: Config, key: Key, state: State, batch: Batch, scale: Network, nonempty: Bool[Array, ""]
 ) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:
-    """One step on a minibatch; one that is not finite stands still and loses its momentum.
+    """One step on a minibatch; one that runs away, or is not finite, ends at home, at rest.
 
-    Returns the energy per datum before the step, and whether all was finite.
+    Returns the energy per datum before the step, and whether the step was sound.
     """
     epsilon, friction = config.step_size, config.friction
     network = state.member.network
@@ -120,16 +123,18 @@ def walk(
     integrator = diffusions.sghmc(rate, taken)
     position, momentum = integrator(key, position, state.momentum, gradient, epsilon)
     moved = jax.tree.map(jnp.divide, position, scale)
-    finite = jnp.isfinite(density)
-    for leaf in (*gradient, *moved):
-        finite &= jnp.all(jnp.isfinite(leaf))
+    farthest = RUNAWAY * jnp.sqrt(config.model.weight_variance)
+    sound = jnp.isfinite(density) & jnp.all(jnp.abs(moved.weights) < farthest)
+    sound &= jnp.all(jnp.isfinite(moved.log_noise))
+    at_rest = jax.tree.map(jnp.zeros_like, momentum)
     network, momentum = jax.tree.map(
-        lambda new, old: jnp.where(finite & nonempty, new, old),
+        lambda new, home, old: jnp.where(nonempty, jnp.where(sound, new, home), old),
         (moved, momentum),
-        (network, jax.tree.map(lambda m: jnp.where(nonempty, 0.0, m), state.momentum)),
+        (state.home, at_rest),
+        (network, state.momentum),
     )
     member = state.member._replace(network=network)
-    return state._replace(member=member, momentum=momentum), -density / batch.num_data, finite
+    return state._replace(member=member, momentum=momentum), -density / batch.num_data, sound
 
 
 def init(config: Config, key: Key, data: Padded) -> State:
@@ -137,6 +142,7 @@ def init(config: Config, key: Key, data: Padded) -> State:
     member, dtype = ensemble.init(config.member, key, data), data.x.dtype
     return State(
         member,
+        member.network,
         jax.tree.map(jnp.zeros_like, member.network),
         jnp.zeros((config.samples, config.model.num_weights), dtype),
         jnp.zeros((config.samples, config.model.outputs), dtype),
@@ -154,9 +160,9 @@ def walk_epoch(
     def on_batch(index, carry):
         state, total, skipped = carry
         nonempty, step_key = index < batches, jax.random.fold_in(noise_key, index)
-        state, energy, finite = walk(config, step_key, state, batch(index), scale, nonempty)
-        total += jnp.where(nonempty & finite, energy, 0.0)
-        return state, total, skipped + (nonempty & ~finite).astype(skipped.dtype)
+        state, energy, sound = walk(config, step_key, state, batch(index), scale, nonempty)
+        total += jnp.where(nonempty & sound, energy, 0.0)
+        return state, total, skipped + (nonempty & ~sound).astype(skipped.dtype)
 
     carry = (state, jnp.zeros((), data.x.dtype), jnp.zeros((), int))
     state, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
@@ -192,7 +198,7 @@ def step(
     def learn():
         lesson = schedule._replace(epochs=learning)
         member, info = ensemble.step(config.member, key, state.member, data, lesson, epoch)
-        return state._replace(member=member), info
+        return state._replace(member=member, home=member.network), info
 
     state, info = jax.lax.cond(
         epoch < learning, learn, lambda: walk_epoch(config, key, state, data, schedule)
