@@ -13,6 +13,7 @@ The numbers join ``results/posteriors.json``.
 
 import argparse
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +50,29 @@ def time_fit(problem: str, method: str) -> list[float]:
     return scaled_up(chosen, keys, chosen.problems(spread))
 
 
+def epochs_done(method: Method, keys: jax.Array, problems: Any) -> Iterator[int]:
+    """Run the fit over and over; yields how many epochs each chunk had."""
+    while True:
+        states = base.init(method.algorithm, keys, problems)
+        done = 0
+        for chunk in base.run(
+            method.algorithm, keys, states, problems, method.schedule, 0, method.epochs
+        ):
+            yield chunk.epoch - done
+            done = chunk.epoch
+
+
 def scaled_up(method: Method, keys: jax.Array, problems: Any) -> list[float]:
     """Compile, run some stretches, and scale each up to the whole run."""
-    started = time.perf_counter()
-    states = base.init(method.algorithm, keys, problems)
-    run = base.run(method.algorithm, keys, states, problems, method.schedule, 0, method.epochs)
-    epoch = next(run).epoch
+    started, chunks = time.perf_counter(), epochs_done(method, keys, problems)
+    next(chunks)
     compilation = time.perf_counter() - started
     found = []
     for _ in range(STRETCHES):
-        started, first = time.perf_counter(), epoch
-        while epoch == first or time.perf_counter() - started < STRETCH_SECONDS:
-            epoch = next(run).epoch
-        found.append((time.perf_counter() - started) / (epoch - first))
+        started, epochs = time.perf_counter(), 0
+        while not epochs or time.perf_counter() - started < STRETCH_SECONDS:
+            epochs += next(chunks)
+        found.append((time.perf_counter() - started) / epochs)
     return [compilation + each * method.epochs for each in found]
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import twofold
 from twofold import BNNLVRegressor, fit_many
@@ -72,6 +73,38 @@ def test_a_mean_field_with_its_latent_input_integrated_out():
     assert np.all(model.decompose(x[:5]).epistemic >= 0)
 
 
+def test_two_latent_inputs_are_integrated_out():
+    model = BNNLVRegressor(**QUICK | {"latent_dim": 2, "epochs": 60}).fit(*make_data())
+    assert model.score(*make_data(seed=1)) > 0.5
+    assert model.integration_error_ >= 0
+
+
+def test_members_that_go_on_as_chains(tmp_path):
+    options = {"chains": 4, "samples": 3, "nodes": 6}
+    settings = QUICK | {"inference": "sghmc", "inference_options": options}
+    path = tmp_path / "run.checkpoint"
+    model = BNNLVRegressor(**settings, checkpoint=path).fit(*make_data())
+    again = BNNLVRegressor(**settings, checkpoint=path).fit(*make_data())
+    np.testing.assert_array_equal(again.posterior_.weights, model.posterior_.weights)
+    assert model.posterior_.weights.shape == (12, model.model_.num_weights)
+    x, y = make_data(seed=1)
+    assert model.score(x, y) > 0.9
+    model.save(tmp_path / "model")
+    loaded = twofold.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.log_likelihood(x, y), model.log_likelihood(x, y))
+    assert loaded.integration_error_ == model.integration_error_
+
+
+def test_noise_too_narrow_for_the_nodes_is_pointed_out():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (200, 1))
+    y = rng.uniform(-1, 1, 200)  # Noise that the latent input must carry, with hard edges.
+    settings = QUICK | {"epochs": 1500, "inference_options": {"members": 4, "nodes": 2}}
+    with pytest.warns(ConvergenceWarning, match="latent input is integrated out with an error of"):
+        model = BNNLVRegressor(**settings).fit(x, y)
+    assert model.integration_error_ > 0.1
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -79,6 +112,10 @@ def test_a_mean_field_with_its_latent_input_integrated_out():
         ({"inference_options": {"chains": 4}}, "'ensemble' are .*; got chains"),
         ({"latent_dim": 3}, "at most 2 latent inputs, got 3"),
         ({"inference_options": {"start": 0}}, "start must lie in"),
+        (
+            {"inference": "sghmc", "inference_options": {"step_size": -1}},
+            "step_size must be positive",
+        ),
         ({"inference_options": {"bootstrap": "much"}}, "bootstrap must be a number"),
     ],
 )

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twofold import load
+from twofold import BNNLVRegressor, load
 from twofold.experiments import (
     alpha_vs_hmc,
     calibration,
     demo,
     entropy_estimators,
+    records,
     tables,
     toy_figures,
     toy_fit,
@@ -51,7 +52,8 @@ def test_uci_runs_on_one_published_set(tmp_path):
     for x, y, test_x, test_y in splits:
         assert len(x) == len(y) == 691 and len(test_x) == len(test_y) == 77
     record = Record("uci", {}, [0])
-    uci.measure("energy", splits, 2, tmp_path, record)
+    estimator = BNNLVRegressor((10,), inference="alpha", epochs=2)
+    uci.measure("energy", splits, estimator, tmp_path, record)
     assert np.isfinite(record.metrics["energy/test_log_likelihood/mean"])
     assert record.metrics["energy/rmse/mean"] > 0
 
@@ -122,6 +124,28 @@ def test_entropy_estimators_record(tmp_path):
 def test_missing_uci_data_is_explained(tmp_path):
     with pytest.raises(FileNotFoundError, match="TWOFOLD_DATA"):
         uci.load_splits(tmp_path / "energy.npz")
+
+
+def test_records_of_several_machines_join(tmp_path, monkeypatch):
+    here, there = tmp_path / "here", tmp_path / "there"
+    for place, name, value in ((here, "a/seconds", 1.0), (there, "b/seconds", 2.0)):
+        monkeypatch.setattr(records, "device", lambda place=place: place.name)
+        record = Record("timing", {}, [0])
+        record.add(name, value)
+        record.write(place)
+    records.join(there / "timing.json", here)
+    joined = json.loads((here / "timing.json").read_text())
+    assert joined["metrics"] == {"a/seconds": 1.0, "b/seconds": 2.0}
+    assert joined["device"] == "there"
+    assert [source["device"] for source in joined["kept_from"]] == ["here"]
+
+    # The same machine does it again: the number is replaced, and where it came from is not doubled.
+    again = Record("timing", {}, [0])
+    again.add("b/seconds", 3.0)
+    again.merge(here, lambda name: name != "b/seconds")
+    renewed = json.loads((here / "timing.json").read_text())
+    assert renewed["metrics"] == {"a/seconds": 1.0, "b/seconds": 3.0}
+    assert [source["device"] for source in renewed["kept_from"]] == ["here"]
 
 
 def test_standard_error_of_a_record():

@@ -114,6 +114,20 @@ def test_an_update_that_is_not_finite_changes_nothing(rng):
     jax.tree.map(np.testing.assert_array_equal, new, state)
 
 
+def test_members_start_on_the_way_to_their_anchors_unless_that_is_too_rough():
+    small, large = BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), BNNLV(60, 1, (400, 400), 1, 1.0, 60.0)
+    assert ensemble.start_fraction(ensemble.Config(small, 10, start=0.4)) == 0.4
+    config = ensemble.Config(large, 10, start=0.4)
+    fraction = ensemble.start_fraction(config)
+    assert fraction < 0.4
+    # All weights times a fraction are nearly the prior of that much smaller weights.
+    shrunk = BNNLV(60, 1, (400, 400), 1, fraction**2, 60.0)
+    np.testing.assert_allclose(bnn.prior_deviation(shrunk), ensemble.ROUGHEST_START, rtol=0.05)
+    data = pad(np.zeros((4, 60)), np.zeros((4, 1)), 4, "float32")
+    state = ensemble.init(config, jax.random.key(0), data)
+    np.testing.assert_allclose(state.network.weights, fraction * state.anchor, rtol=1e-6)
+
+
 def test_members_keep_to_their_anchors_where_there_are_no_data(rng):
     x = 0.1 * rng.normal(size=(30, 1))
     y = rng.normal(size=(30, 1))
@@ -133,7 +147,8 @@ def test_members_keep_to_their_anchors_where_there_are_no_data(rng):
         ({"nodes": 0}, "nodes must be at least 1"),
         ({"bootstrap": 1.5}, "bootstrap must lie in"),
         ({"log_noise_prior": (0.0, 0.0)}, "log_noise_prior must be positive"),
-        ({"model": BNNLV(1, 1, (), 2, 1.0, 1.0)}, "at most one latent input"),
+        ({"start": 1.5}, "start must lie in"),
+        ({"model": BNNLV(1, 1, (), 3, 1.0, 1.0)}, "at most 2 latent inputs"),
     ],
 )
 def test_impossible_settings_are_refused(setting, message):

@@ -80,13 +80,13 @@ def test_log_density_equals_the_sum_written_out(x64, rng, nodes, deviation):
     np.testing.assert_allclose(found, expected)
 
 
-@pytest.mark.parametrize("kernel", ["nuts", "hmc"])
-def test_linear_regression_has_the_exact_posterior(rng, kernel):
+@pytest.mark.parametrize(("kernel", "annealing"), [("nuts", 0), ("hmc", 0), ("hmc", 200)])
+def test_linear_regression_has_the_exact_posterior(rng, kernel, annealing):
     x = rng.normal(size=(40, 1))
     y = 1.2 * x - 0.3 + 0.5 * rng.normal(size=(40, 1))
     config = hmc.Config(
-        BNNLV(1, 1, (), 0, 1.0, 1.0), kernel=kernel, warmup=400, samples=600, leapfrog_steps=8,
-        log_noise_prior=(float(np.log(0.25)), 0.0),
+        BNNLV(1, 1, (), 0, 1.0, 1.0), kernel=kernel, warmup=400, annealing=annealing,
+        samples=600, leapfrog_steps=8, log_noise_prior=(float(np.log(0.25)), 0.0),
     )  # fmt: skip
     states = run(config, x, y)
     design = np.hstack([x, np.ones_like(x)])
@@ -97,6 +97,31 @@ def test_linear_regression_has_the_exact_posterior(rng, kernel):
         assert_mean(draws, mean[i])
         assert_mean(np.square(draws - mean[i]), covariance[i, i])
     assert states.divergences.sum() == 0
+
+
+def test_annealing_raises_the_power_of_the_likelihood_from_the_prior_to_the_posterior(x64, rng):
+    model = BNNLV(1, 1, (3,), 1, 4.0, 1.0)
+    config = hmc.Config(model, warmup=20, annealing=10, nodes=4, log_noise_prior=(0.0, 0.0))
+    powers = [float(hmc.likelihood_power(config, jnp.int32(t))) for t in (0, 4, 9, 15)]
+    np.testing.assert_allclose(powers, [1e-4, 0.5**4, 1.0, 1.0], rtol=1e-6)
+    assert hmc.likelihood_power(hmc.Config(model), jnp.int32(0)) == 1.0
+
+    data = pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float64")
+    keys = jax.random.split(jax.random.key(0), 500)
+    starts = jax.vmap(lambda key: hmc.start(config, key, data).weights)(keys)
+    np.testing.assert_allclose(np.std(starts), 2.0, rtol=0.05)
+    state = hmc.init(config, keys[0], data)
+    np.testing.assert_allclose(
+        state.chain.logdensity,
+        hmc.log_density(config, data, 1e-4, state.chain.position),
+        rtol=1e-6,
+    )
+    later = hmc.anneal(config, state, data, jnp.asarray(0.5), jnp.int32(7))
+    np.testing.assert_allclose(
+        later.chain.logdensity, hmc.log_density(config, data, 0.5, state.chain.position)
+    )
+    done = hmc.anneal(config, state, data, jnp.asarray(1.0), jnp.int32(10))
+    assert done.chain.logdensity == state.chain.logdensity
 
 
 def test_noise_has_the_posterior_of_a_one_dimensional_integral(rng):

@@ -10,6 +10,7 @@ from twofold.experiments import (
     alpha_vs_hmc,
     calibration,
     contest,
+    contest_figure,
     demo,
     entropy_estimators,
     off_manifold,
@@ -19,7 +20,7 @@ from twofold.experiments import (
     uci,
     wet_chicken_map,
 )
-from twofold.experiments.records import Record, commit
+from twofold.experiments.records import Record, commit, join
 
 RECORDED: dict[str, Callable[[bool, Path], Record]] = {
     "toy_fit": toy_fit.run,
@@ -47,8 +48,10 @@ DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {
 def main() -> None:
     """Parse the command line and run one experiment."""
     parser = argparse.ArgumentParser(prog="python -m twofold.experiments", description=__doc__)
-    names = ["demo", "tables", *RECORDED, *DRAWN, *toy_figures.FIGURES]
+    names = ["demo", "tables", "join", "posteriors_figure"]
+    names += [*RECORDED, *DRAWN, *toy_figures.FIGURES]
     parser.add_argument("name", choices=names)
+    parser.add_argument("records", nargs="*", type=Path, help="for join: records made elsewhere")
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
     parser.add_argument("--output", type=Path, help="folder for results (default: see below)")
     parser.epilog = "Default folders: demo-output for the demo, results for records and figures."
@@ -59,6 +62,11 @@ def main() -> None:
     elif arguments.name == "tables":
         for path in tables.run(Path()):
             print(f"renewed {path}")
+    elif arguments.name == "join":
+        for path in arguments.records:
+            print(f"joined {join(path, arguments.output or Path('results'))}")
+    elif arguments.name == "posteriors_figure":
+        print(f"wrote {contest_figure.run(arguments.output or Path('results'))}")
     else:
         run(arguments.name, arguments.smoke, arguments.output)
 

@@ -42,26 +42,12 @@ class Record:
 
     def write(self, folder: Path) -> Path:
         """Write ``folder/<name>.json`` atomically."""
-        return self._write(folder / f"{self.name}.json", self._document())
+        return _write(folder / f"{self.name}.json", self._document())
 
     def merge(self, folder: Path, keep: Callable[[str], bool]) -> Path:
         """As ``write``, keeping those metrics of earlier runs (other commands, other devices) that
         ``keep`` names, with where those runs came from in ``kept_from``."""
-        path = folder / f"{self.name}.json"
-        earlier = json.loads(path.read_text()) if path.exists() else {"metrics": {}}
-        kept = {name: value for name, value in earlier["metrics"].items() if keep(name)}
-        document = self._document()
-        if kept:
-            document["metrics"] = kept | self.metrics
-            own = {name: earlier[name] for name in PROVENANCE if name in earlier}
-            sources = [own, *_listed(earlier.get("kept_from", []))]
-            document["kept_from"] = [s for s in sources if not _repeats(document, s)]
-        return self._write(path, document)
-
-    def _write(self, path: Path, document: dict[str, Any]) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        persistence.write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
-        return path
+        return _merge(self._document(), folder / f"{self.name}.json", keep)
 
     def _document(self) -> dict[str, Any]:
         return {
@@ -74,6 +60,29 @@ class Record:
             "seeds": self._seeds,
             "metrics": self.metrics,
         }
+
+
+def join(part: Path, folder: Path) -> Path:
+    """Let a record of the same name that was written elsewhere join the one in ``folder``."""
+    document = json.loads(part.read_text())
+    return _merge(document, folder / part.name, lambda name: name not in document["metrics"])
+
+
+def _merge(document: dict[str, Any], path: Path, keep: Callable[[str], bool]) -> Path:
+    earlier = json.loads(path.read_text()) if path.exists() else {"metrics": {}}
+    kept = {name: value for name, value in earlier["metrics"].items() if keep(name)}
+    if kept:
+        document["metrics"] = kept | document["metrics"]
+        own = {name: earlier[name] for name in PROVENANCE if name in earlier}
+        sources = [own, *_listed(earlier.get("kept_from", []))]
+        document["kept_from"] = [s for s in sources if not _repeats(document, s)]
+    return _write(path, document)
+
+
+def _write(path: Path, document: dict[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    persistence.write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+    return path
 
 
 def _listed(sources: Any) -> list[dict[str, Any]]:

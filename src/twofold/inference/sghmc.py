@@ -173,10 +173,9 @@ def keep(config: Config, state: State, epoch: Int[Array, ""], schedule: Schedule
     """Write where the chain stands into its slot: slots are filled in turn from the second half of
     the walk on, so that each holds the last place before the next one's turn."""
     learning = learning_epochs(schedule.epochs)
-    walking = schedule.epochs - learning
-    progress = 2.0 * (epoch + 1 - learning) / jnp.maximum(walking, 1) - 1.0
-    slot = jnp.ceil(config.samples * progress).astype(int) - 1
-    slot = jnp.clip(slot, 0, config.samples - 1)
+    walking = jnp.maximum(schedule.epochs - learning, 1)
+    past_half = 2 * (epoch + 1 - learning) - walking
+    slot = jnp.clip(-(-config.samples * past_half // walking) - 1, 0, config.samples - 1)
     network = state.member.network
     return state._replace(
         weights=state.weights.at[slot].set(network.weights),

@@ -13,6 +13,8 @@ POINTS = "#404040"
 TRUTH = "#009E73"
 CHOSEN = "#D55E00"
 
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+
 SETTINGS: dict[Any, Any] = {
     "figure.dpi": 120,
     "font.size": 10,

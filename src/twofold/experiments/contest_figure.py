@@ -1,0 +1,36 @@
+"""Quality against seconds, from ``results/posteriors.json``."""
+
+from pathlib import Path
+
+from twofold.experiments.contest import METHODS
+from twofold.experiments.jobs import LABELS
+from twofold.experiments.problems import PROBLEMS
+from twofold.experiments.tables import metrics
+from twofold.report.style import style
+from twofold.report.tradeoff import Tradeoff, tradeoff_figure
+
+QUALITIES = {
+    "epistemic_abs_error": "epistemic entropy: mean difference\nfrom HMC's (nats)",
+    "aleatoric_abs_error": "aleatoric entropy: mean error\nwhere data are plentiful (nats)",
+    "oracle_gap": "test log-likelihood: gap to the\ntrue process (nats)",
+}
+
+
+def run(results: Path) -> Path:
+    """Draw ``posteriors.png`` beside the record."""
+    values = metrics("posteriors", results)
+    entries = {}
+    for method in METHODS:
+        seconds = {p: values[f"{p}/{method}/seconds_cpu/mean"] for p in PROBLEMS}
+        entries[LABELS[method]] = {
+            quality: Tradeoff(
+                seconds, {p: values[f"{p}/{method}/{quality}/mean"] for p in PROBLEMS}
+            )
+            for quality in QUALITIES
+        }
+    path = results / "posteriors.png"
+    with style():
+        tradeoff_figure(entries, QUALITIES, "seconds for a fit on two CPU cores").savefig(
+            path, dpi=100
+        )
+    return path

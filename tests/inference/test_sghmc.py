@@ -1,0 +1,142 @@
+"""Stochastic-gradient Hamiltonian Monte Carlo against formulas and a known posterior."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from twofold.data import pad
+from twofold.inference import base, sghmc
+from twofold.inference.minibatch import Batch
+from twofold.inference.schedule import Schedule
+from twofold.model.bnn import BNNLV
+from twofold.model.integrated import latent_nodes, log_marginal
+
+SMALL = sghmc.Config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 8, nodes=4, samples=3)
+
+
+def run(config, x, y, chains, epochs, dtype="float32", parts=1):
+    """Final states of all chains, after ``parts`` calls of the loop."""
+    data = pad(x, y, 64, dtype)
+    algorithm = sghmc.build(config)
+    keys = jax.random.split(jax.random.key(0), chains)
+    problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * chains), data)
+    batches = -(-len(x) // config.batch_size)
+    rate, decay = jnp.asarray(0.02, dtype), jnp.asarray(1.0, dtype)
+    schedule = Schedule(jnp.int32(epochs), jnp.int32(batches), rate, decay)
+    states = base.init(algorithm, keys, problems)
+    ends = np.linspace(0, epochs, parts + 1).astype(int).tolist()
+    for first, last in itertools.pairwise(ends):
+        for chunk in base.run(algorithm, keys, states, problems, schedule, first, last):
+            states = chunk.states
+    return states
+
+
+def test_log_posterior_scales_the_minibatch_up(x64, rng):
+    model = BNNLV(1, 1, (3,), 1, 0.5, 2.0)
+    config = sghmc.Config(model, 4, nodes=6, log_noise_prior=(-1.0, 1.5))
+    weights, log_noise = rng.normal(size=model.num_weights), rng.normal(size=1)
+    x, y = (jnp.asarray(rng.normal(size=(4, 1))) for _ in range(2))
+    network = sghmc.Network(jnp.asarray(weights), jnp.asarray(log_noise))
+    filled = jnp.asarray([1.0, 1.0, 1.0, 0.0])
+    batch = Batch(x, y, filled, jnp.int32(3), jnp.asarray(30.0))
+    found = sghmc.log_posterior(config, network, batch)
+    terms = log_marginal(
+        model, network.weights[None], network.log_noise[None], x, y, latent_nodes(model, 6)
+    )
+    expected = 10.0 * terms[0, :3].sum() - 0.5 * np.sum(weights**2) / 0.5
+    np.testing.assert_allclose(found, expected + norm.logpdf(log_noise, -1.0, 1.5).sum())
+
+
+def test_linear_regression_has_the_exact_posterior(rng):
+    x = rng.normal(size=(40, 1))
+    y = 1.2 * x - 0.3 + 0.5 * rng.normal(size=(40, 1))
+    # The narrow prior holds the noise; long steps forget their start within tens of them.
+    config = sghmc.Config(
+        BNNLV(1, 1, (), 0, 1.0, 1.0), 20, samples=20, step_size=0.1, friction=0.3,
+        log_noise_prior=(float(np.log(0.25)), 1e-3),
+    )  # fmt: skip
+    states = run(config, x, y, chains=100, epochs=6000)
+    design = np.hstack([x, np.ones_like(x)])
+    covariance = np.linalg.inv(design.T @ design / 0.25 + np.eye(2))
+    mean = covariance @ design.T @ y[:, 0] / 0.25
+    draws = np.asarray(states.weights).reshape(-1, 2)
+    # 2,000 draws, 45 steps of a relaxation time of 30 apart: about 1,500 independent ones, so that
+    # four standard errors of a mean are a tenth of its deviation and of a variance 15 %.
+    deviation = np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.1 * deviation.min())
+    np.testing.assert_allclose(draws.var(axis=0), np.diag(covariance), rtol=0.15)
+
+
+def test_a_step_follows_the_formula(x64, rng):
+    data = pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float64")
+    state = sghmc.init(SMALL, jax.random.key(1), data)
+    state = state._replace(momentum=jax.tree.map(lambda leaf: leaf + 0.5, state.momentum))
+    batch = Batch(data.x, data.y, jnp.ones(8), jnp.int32(8), jnp.asarray(8.0))
+    scale = jax.tree.map(lambda leaf: jnp.full_like(leaf, 2.0), state.momentum)
+    new, energy, sound = sghmc.walk(
+        SMALL, jax.random.key(2), state, batch, scale, jnp.asarray(True)
+    )
+    network = state.member.network
+    density, gradient = jax.value_and_grad(lambda n: sghmc.log_posterior(SMALL, n, batch))(network)
+    assert sound
+    np.testing.assert_allclose(energy, -density / 8.0)
+    epsilon, friction = SMALL.step_size, SMALL.friction
+    moved = network.weights + epsilon * state.momentum.weights / 2.0
+    np.testing.assert_allclose(new.member.network.weights, moved)
+    drift = (1 - friction) * state.momentum.weights + epsilon * gradient.weights / 2.0
+    noise = (new.momentum.weights - drift) / np.sqrt(2 * friction - epsilon**2 * 1.0)
+    # Sixteen standard normal numbers: their mean square lies within five standard errors of 1.
+    assert abs(np.square(noise).mean() - 1.0) < 5 * np.sqrt(2 / noise.size)
+
+
+def test_a_chain_that_runs_away_goes_home(rng):
+    data = pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float32")
+    state = sghmc.init(SMALL, jax.random.key(1), data)
+    home = jax.tree.map(lambda leaf: leaf + 0.25, state.home)
+    wild = jax.tree.map(lambda leaf: leaf + 1e6, state.momentum)
+    batch = Batch(data.x, data.y, jnp.ones(8), jnp.int32(8), jnp.asarray(8.0))
+    scale = jax.tree.map(jnp.ones_like, state.momentum)
+    state = state._replace(home=home, momentum=wild)
+    new, _, sound = sghmc.walk(SMALL, jax.random.key(2), state, batch, scale, jnp.asarray(True))
+    assert not sound
+    jax.tree.map(np.testing.assert_array_equal, new.member.network, home)
+    assert all(np.all(leaf == 0) for leaf in new.momentum)
+    same, *_ = sghmc.walk(SMALL, jax.random.key(2), state, batch, scale, jnp.asarray(False))
+    jax.tree.map(np.testing.assert_array_equal, same, state)
+
+
+def test_draws_are_kept_evenly_over_the_second_half_of_the_walk():
+    schedule = Schedule(jnp.int32(100), jnp.int32(1), jnp.zeros(()), jnp.zeros(()))
+    assert sghmc.learning_epochs(schedule.epochs) == 70
+    data = pad(np.zeros((8, 1)), np.zeros((8, 1)), 8, "float32")
+    state = sghmc.init(SMALL, jax.random.key(0), data)
+    for epoch in range(100):
+        network = jax.tree.map(lambda leaf, e=epoch: jnp.full_like(leaf, e), state.home)
+        state = state._replace(member=state.member._replace(network=network))
+        state = sghmc.keep(SMALL, state, jnp.int32(epoch), schedule)
+    np.testing.assert_array_equal(state.weights[:, 0], [89, 94, 99])
+
+
+def test_a_chain_stopped_in_the_middle_goes_on_as_if_it_had_not(rng):
+    x, y = rng.normal(size=(20, 1)), rng.normal(size=(20, 1))
+    whole, parts = (run(SMALL, x, y, 2, 40, parts=count) for count in (1, 3))
+    jax.tree.map(np.testing.assert_array_equal, whole, parts)
+    assert np.all(np.abs(whole.weights).sum(axis=-1) > 0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"samples": 0}, "samples must be at least 1"),
+        ({"step_size": 0.0}, "step_size must be positive"),
+        ({"friction": 1.5}, "friction must lie in"),
+        ({"start": 0.0}, "start must lie in"),
+    ],
+)
+def test_impossible_settings_are_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        sghmc.Config(SMALL.model, 8, **setting)
