@@ -113,12 +113,13 @@ def test_annealing_raises_the_power_of_the_likelihood_from_the_prior_to_the_post
     state = hmc.init(config, keys[0], data)
     np.testing.assert_allclose(
         state.chain.logdensity,
-        hmc.log_density(config, data, 1e-4, state.chain.position),
+        hmc.log_density(config, data, jnp.asarray(1e-4), state.chain.position),
         rtol=1e-6,
     )
     later = hmc.anneal(config, state, data, jnp.asarray(0.5), jnp.int32(7))
     np.testing.assert_allclose(
-        later.chain.logdensity, hmc.log_density(config, data, 0.5, state.chain.position)
+        later.chain.logdensity,
+        hmc.log_density(config, data, jnp.asarray(0.5), state.chain.position),
     )
     done = hmc.anneal(config, state, data, jnp.asarray(1.0), jnp.int32(10))
     assert done.chain.logdensity == state.chain.logdensity

@@ -55,7 +55,7 @@ def compute(epochs: int | None = None, seed: int = 0) -> Demo:
     """The main job itself, in five lines of library use."""
     problem = HETEROSCEDASTIC
     x, y = problem.training_data(seed)
-    model = BNNLVRegressor(inference="ensemble", epochs=epochs, random_state=seed).fit(x, y)
+    model = BNNLVRegressor(epochs=epochs, random_state=seed).fit(x, y)
     candidates = np.random.default_rng(seed).uniform(problem.low, problem.high, (CANDIDATES, 1))
     split = model.decompose(candidates)
     chosen = best(epistemic_score(split), CHOSEN)
