@@ -139,7 +139,7 @@ def test_two_latent_inputs_are_sampled_beside_the_weights(tmp_path):
         ({"inference_options": {"log_noise_prior": -3}}, "log_noise_prior must be a pair"),
         ({"inference": "alpha"}, "inference_options of 'alpha' are nodes; got chains"),
         ({"epochs": 5}, "chains have no epochs"),
-        ({"latent_dim": 2}, "at most one latent input"),
+        ({"latent_dim": 3}, "at most 2 latent inputs, got 3"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

@@ -21,8 +21,8 @@ from twofold.envs.toy import HETEROSCEDASTIC
 warnings.simplefilter("ignore")
 X, y = HETEROSCEDASTIC.training_data(0, 150)
 model = BNNLVRegressor(
-    epochs=int(sys.argv[2]), draws=10, random_state=0, checkpoint=sys.argv[1] or None,
-    checkpoint_seconds=0.01, verbose=False,
+    inference="alpha", epochs=int(sys.argv[2]), draws=10, random_state=0,
+    checkpoint=sys.argv[1] or None, checkpoint_seconds=0.01, verbose=False,
 )
 model.fit(X, y)
 np.savez(sys.argv[3], energies=model.energies_, **model.posterior_._asdict())
@@ -71,7 +71,12 @@ def make_data():
 
 def test_checkpoint_of_another_run_is_refused(tmp_path):
     X, y = make_data()
-    settings = {"epochs": 3, "draws": 5, "checkpoint": tmp_path / "checkpoint"}
+    settings = {
+        "inference": "alpha",
+        "epochs": 3,
+        "draws": 5,
+        "checkpoint": tmp_path / "checkpoint",
+    }
     BNNLVRegressor(**settings, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"another run: alpha was .*1.0.*, now .*0.5"):
         BNNLVRegressor(**settings, random_state=0, alpha=0.5).fit(X, y)
@@ -81,7 +86,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
 
 def test_a_place_that_cannot_hold_a_checkpoint_is_refused_before_training(tmp_path):
     X, y = make_data()
-    settings = {"epochs": 10**9, "draws": 5, "random_state": 0}
+    settings = {"inference": "alpha", "epochs": 10**9, "draws": 5, "random_state": 0}
     with pytest.raises(FileNotFoundError, match="create it"):
         BNNLVRegressor(**settings, checkpoint=tmp_path / "missing" / "file").fit(X, y)
     with pytest.raises(IsADirectoryError, match="is a directory"):
@@ -90,7 +95,12 @@ def test_a_place_that_cannot_hold_a_checkpoint_is_refused_before_training(tmp_pa
 
 def test_numpy_settings_can_be_checkpointed_and_a_finished_run_is_not_repeated(tmp_path):
     X, y = make_data()
-    settings = {"epochs": np.int64(3), "draws": np.int64(5), "checkpoint": tmp_path / "file"}
+    settings = {
+        "inference": "alpha",
+        "epochs": np.int64(3),
+        "draws": np.int64(5),
+        "checkpoint": tmp_path / "file",
+    }
     first = BNNLVRegressor(**settings, random_state=0).fit(X, y)
     written = (tmp_path / "file").stat().st_mtime_ns
     again = BNNLVRegressor(**settings, random_state=0).fit(X, y)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import kstest, uniform
 
 from twofold.envs import wet_chicken
 from twofold.experiments import contest, off_manifold
@@ -17,7 +18,8 @@ def test_every_problem_answers_the_same_questions(problem):
     inside, plentiful = problem.inside(0), problem.plentiful(0)
     assert len(x) == len(y) == 750 and len(test_x) == len(test_y) == TEST_SIZE
     assert len(inside) == len(plentiful) == POINTS and plentiful.mean() == 0.5
-    # What the truth says about its own data on average is minus its entropy.
+    # What the truth says about its own data on average is minus its entropy (the river's density
+    # is constant, so that says nothing there; see below).
     surprise = -problem.log_density(test_x, test_y) - problem.entropy(test_x)
     assert abs(surprise.mean()) <= 4 * surprise.std() / np.sqrt(TEST_SIZE)
     low, high = inside.min(axis=0), inside.max(axis=0)
@@ -26,8 +28,12 @@ def test_every_problem_answers_the_same_questions(problem):
 
 
 def test_free_water_is_where_the_next_y_is_uniform(rng):
-    inputs, _ = WET_CHICKEN.test(1)
+    inputs, after = WET_CHICKEN.test(1)
     assert free(inputs).all()
+    x, y, _, paddle = inputs.T
+    centre, reach = y + paddle - 1.0 + 0.6 * x, 3.5 - 0.6 * x
+    assert kstest((after - centre) / reach, uniform(-1, 2).cdf).pvalue > 1e-3
+    np.testing.assert_allclose(WET_CHICKEN.entropy(inputs), np.log(2.0 * reach), rtol=1e-6)
     for turbulence in (-1.0, 1.0):
         after = [
             wet_chicken.step(wet_chicken.PAPER, row[:2], row[2:], turbulence)[1]

@@ -112,3 +112,9 @@ def test_too_few_nodes_are_found_out(x64):
 def test_default_nodes_are_those_of_the_expected_noise():
     found = [default_nodes(BNNLV(3, 1, (5,), latents, 1.0, 1.0)) for latents in (0, 1, 2)]
     assert found == [1, 24, 144]
+
+
+def test_a_fine_lattice_is_finite_in_single_precision():
+    nodes = latent_nodes(BNNLV(1, 1, (), 2, 1.0, 1.0), 8000)
+    assert nodes.points.dtype == np.float32
+    assert np.isfinite(nodes.points).all() and np.isfinite(nodes.log_weights).all()

@@ -202,7 +202,9 @@ def _store(estimator: Regressor, member: Prepared, fitted: Fitted, energies: np.
 
 def _warn(estimators: Sequence[Regressor]) -> None:
     found = [
-        Fitted(e.posterior_, e.convergence_, e.diagnostics_, e.integration_error_).advice
+        Fitted(
+            e.posterior_, e.convergence_, e.diagnostics_, e.integration_error_, e.model_.latents
+        ).advice
         for e in estimators
     ]
     worries = {index: sentence for index, sentence in enumerate(found) if sentence is not None}

@@ -9,14 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.data import Padded, padded_size
-from twofold.estimators.validation import check_integer, is_number, plain
+from twofold.estimators.options import (
+    ALPHA_OPTIONS,
+    ENSEMBLE_OPTIONS,
+    HMC_OPTIONS,
+    SGHMC_OPTIONS,
+    checked_options,
+)
+from twofold.estimators.validation import plain
 from twofold.inference import alpha, ensemble, hmc, sghmc
 from twofold.inference.base import Algorithm
 from twofold.inference.convergence import Convergence, convergence
 from twofold.inference.convergence import advice as convergence_advice
 from twofold.inference.schedule import Schedule
 from twofold.model.bnn import BNNLV
-from twofold.model.integrated import default_nodes, integration_error
+from twofold.model.integrated import default_nodes, integration_error, nodes_for
 from twofold.uncertainty import chains
 from twofold.uncertainty.chains import Diagnostics
 
@@ -24,31 +31,6 @@ MIN_UPDATES, LEARNING_RATE = 60_000, 5e-3
 MIN_ENSEMBLE_UPDATES, ENSEMBLE_LEARNING_RATE = 5_000, 1e-2
 MIN_EPOCHS = 100
 DEFAULT_CHAINS, DEFAULT_MEMBERS = 4, 32
-# Smallest values; pairs and rates have checks of their own.
-ALPHA_OPTIONS = {"nodes": 0}
-ENSEMBLE_OPTIONS = {"members": 2, "nodes": 1, "bootstrap": 0, "start": 0, "log_noise_prior": 0}
-SGHMC_OPTIONS = {
-    "chains": 2,
-    "samples": 1,
-    "nodes": 1,
-    "step_size": 0,
-    "friction": 0,
-    "start": 0,
-    "log_noise_prior": 0,
-}
-NUMBERS = ("target_acceptance", "bootstrap", "start", "step_size", "friction")
-HMC_OPTIONS = {
-    "chains": 2,
-    "warmup": 1,
-    "annealing": 0,
-    "samples": 1,
-    "thin": 1,
-    "nodes": 0,
-    "leapfrog_steps": 1,
-    "max_doublings": 1,
-    "target_acceptance": 0,
-    "log_noise_prior": 0,
-}
 DIAGNOSED_ROWS = 50
 INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
 GOOD_INTEGRATION_ERROR = 0.1
@@ -62,6 +44,7 @@ class Fitted(NamedTuple):
     convergence: Convergence | None
     diagnostics: Diagnostics | None
     integration_error: float | None
+    latents: int
 
     @property
     def advice(self) -> str | None:
@@ -77,10 +60,11 @@ class Fitted(NamedTuple):
     def _integration_advice(self) -> str | None:
         if self.integration_error is None or self.integration_error < GOOD_INTEGRATION_ERROR:
             return None
+        noise = float(np.exp(0.5 * np.mean(self.posterior.log_noise)))
         return (
             f"the latent input is integrated out with an error of {self.integration_error:.2f} "
-            "nats per datum, for the noise is narrow (see noise_std_); use more nodes in "
-            "inference_options (twice as many is a good start)"
+            f"nats per datum, for the noise is narrow ({noise:.3f} deviations of y); that takes "
+            f"inference_options={{'nodes': {nodes_for(noise, self.latents)}}}"
         )
 
 
@@ -147,7 +131,7 @@ def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -
         posterior = jax.vmap(partial(alpha.posterior, config))(states)
         lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posterior)
         error = _integration_error(model, lone, data, nodes)
-        return Fitted(lone, convergence(energies[:, 0], lesson.epochs), None, error)
+        return Fitted(lone, convergence(energies[:, 0], lesson.epochs), None, error, model.latents)
 
     def problems(data: Padded) -> alpha.Problem:
         return alpha.Problem(data, alphas)
@@ -176,7 +160,9 @@ def by_ensemble(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray
     def finish(states: ensemble.State, energies: np.ndarray, data: Padded) -> Fitted:
         posterior = jax.tree.map(np.asarray, ensemble.posterior(states))
         error = _integration_error(model, posterior, data, config.nodes)
-        return Fitted(posterior, convergence(energies.mean(axis=1), lesson.epochs), None, error)
+        return Fitted(
+            posterior, convergence(energies.mean(axis=1), lesson.epochs), None, error, model.latents
+        )
 
     return Method(
         members,
@@ -203,7 +189,7 @@ def by_sghmc(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -
         del energies
         posterior = jax.tree.map(np.asarray, sghmc.posterior(states))
         error = _integration_error(model, posterior, data, config.nodes)
-        return Fitted(posterior, None, None, error)
+        return Fitted(posterior, None, None, error, model.latents)
 
     return Method(
         members,
@@ -235,42 +221,6 @@ def _integration_error(model: BNNLV, posterior: Any, data: Padded, nodes: int) -
     )
 
 
-def checked_options(estimator: Regressor, known: dict[str, int]) -> dict[str, Any]:
-    """``inference_options``, wrong ones refused in words; ``known`` gives each one's minimum."""
-    options = {} if estimator.inference_options is None else estimator.inference_options
-    if not isinstance(options, dict):
-        raise ValueError(f"inference_options must be a dict or None, got {options!r}")
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise ValueError(
-            f"inference_options of {estimator.inference!r} are {', '.join(sorted(known))}; "
-            f"got {', '.join(unknown)}"
-        )
-    checked: dict[str, Any] = {}
-    for name, value in options.items():
-        if name == "log_noise_prior":
-            checked[name] = _pair(name, value)
-        elif name in NUMBERS:
-            checked[name] = _number(name, value)
-        else:
-            check_integer(name, value, known[name])
-            checked[name] = int(value)
-    return checked
-
-
-def _number(name: str, value: Any) -> float:
-    if not is_number(value):
-        raise ValueError(f"{name} must be a number, got {value!r}")
-    return float(value)
-
-
-def _pair(name: str, value: Any) -> tuple[float, float]:
-    pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
-    if not pair or not np.isfinite(value).all():
-        raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
-    return float(value[0]), float(value[1])
-
-
 def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
     """Hamiltonian Monte Carlo, several chains for each estimator."""
     options = checked_options(estimators[0], HMC_OPTIONS)
@@ -290,7 +240,7 @@ def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np
         report = chains.diagnose(trace, int(states.divergences.sum()))
         posterior = jax.tree.map(np.asarray, hmc.posterior(states))
         error = _integration_error(model, posterior, data, config.nodes)
-        return Fitted(posterior, None, report, error)
+        return Fitted(posterior, None, report, error, model.latents)
 
     return Method(
         members,

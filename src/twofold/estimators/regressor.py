@@ -70,7 +70,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         Prior variances λ and γ_z (None: the number of input columns, as in the paper).
     epochs : int or None
         Passes over the data; None gives at least 100 passes, and at least 60,000 updates of a mean
-        field or 5,000 of an ensemble. "nuts" and "hmc" have none.
+        field or 5,000 of the others; "nuts" and "hmc" have none.
     batch_size, draws : int
         Size of a minibatch, and number K of joint draws of weights and latents per update.
     learning_rate, learning_rate_decay : float or None, bool
@@ -94,7 +94,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     model_ : shapes and priors
     noise_std_ : standard deviation of the additive noise, in units of y
     energies_ : energy per datum after each epoch (for chains: −log density of each transition)
-    convergence_ : report on the trend of the energy (None for chains)
+    convergence_ : report on the trend of the energy (None for chains and "sghmc")
     integration_error_ : mean error of ``log p(y | x, W)`` in nats where the latent input was
         integrated out (else None)
     diagnostics_ : R-hat, effective sample size and divergences of chains (else None)

@@ -55,6 +55,7 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
         )
     settings = metadata["settings"]
     settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
+    settings.setdefault("inference", "alpha")  # All that the first files could have been.
     unknown = sorted(set(settings) - set(estimator_class().get_params()))
     if unknown:
         raise FileFormatError(

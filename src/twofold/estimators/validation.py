@@ -161,6 +161,11 @@ def check_settings(estimator: Any) -> None:
         raise ValueError(
             f"alpha must lie in (0, 1], got {alpha!r}; for variational Bayes use alpha=1e-6"
         )
+    if alpha != 1 and estimator.inference != "alpha":
+        raise ValueError(
+            f"alpha is a setting of inference='alpha', got alpha={alpha!r} and inference="
+            f"{estimator.inference!r}; set inference='alpha', or leave alpha at 1"
+        )
     check_integer("latent_dim", estimator.latent_dim, 0)
     for name in ("batch_size", "draws", "n_weight_draws", "n_latent_draws"):
         check_integer(name, getattr(estimator, name), 1)

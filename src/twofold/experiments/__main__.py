@@ -56,6 +56,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="folder for results (default: see below)")
     parser.epilog = "Default folders: demo-output for the demo, results for records and figures."
     arguments = parser.parse_args()
+    if (arguments.name == "join") != bool(arguments.records):
+        parser.error("join takes the paths of records, and nothing else does")
     enable_compile_cache()
     if arguments.name == "demo":
         demo.run(arguments.smoke, arguments.output or Path("demo-output"))

@@ -15,8 +15,7 @@ from scipy.stats import spearmanr
 
 from twofold import BNNLVRegressor, Decomposition
 from twofold.envs.toy import BIMODAL, TOY_PROBLEMS, ToyProblem
-from twofold.experiments import jobs as fits
-from twofold.experiments.jobs import PAPER_METHODS, Job, fitted, settings
+from twofold.experiments.jobs import PAPER_METHODS, Job, done_before, fitted, settings
 from twofold.experiments.records import Record
 
 SEEDS = [0, 1, 2, 3, 4]
@@ -29,7 +28,7 @@ SYMMETRY = np.pi / 4
 def run(smoke: bool, work: Path) -> Record:
     """Fit all methods on both problems and compare; ``smoke`` is a quick rehearsal."""
     seeds = SEEDS[:2] if smoke else SEEDS
-    jobs = [
+    wanted = [
         Job(p, method, seed) for p in TOY_PROBLEMS for method in PAPER_METHODS for seed in seeds
     ]
     record = Record(
@@ -37,11 +36,11 @@ def run(smoke: bool, work: Path) -> Record:
         {
             "methods": {method: settings(method, smoke) for method in PAPER_METHODS},
             "points": POINTS,
-            "fits_found_in_work_folder": fits.found(jobs, smoke, work),
+            "fits_found_in_work_folder": done_before(wanted, smoke, work),
         },
         seeds,
     )
-    models = fitted(jobs, smoke, work)
+    models = fitted(wanted, smoke, work)
     for problem in TOY_PROBLEMS.values():
         measure(problem, seeds, models, record)
     return record

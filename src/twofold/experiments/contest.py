@@ -15,9 +15,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from twofold import BNNLVRegressor, Decomposition
-from twofold.experiments import jobs as fits
 from twofold.experiments.alpha_vs_hmc import agreement, halves
-from twofold.experiments.jobs import Job, fitted, settings
+from twofold.experiments.jobs import Job, done_before, fitted, settings
 from twofold.experiments.problems import PROBLEMS, Problem
 from twofold.experiments.records import Record
 from twofold.uncertainty.metrics import calibration_error, pit
@@ -48,7 +47,7 @@ SMOKE_SAMPLES = 20
 def run(smoke: bool, work: Path) -> Record:
     """Fit all methods on all problems and compare; ``smoke`` is a quick rehearsal."""
     seeds = {"merging": SEEDS["merging"][:2]} if smoke else SEEDS
-    jobs = [Job(p, method, seed) for p in seeds for method in METHODS for seed in seeds[p]]
+    wanted = [Job(p, method, seed) for p in seeds for method in METHODS for seed in seeds[p]]
     record = Record(
         "posteriors",
         {
@@ -56,11 +55,11 @@ def run(smoke: bool, work: Path) -> Record:
             "default": DEFAULT,
             "distances": DISTANCES,
             "seeds": seeds,
-            "fits_found_in_work_folder": fits.found(jobs, smoke, work),
+            "fits_found_in_work_folder": done_before(wanted, smoke, work),
         },
         sorted({seed for every in seeds.values() for seed in every}),
     )
-    models = fitted(jobs, smoke, work)
+    models = fitted(wanted, smoke, work)
     for name, own in seeds.items():
         measure(PROBLEMS[name], own, models, smoke, record)
     return record

@@ -91,7 +91,7 @@ def fitted(jobs: Sequence[Job], smoke: bool, work: Path) -> dict[Job, BNNLVRegre
     return {job: load(job.path(work)) for job in jobs}
 
 
-def found(jobs: Sequence[Job], smoke: bool, work: Path) -> int:
+def done_before(jobs: Sequence[Job], smoke: bool, work: Path) -> int:
     """How many of the jobs were done before."""
     return sum(_stored(job, smoke, work) is not None for job in jobs)
 

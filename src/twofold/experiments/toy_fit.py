@@ -1,4 +1,4 @@
-"""Does the default fit converge on the paper's toy problems?
+"""Does the paper's inference converge on the paper's toy problems?
 
 Each seed draws its own 750 training points, its own test set and its own start of the fit; the
 score is the mean test log-likelihood, beside that of the true process (the oracle).
@@ -19,7 +19,7 @@ SEEDS = [1000, 1001, 1002, 1003, 1004]
 
 
 def run(smoke: bool, work: Path) -> Record:
-    """Fit both problems with the estimator's defaults; ``smoke`` is a quick rehearsal."""
+    """Fit both problems with the paper's inference; ``smoke`` is a quick rehearsal."""
     seeds = SEEDS[:2] if smoke else SEEDS
     epochs = 3 if smoke else None
     settings = {

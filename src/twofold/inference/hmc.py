@@ -67,9 +67,10 @@ class Config:
         for name in ("warmup", "samples", "thin", "leapfrog_steps", "max_doublings"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.annealing <= self.warmup:
+        if not 0 <= self.annealing < self.warmup:
             raise ValueError(
-                f"annealing must lie between 0 and warmup = {self.warmup}, got {self.annealing}"
+                f"annealing must be at least 0 and end before the warm-up of {self.warmup} "
+                f"transitions does, got {self.annealing}"
             )
         if self.nodes < 0:
             raise ValueError(f"nodes must be 0 (sample z) or positive, got {self.nodes}")

@@ -11,6 +11,10 @@ in coordinates u in which all directions are about equally stiff: a weight is sc
 its Fisher information. There the noise of a minibatch's gradient has variance N/B, which is what is
 taken off the injected one. Draws are kept at even distances over the second half of the walk. A
 chain that runs away, to weights the prior does not know, goes back to where its walk began.
+
+To forget its beginning along a direction that nothing but its own curvature holds, a walk takes
+``f/ε²`` steps: more than the default run has. What comes out is an ensemble whose members have been
+loosened along what the data leave open, not a set of chains that have mixed.
 """
 
 from dataclasses import dataclass
@@ -81,8 +85,8 @@ class State(NamedTuple):
 
 
 def learning_epochs(epochs: Int[Array, ""]) -> Int[Array, ""]:
-    """How many epochs a chain learns before it walks."""
-    return (LEARNING * epochs).astype(int)
+    """How many epochs a chain learns before it walks: at least one."""
+    return jnp.maximum((LEARNING * epochs).astype(int), 1)
 
 
 def log_posterior(config: Config, network: Network, batch: Batch) -> Float[Array, ""]:
@@ -110,7 +114,7 @@ def walk(
 ) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:
     """One step on a minibatch; one that runs away, or is not finite, ends at home, at rest.
 
-    Returns the energy per datum before the step, and whether the step was sound.
+    Returns the energy per datum before the step, and whether that was finite.
     """
     epsilon, friction = config.step_size, config.friction
     network = state.member.network
@@ -123,9 +127,11 @@ def walk(
     integrator = diffusions.sghmc(rate, taken)
     position, momentum = integrator(key, position, state.momentum, gradient, epsilon)
     moved = jax.tree.map(jnp.divide, position, scale)
-    farthest = RUNAWAY * jnp.sqrt(config.model.weight_variance)
+    known = RUNAWAY * jnp.sqrt(config.model.weight_variance)
+    farthest = jnp.maximum(known, 2.0 * jnp.max(jnp.abs(state.home.weights)))
     sound = jnp.isfinite(density) & jnp.all(jnp.abs(moved.weights) < farthest)
-    sound &= jnp.all(jnp.isfinite(moved.log_noise))
+    for leaf in (moved.log_noise, *momentum):
+        sound &= jnp.all(jnp.isfinite(leaf))
     at_rest = jax.tree.map(jnp.zeros_like, momentum)
     network, momentum = jax.tree.map(
         lambda new, home, old: jnp.where(nonempty, jnp.where(sound, new, home), old),
@@ -134,7 +140,8 @@ def walk(
         (network, state.momentum),
     )
     member = state.member._replace(network=network)
-    return state._replace(member=member, momentum=momentum), -density / batch.num_data, sound
+    energy = -density / batch.num_data
+    return state._replace(member=member, momentum=momentum), energy, jnp.isfinite(energy)
 
 
 def init(config: Config, key: Key, data: Padded) -> State:
@@ -160,9 +167,9 @@ def walk_epoch(
     def on_batch(index, carry):
         state, total, skipped = carry
         nonempty, step_key = index < batches, jax.random.fold_in(noise_key, index)
-        state, energy, sound = walk(config, step_key, state, batch(index), scale, nonempty)
-        total += jnp.where(nonempty & sound, energy, 0.0)
-        return state, total, skipped + (nonempty & ~sound).astype(skipped.dtype)
+        state, energy, finite = walk(config, step_key, state, batch(index), scale, nonempty)
+        total += jnp.where(nonempty & finite, energy, 0.0)
+        return state, total, skipped + (nonempty & ~finite).astype(skipped.dtype)
 
     carry = (state, jnp.zeros((), data.x.dtype), jnp.zeros((), int))
     state, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
@@ -170,16 +177,17 @@ def walk_epoch(
 
 
 def keep(config: Config, state: State, epoch: Int[Array, ""], schedule: Schedule) -> State:
-    """Write where the chain stands into its slot: slots are filled in turn from the second half of
-    the walk on, so that each holds the last place before the next one's turn."""
+    """Write where the chain stands into its slot and all later ones: slots take their turns over
+    the second half of the walk, and a run that is stopped or short leaves none of them empty."""
     learning = learning_epochs(schedule.epochs)
     walking = jnp.maximum(schedule.epochs - learning, 1)
     past_half = 2 * (epoch + 1 - learning) - walking
     slot = jnp.clip(-(-config.samples * past_half // walking) - 1, 0, config.samples - 1)
+    open_slots = jnp.arange(config.samples)[:, None] >= slot
     network = state.member.network
     return state._replace(
-        weights=state.weights.at[slot].set(network.weights),
-        log_noise=state.log_noise.at[slot].set(network.log_noise),
+        weights=jnp.where(open_slots, network.weights, state.weights),
+        log_noise=jnp.where(open_slots, network.log_noise, state.log_noise),
     )
 
 

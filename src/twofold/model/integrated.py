@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtri
+from scipy.special import logsumexp, ndtri
 
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
@@ -47,20 +47,20 @@ def latent_nodes(model: BNNLV, num: int) -> Nodes:
             "use inference='alpha', whose q(z) knows no limit, or 'nuts' or 'hmc' with "
             "inference_options={'nodes': 0}, or fewer latent_dim"
         )
-    index = jnp.arange(num)
-    even = (index + 0.5) / num
-    golden = jnp.mod(0.5 + index / GOLDEN_RATIO, 1.0)
-    standard = ndtri(jnp.stack([even, golden][: model.latents], axis=1))
-    log_weights = -0.5 * (WIDENING**2 - 1.0) * jnp.sum(jnp.square(standard), axis=1)
-    points = jnp.sqrt(model.latent_variance) * WIDENING * standard
-    return Nodes(points, log_weights - jax.nn.logsumexp(log_weights))
+    index = np.arange(num)
+    even, golden = (index + 0.5) / num, np.mod(0.5 + index / GOLDEN_RATIO, 1.0)
+    standard = ndtri(np.stack([even, golden][: model.latents], axis=1))
+    log_weights = -0.5 * (WIDENING**2 - 1.0) * np.sum(np.square(standard), axis=1)
+    points = model.latent_variance**0.5 * WIDENING * standard
+    # In double precision up to here: a golden ratio in single precision would hit 0.
+    return Nodes(jnp.asarray(points), jnp.asarray(log_weights - logsumexp(log_weights)))
 
 
 def nodes_for(noise_std: float, latents: int = 1) -> int:
     """How many nodes keep the mean error of ``log p(y | x, W)`` below a hundredth.
 
     ``noise_std`` is in units of the deviation of y. Measured on a linear f through which all of
-    y's variance comes; ``docs/fitting.md`` has the table.
+    y's variance comes.
     """
     if latents == 0:
         return 1

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from blackjax.diagnostics import ess_bulk, rhat
+from jax.scipy.special import ndtri
 
 from twofold.model.bnn import BNNLV
 from twofold.typing import Array, Float
@@ -56,7 +57,10 @@ def predictive_trace(
 
 def _nodes(model: BNNLV) -> Float[Array, "L Z"]:
     """Values of z, equally probable and the same for all chains."""
-    return latent_draws(jax.random.key(0), model, NODES, 1)[:, 0]
+    if model.latents != 1:
+        return latent_draws(jax.random.key(0), model, NODES, 1)[:, 0]
+    medians = ndtri((jnp.arange(NODES) + 0.5) / NODES)
+    return jnp.sqrt(model.latent_variance) * medians[:, None]
 
 
 def diagnose(trace: Float[Array, "C R quantities"], divergences: int) -> Diagnostics:
