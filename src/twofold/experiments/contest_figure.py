@@ -4,8 +4,8 @@ from pathlib import Path
 
 from twofold.experiments.contest import METHODS
 from twofold.experiments.jobs import LABELS
+from twofold.experiments.markdown import metrics
 from twofold.experiments.problems import PROBLEMS
-from twofold.experiments.tables import metrics
 from twofold.report.style import style
 from twofold.report.tradeoff import Tradeoff, tradeoff_figure
 

@@ -4,16 +4,13 @@ A file marks the place of a table with ``<!-- table: NAME -->`` and ``<!-- end t
 stands between is replaced.
 """
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
-from twofold.experiments.contest import METHODS as CONTEST_METHODS
-from twofold.experiments.contest import SEEDS as CONTEST_SEEDS
+from twofold.experiments import contest_tables
 from twofold.experiments.jobs import LABELS, PAPER_METHODS
-from twofold.experiments.off_manifold import DISTANCES as MANIFOLD_DISTANCES
-from twofold.experiments.off_manifold import METHODS as MANIFOLD_METHODS
+from twofold.experiments.markdown import markdown, mean_and_error, metrics
 from twofold.persistence import write_text
 
 PUBLISHED_UCI = {
@@ -25,23 +22,6 @@ PUBLISHED_UCI = {
 }
 PARTS = ("total", "aleatoric", "epistemic")
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end table -->)", re.DOTALL)
-
-
-def metrics(name: str, results: Path) -> dict[str, float]:
-    """The metrics of one record."""
-    return json.loads((results / f"{name}.json").read_text())["metrics"]
-
-
-def mean_and_error(values: dict[str, float], name: str, digits: int = 2) -> str:
-    """``mean ± standard error``."""
-    mean, error = values[f"{name}/mean"], values[f"{name}/se"]
-    return f"{mean:.{digits}f} ± {error:.{digits}f}"
-
-
-def markdown(headings: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 def toy_fit(results: Path) -> str:
@@ -233,84 +213,6 @@ def bench_entropy(results: Path) -> str:
     return markdown(["", "two CPU cores, s", "GPU, s"], rows)
 
 
-def posteriors(results: Path) -> str:
-    """The contest: one row for each problem and posterior."""
-    values = metrics("posteriors", results)
-    columns = {
-        "epistemic_rank_correlation": ("epistemic, rank correlation with HMC's", 2),
-        "epistemic_abs_error": ("epistemic, difference from HMC's", 3),
-        "aleatoric_abs_error": ("aleatoric error, plentiful data", 3),
-        "test_log_likelihood": ("test log-likelihood", 3),
-        "oracle_gap": ("gap to the truth", 3),
-        "calibration_error": ("calibration error", 3),
-        "outside/growth": ("growth outside", 2),
-        "outside/hiding_places": ("hiding places", 2),
-        "outside/deviation_1": ("deviation at distance 1", 2),
-    }
-    rows = [
-        [
-            f"{problem.replace('_', '-')}, {LABELS[method]}",
-            *(
-                mean_and_error(values, f"{problem}/{method}/{name}", digits)
-                for name, (_, digits) in columns.items()
-            ),
-            *(f"{values[f'{problem}/{method}/seconds_{d}/mean']:.0f}" for d in ("cpu", "gpu")),
-        ]
-        for problem in CONTEST_SEEDS
-        for method in CONTEST_METHODS
-    ]
-    headings = [heading for heading, _ in columns.values()]
-    return markdown(["", *headings, "s, two cores", "s, GPU"], rows)
-
-
-def contest_chains(results: Path) -> str:
-    """How far the contest's reference can be trusted."""
-    values = metrics("posteriors", results)
-    rows = []
-    for problem, seeds in CONTEST_SEEDS.items():
-        found = {
-            name: [values[f"{problem}/hmc/{name}/{seed}"] for seed in seeds]
-            for name in ("r_hat_max", "ess_min", "divergences")
-        }
-        rows.append(
-            [
-                problem.replace("_", "-"),
-                f"{min(found['r_hat_max']):.2f} … {max(found['r_hat_max']):.2f}",
-                f"{min(found['ess_min']):.0f}",
-                f"{sum(found['divergences']):.0f}",
-                mean_and_error(values, f"{problem}/hmc/epistemic_rank_correlation"),
-                mean_and_error(values, f"{problem}/hmc/epistemic_abs_error", 3),
-            ]
-        )
-    headings = ["", "largest R-hat of each seed", "smallest effective sample size", "divergences"]
-    return markdown(
-        [*headings, "rank correlation of two halves", "difference of two halves (nats)"], rows
-    )
-
-
-def off_manifold(results: Path) -> str:
-    """Sixty inputs: coverage of the true function away from the data."""
-    values = metrics("off_manifold", results)
-    rows = []
-    for way, distances in MANIFOLD_DISTANCES.items():
-        for method in MANIFOLD_METHODS:
-            place = f"{way}/{method}"
-            cells = [f"{values[f'{place}/coverage_90/{d}/mean']:.2f}" for d in distances]
-            ends = [
-                f"{values[f'{place}/deviation/{d}/mean']:.2f} / "
-                f"{values[f'{place}/error/{d}/mean']:.2f}"
-                for d in (distances[0], distances[-1])
-            ]
-            others = [
-                mean_and_error(values, f"{place}/{n}") for n in ("rank_correlation", "fooled")
-            ]
-            rows.append([f"{way}, {LABELS[method]}", *cells, *ends, *others])
-    nearness = ["nearest", "2nd", "3rd", "4th", "farthest"]
-    headings = [f"coverage, {place}" for place in nearness]
-    ends = ["deviation / error, nearest", "deviation / error, farthest"]
-    return markdown(["", *headings, *ends, "rank correlation", "fooled"], rows)
-
-
 TABLES: dict[str, Callable[[Path], str]] = {
     "toy_fit": toy_fit,
     "uci": uci,
@@ -322,9 +224,9 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "calibration": calibration,
     "wet_chicken_map": wet_chicken_map,
     "bench_entropy": bench_entropy,
-    "posteriors": posteriors,
-    "contest_chains": contest_chains,
-    "off_manifold": off_manifold,
+    "posteriors": contest_tables.posteriors,
+    "contest_chains": contest_tables.contest_chains,
+    "off_manifold": contest_tables.off_manifold,
 }
 
 
