@@ -133,7 +133,10 @@ def test_two_latent_inputs_are_sampled_beside_the_weights(tmp_path):
     [
         ({"inference": "gibbs"}, "inference must be one of 'ensemble', 'alpha', 'sghmc'"),
         ({"inference_options": {"chains": 1}}, "chains must be an integer of at least 2"),
-        ({"inference_options": {"temperature": 1}}, "'nuts' are chains, .* got temperature"),
+        (
+            {"inference_options": {"temperature": 1}},
+            "'nuts' are annealing, .* got temperature",
+        ),
         ({"inference_options": "x"}, "must be a dict or None"),
         ({"inference_options": {"warmup": 2.5}}, "warmup must be an integer of at least 1"),
         ({"inference_options": {"log_noise_prior": -3}}, "log_noise_prior must be a pair"),

@@ -116,7 +116,7 @@ def test_noise_too_narrow_for_the_nodes_is_pointed_out():
             {"inference": "sghmc", "inference_options": {"step_size": -1}},
             "step_size must be positive",
         ),
-        ({"inference_options": {"bootstrap": "much"}}, "bootstrap must be a number"),
+        ({"inference_options": {"bootstrap": "much"}}, "bootstrap must be a finite number"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

@@ -16,8 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from twofold import BNNLVRegressor, fit_many, load
+from twofold import BNNLVRegressor, fit_many, load, persistence
 from twofold.envs.toy import HETEROSCEDASTIC
+from twofold.estimators import storage
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference import alpha
 from twofold.persistence import FileFormatError
@@ -66,6 +67,21 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+def test_alpha_is_pointed_out_where_it_has_no_effect():
+    X, y = make_data(rows=30)
+    options = {"members": 2, "nodes": 3}
+    with pytest.warns(UserWarning, match="alpha=0.5 has no effect with inference='ensemble'"):
+        BNNLVRegressor(alpha=0.5, epochs=1, inference_options=options).fit(X, y)
+
+
+def test_files_of_the_first_versions_are_mean_fields(fitted, tmp_path):
+    stored = storage.pack(fitted)
+    del stored.metadata["settings"]["inference"], stored.metadata["integration_error"]
+    persistence.write(tmp_path / "old", "model", stored.arrays, stored.metadata)
+    loaded = load(tmp_path / "old")
+    assert loaded.inference == "alpha" and loaded.integration_error_ is None
+
+
 def test_learns_a_linear_relation():
     X, y = make_data(rows=200)
     model = BNNLVRegressor(**{**QUICK, "epochs": 300}).fit(X, y)
@@ -78,7 +94,7 @@ def test_deviation_matches_known_noise_and_covers_the_data():
     y = 5.0 + 3.0 * X[:, 0] + 2.0 * rng.normal(size=400)
     # Variational Bayes: α = 1 would book part of the noise as weight uncertainty.
     settings = {"latent_dim": 0, "alpha": 1e-6, "epochs": 3000, "draws": 10, "random_state": 0}
-    model = BNNLVRegressor((), **settings)
+    model = BNNLVRegressor((), inference="alpha", **settings)
     mean, deviation = model.fit(X, y).predict(X, return_std=True)
     # The estimate of a deviation from 400 points has a relative standard error of 1/sqrt(800).
     np.testing.assert_allclose(model.noise_std_, 2.0, rtol=4 / np.sqrt(800))

@@ -71,11 +71,13 @@ def test_linear_regression_has_the_exact_posterior(rng):
     deviation = np.sqrt(np.diag(covariance))
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.1 * deviation.min())
     np.testing.assert_allclose(draws.var(axis=0), np.diag(covariance), rtol=0.15)
-    # The scale of each weight is the root of its precision, as Adam's mean squares tell it.
+    # The scale of each weight is about the root of its precision, as Adam's mean squares tell it;
+    # they are smaller by up to 1 − B/N, for batches are dealt out without replacement.
     sizes = jnp.full(100, 40)
     scale = jax.vmap(lambda state, size: sghmc.stiffness(config, state.member, size))(states, sizes)
     precision = np.diag(design.T @ design / 0.25 + np.eye(2))
-    np.testing.assert_allclose(np.square(scale.weights).mean(axis=0), precision, rtol=0.35)
+    found = np.square(scale.weights).mean(axis=0)
+    assert np.all(found > 0.5 * precision) and np.all(found < 1.3 * precision)
 
 
 def test_a_step_follows_the_formula(x64, rng):

@@ -1,5 +1,6 @@
 """Bad input gets a clear error before any work."""
 
+import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -162,9 +163,11 @@ def check_settings(estimator: Any) -> None:
             f"alpha must lie in (0, 1], got {alpha!r}; for variational Bayes use alpha=1e-6"
         )
     if alpha != 1 and estimator.inference != "alpha":
-        raise ValueError(
-            f"alpha is a setting of inference='alpha', got alpha={alpha!r} and inference="
-            f"{estimator.inference!r}; set inference='alpha', or leave alpha at 1"
+        warnings.warn(
+            f"alpha={alpha!r} has no effect with inference={estimator.inference!r}; set "
+            "inference='alpha' to use it",
+            UserWarning,
+            stacklevel=5,
         )
     check_integer("latent_dim", estimator.latent_dim, 0)
     for name in ("batch_size", "draws", "n_weight_draws", "n_latent_draws"):
