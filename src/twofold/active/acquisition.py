@@ -6,8 +6,19 @@ from twofold.uncertainty.decomposition import Decomposition
 
 
 def epistemic_score(decomposition: Decomposition) -> np.ndarray:
-    """``I(W; y)``: what a measurement at the point is expected to teach about the weights."""
-    return decomposition.epistemic
+    """What a measurement is expected to teach: ``I(W; y)`` of a split by entropy, the paper's, or
+    the epistemic variance of one by variance; summed over outputs."""
+    return _summed(decomposition.epistemic)
+
+
+def total_score(decomposition: Decomposition) -> np.ndarray:
+    """``H(y | x)``, or the total variance: noise counts like ignorance; summed over outputs."""
+    return _summed(decomposition.total)
+
+
+def random_score(seed: int, num: int) -> np.ndarray:
+    """No preference."""
+    return np.random.default_rng(seed).uniform(size=num)
 
 
 def best(scores: np.ndarray, num: int) -> np.ndarray:
@@ -15,3 +26,7 @@ def best(scores: np.ndarray, num: int) -> np.ndarray:
     if not 1 <= num <= len(scores):
         raise ValueError(f"num must lie between 1 and {len(scores)} candidates, got {num}")
     return np.argsort(-scores, kind="stable")[:num]
+
+
+def _summed(part: np.ndarray) -> np.ndarray:
+    return part if part.ndim == 1 else part.sum(axis=1)
