@@ -12,9 +12,9 @@ model that is the exact information; greedy sets then teach at least 1 − 1/e o
 (Nemhauser et al. 1978).
 """
 
-import numpy as np
+from collections.abc import Sequence
 
-from twofold.active.acquisition import best
+import numpy as np
 
 
 def information_left(covariance: np.ndarray, noise: np.ndarray, measured: np.ndarray) -> np.ndarray:
@@ -32,20 +32,29 @@ def condition(covariance: np.ndarray, noise: np.ndarray, measured: np.ndarray) -
     return covariance - across @ np.linalg.solve(gram, across.T)
 
 
-def best_together(scores: np.ndarray, means: np.ndarray, noise: np.ndarray, num: int) -> np.ndarray:
-    """Indices of ``num`` points that teach most together, first the best alone.
+def best_together(
+    scores: np.ndarray,
+    means: np.ndarray,
+    noise: np.ndarray,
+    num: int,
+    underway: Sequence[int] = (),
+) -> np.ndarray:
+    """Indices of ``num`` points that teach most together, beside those already ``underway``.
 
     ``scores [N]`` are the points' own information, ``means [M, O, N]`` the ``E[y|x,W]`` of M weight
     draws, ``noise [O, N]`` the aleatoric variances.
     """
-    chosen = list(best(scores, num)[:1])
+    if not 1 <= num <= len(scores) - len(underway):
+        raise ValueError(
+            f"num must lie between 1 and {len(scores) - len(underway)} candidates, got {num}"
+        )
     covariances = [np.atleast_2d(np.cov(means[:, o], rowvar=False)) for o in range(means.shape[1])]
     pairs = list(zip(covariances, noise, strict=True))
-    nothing = np.zeros(0, int)
-    alone = sum(information_left(*pair, nothing) for pair in pairs)
-    while len(chosen) < num:
-        left = sum(information_left(*pair, np.array(chosen)) for pair in pairs)
+    alone = sum(information_left(*pair, np.zeros(0, int)) for pair in pairs)
+    measured = list(underway)
+    for _ in range(num):
+        left = sum(information_left(*pair, np.array(measured, int)) for pair in pairs)
         worth = scores * left / np.maximum(alone, np.finfo(float).tiny)
-        worth[chosen] = -np.inf
-        chosen.append(int(np.argmax(worth)))
-    return np.array(chosen)
+        worth[measured] = -np.inf
+        measured.append(int(np.argmax(worth)))
+    return np.array(measured[len(underway) :])

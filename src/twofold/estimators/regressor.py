@@ -42,6 +42,12 @@ def _log_density(model, nested, x, y):
     return predictive.log_density(model, nested, x, y)
 
 
+@partial(jax.jit, static_argnames="model")
+def _conditional_moments(model, nested, x):
+    moments = predictive.moments(model, nested, x)
+    return jnp.moveaxis(moments.mean, -1, 0), jnp.moveaxis(moments.variance, -1, 0)
+
+
 class BNNLVRegressor(RegressorMixin, BaseEstimator):
     """Bayesian neural network with latent inputs: predicts, and splits its uncertainty in two.
 
@@ -193,6 +199,14 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         y = validation.check_outputs(y, len(x), self.model_.outputs)
         density = self._by_row(_log_density, x, self.y_standardizer_.transform(y))
         return density - np.log(self.y_standardizer_.scale).sum()
+
+    def conditional_moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """``E[y|x,W]`` and ``Var[y|x,W]`` for each weight draw, ``[M, O, N]``, in raw units."""
+        check_is_fitted(self)
+        found = self._by_row(_conditional_moments, self._standardised(X))
+        scale, shift = self.y_standardizer_.scale[:, None], self.y_standardizer_.mean[:, None]
+        mean, variance = (np.moveaxis(part, 0, -1) for part in found)
+        return mean * scale + shift, variance * np.square(scale)
 
     def decompose(
         self,

@@ -1,0 +1,80 @@
+"""Inputs of a campaign: what they take, what they refuse, and as numbers."""
+
+import json
+
+import numpy as np
+import pytest
+
+from twofold.campaign.errors import CampaignError
+from twofold.campaign.space import Categorical, Continuous, Integer, Space
+
+SPACE = Space(
+    (Continuous("heat", 20.0, 80.0), Integer("stirs", 1, 4), Categorical("acid", ("a", "b")))
+)
+POINT = {"heat": 50.0, "stirs": 2, "acid": "b"}
+
+
+def test_points_become_rows_of_numbers():
+    np.testing.assert_array_equal(SPACE.encode([POINT]), [[50.0, 2.0, 0.0, 1.0]])
+    assert SPACE.encode([]).shape == (0, 4)
+
+
+def test_values_are_taken_as_their_kind():
+    found = SPACE.check({"acid": "a", "stirs": np.float64(3.0), "heat": np.int64(40)})
+    assert found == {"heat": 40.0, "stirs": 3, "acid": "a"}
+    assert [type(value) for value in found.values()] == [float, int, str]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"heat": 81}, "heat must lie between 20.0 and 80.0, got 81"),
+        ({"heat": float("nan")}, "heat must be a finite number, got nan"),
+        ({"heat": "hot"}, "heat must be a finite number, got 'hot'"),
+        ({"heat": True}, "heat must be a finite number, got True"),
+        ({"stirs": 2.5}, "stirs must be a whole number, got 2.5"),
+        ({"stirs": 0}, "stirs must lie between 1 and 4, got 0"),
+        ({"acid": "c"}, "acid must be one of a, b, got 'c'"),
+        ({"haet": 1}, "no input 'haet', only heat, stirs, acid; did you mean 'heat'"),
+    ],
+)
+def test_wrong_points_are_refused_in_words(change, message):
+    with pytest.raises(CampaignError, match=message):
+        SPACE.check(POINT | change)
+
+
+def test_a_missing_input_is_named():
+    with pytest.raises(CampaignError, match="the input stirs, acid is missing"):
+        SPACE.check({"heat": 50.0})
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Continuous("x", 1.0, 1.0), "low < high"),
+        (lambda: Continuous("x", 0.0, np.inf), "finite"),
+        (lambda: Integer("x", 1, 2.5), "whole numbers"),
+        (lambda: Categorical("x", ("a", "a")), "at least two different words"),
+        (lambda: Space(()), "at least one input"),
+        (lambda: Space((Continuous("x", 0, 1), Continuous("x", 0, 2))), "different names"),
+        (lambda: Space.from_plain([{"kind": "complex", "name": "x"}]), "kind must be one of"),
+    ],
+)
+def test_impossible_spaces_are_refused(build, message):
+    with pytest.raises(CampaignError, match=message):
+        build()
+
+
+def test_a_space_survives_json():
+    assert Space.from_plain(json.loads(json.dumps(SPACE.plain()))) == SPACE
+
+
+def test_spread_points_are_valid_even_and_repeatable():
+    points = SPACE.spread(64, seed=3)
+    assert [SPACE.check(point) for point in points] == points
+    assert points == SPACE.spread(64, seed=3) and points != SPACE.spread(64, seed=4)
+    assert points[:10] == SPACE.spread(10, seed=3)
+    stirs = np.bincount([point["stirs"] for point in points], minlength=5)[1:]
+    np.testing.assert_array_equal(stirs, 16)
+    heats = np.sort([point["heat"] for point in points])
+    assert np.abs(heats - np.linspace(20, 80, 64)).max() < 2.0
