@@ -1,6 +1,6 @@
 """Campaigns: ask where to measure, tell what was found."""
 
-from twofold.campaign.campaign import Campaign, Proposal, Status
+from twofold.campaign.campaign import Campaign, Proposal, Status, Told
 from twofold.campaign.errors import CampaignError
 from twofold.campaign.space import Categorical, Continuous, Integer, Space
 
@@ -13,4 +13,5 @@ __all__ = [
     "Proposal",
     "Space",
     "Status",
+    "Told",
 ]

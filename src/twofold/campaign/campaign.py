@@ -27,6 +27,14 @@ class Proposal(NamedTuple):
     reason: str
 
 
+class Told(NamedTuple):
+    """Measured outputs, and where: a point, or the number of a proposal."""
+
+    outputs: Mapping[str, Any]
+    point: Mapping[str, Any] | None = None
+    proposal: int | None = None
+
+
 class Status(NamedTuple):
     """How far a campaign is; ``curve`` holds what each model found, oldest first."""
 
@@ -121,28 +129,41 @@ class Campaign:
         by one; a second value of the same output at a proposal needs ``repeat=True``, which makes
         it a measurement of its own.
         """
-        check_names("output", outputs, self.outputs, complete=False)
-        if not outputs:
-            raise CampaignError(f"tell at least one of the outputs {', '.join(self.outputs)}")
-        values = {name: check_output(name, value) for name, value in outputs.items()}
-        where = None if point is None else self.space.check(point)
+        return self.tell_all([Told(outputs, point, proposal)], repeat)[0]
+
+    def tell_all(self, results: Sequence[Told], repeat: bool = False) -> list[int]:
+        """Record several measurements as ``tell`` does: all of them, or, if one is wrong, none."""
+        checked = [self.checked(result) for result in results]
         with self._storage.writing() as connection:
-            where, proposal = self._locate(connection, where, proposal)
-            earlier = [
-                row
-                for row in rows(connection, MEASUREMENTS)
-                if row["proposal"] == proposal and row["point"] == where
-            ]
-            partial = [row for row in earlier if not set(values) & set(row["outputs"])]
-            if partial and not repeat:
-                return _complete_row(connection, partial[-1], values)
-            if earlier and proposal is not None and not repeat:
-                known = sorted(set(values) & set(earlier[-1]["outputs"]))
-                raise CampaignError(
-                    f"{', '.join(known)} of proposal {proposal} was told before; with repeat=True "
-                    "this is recorded as a second measurement"
-                )
-            return insert(connection, MEASUREMENTS, proposal=proposal, point=where, outputs=values)
+            return [self._record(connection, result, repeat) for result in checked]
+
+    def checked(self, result: Told) -> Told:
+        """The result with every value of its kind, unknown names and bad values refused."""
+        check_names("output", result.outputs, self.outputs, complete=False)
+        if not result.outputs:
+            raise CampaignError(f"tell at least one of the outputs {', '.join(self.outputs)}")
+        values = {name: check_output(name, value) for name, value in result.outputs.items()}
+        where = None if result.point is None else self.space.check(result.point)
+        return Told(values, where, result.proposal)
+
+    def _record(self, connection: sql.Connection, result: Told, repeat: bool) -> int:
+        values = dict(result.outputs)
+        where, proposal = self._locate(connection, result.point, result.proposal)
+        earlier = [
+            row
+            for row in rows(connection, MEASUREMENTS)
+            if row["proposal"] == proposal and row["point"] == where
+        ]
+        partial = [row for row in earlier if not set(values) & set(row["outputs"])]
+        if partial and not repeat:
+            return _complete_row(connection, partial[-1], values)
+        if earlier and proposal is not None and not repeat:
+            known = sorted(set(values) & set(earlier[-1]["outputs"]))
+            raise CampaignError(
+                f"{', '.join(known)} of proposal {proposal} was told before; with repeat=True "
+                "(--repeat) this is recorded as a second measurement"
+            )
+        return insert(connection, MEASUREMENTS, proposal=proposal, point=where, outputs=values)
 
     def pending(self) -> list[Proposal]:
         """Proposals that have no measurement yet."""
@@ -189,7 +210,7 @@ class Campaign:
         return [row["point"] for row in whole], np.array(values).reshape(-1, len(self.outputs))
 
     def _locate(
-        self, connection: sql.Connection, where: Point | None, proposal: int | None
+        self, connection: sql.Connection, where: Any, proposal: int | None
     ) -> tuple[Point, int | None]:
         """The point that is told about, and the proposal it answers, if any."""
         known = {row["number"]: row["point"] for row in rows(connection, PROPOSALS)}
