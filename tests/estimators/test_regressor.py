@@ -50,6 +50,12 @@ def fitted():
 
 
 # Enough updates for scikit-learn's own check that a regressor learns; no check is left out.
+@parametrize_with_checks([BNNLVRegressor(epochs=150, inference_options={"members": 3, "nodes": 6})])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         BNNLVRegressor(
@@ -59,11 +65,10 @@ def fitted():
             n_weight_draws=20,
             n_latent_draws=20,
             learning_rate=0.02,
-        ),
-        BNNLVRegressor(epochs=150, inference_options={"members": 3, "nodes": 6}),
+        )
     ]
 )
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_of_the_mean_field(estimator, check):
     check(estimator)
 
 
