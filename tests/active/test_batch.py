@@ -67,6 +67,14 @@ def test_near_copies_of_the_best_point_are_passed_over(rng):
     np.testing.assert_array_equal(best_together(scores, means, noise, 2), [0, 4])
 
 
+def test_what_is_underway_counts_as_measured(rng):
+    features = np.array([[3.0, 0.0], [3.0, 0.001], [0.0, 2.0]])
+    means = (rng.normal(size=(500, 2)) @ features.T)[:, None, :]
+    scores, noise = np.array([1.0, 0.9, 0.5]), np.full((1, 3), 0.1)
+    np.testing.assert_array_equal(best_together(scores, means, noise, 1), [0])
+    np.testing.assert_array_equal(best_together(scores, means, noise, 1, underway=[0]), [2])
+
+
 def test_outputs_add_what_each_of_them_teaches(rng):
     # The second output tells points 0 and 1 apart, the first does not.
     first = np.array([[2.0, 2.0, 0.0], [0.0, 0.0, 1.0]])

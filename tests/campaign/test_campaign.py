@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from twofold.campaign.campaign import Campaign
+from twofold.campaign.campaign import Campaign, Told
 from twofold.campaign.errors import CampaignError
 from twofold.campaign.space import Categorical, Continuous
 
@@ -107,6 +107,15 @@ def test_bad_results_are_refused_and_change_nothing(campaign, arguments, message
     assert (campaign.export(), campaign.pending()) == before
 
 
+def test_several_results_are_recorded_together_or_not_at_all(campaign):
+    campaign.ask(2)
+    good = Told({"y": 1.0, "w": 1.0}, proposal=1)
+    with pytest.raises(CampaignError, match="there is no proposal 99"):
+        campaign.tell_all([good, Told({"y": 2.0}, proposal=99)])
+    assert campaign.export() == [] and len(campaign.pending()) == 2
+    assert campaign.tell_all([good, Told({"y": 2.0}, proposal=2)]) == [1, 2]
+
+
 @pytest.mark.parametrize("num", [0, -1, 1.5, True])
 def test_impossible_numbers_of_points_are_refused(campaign, num):
     with pytest.raises(CampaignError, match="ask for at least 1 point"):
@@ -123,6 +132,9 @@ def test_only_candidates_are_proposed(tmp_path):
             assert proposal.point in allowed
             campaign.tell({"y": proposal.point["x"]}, proposal=proposal.number)
     assert all(proposal.point in allowed for proposal in campaign.ask(3))
+    assert len(campaign.ask(9)) == 9  # Those underway again, for there are no others.
+    with pytest.raises(CampaignError, match="there are 9 candidates, got num=10"):
+        campaign.ask(10)
 
 
 def test_open_proposals_are_counted_as_underway(tmp_path):

@@ -12,6 +12,7 @@ def test_data_are_noisy_values_of_the_function_on_a_thin_sheet():
     residual = y - problem.function(x)
     # Four standard errors of a deviation.
     np.testing.assert_allclose(residual.std(), NOISE, rtol=4 / np.sqrt(2 * 4000))
+    np.testing.assert_allclose(x.std(axis=0).mean(), 0.85, atol=0.1)
     # Nearly all variance lies in the few directions that a curved sheet of three dimensions needs.
     variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
     assert variances[20:].max() < 2 * THICKNESS**2 + 0.05

@@ -10,6 +10,7 @@ from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import (
     WIDENING,
+    Nodes,
     default_nodes,
     integration_error,
     latent_nodes,
@@ -118,3 +119,15 @@ def test_a_fine_lattice_is_finite_in_single_precision():
     nodes = latent_nodes(BNNLV(1, 1, (), 2, 1.0, 1.0), 8000)
     assert nodes.points.dtype == np.float32
     assert np.isfinite(nodes.points).all() and np.isfinite(nodes.log_weights).all()
+
+
+def test_medians_of_the_prior_itself_err_many_times_as_much(x64):
+    model, weights, log_noise, x, y = through_latents(0.25, 1)
+    exact = norm.logpdf(y[:, 0])
+    medians = norm.ppf((np.arange(24) + 0.5) / 24)[:, None]
+    plain = Nodes(jnp.asarray(medians), jnp.full(24, -np.log(24.0)))
+    errors = [
+        np.abs(log_marginal(model, weights, log_noise, x, y, nodes)[0] - exact).mean()
+        for nodes in (plain, latent_nodes(model, 24))
+    ]
+    assert errors[0] > 5 * errors[1]

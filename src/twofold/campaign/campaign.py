@@ -97,6 +97,8 @@ class Campaign:
         """``num`` points to measure next; they are recorded, and stay open until told."""
         if not isinstance(num, int | np.integer) or isinstance(num, bool) or num < 1:
             raise CampaignError(f"ask for at least 1 point, got {num!r}")
+        if self.candidates is not None and num > len(self.candidates):
+            raise CampaignError(f"there are {len(self.candidates)} candidates, got num={num}")
         points, targets = self._complete()
         pending = [proposal.point for proposal in self.pending()]
         with self._storage.reading() as connection:

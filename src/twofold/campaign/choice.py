@@ -10,7 +10,7 @@ from twofold.active.batch import best_together
 from twofold.campaign.errors import CampaignError
 from twofold.campaign.space import Point, Space
 from twofold.estimators.regressor import BNNLVRegressor
-from twofold.estimators.validation import check_settings
+from twofold.estimators.validation import check_settings, plain
 
 POOL = 256
 REFERENCE = 128
@@ -36,7 +36,7 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
         check_settings(BNNLVRegressor(**settings))
     except ValueError as error:
         raise CampaignError(str(error)) from error
-    return settings
+    return plain(settings)
 
 
 def fewest(space: Space) -> int:
@@ -60,7 +60,8 @@ def choose(
     targets = targets[:, 0] if targets.shape[1] == 1 else targets
     model = BNNLVRegressor(**settings).fit(space.encode(points), targets)
     pool = _pool(campaign, num, asked)
-    free = [point for point in pool if point not in pending] or pool
+    free = [point for point in pool if point not in pending]
+    free = free if len(free) >= num else pool
     every = [*pending, *free]
     chosen = _teaching(model, space, every, len(pending), num)
     return Choice(
@@ -119,7 +120,6 @@ def _teaching(
     x = space.encode(points)
     means, variances = model.conditional_moments(x)
     scores = np.maximum(epistemic_score(model.decompose(x)), 0.0)
-    num = min(num, len(points) - underway)
     return best_together(scores, means, variances.mean(axis=0), num, range(underway)).tolist()
 
 

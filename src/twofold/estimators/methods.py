@@ -119,6 +119,32 @@ def _resolved(config: Any, lesson: Lesson | None = None) -> dict[str, Any]:
     return plain(settings)
 
 
+def _as_it_is(data: Padded) -> Padded:
+    return data
+
+
+def _trained(
+    members: int,
+    algorithm: Algorithm,
+    config: Any,
+    lesson: Lesson,
+    finish: Callable[[Any, np.ndarray, Padded], Fitted],
+    problems: Callable[[Padded], Any] = _as_it_is,
+) -> Method:
+    """A method that passes over the data in minibatches."""
+    return Method(
+        members,
+        algorithm,
+        problems,
+        lesson.schedule,
+        lesson.epochs,
+        lesson.batches,
+        "epochs",
+        _resolved(config, lesson),
+        finish,
+    )
+
+
 def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
     """Mean field, fitted by α-divergence minimisation."""
     first = estimators[0]
@@ -136,17 +162,7 @@ def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -
     def problems(data: Padded) -> alpha.Problem:
         return alpha.Problem(data, alphas)
 
-    return Method(
-        1,
-        alpha.build(config),
-        problems,
-        lesson.schedule,
-        lesson.epochs,
-        lesson.batches,
-        "epochs",
-        _resolved(config, lesson),
-        finish,
-    )
+    return _trained(1, alpha.build(config), config, lesson, finish, problems)
 
 
 def by_ensemble(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
@@ -164,17 +180,7 @@ def by_ensemble(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray
             posterior, convergence(energies.mean(axis=1), lesson.epochs), None, error, model.latents
         )
 
-    return Method(
-        members,
-        ensemble.build(config),
-        lambda data: data,
-        lesson.schedule,
-        lesson.epochs,
-        lesson.batches,
-        "epochs",
-        _resolved(config, lesson),
-        finish,
-    )
+    return _trained(members, ensemble.build(config), config, lesson, finish)
 
 
 def by_sghmc(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:
@@ -191,17 +197,7 @@ def by_sghmc(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -
         error = _integration_error(model, posterior, data, config.nodes)
         return Fitted(posterior, None, None, error, model.latents)
 
-    return Method(
-        members,
-        sghmc.build(config),
-        lambda data: data,
-        lesson.schedule,
-        lesson.epochs,
-        lesson.batches,
-        "epochs",
-        _resolved(config, lesson),
-        finish,
-    )
+    return _trained(members, sghmc.build(config), config, lesson, finish)
 
 
 def _nodes(model: BNNLV) -> int:
@@ -245,7 +241,7 @@ def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np
     return Method(
         members,
         hmc.build(config),
-        lambda data: data,
+        _as_it_is,
         jnp.zeros(()),
         config.transitions,
         np.ones(len(estimators), int),

@@ -24,7 +24,7 @@ import optax
 
 from twofold.data import Padded
 from twofold.inference.base import Algorithm, Info, bind
-from twofold.inference.minibatch import Batch, deal
+from twofold.inference.minibatch import Batch, deal, each_batch
 from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule, learning_rate
 from twofold.model import bnn
@@ -165,19 +165,12 @@ def step(
     """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
     batches, batch = deal(key, data, state.importance, config.batch_size)
 
-    def on_batch(index, carry):
-        state, total, skipped = carry
+    def on_batch(state, index, nonempty):
         progress = (epoch + index / batches) / schedule.epochs
         rate = learning_rate(schedule, progress).astype(data.x.dtype)
-        nonempty = index < batches
-        state, energy, finite = update(config, state, batch(index), rate, nonempty)
-        total += jnp.where(nonempty & finite, energy, 0.0)
-        skipped += (nonempty & ~finite).astype(skipped.dtype)
-        return state, total, skipped
+        return update(config, state, batch(index), rate, nonempty)
 
-    carry = (state, jnp.zeros((), data.x.dtype), jnp.zeros((), int))
-    state, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
-    return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)
+    return each_batch(on_batch, state, batches, schedule.batches, data.x.dtype)
 
 
 def build(config: Config) -> Algorithm:

@@ -292,7 +292,4 @@ def build(config: Config) -> Algorithm:
 
 def posterior(states: State) -> SampledPosterior:
     """The draws of all chains (the leading axis of every leaf) together."""
-    weights, log_noise = states.weights, states.log_noise
-    return SampledPosterior(
-        weights.reshape(-1, weights.shape[-1]), log_noise.reshape(-1, log_noise.shape[-1])
-    )
+    return SampledPosterior.of_chains(states.weights, states.log_noise)

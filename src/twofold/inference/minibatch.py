@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from twofold.data import Padded
+from twofold.inference.base import Info
 from twofold.typing import Array, Float, Int, Key
 
 
@@ -54,3 +55,27 @@ def deal(
         return Batch(batch_x, batch_y, weights, length, data.size.astype(x.dtype))
 
     return batches, batch
+
+
+def each_batch(
+    update: Callable[..., tuple[Any, Array, Array]],
+    state: Any,
+    batches: Int[Array, ""],
+    most: Int[Array, ""],
+    dtype: Any,
+) -> tuple[Any, Info]:
+    """``update(state, index, nonempty)`` for each batch; it returns state, energy, finiteness.
+
+    ``most`` is the longest epoch of all members; the batches a member does not have are empty.
+    """
+
+    def on_batch(index, carry):
+        state, total, skipped = carry
+        nonempty = index < batches
+        state, energy, finite = update(state, index, nonempty)
+        total += jnp.where(nonempty & finite, energy, 0.0)
+        return state, total, skipped + (nonempty & ~finite).astype(skipped.dtype)
+
+    carry = (state, jnp.zeros((), dtype), jnp.zeros((), int))
+    state, total, skipped = jax.lax.fori_loop(0, most, on_batch, carry)
+    return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)

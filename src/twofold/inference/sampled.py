@@ -15,6 +15,15 @@ class SampledPosterior(NamedTuple):
     weights: Float[Array, "R P"]
     log_noise: Float[Array, "R O"]
 
+    @classmethod
+    def of_chains(
+        cls, weights: Float[Array, "C R P"], log_noise: Float[Array, "C R O"]
+    ) -> "SampledPosterior":
+        """The draws of all chains together."""
+        return cls(
+            weights.reshape(-1, weights.shape[-1]), log_noise.reshape(-1, log_noise.shape[-1])
+        )
+
     def sample(self, key: Key, num: int) -> Draws:
         """``num`` of the draws in random order, none twice before all have been used once."""
         available = self.weights.shape[0]

@@ -29,7 +29,7 @@ from twofold.data import Padded
 from twofold.inference import ensemble
 from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.ensemble import Network
-from twofold.inference.minibatch import Batch, deal
+from twofold.inference.minibatch import Batch, deal, each_batch
 from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule
 from twofold.model.bnn import BNNLV
@@ -164,16 +164,11 @@ def walk_epoch(
     batches, batch = deal(deal_key, data, state.member.importance, config.batch_size)
     scale = stiffness(config, state.member, data.size)
 
-    def on_batch(index, carry):
-        state, total, skipped = carry
-        nonempty, step_key = index < batches, jax.random.fold_in(noise_key, index)
-        state, energy, finite = walk(config, step_key, state, batch(index), scale, nonempty)
-        total += jnp.where(nonempty & finite, energy, 0.0)
-        return state, total, skipped + (nonempty & ~finite).astype(skipped.dtype)
+    def on_batch(state, index, nonempty):
+        step_key = jax.random.fold_in(noise_key, index)
+        return walk(config, step_key, state, batch(index), scale, nonempty)
 
-    carry = (state, jnp.zeros((), data.x.dtype), jnp.zeros((), int))
-    state, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
-    return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)
+    return each_batch(on_batch, state, batches, schedule.batches, data.x.dtype)
 
 
 def keep(config: Config, state: State, epoch: Int[Array, ""], schedule: Schedule) -> State:
@@ -220,7 +215,4 @@ def build(config: Config) -> Algorithm:
 
 def posterior(states: State) -> SampledPosterior:
     """The draws of all chains (the leading axis of every leaf) together."""
-    weights, log_noise = states.weights, states.log_noise
-    return SampledPosterior(
-        weights.reshape(-1, weights.shape[-1]), log_noise.reshape(-1, log_noise.shape[-1])
-    )
+    return SampledPosterior.of_chains(states.weights, states.log_noise)

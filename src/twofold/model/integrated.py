@@ -2,7 +2,7 @@
 
 One latent input is a one-dimensional integral. Its nodes are the medians of slices of equal
 probability of a normal WIDENING times as wide as p(z), each with the weight that makes up for it:
-medians of p(z) itself leave the tails out, and err ten times as much for the same number. Two
+medians of p(z) itself leave the tails out, and err many times as much for the same number. Two
 latent inputs take the points of a golden-ratio lattice in the same way; of more than two the
 integral is not taken.
 
