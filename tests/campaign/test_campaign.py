@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+from twofold.campaign import choice
 from twofold.campaign.campaign import Campaign, Told
 from twofold.campaign.errors import CampaignError
 from twofold.campaign.space import Categorical, Continuous
@@ -135,6 +136,25 @@ def test_only_candidates_are_proposed(tmp_path):
     assert len(campaign.ask(9)) == 9  # Those underway again, for there are no others.
     with pytest.raises(CampaignError, match="there are 9 candidates, got num=10"):
         campaign.ask(10)
+
+
+def test_a_point_proposed_twice_answers_the_open_proposal_first(tmp_path):
+    point = {"x": 1.0, "side": "left"}
+    campaign = Campaign.create(tmp_path / "c.db", INPUTS, ["y"], candidates=[point])
+    for _ in range(2):
+        campaign.ask()
+    for value in (1.0, 2.0):
+        campaign.tell({"y": value}, point=point)
+    assert [row["proposal"] for row in campaign.export()] == [1, 2]
+    assert campaign.pending() == []
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(0.02, "consider stopping"), (0.3, "going on pays")]
+)
+def test_it_is_time_to_stop_when_noise_is_all_that_is_left(share, verdict):
+    curve = [{"measurements": 30, "epistemic_nats": 0.1, "epistemic_share": share}]
+    assert choice.advice(curve, missing=0).startswith(verdict)
 
 
 def test_open_proposals_are_counted_as_underway(tmp_path):
