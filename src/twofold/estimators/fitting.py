@@ -46,22 +46,29 @@ class Prepared(NamedTuple):
     model: BNNLV
 
 
-def fit_many(estimators: Sequence[Regressor], X: Any, y: Any) -> list[Regressor]:
+def fit_many(
+    estimators: Sequence[Regressor], X: Any, y: Any, *, capacity: int | None = None
+) -> list[Regressor]:
     """Fit all estimators at once, each to its own data, in one compiled program.
 
     ``X`` and ``y`` are lists with one entry for each estimator. The estimators may differ in
     ``alpha`` and ``random_state`` only; all data sets need the same columns, not the same length.
-    Without ``epochs`` the smallest data set decides the length. Returns the same estimators.
+    Without ``epochs`` the smallest data set decides the length. With ``capacity``, the number of
+    rows that the data will grow to, later fits use the program that this one compiles. Returns the
+    same estimators.
     """
     _check_members(estimators, X, y)
     members = [_prepare(e, a, b) for e, a, b in zip(estimators, X, y, strict=True)]
     _check_columns(members)
     first, dtype = estimators[0], estimators[0].dtype
     sizes = np.array([len(member.x) for member in members])
+    room = padded_size(int(sizes.max() if capacity is None else capacity))
+    if room < sizes.max():
+        raise ValueError(f"capacity must be at least {sizes.max()} rows, got {capacity}")
     with jax.enable_x64(dtype == "float64"):
         method = METHODS[first.inference](estimators, members[0].model, sizes)
         checkpoint = _checkpoint(estimators, members, method)
-        data = _stack(members, padded_size(int(sizes.max())), dtype)
+        data = _stack(members, room, dtype)
         spread = partial(jnp.repeat, repeats=method.members, axis=0)
         outcome = train(
             method.algorithm,
@@ -76,11 +83,15 @@ def fit_many(estimators: Sequence[Regressor], X: Any, y: Any) -> list[Regressor]
                 checkpoint,
             ),
         )
+        # Cut up on the host: thousands of small slices on a device take longer than its fits.
+        every, data = jax.device_get((outcome.states, data))
         for i, (estimator, member) in enumerate(zip(estimators, members, strict=True)):
             own = slice(i * method.members, (i + 1) * method.members)
-            states = jax.tree.map(lambda leaf, own=own: leaf[own], outcome.states)
+            states = jax.tree.map(lambda leaf, own=own: jnp.asarray(leaf[own]), every)
             energies = outcome.energies[:, own]
-            fitted = method.finish(states, energies, jax.tree.map(lambda leaf, i=i: leaf[i], data))
+            fitted = method.finish(
+                states, energies, jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), data)
+            )
             _store(estimator, member, fitted, energies.mean(axis=1))
     _warn(estimators)
     return list(estimators)
@@ -96,11 +107,11 @@ def key_of(seed: int, *streams: int) -> jax.Array:
 
 def _keys(members: Sequence[Prepared], runs: int) -> jax.Array:
     """One key for each run; the runs of one member differ."""
+    own = jnp.stack([key_of(member.seed, TRAINING_STREAM) for member in members])
     if runs == 1:
-        return jnp.stack([key_of(member.seed, TRAINING_STREAM) for member in members])
-    return jnp.stack(
-        [key_of(member.seed, TRAINING_STREAM, run) for member in members for run in range(runs)]
-    )
+        return own
+    of_runs = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+    return jax.vmap(of_runs, in_axes=(0, None))(own, jnp.arange(runs)).reshape(-1)
 
 
 def _check_members(estimators: Sequence[Regressor], X: Any, y: Any) -> None:

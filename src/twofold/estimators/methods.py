@@ -211,10 +211,15 @@ def _integration_error(model: BNNLV, posterior: Any, data: Padded, nodes: int) -
         return None
     size = int(data.size)
     rows = np.linspace(0, size - 1, min(size, INTEGRATED_ROWS)).astype(int)
+    return float(_sampled_error(model, posterior, data.x[rows], data.y[rows], nodes))
+
+
+@partial(jax.jit, static_argnames=("model", "nodes"))
+def _sampled_error(
+    model: BNNLV, posterior: Any, x: jax.Array, y: jax.Array, nodes: int
+) -> jax.Array:
     draws = posterior.sample(jax.random.key(0), INTEGRATED_DRAWS)
-    return integration_error(
-        model, draws.weights, draws.log_noise, data.x[rows], data.y[rows], nodes
-    )
+    return integration_error(model, draws.weights, draws.log_noise, x, y, nodes)
 
 
 def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> Method:

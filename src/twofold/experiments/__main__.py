@@ -14,6 +14,7 @@ from twofold.experiments import (
     demo,
     entropy_estimators,
     off_manifold,
+    table1,
     tables,
     toy_figures,
     toy_fit,
@@ -42,6 +43,7 @@ KEPT: dict[str, Callable[[str], bool]] = {
 DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {
     "figure_3": wet_chicken_map.run,
     "calibration": calibration.run,
+    "table1": table1.run,
 }
 
 
@@ -49,7 +51,7 @@ def main() -> None:
     """Parse the command line and run one experiment."""
     parser = argparse.ArgumentParser(prog="python -m twofold.experiments", description=__doc__)
     names = ["demo", "tables", "join", "posteriors_figure"]
-    names += [*RECORDED, *DRAWN, *toy_figures.FIGURES]
+    names += [*RECORDED, *DRAWN, *table1.PARTS, *toy_figures.FIGURES]
     parser.add_argument("name", choices=names)
     parser.add_argument("records", nargs="*", type=Path, help="for join: records made elsewhere")
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
@@ -81,6 +83,10 @@ def run(name: str, smoke: bool, output: Path | None) -> None:
     if name in toy_figures.FIGURES:
         for path in toy_figures.run(name, smoke, work, output):
             print(f"wrote {path}")
+        return
+    if name in table1.PARTS:
+        table1.PARTS[name](smoke, work)
+        print(f"{name} is done; its course lies in {work}, and table1 makes the record")
         return
     record = DRAWN[name](smoke, work, output) if name in DRAWN else RECORDED[name](smoke, work)
     kept = KEPT.get(name, lambda metric: False)

@@ -7,15 +7,15 @@ the epistemic part grows with the distance, and whether there is a place to hide
 larger than among the data.
 """
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from twofold import BNNLVRegressor, Decomposition
+from twofold import BNNLVRegressor
 from twofold.experiments.alpha_vs_hmc import agreement, halves
+from twofold.experiments.fits import entropies
 from twofold.experiments.jobs import Job, done_before, fitted, settings
 from twofold.experiments.problems import PROBLEMS, Problem
 from twofold.experiments.records import Record
@@ -120,14 +120,6 @@ def compare(
             **away(problem, seed, model),
         }
     return found
-
-
-def entropies(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:
-    """The split by entropy; over draws where the noise is too narrow for a grid."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        split = model.decompose(x)
-    return split if np.isfinite(split.total).all() else model.decompose(x, estimator="mixture")
 
 
 def predictive(

@@ -1,14 +1,18 @@
-"""Fits of an experiment: whole ones only."""
+"""Fits of an experiment, whole ones only, and their entropies."""
 
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from twofold import BNNLVRegressor, fit_many
+import numpy as np
+
+from twofold import BNNLVRegressor, Decomposition, fit_many
 from twofold.estimators.training import InterruptedFitWarning
 
 
-def fit_whole(estimators: Sequence[BNNLVRegressor], X: Any, y: Any) -> None:
+def fit_whole(
+    estimators: Sequence[BNNLVRegressor], X: Any, y: Any, capacity: int | None = None
+) -> None:
     """``fit_many``, but a fit stopped by Ctrl-C ends the experiment: half a fit is no result.
 
     What was done lies in the checkpoint, and the same command goes on from there.
@@ -16,6 +20,17 @@ def fit_whole(estimators: Sequence[BNNLVRegressor], X: Any, y: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)
         try:
-            fit_many(estimators, X, y)
+            fit_many(estimators, X, y, capacity=capacity)
         except InterruptedFitWarning as stopped:
             raise SystemExit("stopped by Ctrl-C; the same command continues from here") from stopped
+
+
+def entropies(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:
+    """The split by entropy, jointly over outputs; over draws where the noise is too narrow for a
+    grid."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        split = model.decompose(x, joint=True)
+        if not np.isfinite(split.total).all():
+            split = model.decompose(x, joint=True, estimator="mixture")
+    return split

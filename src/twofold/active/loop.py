@@ -1,0 +1,68 @@
+"""The pool loop of active learning (paper, §4): fit, look at a pool of candidates, measure, again.
+
+Several learners (repetitions, problems, ways of choosing) go side by side, so that whoever fits
+their models can fit them all at once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Data(NamedTuple):
+    """Inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def grown(self, more: "Data") -> "Data":
+        """With further rows at the end."""
+        return Data(np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y]))
+
+
+class Setting(NamedTuple):
+    """What a loop is made of; learners and rounds are given by their number.
+
+    ``fit(round, data)`` gives a model for each learner's data, ``pool(learner, round)`` the
+    candidates ``[C, D]``, ``choose(learner, round, model, pool)`` the indices of those to measure,
+    and ``measure(learner, round, x)`` their outputs.
+    """
+
+    fit: Callable[[int, list[Data]], list[Any]]
+    pool: Callable[[int, int], np.ndarray]
+    choose: Callable[[int, int, Any, np.ndarray], np.ndarray]
+    measure: Callable[[int, int, np.ndarray], np.ndarray]
+
+
+class Round(NamedTuple):
+    """What a round leaves: the models it fitted, and the data with what it measured."""
+
+    number: int
+    models: list[Any]
+    data: list[Data]
+
+
+def pool_loop(
+    setting: Setting, data: Sequence[Data], rounds: int, first: int = 0
+) -> Iterator[Round]:
+    """Measure in rounds ``first`` to ``rounds − 1``, then fit once more, in round ``rounds``.
+
+    Where nothing that ``setting`` does depends on anything but its arguments, a loop that was
+    stopped goes on exactly: with the data of its last round, and ``first`` the number after it.
+    """
+    current = list(data)
+    for number in range(first, rounds + 1):
+        models = setting.fit(number, current)
+        if number < rounds:
+            current = [
+                own.grown(_measured(setting, learner, number, models[learner]))
+                for learner, own in enumerate(current)
+            ]
+        yield Round(number, models, current)
+
+
+def _measured(setting: Setting, learner: int, number: int, model: Any) -> Data:
+    pool = setting.pool(learner, number)
+    x = pool[setting.choose(learner, number, model, pool)]
+    return Data(x, setting.measure(learner, number, x))

@@ -1,0 +1,1 @@
+"""What other people would use instead."""
