@@ -1,17 +1,23 @@
 """``twofold``: the command line."""
 
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from twofold.campaign import Campaign, CampaignError, Categorical, Continuous, Integer, Told
-from twofold.campaign.campaign import Proposal
-from twofold.campaign.space import Input, Space
-from twofold.campaign.table import read_points, read_results, told, write_rows
+from twofold.campaign import Campaign, CampaignError, Space
+from twofold.campaign.table import proposal_row, read_points, read_results, told, write_rows
+from twofold.campaign.text import (
+    curve_table,
+    parse_input,
+    parse_pair,
+    parse_settings,
+    proposals_table,
+)
+from twofold.compilation import enable_compile_cache
 
 BAD_INPUT = 2
 
@@ -20,6 +26,7 @@ campaign_app = typer.Typer(help="Ask where to measure next, tell what was found.
 app.add_typer(campaign_app, name="campaign")
 
 Place = Annotated[str, typer.Argument(help="The campaign's file, or a database URL.")]
+SETTING = "NAME=VALUE of the model, such as epochs=10000."
 Out = Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead.")]
 
 
@@ -36,6 +43,7 @@ def init(
     ],
     output: Annotated[list[str], typer.Option(help="The name of an output.")],
     candidates: Annotated[Path | None, typer.Option(help="CSV of the only points allowed.")] = None,
+    setting: Annotated[list[str] | None, typer.Option(help=SETTING)] = None,
 ) -> None:
     """Make a new campaign.
 
@@ -44,8 +52,22 @@ def init(
     """
     space = Space(tuple(parse_input(text) for text in input))
     allowed = None if candidates is None else read_points(candidates, space)
-    Campaign.create(place, space.inputs, output, candidates=allowed)
+    settings = parse_settings(setting or [])
+    Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
     print(f"created {place}")
+
+
+@campaign_app.command()
+def configure(
+    place: Place, settings: Annotated[list[str] | None, typer.Argument(help=SETTING)] = None
+) -> None:
+    """Replace the settings of the model; without any, go back to the defaults.
+
+    Example: twofold campaign configure oven.db epochs=10000
+    """
+    campaign = Campaign.open(place)
+    campaign.configure(parse_settings(settings or []))
+    print(f"settings: {campaign.settings or 'the defaults'}")
 
 
 @campaign_app.command()
@@ -59,11 +81,13 @@ def ask(
     Example: twofold campaign ask oven.db --num 5 --csv next.csv
     """
     campaign = Campaign.open(place)
+    check_writable(out)
+    enable_compile_cache()
     proposals = campaign.ask(num)
-    if out is not None:
-        out.write_text(write_rows([proposal_row(p, campaign.outputs) for p in proposals]))
-        return
-    show_proposals(proposals, campaign)
+    if out is None:
+        Console().print(proposals_table(proposals, campaign))
+    else:
+        write(out, write_rows([proposal_row(p, campaign.outputs) for p in proposals]))
 
 
 @campaign_app.command()
@@ -84,13 +108,13 @@ def tell(
     if (source is None) == (not values):
         raise CampaignError("tell NAME=VALUE …, or --csv FILE, one of the two")
     if source is not None:
-        results = read_results(source, campaign)
-    else:
-        pairs = dict(parse_pair(text) for text in values or [])
-        one = told(campaign, pairs)
-        results = [Told(one.outputs, one.point, proposal)]
-    numbers = campaign.tell_all(results, repeat)
-    print(f"recorded {len(numbers)}")
+        tell_table(campaign, source, repeat)
+        return
+    result = told(campaign, dict(parse_pair(text) for text in values or []))
+    if proposal is not None:
+        result = result._replace(proposal=proposal)
+    number = campaign.tell_all([result], repeat)[0]
+    print(f"recorded measurement {number}")
 
 
 @campaign_app.command()
@@ -103,16 +127,10 @@ def status(place: Place) -> None:
     found = campaign.status()
     print(f"{found.measurements} measurements, {found.complete} complete")
     if found.curve:
-        table = Table("measurements", "left to learn (nats)", "share of the variance")
-        for row in found.curve:
-            table.add_row(
-                f"{row['measurements']:.0f}",
-                f"{row['epistemic_nats']:.3f}",
-                f"{row['epistemic_share']:.1%}",
-            )
-        Console().print(table)
+        Console().print(curve_table(found.curve))
     if found.pending:
-        show_proposals(found.pending, campaign)
+        print(f"{len(found.pending)} proposals without a result:")
+        Console().print(proposals_table(found.pending, campaign))
     print(found.advice)
 
 
@@ -126,62 +144,43 @@ def export(place: Place, out: Out = None) -> None:
     if out is None:
         print(text, end="")
     else:
-        out.write_text(text)
+        write(out, text)
 
 
-def parse_input(text: str) -> Input:
-    """``NAME=LOW..HIGH``, ``NAME=LOW..HIGH:int`` or ``NAME=a|b|c``."""
-    name, values = parse_pair(text)
-    if "|" in values:
-        return Categorical(name, tuple(values.split("|")))
-    bounds, _, kind = values.partition(":")
-    low, dots, high = bounds.partition("..")
+def tell_table(campaign: Campaign, source: Path, repeat: bool) -> None:
+    """Record the rows of a table that are filled in and new."""
+    results = read_results(source, campaign)
+    numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
+    known = len(results) - len(numbers)
+    print(f"recorded {len(numbers)}" + (f", {known} were recorded before" if known else ""))
+
+
+def check_writable(out: Path | None) -> None:
+    """Refuse a place that a file cannot be written to before there is something to write."""
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise CampaignError(f"{out} cannot be written: expected a file in a folder that exists")
+
+
+def write(out: Path, text: str) -> None:
+    """Write a file, or say why not."""
     try:
-        if dots and kind == "int":
-            return Integer(name, int(low), int(high))
-        if dots and not kind:
-            return Continuous(name, float(low), float(high))
-    except ValueError as error:
-        if isinstance(error, CampaignError):
-            raise
-    raise CampaignError(
-        f"an input is NAME=LOW..HIGH, NAME=LOW..HIGH:int or NAME=a|b|c, got {text!r}"
-    )
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CampaignError(f"{out} cannot be written: {error}") from error
+    print(f"wrote {out}")
 
 
-def parse_pair(text: str) -> tuple[str, str]:
-    """``NAME=VALUE``."""
-    name, sign, value = text.partition("=")
-    if not (name and sign and value):
-        raise CampaignError(f"expected NAME=VALUE, got {text!r}")
-    return name, value
-
-
-def proposal_row(proposal: Proposal, outputs: list[str]) -> dict[str, object]:
-    """A proposal as a row of a file that ``tell --csv`` takes, once its outputs are filled in."""
-    return {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs)
-
-
-def show_proposals(proposals: list[Proposal], campaign: Campaign) -> None:
-    """A table for people."""
-    table = Table("proposal", *campaign.space.names, "epistemic", "aleatoric", "why")
-    for proposal in proposals:
-        parts = proposal.split.get("standard_deviation")
-        cells = [
-            ", ".join(f"{name} ± {value:.3g}" for name, value in parts[part].items())
-            if parts
-            else "–"
-            for part in ("epistemic", "aleatoric")
-        ]
-        point = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in proposal.point.values())
-        table.add_row(str(proposal.number), *point, *cells, proposal.reason)
-    Console().print(table)
+def note(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as a sentence instead of a line of code."""
+    print(f"twofold: note: {message}", file=sys.stderr)
 
 
 def main() -> None:
     """Run; a mistake of the user is one sentence on stderr and exit code 2."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = note
+            app()
     except CampaignError as error:
         print(f"twofold: {error}", file=sys.stderr)
         raise SystemExit(BAD_INPUT) from error

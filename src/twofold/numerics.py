@@ -1,6 +1,7 @@
 """Small numerical functions with more than one user."""
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +41,7 @@ def gaussian_log_density(
     return -0.5 * (square + log_variance + LOG_TWO_PI)
 
 
+@partial(jax.jit, static_argnames=("num", "shape", "shuffle"))
 def stratified_normal(
     key: Key, num: int, shape: tuple[int, ...], shuffle: bool = True
 ) -> Float[Array, "num ..."]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from twofold.campaign.errors import CampaignError
-from twofold.campaign.space import Categorical, Continuous, Integer, Space
+from twofold.campaign.inputs import Categorical, Continuous, Integer
+from twofold.campaign.space import Space
 
 SPACE = Space(
     (Continuous("heat", 20.0, 80.0), Integer("stirs", 1, 4), Categorical("acid", ("a", "b")))

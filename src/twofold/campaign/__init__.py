@@ -1,8 +1,10 @@
 """Campaigns: ask where to measure, tell what was found."""
 
-from twofold.campaign.campaign import Campaign, Proposal, Status, Told
+from twofold.campaign.campaign import Campaign, Proposal, Status
 from twofold.campaign.errors import CampaignError
-from twofold.campaign.space import Categorical, Continuous, Integer, Space
+from twofold.campaign.inputs import Categorical, Continuous, Integer
+from twofold.campaign.recording import Told
+from twofold.campaign.space import Space
 
 __all__ = [
     "Campaign",

@@ -5,17 +5,28 @@ of its outputs, every proposal and every measurement. A model is fitted when it 
 it is told; proposals that nobody has measured yet are taken into account by the next ones.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import sqlalchemy as sql
 
-from twofold.campaign import choice
+from twofold.campaign import choice, models
+from twofold.campaign.definition import define
 from twofold.campaign.errors import CampaignError
-from twofold.campaign.space import Input, Point, Space, check_names, check_output
-from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, SNAPSHOTS, Storage, insert, rows
+from twofold.campaign.inputs import Input, check_number
+from twofold.campaign.recording import Told, record
+from twofold.campaign.space import Point, Space, check_names
+from twofold.campaign.storage import (
+    MEASUREMENTS,
+    PROPOSALS,
+    SNAPSHOTS,
+    Storage,
+    count,
+    insert,
+    last_number,
+    rows,
+)
+from twofold.estimators.regressor import BNNLVRegressor
 
 
 class Proposal(NamedTuple):
@@ -25,14 +36,6 @@ class Proposal(NamedTuple):
     point: Point
     split: dict[str, Any]
     reason: str
-
-
-class Told(NamedTuple):
-    """Measured outputs, and where: a point, or the number of a proposal."""
-
-    outputs: Mapping[str, Any]
-    point: Mapping[str, Any] | None = None
-    proposal: int | None = None
 
 
 class Status(NamedTuple):
@@ -71,27 +74,18 @@ class Campaign:
         ``candidates``, where given, are the only points that are ever proposed; ``settings`` are
         those of the ``BNNLVRegressor`` that is fitted.
         """
-        space, outputs = Space(tuple(inputs)), list(outputs)
-        names = [*space.names, *outputs]
-        if not outputs or len(set(names)) != len(names):
-            raise CampaignError(
-                f"a campaign needs outputs, with names of their own, got {', '.join(outputs)}"
-            )
-        allowed = None if candidates is None else [space.check(point) for point in candidates]
-        if allowed is not None and not allowed:
-            raise CampaignError("candidates must hold at least one point, or be left out")
-        definition = {
-            "inputs": space.plain(),
-            "outputs": outputs,
-            "candidates": allowed,
-            "settings": choice.checked_settings(dict(settings or {})),
-        }
-        return cls(Storage.create(place, definition))
+        return cls(Storage.create(place, define(inputs, outputs, candidates, settings)))
 
     @classmethod
     def open(cls, place: Any) -> "Campaign":
         """The campaign at a path or database URL."""
         return cls(Storage.open(place))
+
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        """Replace the settings of the model, for every process that opens the campaign from now."""
+        checked = models.checked_settings(dict(settings))
+        self._storage.redefine(self._storage.about("definition") | {"settings": checked})
+        self.settings = checked
 
     def ask(self, num: int = 1) -> list[Proposal]:
         """``num`` points to measure next; they are recorded, and stay open until told."""
@@ -100,22 +94,31 @@ class Campaign:
         if self.candidates is not None and num > len(self.candidates):
             raise CampaignError(f"there are {len(self.candidates)} candidates, got num={num}")
         points, targets = self._complete()
-        pending = [proposal.point for proposal in self.pending()]
-        with self._storage.reading() as connection:
-            asked = len(rows(connection, PROPOSALS))
-        found = choice.choose(self, int(num), points, targets, pending, asked)
-        with self._storage.writing() as connection:
-            if found.snapshot is not None:
-                insert(connection, SNAPSHOTS, measurements=len(points), numbers=found.snapshot)
-            return [
-                Proposal(
-                    insert(connection, PROPOSALS, point=point, split=split, reason=reason),
-                    point,
-                    split,
-                    reason,
-                )
-                for point, split, reason in found.points
-            ]
+        model = self._fitted(points, targets) if self._missing(points) <= 0 else None
+        if model is not None:
+            self._note(model, len(points))
+        while True:
+            with self._storage.reading() as connection:
+                asked = count(connection, PROPOSALS)
+            pending = [proposal.point for proposal in self.pending()]
+            chosen = choice.choose(self, model, int(num), pending, asked)
+            with self._storage.writing() as connection:
+                # If another process has asked meanwhile, its points are underway: choose others.
+                if count(connection, PROPOSALS) == asked:
+                    return [
+                        Proposal(insert(connection, PROPOSALS, **one._asdict()), *one)
+                        for one in chosen
+                    ]
+
+    def model(self) -> BNNLVRegressor:
+        """The model of all complete measurements, fitted if they are more than at the last time.
+
+        Its rows are those of ``campaign.space.encode(points)``.
+        """
+        points, targets = self._complete()
+        if self._missing(points) > 0:
+            raise CampaignError(choice.advice([], self._missing(points), 0))
+        return self._fitted(points, targets)
 
     def tell(
         self,
@@ -133,39 +136,37 @@ class Campaign:
         """
         return self.tell_all([Told(outputs, point, proposal)], repeat)[0]
 
-    def tell_all(self, results: Sequence[Told], repeat: bool = False) -> list[int]:
-        """Record several measurements as ``tell`` does: all of them, or, if one is wrong, none."""
+    def tell_all(
+        self, results: Sequence[Told], repeat: bool = False, skip_known: bool = False
+    ) -> list[int]:
+        """Record several measurements as ``tell`` does: all of them, or, if one is wrong, none.
+
+        With ``skip_known`` a result that was recorded before this call is left out instead of
+        refused, so that a table may be told again when more of it has been filled in.
+        """
         checked = [self.checked(result) for result in results]
+        numbers = []
         with self._storage.writing() as connection:
-            return [self._record(connection, result, repeat) for result in checked]
+            before = last_number(connection, MEASUREMENTS)
+            for result in checked:
+                number, known = record(connection, self.space, result, repeat)
+                if known and not (skip_known and number <= before):
+                    raise CampaignError(
+                        f"the same result is measurement {number} already; with repeat=True "
+                        "(--repeat) it is recorded as a second one"
+                    )
+                if not known:
+                    numbers.append(number)
+        return numbers
 
     def checked(self, result: Told) -> Told:
         """The result with every value of its kind, unknown names and bad values refused."""
         check_names("output", result.outputs, self.outputs, complete=False)
         if not result.outputs:
             raise CampaignError(f"tell at least one of the outputs {', '.join(self.outputs)}")
-        values = {name: check_output(name, value) for name, value in result.outputs.items()}
+        values = {name: check_number(name, value) for name, value in result.outputs.items()}
         where = None if result.point is None else self.space.check(result.point)
-        return Told(values, where, result.proposal)
-
-    def _record(self, connection: sql.Connection, result: Told, repeat: bool) -> int:
-        values = dict(result.outputs)
-        where, proposal = self._locate(connection, result.point, result.proposal)
-        earlier = [
-            row
-            for row in rows(connection, MEASUREMENTS)
-            if row["proposal"] == proposal and row["point"] == where
-        ]
-        partial = [row for row in earlier if not set(values) & set(row["outputs"])]
-        if partial and not repeat:
-            return _complete_row(connection, partial[-1], values)
-        if earlier and proposal is not None and not repeat:
-            known = sorted(set(values) & set(earlier[-1]["outputs"]))
-            raise CampaignError(
-                f"{', '.join(known)} of proposal {proposal} was told before; with repeat=True "
-                "(--repeat) this is recorded as a second measurement"
-            )
-        return insert(connection, MEASUREMENTS, proposal=proposal, point=where, outputs=values)
+        return result._replace(outputs=values, point=where)
 
     def pending(self) -> list[Proposal]:
         """Proposals that have no measurement yet."""
@@ -184,11 +185,9 @@ class Campaign:
             measurements = rows(connection, MEASUREMENTS)
             snapshots = rows(connection, SNAPSHOTS)
         curve = [{"measurements": row["measurements"]} | row["numbers"] for row in snapshots]
-        complete = len(self._complete()[0])
-        missing = choice.fewest(self.space) - complete
-        return Status(
-            len(measurements), complete, self.pending(), curve, choice.advice(curve, missing)
-        )
+        points, _ = self._complete()
+        advice = choice.advice(curve, self._missing(points), len(points))
+        return Status(len(measurements), len(points), self.pending(), curve, advice)
 
     def export(self) -> list[dict[str, Any]]:
         """Every measurement as one flat row: its number, its proposal, inputs and outputs."""
@@ -211,30 +210,23 @@ class Campaign:
         values = [[row["outputs"][name] for name in self.outputs] for row in whole]
         return [row["point"] for row in whole], np.array(values).reshape(-1, len(self.outputs))
 
-    def _locate(
-        self, connection: sql.Connection, where: Any, proposal: int | None
-    ) -> tuple[Point, int | None]:
-        """The point that is told about, and the proposal it answers, if any."""
-        known = {row["number"]: row["point"] for row in rows(connection, PROPOSALS)}
-        if proposal is None:
-            if where is None:
-                raise CampaignError("say where the outputs were measured: a proposal or a point")
-            told = {row["proposal"] for row in rows(connection, MEASUREMENTS)}
-            answers = [n for n, point in known.items() if point == where and n not in told]
-            partly = [n for n, point in known.items() if point == where]
-            return where, (answers or partly[-1:] or [None])[0]
-        if proposal not in known:
-            raise CampaignError(f"there is no proposal {proposal!r}; status lists those there are")
-        if where is not None and where != known[proposal]:
-            raise CampaignError(
-                f"proposal {proposal} is at {known[proposal]}, not at {where}; leave one out"
-            )
-        return known[proposal], proposal
+    def _missing(self, points: Sequence[Point]) -> int:
+        """How many complete measurements a first model still needs; not above 0 if none."""
+        return choice.fewest(self.space) - len(points)
 
+    def _fitted(self, points: Sequence[Point], targets: np.ndarray) -> BNNLVRegressor:
+        x = self.space.encode(points)
+        return models.fitted(self._storage.model_file, self.settings, x, targets)
 
-def _complete_row(connection: sql.Connection, row: dict[str, Any], values: dict[str, float]) -> int:
-    """Add further outputs to a measurement."""
-    merged = json.dumps(row["outputs"] | values)
-    matching = MEASUREMENTS.c.number == row["number"]
-    connection.execute(MEASUREMENTS.update().where(matching).values(outputs=merged))
-    return int(row["number"])
+    def _note(self, model: BNNLVRegressor, measurements: int) -> None:
+        """Add a point to the curve, once for each model."""
+        name = models.identity(model)
+        with self._storage.reading() as connection:
+            if name in {row["model"] for row in rows(connection, SNAPSHOTS)}:
+                return
+        numbers = choice.snapshot(model, self.space)
+        with self._storage.writing() as connection:
+            if name not in {row["model"] for row in rows(connection, SNAPSHOTS)}:
+                insert(
+                    connection, SNAPSHOTS, measurements=measurements, numbers=numbers, model=name
+                )

@@ -1,42 +1,29 @@
 """What a campaign proposes: evenly spread points first, then those that teach most together."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.active.acquisition import epistemic_score
 from twofold.active.batch import best_together
-from twofold.campaign.errors import CampaignError
+from twofold.campaign.definition import PARTS
 from twofold.campaign.space import Point, Space
 from twofold.estimators.regressor import BNNLVRegressor
-from twofold.estimators.validation import check_settings, plain
 
 POOL = 256
 REFERENCE = 128
 REFERENCE_SEED = 2**31 - 1
 SMALL_SHARE = 0.05
-SPREAD = "spread evenly over the inputs: there are too few measurements for a model yet"
+SPREAD = "evenly spread: too few measurements for a model yet"
 
 
-class Choice(NamedTuple):
-    """Points with their split and reason, and what the model says of the whole space."""
+class Chosen(NamedTuple):
+    """A point, what is known there, and why it was chosen."""
 
-    points: list[tuple[Point, dict[str, Any], str]]
-    snapshot: dict[str, float] | None
-
-
-def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of the estimator, wrong ones refused before a campaign is made of them."""
-    known = BNNLVRegressor().get_params()
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise CampaignError(f"BNNLVRegressor has no setting {', '.join(unknown)}")
-    try:
-        check_settings(BNNLVRegressor(**settings))
-    except ValueError as error:
-        raise CampaignError(str(error)) from error
-    return plain(settings)
+    point: Point
+    split: dict[str, Any]
+    reason: str
 
 
 def fewest(space: Space) -> int:
@@ -46,28 +33,20 @@ def fewest(space: Space) -> int:
 
 def choose(
     campaign: Any,
+    model: BNNLVRegressor | None,
     num: int,
-    points: Sequence[Point],
-    targets: np.ndarray,
     pending: Sequence[Point],
     asked: int,
-) -> Choice:
-    """``num`` points for a campaign with these complete measurements and open proposals."""
-    space: Space = campaign.space
-    if len(points) < fewest(space):
-        return Choice([(point, {}, SPREAD) for point in _spread(campaign, num, asked)], None)
-    settings = {"random_state": 0, "verbose": False} | campaign.settings
-    targets = targets[:, 0] if targets.shape[1] == 1 else targets
-    model = BNNLVRegressor(**settings).fit(space.encode(points), targets)
+) -> list[Chosen]:
+    """``num`` points for a campaign with this model, if any, and these open proposals."""
+    if model is None:
+        return [Chosen(point, {}, SPREAD) for point in _spread(campaign, num, asked)]
     pool = _pool(campaign, num, asked)
     free = [point for point in pool if point not in pending]
     free = free if len(free) >= num else pool
     every = [*pending, *free]
-    chosen = _teaching(model, space, every, len(pending), num)
-    return Choice(
-        [(every[i], *_described(model, space, every[i], campaign.outputs)) for i in chosen],
-        snapshot(model, space),
-    )
+    best = _teaching(model, campaign.space, every, len(pending), num)
+    return _described(model, campaign.space, [every[i] for i in best], campaign.outputs)
 
 
 def snapshot(model: BNNLVRegressor, space: Space) -> dict[str, float]:
@@ -79,11 +58,26 @@ def snapshot(model: BNNLVRegressor, space: Space) -> dict[str, float]:
     reference = space.encode(space.spread(REFERENCE, REFERENCE_SEED))
     variances = model.decompose(reference, by="variance")
     share = variances.epistemic.mean(axis=0) / variances.total.mean(axis=0)
-    nats = epistemic_score(model.decompose(reference)).mean()
+    nats = information(model, reference).mean()
     return {"epistemic_nats": float(nats), "epistemic_share": float(np.mean(share))}
 
 
-def advice(curve: Sequence[dict[str, float]], missing: int) -> str:
+def information(model: BNNLVRegressor, x: np.ndarray) -> np.ndarray:
+    """``I(W; y)`` at each row, what a measurement there is expected to teach, summed over outputs.
+
+    Where the noise is too narrow for the entropies to be known it is that of Gaussians with the
+    same variances.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the entropies of", RuntimeWarning)
+        nats = model.decompose(x).epistemic
+    variances = model.decompose(x, by="variance")
+    gaussian = 0.5 * np.log(variances.total / variances.aleatoric)
+    known = np.where(np.isfinite(nats), np.maximum(nats, 0.0), gaussian)
+    return known.reshape(len(x), -1).sum(axis=1)
+
+
+def advice(curve: Sequence[dict[str, float]], missing: int, complete: int) -> str:
     """Whether going on pays, in words."""
     if not curve:
         return (
@@ -91,12 +85,13 @@ def advice(curve: Sequence[dict[str, float]], missing: int) -> str:
             if missing > 0
             else "no model yet: ask once to fit the first one"
         )
-    share, count = curve[-1]["epistemic_share"], curve[-1]["measurements"]
-    noise = f"the other {1 - share:.0%} is noise that measuring again does not remove"
+    share, seen = curve[-1]["epistemic_share"], int(curve[-1]["measurements"])
     verdict = "consider stopping" if share < SMALL_SHARE else "going on pays"
+    later = f" ({complete - seen} have come since: ask to count them in)" if complete > seen else ""
     return (
-        f"{verdict}: after {count:.0f} measurements, more of them could remove about {share:.0%} "
-        f"of the predictive variance; {noise}"
+        f"{verdict}: after {seen} measurements{later}, more of them could remove about {share:.0%} "
+        f"of the predictive variance; the other {1 - share:.0%} is noise that measuring again does "
+        "not remove"
     )
 
 
@@ -119,20 +114,28 @@ def _teaching(
     """Indices of the points that teach most together, the first ``underway`` being underway."""
     x = space.encode(points)
     means, variances = model.conditional_moments(x)
-    scores = np.maximum(epistemic_score(model.decompose(x)), 0.0)
+    scores = information(model, x)
     return best_together(scores, means, variances.mean(axis=0), num, range(underway)).tolist()
 
 
 def _described(
-    model: BNNLVRegressor, space: Space, point: Point, outputs: list[str]
-) -> tuple[dict[str, Any], str]:
-    """The split at a point, in words and as standard deviations of each output."""
-    x = space.encode([point])
+    model: BNNLVRegressor, space: Space, points: list[Point], outputs: list[str]
+) -> list[Chosen]:
+    """The split at each point, in words and as standard deviations of each output."""
+    x = space.encode(points)
     deviations = model.decompose(x, by="variance").standard_deviations()
-    nats = float(epistemic_score(model.decompose(x))[0])
-    parts = {
-        part: dict(zip(outputs, map(float, np.ravel(getattr(deviations, part))), strict=True))
-        for part in ("total", "epistemic", "aleatoric")
-    }
-    reason = f"a measurement here is expected to teach {nats:.2f} nats about the model"
-    return {"information_nats": nats, "standard_deviation": parts}, reason
+    columns = {part: getattr(deviations, part).reshape(len(points), -1) for part in PARTS}
+    return [
+        Chosen(
+            point,
+            {
+                "information_nats": float(nats),
+                "standard_deviation": {
+                    part: dict(zip(outputs, map(float, columns[part][i]), strict=True))
+                    for part in PARTS
+                },
+            },
+            f"expected to teach {nats:.2f} nats about the model",
+        )
+        for i, (point, nats) in enumerate(zip(points, information(model, x), strict=True))
+    ]

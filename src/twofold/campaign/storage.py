@@ -1,8 +1,8 @@
 """Where a campaign lives: a database, through SQLAlchemy.
 
 The default is one SQLite file. A write is one transaction, on disk before the call returns
-(``synchronous=FULL``) and begun with the lock on writing, so that several processes take turns.
-Every other database URL that SQLAlchemy knows will do as well.
+(``synchronous=EXTRA``) and begun with the lock on writing, so that several processes take turns.
+Another database will do as well if SQLAlchemy knows its URL and it can return what it inserts.
 """
 
 import json
@@ -15,9 +15,9 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.engine import make_url
 
+from twofold.campaign import migration
 from twofold.campaign.errors import CampaignError
 
-VERSION = 1
 BUSY_SECONDS = 60
 TABLES = sql.MetaData()
 
@@ -52,7 +52,10 @@ SNAPSHOTS = sql.Table(
     sql.Column("measurements", sql.Integer, nullable=False),
     sql.Column("numbers", sql.Text, nullable=False),
     sql.Column("created", sql.Float, nullable=False),
+    sql.Column("model", sql.String(64), nullable=True),
 )
+# SQLite locks when a transaction begins; elsewhere this row is what writers take turns at.
+TURN = sql.select(ABOUT.c.value).where(ABOUT.c.name == "version").with_for_update()
 
 
 class Storage:
@@ -66,7 +69,7 @@ class Storage:
     def create(cls, place: Any, definition: dict[str, Any]) -> "Storage":
         """A new, empty campaign; refuses a place that holds anything already."""
         storage = cls(*_engine(place, must_exist=False))
-        with storage.writing() as connection:
+        with storage._explaining(), storage._engine.begin() as connection:
             present = sql.inspect(connection).get_table_names()
             if present:
                 raise CampaignError(
@@ -74,54 +77,96 @@ class Storage:
                     "campaign that is there, or choose another place"
                 )
             TABLES.create_all(connection)
-            for name, value in {"version": VERSION, "definition": definition}.items():
+            for name, value in {"version": migration.VERSION, "definition": definition}.items():
                 connection.execute(ABOUT.insert().values(name=name, value=json.dumps(value)))
         return storage
 
     @classmethod
     def open(cls, place: Any) -> "Storage":
-        """The campaign at a place; refuses files that are none, or of a newer twofold."""
+        """The campaign at a place, brought up to date; refuses what is none, or is newer."""
         storage = cls(*_engine(place, must_exist=True))
         with storage.reading() as connection:
             if not sql.inspect(connection).has_table(ABOUT.name):
                 raise CampaignError(f"{storage._place} is a database, but holds no campaign")
-        version = storage.about("version")
-        if version != VERSION:
-            raise CampaignError(
-                f"{storage._place} has schema version {version}, this twofold knows {VERSION}; "
-                "upgrade twofold"
-            )
+            version = storage._version(connection)
+        while version < migration.VERSION:
+            version = storage._step()
         return storage
 
     def about(self, name: str) -> Any:
         """One of the facts stored at the creation."""
         with self.reading() as connection:
-            query = sql.select(ABOUT.c.value).where(ABOUT.c.name == name)
-            found = connection.execute(query).scalar()
-        if found is None:
-            raise CampaignError(f"{self._place} is damaged: its {name} is missing")
-        return json.loads(found)
+            return self._about(connection, name)
+
+    def redefine(self, definition: dict[str, Any]) -> None:
+        """Replace the definition."""
+        with self.writing() as connection:
+            self._set_about(connection, "definition", definition)
+
+    @property
+    def model_file(self) -> Path | None:
+        """Where the model is kept: beside an SQLite file, else nowhere."""
+        url = self._engine.url
+        place = url.database or ":memory:"
+        if url.get_backend_name() != "sqlite" or place.startswith((":memory:", "file:")):
+            return None
+        return Path(f"{place}.model")
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
         """A connection whose errors are a campaign's."""
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except sql.exc.DatabaseError as error:
-            raise self._explained(error) from error
+        with self._explaining(), self._engine.connect() as connection:
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
-        """A transaction: all of it is kept, or nothing."""
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except sql.exc.DatabaseError as error:
-            raise self._explained(error) from error
+        """A transaction, one writer at a time: all of it is kept, or nothing."""
+        with self._explaining(), self._engine.begin() as connection:
+            connection.execute(TURN)
+            yield connection
 
-    def _explained(self, error: Exception) -> CampaignError:
-        return CampaignError(f"{self._place} cannot be used as a campaign: {error.__cause__}")
+    def _step(self) -> int:
+        """One step towards today's version, unless another process has taken it."""
+        with self.writing() as connection:
+            version = self._version(connection)
+            if version < migration.VERSION:
+                migration.STEPS[version](connection)
+                version += 1
+                self._set_about(connection, "version", version)
+            return version
+
+    def _version(self, connection: sql.Connection) -> int:
+        version = self._about(connection, "version")
+        if not isinstance(version, int) or version < min(migration.STEPS):
+            raise CampaignError(f"{self._place} is damaged: its version is {version!r}")
+        if version > migration.VERSION:
+            raise CampaignError(
+                f"{self._place} has schema version {version}, this twofold knows "
+                f"{migration.VERSION}; upgrade twofold"
+            )
+        return version
+
+    def _about(self, connection: sql.Connection, name: str) -> Any:
+        query = sql.select(ABOUT.c.value).where(ABOUT.c.name == name)
+        try:
+            return json.loads(connection.execute(query).scalar_one())
+        except (sql.exc.NoResultFound, ValueError) as error:
+            raise CampaignError(
+                f"{self._place} is damaged: its {name} is missing or cannot be read"
+            ) from error
+
+    def _set_about(self, connection: sql.Connection, name: str, value: Any) -> None:
+        statement = ABOUT.update().where(ABOUT.c.name == name)
+        connection.execute(statement.values(value=json.dumps(value)))
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except sql.exc.DatabaseError as error:
+            raise CampaignError(
+                f"{self._place} cannot be used as a campaign: {error.__cause__}"
+            ) from error
 
 
 def insert(connection: sql.Connection, table: sql.Table, **values: Any) -> int:
@@ -132,6 +177,16 @@ def insert(connection: sql.Connection, table: sql.Table, **values: Any) -> int:
     }
     statement = table.insert().values(**plain, created=time.time()).returning(table.c.number)
     return int(connection.execute(statement).scalar_one())
+
+
+def count(connection: sql.Connection, table: sql.Table) -> int:
+    """How many rows there are."""
+    return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
+
+
+def last_number(connection: sql.Connection, table: sql.Table) -> int:
+    """The number of the newest row, 0 where there is none."""
+    return int(connection.execute(sql.select(sql.func.max(table.c.number))).scalar_one() or 0)
 
 
 def rows(connection: sql.Connection, table: sql.Table) -> list[dict[str, Any]]:
@@ -167,9 +222,10 @@ def _engine(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
 
 
 def _durable(connection: Any, _: Any) -> None:
-    """A committed transaction is on the disk; SQLAlchemy says when one begins."""
+    """A committed transaction is on the disk, and so is the removal of its journal, without which
+    a power cut could still undo it; SQLAlchemy says when one begins."""
     connection.isolation_level = None
-    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA synchronous=EXTRA")
     connection.execute("PRAGMA foreign_keys=ON")
 
 

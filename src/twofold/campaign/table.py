@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from twofold.campaign.campaign import Campaign, Told
+from twofold.campaign.campaign import Campaign, Proposal
+from twofold.campaign.definition import (
+    NATS,
+    NUMBERS,
+    PARTS,
+    REASON,
+    deviation_column,
+    explaining_columns,
+)
 from twofold.campaign.errors import CampaignError
-from twofold.campaign.space import Categorical, Point, Space, check_names
-
-PROPOSAL = "proposal"
+from twofold.campaign.inputs import Categorical
+from twofold.campaign.recording import Told
+from twofold.campaign.space import Point, Space, check_names
 
 
 def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
@@ -49,21 +57,41 @@ def read_points(path: Path, space: Space) -> list[Point]:
 
 
 def read_results(path: Path, campaign: Campaign) -> list[Told]:
-    """Results: outputs, and inputs or the number of a proposal."""
-    return [
-        _at_line(path, line, lambda row=row: campaign.checked(told(campaign, row)))
+    """Results: outputs, and inputs or a number; rows whose outputs are all blank are left out."""
+    found = [
+        _at_line(path, line, lambda row=row: _filled_in(campaign, row))
         for line, row in read_rows(path)
     ]
+    return [result for result in found if result is not None]
+
+
+def _filled_in(campaign: Campaign, row: Mapping[str, str]) -> Told | None:
+    result = told(campaign, row)
+    return campaign.checked(result) if result.outputs else None
 
 
 def told(campaign: Campaign, row: Mapping[str, str]) -> Told:
-    """One row of results."""
-    inputs = campaign.space.names
-    check_names("column", row, [PROPOSAL, *inputs, *campaign.outputs], complete=False)
-    outputs = {name: _number(name, row[name]) for name in campaign.outputs if name in row}
+    """One row of results; what a table of proposals explains beside them is passed over."""
+    inputs, outputs = campaign.space.names, campaign.outputs
+    explaining = [name for name in explaining_columns(outputs) if name in row]
+    check_names("column", row, [*NUMBERS, *inputs, *outputs, *explaining], complete=False)
+    values = {name: _number(name, row[name]) for name in outputs if name in row}
     point = point_of(campaign.space, {name: row[name] for name in inputs if name in row})
-    number = int(_number(PROPOSAL, row[PROPOSAL])) if PROPOSAL in row else None
-    return Told(outputs, point or None, number)
+    numbers = {name: _whole(name, row[name]) for name in NUMBERS if name in row}
+    return Told(values, point or None, **numbers)
+
+
+def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
+    """A proposal as a row of a table that ``tell`` takes, once its outputs are filled in."""
+    deviations = proposal.split.get("standard_deviation")
+    explained = {
+        deviation_column(name, part): None if deviations is None else deviations[part][name]
+        for name in outputs
+        for part in PARTS
+    }
+    why = {NATS: proposal.split.get(NATS), REASON: proposal.reason}
+    blank = dict.fromkeys(outputs)
+    return {"proposal": proposal.number} | proposal.point | blank | explained | why
 
 
 def point_of(space: Space, row: Mapping[str, str]) -> dict[str, Any]:
@@ -87,6 +115,13 @@ def _number(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise CampaignError(f"{name} must be a number, got {text!r}") from None
+
+
+def _whole(name: str, text: str) -> int:
+    number = _number(name, text)
+    if not number.is_integer():
+        raise CampaignError(f"{name} must be a whole number, got {text!r}")
+    return int(number)
 
 
 def _at_line(path: Path, line: int, read: Any) -> Any:
