@@ -47,7 +47,10 @@ BLOCKS = {
     ),
     "default": Block(
         ("epistemic", "total", "random"),
-        {"toys": Training(5_000, {}), "river": Training(10_000, {})},
+        {
+            "toys": Training(5_000, {}),
+            "river": Training(5_000, {"inference_options": {"members": 16}}),
+        },
     ),
     "gp": Block(("gp",), None),
 }
