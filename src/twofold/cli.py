@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from twofold.campaign import Campaign, CampaignError, Space
+from twofold.campaign import Campaign, CampaignError, Space, Status
 from twofold.campaign.table import proposal_row, read_points, read_results, told, write_rows
 from twofold.campaign.text import (
     curve_table,
     parse_input,
     parse_pair,
     parse_settings,
+    pending_table,
     proposals_table,
 )
 from twofold.compilation import enable_compile_cache
@@ -107,6 +108,8 @@ def tell(
     campaign = Campaign.open(place)
     if (source is None) == (not values):
         raise CampaignError("tell NAME=VALUE …, or --csv FILE, one of the two")
+    if source is not None and proposal is not None:
+        raise CampaignError("--proposal goes with NAME=VALUE; a table has a column for it")
     if source is not None:
         tell_table(campaign, source, repeat)
         return
@@ -124,14 +127,7 @@ def status(place: Place) -> None:
     Example: twofold campaign status oven.db
     """
     campaign = Campaign.open(place)
-    found = campaign.status()
-    print(f"{found.measurements} measurements, {found.complete} complete")
-    if found.curve:
-        Console().print(curve_table(found.curve))
-    if found.pending:
-        print(f"{len(found.pending)} proposals without a result:")
-        Console().print(proposals_table(found.pending, campaign))
-    print(found.advice)
+    show_status(campaign.status(), campaign)
 
 
 @campaign_app.command()
@@ -145,6 +141,16 @@ def export(place: Place, out: Out = None) -> None:
         print(text, end="")
     else:
         write(out, text)
+
+
+def show_status(found: Status, campaign: Campaign) -> None:
+    """Counts, what was left to learn, what is open, and what to do."""
+    print(f"{found.measurements} measurements, {found.complete} complete")
+    if found.curve:
+        Console().print(curve_table(found.curve))
+    if found.pending:
+        Console().print(pending_table(found.pending, campaign))
+    print(found.advice)
 
 
 def tell_table(campaign: Campaign, source: Path, repeat: bool) -> None:

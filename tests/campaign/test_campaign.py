@@ -55,12 +55,12 @@ def test_impossible_numbers_of_points_are_refused(campaign, num):
 def test_only_candidates_are_proposed(tmp_path):
     allowed = [{"x": float(x), "side": "left"} for x in range(-4, 5)]
     campaign = Campaign.create(
-        tmp_path / "c.db", INPUTS, ["y"], candidates=allowed, settings=SETTINGS
+        tmp_path / "c.db", INPUTS, ["y", "w"], candidates=allowed, settings=SETTINGS
     )
     for _ in range(2):
         for proposal in campaign.ask(6):
             assert proposal.point in allowed
-            campaign.tell({"y": proposal.point["x"]}, proposal=proposal.number)
+            campaign.tell({"y": proposal.point["x"], "w": 0.1}, proposal=proposal.number)
     assert all(proposal.point in allowed for proposal in campaign.ask(3))
     assert len(campaign.ask(9)) == 9  # Those underway again, for there are no others.
     with pytest.raises(CampaignError, match="there are 9 candidates, got num=10"):
@@ -84,13 +84,11 @@ def test_a_point_proposed_twice_answers_the_open_proposal_first(tmp_path):
 def test_it_is_time_to_stop_when_noise_is_all_that_is_left(share, verdict):
     curve = [{"measurements": 30, "epistemic_nats": 0.1, "epistemic_share": share}]
     assert choice.advice(curve, missing=0, complete=30).startswith(verdict)
+    assert choice.is_enough(curve) == (share < 0.05) and not choice.is_enough([])
 
 
-def test_open_proposals_are_counted_as_underway(tmp_path):
-    campaign = Campaign.create(tmp_path / "c.db", INPUTS, ["y"], settings=SETTINGS)
-    rng = np.random.default_rng(0)
-    for proposal in campaign.ask(12):
-        campaign.tell({"y": rng.normal()}, proposal=proposal.number)
+def test_open_proposals_are_counted_as_underway(campaign):
+    fill(campaign, 12)
     pending = campaign.ask(3)
     later = campaign.ask(3)
     assert campaign.pending() == [*pending, *later]
@@ -118,6 +116,14 @@ def test_the_curve_has_one_point_for_each_model(campaign):
     campaign.tell({"y": 0.0, "w": 0.0}, point={"x": 0.0, "side": "left"})
     campaign.ask()
     assert [row["measurements"] for row in campaign.status().curve] == [10, 11]
+
+
+def test_a_partial_result_leaves_the_model_as_it_is(campaign):
+    fill(campaign)
+    campaign.ask()
+    campaign.tell({"y": 1.0}, point={"x": 4.5, "side": "left"})
+    campaign.ask()
+    assert len(campaign.status().curve) == 1
 
 
 def test_noise_too_narrow_for_entropies_still_gives_finite_numbers():

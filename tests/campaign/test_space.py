@@ -79,3 +79,25 @@ def test_spread_points_are_valid_even_and_repeatable():
     np.testing.assert_array_equal(stirs, 16)
     heats = np.sort([point["heat"] for point in points])
     assert np.abs(heats - np.linspace(20, 80, 64)).max() < 2.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "placed"),
+    [(20.0, 80.0, 27.407), (0.0, 1.0, 0.1235), (1000.0, 1001.0, 1000.1235), (0.0, 1e6, 123500.0)],
+)
+def test_proposals_have_no_more_digits_than_make_sense(low, high, placed):
+    one = Continuous("x", low, high)
+    assert one.place(np.array([0.0, 0.123456789, 1.0])) == [low, placed, high]
+    assert float(one.shown(placed)) == placed
+
+
+def test_a_proposal_stays_within_bounds_that_are_finer_than_its_digits():
+    assert Continuous("x", 0.1234547, 1.0).place(np.array([0.0])) == [0.1234547]
+    assert Continuous("x", 0.0, 0.9999996).place(np.array([1.0])) == [0.9999996]
+
+
+def test_points_agree_but_for_rounding():
+    assert SPACE.agree(POINT, POINT | {"heat": 50.059})
+    assert not SPACE.agree(POINT, POINT | {"heat": 50.061})
+    assert not SPACE.agree(POINT, POINT | {"stirs": 3})
+    assert not SPACE.agree(POINT, POINT | {"acid": "a"})

@@ -45,6 +45,7 @@ class Status(NamedTuple):
     complete: int
     pending: list[Proposal]
     curve: list[dict[str, float]]
+    consider_stopping: bool
     advice: str
 
 
@@ -98,17 +99,9 @@ class Campaign:
         if model is not None:
             self._note(model, len(points))
         while True:
-            with self._storage.reading() as connection:
-                asked = count(connection, PROPOSALS)
-            pending = [proposal.point for proposal in self.pending()]
-            chosen = choice.choose(self, model, int(num), pending, asked)
-            with self._storage.writing() as connection:
-                # If another process has asked meanwhile, its points are underway: choose others.
-                if count(connection, PROPOSALS) == asked:
-                    return [
-                        Proposal(insert(connection, PROPOSALS, **one._asdict()), *one)
-                        for one in chosen
-                    ]
+            proposals = self._propose(model, int(num))
+            if proposals is not None:
+                return proposals
 
     def model(self) -> BNNLVRegressor:
         """The model of all complete measurements, fitted if they are more than at the last time.
@@ -187,7 +180,8 @@ class Campaign:
         curve = [{"measurements": row["measurements"]} | row["numbers"] for row in snapshots]
         points, _ = self._complete()
         advice = choice.advice(curve, self._missing(points), len(points))
-        return Status(len(measurements), len(points), self.pending(), curve, advice)
+        enough = choice.is_enough(curve)
+        return Status(len(measurements), len(points), self.pending(), curve, enough, advice)
 
     def export(self) -> list[dict[str, Any]]:
         """Every measurement as one flat row: its number, its proposal, inputs and outputs."""
@@ -217,6 +211,19 @@ class Campaign:
     def _fitted(self, points: Sequence[Point], targets: np.ndarray) -> BNNLVRegressor:
         x = self.space.encode(points)
         return models.fitted(self._storage.model_file, self.settings, x, targets)
+
+    def _propose(self, model: BNNLVRegressor | None, num: int) -> list[Proposal] | None:
+        """Choose and record; None if another process has asked meanwhile, for its points are
+        underway then, and others should be chosen."""
+        with self._storage.reading() as connection:
+            asked = count(connection, PROPOSALS)
+        pending = [proposal.point for proposal in self.pending()]
+        chosen = choice.choose(self, model, num, pending, asked)
+        with self._storage.writing() as connection:
+            if count(connection, PROPOSALS) != asked:
+                return None
+            numbers = [insert(connection, PROPOSALS, **one._asdict()) for one in chosen]
+        return [Proposal(number, *one) for number, one in zip(numbers, chosen, strict=True)]
 
     def _note(self, model: BNNLVRegressor, measurements: int) -> None:
         """Add a point to the curve, once for each model."""

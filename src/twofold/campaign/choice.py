@@ -77,6 +77,11 @@ def information(model: BNNLVRegressor, x: np.ndarray) -> np.ndarray:
     return known.reshape(len(x), -1).sum(axis=1)
 
 
+def is_enough(curve: Sequence[dict[str, float]]) -> bool:
+    """Whether what more data could remove is small beside what they could not."""
+    return bool(curve) and curve[-1]["epistemic_share"] < SMALL_SHARE
+
+
 def advice(curve: Sequence[dict[str, float]], missing: int, complete: int) -> str:
     """Whether going on pays, in words."""
     if not curve:
@@ -86,7 +91,7 @@ def advice(curve: Sequence[dict[str, float]], missing: int, complete: int) -> st
             else "no model yet: ask once to fit the first one"
         )
     share, seen = curve[-1]["epistemic_share"], int(curve[-1]["measurements"])
-    verdict = "consider stopping" if share < SMALL_SHARE else "going on pays"
+    verdict = "consider stopping" if is_enough(curve) else "going on pays"
     later = f" ({complete - seen} have come since: ask to count them in)" if complete > seen else ""
     return (
         f"{verdict}: after {seen} measurements{later}, more of them could remove about {share:.0%} "

@@ -1,0 +1,139 @@
+"""A whole campaign against a simulated reactor: ask, measure, tell, until it is time to stop.
+
+    python examples/campaign.py
+
+The yield of a reaction depends on temperature, stirring and solvent; stirred slowly, the mixture
+is uneven and the same settings give yields far apart. The campaign is a file: stop the program at
+any time and run it again, and it goes on. Ends with a figure.
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from twofold.campaign import Campaign, Categorical, Continuous, Integer
+from twofold.compilation import enable_compile_cache
+from twofold.report import style
+from twofold.report.campaign import remaining_share
+
+INPUTS = (
+    Continuous("temperature", 20.0, 100.0),
+    Integer("stirring", 100, 1000),
+    Categorical("solvent", ("water", "ethanol")),
+)
+# A smaller and shorter fit than the default, so that all of it takes a few minutes.
+SETTINGS = {"epochs": 600, "inference_options": {"members": 16}}
+SMOKE_SETTINGS = {"epochs": 2, "latent_dim": 0, "inference_options": {"members": 2}}
+SEED = 0
+
+
+def mean_yield(point: dict[str, Any]) -> float:
+    """What the reactor gives on average, in percent."""
+    best, top = {"water": (70.0, 60.0), "ethanol": (55.0, 75.0)}[point["solvent"]]
+    mixed = 1.0 - 0.5 * np.exp(-point["stirring"] / 300.0)
+    return float(top * mixed * np.exp(-0.5 * ((point["temperature"] - best) / 30.0) ** 2))
+
+
+def noise(stirring: Any) -> Any:
+    """Standard deviation of a yield, in percentage points: slow stirring mixes unevenly."""
+    return 4.0 + 16.0 * np.exp(-(stirring - 100.0) / 200.0)
+
+
+def measure(number: int, point: dict[str, Any]) -> float:
+    """One run of the reactor; the same number and point give the same yield."""
+    rng = np.random.default_rng([SEED, number])
+    return mean_yield(point) + float(noise(point["stirring"]) * rng.normal())
+
+
+def run(campaign: Campaign, batch: int, most: int) -> None:
+    """Measure what is open, ask for more, until little is left to learn."""
+    status = campaign.status()
+    while not status.consider_stopping and status.measurements < most:
+        for proposal in campaign.pending():
+            result = measure(proposal.number, proposal.point)
+            campaign.tell({"yield": result}, proposal=proposal.number)
+        campaign.ask(batch)
+        status = campaign.status()
+        print(f"{status.measurements} measurements: {status.advice}", flush=True)
+
+
+def draw(campaign: Campaign, path: Path) -> None:
+    """What was left to learn, where the reactor was run, and how noisy it is there."""
+    rows = campaign.export()
+    with style.style():
+        figure, axes = plt.subplots(1, 3, figsize=(13.5, 4.4), layout="constrained")
+        figure.get_layout_engine().set(wspace=0.05)
+        remaining_share(axes[0], campaign.status().curve)
+        draw_runs(axes[1], rows)
+        draw_noise(axes[2], campaign, rows)
+        figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def draw_runs(axes: Axes, rows: list[dict[str, Any]]) -> None:
+    """Temperature and stirring of every run, over the noise there."""
+    speeds = np.linspace(100, 1000, 200)
+    area = axes.imshow(
+        noise(speeds)[:, None], extent=(20, 100, 100, 1000), origin="lower", aspect="auto",
+        cmap="Greys", vmin=0, vmax=20, alpha=0.5,
+    )  # fmt: skip
+    axes.figure.colorbar(
+        area, ax=axes, ticks=range(0, 21, 5), label="true noise of the yield (% points)"
+    )
+    for solvent, marker, colour in (("water", "o", 0), ("ethanol", "^", 3)):
+        own = [row for row in rows if row["solvent"] == solvent]
+        place = [row["temperature"] for row in own], [row["stirring"] for row in own]
+        look = {"color": style.PALETTE[colour], "edgecolors": "white", "linewidths": 0.4}
+        axes.scatter(*place, s=26, marker=marker, label=solvent, **look)
+    axes.set(xlabel="temperature (°C)", ylabel="stirring (rpm)", title="Where it measured")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
+
+
+def draw_noise(axes: Axes, campaign: Campaign, rows: list[dict[str, Any]]) -> None:
+    """Measurements along the stirring speed, and the noise that the model has found."""
+    speeds = np.linspace(100, 1000, 40).astype(int)
+    points = [{"temperature": 60.0, "stirring": int(s), "solvent": "ethanol"} for s in speeds]
+    split = campaign.model().decompose(campaign.space.encode(points), by="variance")
+    found = split.standard_deviations()
+    axes.plot(speeds, noise(speeds), "--", color=style.TRUTH, label="true noise")
+    axes.plot(speeds, found.aleatoric, color=style.ALEATORIC, label="aleatoric part, found")
+    axes.plot(speeds, found.epistemic, color=style.EPISTEMIC, label="epistemic part, left")
+    axes.set(xlabel="stirring (rpm)", ylabel="deviation of the yield (% points)")
+    axes.set(title="The two parts at 60 °C in ethanol", ylim=(0, None))
+    counts = axes.twinx()
+    counts.hist([row["stirring"] for row in rows], bins=18, color=style.DATA, alpha=0.3)
+    counts.set(ylabel="measurements (grey)")
+    counts.spines["right"].set_visible(True)
+    axes.set_zorder(counts.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    axes.legend(loc="upper right")
+
+
+def main() -> None:
+    """Open or create the campaign, run it to its end, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path("demo-output"))
+    parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    warnings.simplefilter("ignore")  # a short fit says that it is short
+    enable_compile_cache()
+    place = arguments.output / ("smoke.db" if arguments.smoke else "reactor.db")
+    settings = SMOKE_SETTINGS if arguments.smoke else SETTINGS
+    if place.exists():
+        campaign = Campaign.open(place)
+        print(f"going on with {place}, {campaign.status().measurements} measurements so far")
+    else:
+        campaign = Campaign.create(place, INPUTS, ["yield"], settings=settings)
+    run(campaign, batch=12 if arguments.smoke else 32, most=24 if arguments.smoke else 512)
+    draw(campaign, place.with_suffix(".png"))
+    print(f"wrote {place.with_suffix('.png')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Campaigns of older versions are brought up to date, whole or not at all."""
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+
+import pytest
+
+from twofold.campaign import Campaign, migration
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
+]
+
+# As the first version of twofold wrote it.
+VERSION_1 = """
+CREATE TABLE twofold_campaign (
+    name VARCHAR(64) NOT NULL, value TEXT NOT NULL, PRIMARY KEY (name)
+);
+CREATE TABLE proposal (
+    number INTEGER NOT NULL, point TEXT NOT NULL, split TEXT NOT NULL, reason TEXT NOT NULL,
+    created FLOAT NOT NULL, PRIMARY KEY (number)
+);
+CREATE TABLE measurement (
+    number INTEGER NOT NULL, proposal INTEGER, point TEXT NOT NULL, outputs TEXT NOT NULL,
+    created FLOAT NOT NULL, PRIMARY KEY (number),
+    FOREIGN KEY(proposal) REFERENCES proposal (number)
+);
+CREATE TABLE snapshot (
+    number INTEGER NOT NULL, measurements INTEGER NOT NULL, numbers TEXT NOT NULL,
+    created FLOAT NOT NULL, PRIMARY KEY (number)
+);
+INSERT INTO twofold_campaign VALUES ('version', '1');
+INSERT INTO twofold_campaign VALUES ('definition', '{
+    "inputs": [{"kind": "continuous", "name": "x", "low": -5.0, "high": 5.0}], "outputs": ["y"],
+    "candidates": null,
+    "settings": {"epochs": 2, "latent_dim": 0, "inference_options": {"members": 2}}}');
+INSERT INTO proposal VALUES (1, '{"x": 0.123456789}', '{}', 'spread evenly', 1.0);
+INSERT INTO proposal VALUES (2, '{"x": 2.5}', '{}', 'spread evenly', 2.0);
+INSERT INTO measurement VALUES (1, 1, '{"x": 0.123456789}', '{"y": 1.5}', 3.0);
+INSERT INTO measurement VALUES (2, NULL, '{"x": -3.0}', '{"y": -1.5}', 4.0);
+INSERT INTO snapshot VALUES (1, 6, '{"epistemic_nats": 0.3, "epistemic_share": 0.4}', 5.0);
+"""
+MEASURED = [
+    {"measurement": 1, "proposal": 1, "x": 0.123456789, "y": 1.5},
+    {"measurement": 2, "proposal": None, "x": -3.0, "y": -1.5},
+]
+
+
+@pytest.fixture
+def old(tmp_path):
+    connection = sqlite3.connect(tmp_path / "old.db")
+    connection.executescript(VERSION_1)
+    connection.close()
+    return tmp_path / "old.db"
+
+
+def stored_version(path):
+    connection = sqlite3.connect(path)
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(snapshot)")]
+    (value,) = connection.execute("SELECT value FROM twofold_campaign WHERE name = 'version'")
+    connection.close()
+    return int(value[0]), "model" in columns
+
+
+def check_data(campaign):
+    assert campaign.export() == MEASURED
+    assert [proposal.number for proposal in campaign.pending()] == [2]
+    (point,) = campaign.status().curve
+    assert point == {"measurements": 6, "epistemic_nats": 0.3, "epistemic_share": 0.4}
+
+
+def test_the_steps_lead_from_the_first_version_to_todays():
+    assert sorted(migration.STEPS) == list(range(1, migration.VERSION))
+
+
+def test_a_campaign_of_version_1_is_opened_with_all_its_data(old):
+    check_data(Campaign.open(old))
+    assert stored_version(old) == (2, True)
+    campaign = Campaign.open(old)
+    check_data(campaign)
+    for i in range(4):
+        campaign.tell({"y": float(i)}, point={"x": float(i)})
+    campaign.ask()
+    assert [row["measurements"] for row in campaign.status().curve] == [6, 6]
+
+
+def open_at_once(path, barrier):
+    barrier.wait()
+    check_data(Campaign.open(path))
+
+
+def test_processes_that_open_an_old_campaign_at_once_are_safe(old):
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(4)
+    processes = [context.Process(target=open_at_once, args=(old, barrier)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    assert stored_version(old) == (2, True)
+
+
+def test_a_step_that_fails_changes_nothing(old, monkeypatch):
+    def half(connection):
+        migration.name_models(connection)
+        raise RuntimeError("half way")
+
+    monkeypatch.setitem(migration.STEPS, 1, half)
+    with pytest.raises(RuntimeError, match="half way"):
+        Campaign.open(old)
+    assert stored_version(old) == (1, False)
+
+
+def migrate_and_wait(path, reached):
+    def slow(connection):
+        migration.name_models(connection)
+        reached.set()
+        time.sleep(60)
+
+    migration.STEPS[1] = slow
+    Campaign.open(path)
+
+
+def test_a_kill_in_the_middle_of_a_step_leaves_the_old_version(old):
+    context = multiprocessing.get_context("fork")
+    reached = context.Event()
+    process = context.Process(target=migrate_and_wait, args=(old, reached))
+    process.start()
+    assert reached.wait(30)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert stored_version(old) == (1, False)
+    check_data(Campaign.open(old))
+    assert stored_version(old) == (2, True)
