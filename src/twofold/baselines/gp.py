@@ -137,9 +137,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.y_standardizer_ = Standardizer.fit(y.reshape(len(y), -1))
         self._keep(x, y)
         with jax.enable_x64(True):
-            x, targets = _padded(self.x_[few], self.y_[few])
-            found = [maximise(x, one, len(few)) for one in targets.T]
-        self.hyperparameters_ = Hyperparameters(*map(np.stack, zip(*found, strict=True)))
+            points, targets = _padded(self.x_[few], self.y_[few])
+            found = [maximise(points, one, len(few)) for one in targets.T]
+        self.hyperparameters_ = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
         return self
 
     def condition(self, X: Any, y: Any) -> "GPRegressor":

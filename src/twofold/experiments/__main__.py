@@ -15,6 +15,7 @@ from twofold.experiments import (
     entropy_estimators,
     off_manifold,
     table1,
+    table1_curves,
     tables,
     toy_figures,
     toy_fit,
@@ -40,18 +41,25 @@ KEPT: dict[str, Callable[[str], bool]] = {
     "posteriors": lambda metric: "/seconds_" in metric,
 }
 
+# Drawn from records and curves that are there.
+FIGURES: dict[str, Callable[[Path], Path]] = {
+    "posteriors_figure": contest_figure.run,
+    "table1_figure": table1_curves.draw,
+}
+
 DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {
     "figure_3": wet_chicken_map.run,
     "calibration": calibration.run,
     "table1": table1.run,
+    "table1_record": table1.compose,
 }
 
 
 def main() -> None:
     """Parse the command line and run one experiment."""
     parser = argparse.ArgumentParser(prog="python -m twofold.experiments", description=__doc__)
-    names = ["demo", "tables", "join", "posteriors_figure"]
-    names += [*RECORDED, *DRAWN, *table1.PARTS, *toy_figures.FIGURES]
+    names = ["demo", "tables", "join", *FIGURES]
+    names += [*RECORDED, *DRAWN, *table1.ADVANCES, *toy_figures.FIGURES]
     parser.add_argument("name", choices=names)
     parser.add_argument("records", nargs="*", type=Path, help="for join: records made elsewhere")
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
@@ -69,8 +77,8 @@ def main() -> None:
     elif arguments.name == "join":
         for path in arguments.records:
             print(f"joined {join(path, arguments.output or Path('results'))}")
-    elif arguments.name == "posteriors_figure":
-        print(f"wrote {contest_figure.run(arguments.output or Path('results'))}")
+    elif arguments.name in FIGURES:
+        print(f"wrote {FIGURES[arguments.name](arguments.output or Path('results'))}")
     else:
         run(arguments.name, arguments.smoke, arguments.output)
 
@@ -84,8 +92,8 @@ def run(name: str, smoke: bool, output: Path | None) -> None:
         for path in toy_figures.run(name, smoke, work, output):
             print(f"wrote {path}")
         return
-    if name in table1.PARTS:
-        table1.PARTS[name](smoke, work)
+    if name in table1.ADVANCES:
+        table1.ADVANCES[name](smoke, work)
         print(f"{name} is done; its course lies in {work}, and table1 makes the record")
         return
     record = DRAWN[name](smoke, work, output) if name in DRAWN else RECORDED[name](smoke, work)

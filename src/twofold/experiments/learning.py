@@ -114,8 +114,8 @@ def learn(
 ) -> Course:
     """All rounds of all arms, from where the file at ``path`` left off."""
     problems = [LEARNING_PROBLEMS[arm.problem] for arm in arms]
-    identity = json.loads(json.dumps({"arms": arms, "size": size, "settings": settings}))
-    course = _load(path, identity) or _nothing(len(arms))
+    identity = _identity(arms, size, settings)
+    course = so_far(arms, size, path, settings)
     tests = [problem.test(arm.seed) for problem, arm in zip(problems, arms, strict=True)]
     setting = Setting(
         fit,
@@ -158,24 +158,24 @@ def _after(done: Round, course: Course, tests: Sequence[Data], size: Size) -> Co
     return Course(done.number + 1, x, y, scores, noise, course.seconds)
 
 
-def _nothing(arms: int) -> Course:
-    return Course(
-        0, *(np.zeros((arms, 0)) for _ in range(2)), np.zeros((0, arms)), np.zeros(0), 0.0
-    )
-
-
 def _save(path: Path, identity: dict[str, Any], course: Course) -> None:
     arrays = {name: getattr(course, name) for name in ("x", "y", "scores", "noise")}
     numbers = {"rounds": course.rounds, "seconds": course.seconds}
     persistence.write(path, "course", arrays, {"identity": identity, **numbers})
 
 
-def _load(path: Path, identity: dict[str, Any]) -> Course | None:
-    """The course at a path, if it is that of the same arms with the same settings."""
-    if not path.exists():
-        return None
-    stored = persistence.read(path, "course")
-    about = stored.metadata
-    if about["identity"] != identity:
-        return None
-    return Course(about["rounds"], **stored.arrays, seconds=about["seconds"])
+def so_far(arms: Sequence[Arm], size: Size, path: Path, settings: dict[str, Any]) -> Course:
+    """The course at a path, if it is that of the same arms with the same settings, or an empty
+    one."""
+    if path.exists():
+        stored = persistence.read(path, "course")
+        about = stored.metadata
+        if about["identity"] == _identity(arms, size, settings):
+            return Course(about["rounds"], **stored.arrays, seconds=about["seconds"])
+    none = np.zeros((len(arms), 0))
+    return Course(0, none, none, np.zeros((0, len(arms))), none, 0.0)
+
+
+def _identity(arms: Sequence[Arm], size: Size, settings: dict[str, Any]) -> dict[str, Any]:
+    """As JSON gives it back."""
+    return json.loads(json.dumps({"arms": arms, "size": size, "settings": settings}))
