@@ -353,6 +353,28 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
     assert 1 <= len(calls) <= 4
 
 
+def test_with_room_to_grow_there_is_one_program(monkeypatch):
+    calls = []
+    original = alpha.alpha_energy
+
+    def counted(*arguments):
+        calls.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(alpha, "alpha_energy", counted)
+    X, y = make_data(rows=300)
+    fitted = []
+    for rows in range(100, 301, 50):
+        model = BNNLVRegressor((4,), inference="alpha", epochs=1, draws=3, random_state=0)
+        fitted += fit_many([model], [X[:rows]], [y[:rows]], capacity=300)
+    assert 1 <= len(calls) <= 2
+    alone = BNNLVRegressor((4,), inference="alpha", epochs=1, draws=3, random_state=0)
+    alone.fit(X[:100], y[:100])
+    np.testing.assert_allclose(alone.predict(X[:9]), fitted[0].predict(X[:9]), rtol=1e-5)
+    with pytest.raises(ValueError, match="capacity must be at least 300 rows, got 50"):
+        fit_many([alone], [X], [y], capacity=50)
+
+
 def test_wrong_inputs_after_fitting_are_refused(fitted):
     X, y = make_data()
     with pytest.raises(ValueError, match="features"):
