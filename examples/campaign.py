@@ -62,6 +62,24 @@ def run(campaign: Campaign, batch: int, most: int) -> None:
         print(f"{status.measurements} measurements: {status.advice}", flush=True)
 
 
+def compare(campaign: Campaign) -> None:
+    """Hold what the campaign says against the truth, which nobody knows outside of an example."""
+    points = campaign.space.spread(512, seed=1)
+    x = campaign.space.encode(points)
+    model = campaign.model()
+    found = model.decompose(x, by="variance")
+    errors = model.predict(x) - [mean_yield(point) for point in points]
+    noises = [noise(point["stirring"]) for point in points]
+    for what, said, true in (
+        ("error of the mean", found.epistemic, errors),
+        ("noise", found.aleatoric, noises),
+    ):
+        said, true = np.sqrt(np.mean(said)), np.sqrt(np.mean(np.square(true)))
+        print(f"{what}, root mean square: {true:.1f} % points; the model says {said:.1f}")
+    slow = np.mean([row["stirring"] < 300 for row in campaign.export()])
+    print(f"{slow:.0%} of the measurements were stirred below 300 rpm, 22% of the range")
+
+
 def draw(campaign: Campaign, path: Path) -> None:
     """What was left to learn, where the reactor was run, and how noisy it is there."""
     rows = campaign.export()
@@ -131,6 +149,7 @@ def main() -> None:
     else:
         campaign = Campaign.create(place, INPUTS, ["yield"], settings=settings)
     run(campaign, batch=12 if arguments.smoke else 32, most=24 if arguments.smoke else 512)
+    compare(campaign)
     draw(campaign, place.with_suffix(".png"))
     print(f"wrote {place.with_suffix('.png')}")
 
