@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold.envs.system import Policy, System
 from twofold.typing import Array, Float, Key
 
 
@@ -115,3 +116,24 @@ def _scatter(key: Key, num: int, params: Params) -> tuple[Float[Array, "N 4"], F
     turbulences = sample_turbulence(turbulence_key, (num,))
     targets = jax.vmap(partial(step, params))(states, actions, turbulences)
     return jnp.concatenate([states, actions], axis=1), targets
+
+
+def wet_chicken(params: Params = PAPER, horizon: int = 100) -> System:
+    """The river as a system: from the origin, with random paddling as its behaviour."""
+    return System(
+        "wet_chicken",
+        ("x", "y"),
+        ("paddle_x", "paddle_y"),
+        np.zeros(2),
+        np.array([params.width, params.length]),
+        -np.ones(2),
+        np.ones(2),
+        horizon,
+        lambda key: jnp.zeros(2),
+        lambda key, state, action: step(
+            params, state, jnp.clip(action, -1.0, 1.0), sample_turbulence(key)
+        ),
+        lambda state: state,
+        lambda state: -reward(params, state),
+        Policy(lambda key: (), lambda key, memory, seen: (memory, sample_actions(key, 1)[0])),
+    )

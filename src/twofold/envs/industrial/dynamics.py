@@ -1,0 +1,205 @@
+"""The industrial benchmark (Hein et al. 2017): a plant with delay, hidden fatigue and drift.
+
+Three steerings, velocity v, gain g and shift h, each in [0, 100], are changed by the action. A step
+costs ``3 · fatigue + consumption``. Fatigue is noisy, and once hidden states grow beyond a
+threshold it is amplified until the effective actions become small again. Consumption is a delayed
+exponential of the steerings, plus what mis-calibration adds (``industrial.goldstone``), plus noise.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.envs.industrial import goldstone, setpoint
+from twofold.envs.industrial.goldstone import MOST_REQUIRED_STEP, Calibration
+from twofold.envs.industrial.setpoint import Drift, SetPoint
+from twofold.typing import Array, Float, Key
+
+SHIFT_BOUND = 1.5
+SHIFT_PER_SETPOINT = 0.02
+SHIFT_SCALE = 2 * SHIFT_BOUND + 100 * SHIFT_PER_SETPOINT
+RATES = np.array([1.0, 10.0, 100 * MOST_REQUIRED_STEP / (0.9 * SHIFT_SCALE)])
+DELAYS = np.array([0.11111, 0.22222, 0.33333, 0.22222, 0.11111, 0.0, 0.0, 0.0, 0.0, 0.0])
+TOLERANCE = 0.05
+AMPLIFICATION, AMPLIFIED_FROM, AMPLIFIED_MOST = 1.1, 1.2, 5.0
+START = 50.0
+
+
+@dataclass(frozen=True)
+class Params:
+    """Weights of the cost, and whether the set-point drifts; the defaults are the benchmark's."""
+
+    fatigue_weight: float = 3.0
+    consumption_weight: float = 1.0
+    calibration_weight: float = 25.0
+    drifting: bool = False
+
+
+PAPER = Params()
+
+
+class Noise(NamedTuple):
+    """All that is random in a step: for gain and velocity an exponential number of mean 0.1, a
+    uniform one and a threshold of a coin, ``[2]`` each; two normal ones; and the set-point's."""
+
+    exponential: Float[Array, "2"]
+    uniform: Float[Array, "2"]
+    threshold: Float[Array, "2"]
+    amplified: Float[Array, ""]
+    consumption: Float[Array, ""]
+    drift: Drift
+
+
+class State(NamedTuple):
+    """Everything that the next step depends on, and what was seen of the last one.
+
+    ``operational`` holds the last ten operational costs, oldest first; ``hidden`` the fatigue of
+    gain and velocity.
+    """
+
+    point: SetPoint
+    steering: Float[Array, "3"]
+    hidden: Float[Array, "2"]
+    operational: Float[Array, "10"]
+    calibration: Calibration
+    fatigue: Float[Array, ""]
+    consumption: Float[Array, ""]
+
+
+def steer(steering: Float[Array, "3"], action: Float[Array, "3"]) -> Float[Array, "3"]:
+    """The known part: velocity, gain and shift move by 1, 10 and 5.75 times the action, clipped."""
+    rates = jnp.asarray(RATES, steering.dtype)
+    return jnp.clip(steering + rates * jnp.clip(action, -1.0, 1.0), 0.0, 100.0)
+
+
+def effective_shift(shift: Float[Array, ""], point: Float[Array, ""]) -> Float[Array, ""]:
+    """What the shift does at a set-point, within ±1.5."""
+    raw = SHIFT_SCALE * shift / 100.0 - SHIFT_PER_SETPOINT * point - SHIFT_BOUND
+    return jnp.clip(raw, -SHIFT_BOUND, SHIFT_BOUND)
+
+
+def effective_velocity(
+    velocity: Float[Array, ""], gain: Float[Array, ""], point: Float[Array, ""]
+) -> Float[Array, ""]:
+    """How hard the velocity wears, from 0 (velocity 100, gain 0) to 1 (0 and 100)."""
+
+    def wear(velocity, gain):
+        return (gain + 2.0 + point) / (velocity + 101.0 - point)
+
+    low, high = wear(100.0, 0.0), wear(0.0, 100.0)
+    return (wear(velocity, gain) - low) / (high - low)
+
+
+def effective_gain(gain: Float[Array, ""], point: Float[Array, ""]) -> Float[Array, ""]:
+    """How hard the gain wears, from 0 (gain 100) to 1 (gain 0)."""
+
+    def wear(gain):
+        return 1.0 / (gain + 1.0 + point)
+
+    low, high = wear(100.0), wear(0.0)
+    return (wear(gain) - low) / (high - low)
+
+
+def wear_noise(effective: Float[Array, "2"], noise: Noise) -> Float[Array, "2"]:
+    """Noise of the fatigue, in [0, 1): small always, and large at times where actions wear."""
+    small = 2.0 * (jax.nn.sigmoid(noise.exponential) - 0.5)
+    coin = noise.threshold < jnp.clip(effective, 0.001, 0.999)
+    return small + (1.0 - small) * noise.uniform * coin * effective
+
+
+def hidden_fatigue(
+    hidden: Float[Array, "2"], effective: Float[Array, "2"], noise: Float[Array, "2"]
+) -> Float[Array, "2"]:
+    """Reset by gentle actions, amplified beyond a threshold, else a noisy decay."""
+    amplified = jnp.minimum(AMPLIFIED_MOST, AMPLIFICATION * hidden)
+    decayed = 0.9 * hidden + noise / 3.0
+    grown = jnp.where(hidden >= AMPLIFIED_FROM, amplified, decayed)
+    return jnp.where(effective <= TOLERANCE, effective, grown)
+
+
+def basic_fatigue(velocity: Float[Array, ""], gain: Float[Array, ""]) -> Float[Array, ""]:
+    """Fatigue of the steerings alone."""
+    return jnp.maximum(0.0, 30000.0 / (5.0 * velocity + 100.0) - 0.01 * jnp.square(gain))
+
+
+def operational_cost(
+    velocity: Float[Array, ""], gain: Float[Array, ""], point: Float[Array, ""]
+) -> Float[Array, ""]:
+    """What running costs, before its delay."""
+    return jnp.exp((2.0 * point + 4.0 * velocity + 2.5 * gain) / 100.0)
+
+
+def delayed_cost(operational: Float[Array, "10"]) -> Float[Array, ""]:
+    """The costs of five to nine steps ago, weighted."""
+    return operational @ jnp.asarray(DELAYS, operational.dtype)
+
+
+def cost(params: Params, state: State) -> Float[Array, ""]:
+    """``3 · fatigue + consumption`` of the step that led here."""
+    return params.fatigue_weight * state.fatigue + params.consumption_weight * state.consumption
+
+
+def step(params: Params, state: State, action: Float[Array, "3"], noise: Noise) -> State:
+    """One step of the plant."""
+    point = setpoint.move(state.point, noise.drift) if params.drifting else state.point
+    steering = steer(state.steering, action)
+    running = operational_cost(steering[0], steering[1], point.value)
+    operational = jnp.append(state.operational[1:], running)
+    return _settle(params, state._replace(point=point, operational=operational), steering, noise)
+
+
+def reset(params: Params, point: Float[Array, ""] | float, first: Drift, noise: Noise) -> State:
+    """All steerings at 50, then one step without action, as the benchmark begins."""
+    start = setpoint.begin(point, first)
+    moved = setpoint.move(start, noise.drift) if params.drifting else start
+    steering = jnp.full(3, START)
+    running = operational_cost(steering[0], steering[1], moved.value)
+    state = State(
+        moved,
+        steering,
+        jnp.zeros(2),
+        jnp.full(10, running),
+        goldstone.start(),
+        jnp.zeros(()),
+        jnp.zeros(()),
+    )
+    return _settle(params, state, steering, noise)
+
+
+def _settle(params: Params, state: State, steering: Float[Array, "3"], noise: Noise) -> State:
+    """Fatigue, calibration and consumption at the new steerings."""
+    velocity, gain, shift = steering
+    point = state.point.value
+    effective = jnp.stack([effective_gain(gain, point), effective_velocity(velocity, gain, point)])
+    wearing = wear_noise(effective, noise)
+    hidden = hidden_fatigue(state.hidden, effective, wearing)
+    saturated = jnp.max(hidden) == AMPLIFIED_MOST
+    share = jnp.where(saturated, jax.nn.sigmoid(2.4 + 0.4 * noise.amplified), jnp.max(wearing))
+    fatigue = basic_fatigue(velocity, gain) * (1.0 + 2.0 * share) / 3.0
+    position = effective_shift(shift, point)
+    calibration = goldstone.turn(state.calibration, position)
+    miscalibrated = 1.0 + goldstone.penalty(calibration.angle, position)
+    expected = delayed_cost(state.operational) + params.calibration_weight * miscalibrated
+    consumption = expected - noise.consumption * (1.0 + 0.005 * expected)
+    return State(
+        state.point, steering, hidden, state.operational, calibration, fatigue, consumption
+    )
+
+
+def sample_noise(key: Key, params: Params = PAPER) -> Noise:
+    """The randomness of one step."""
+    uniform_key, normal_key, drift_key = jax.random.split(key, 3)
+    numbers = jax.random.uniform(uniform_key, (6,))
+    normal = jax.random.normal(normal_key, (2,))
+    drift = setpoint.sample_drift(drift_key) if params.drifting else no_drift()
+    return Noise(
+        -0.1 * jnp.log1p(-numbers[:2]), numbers[2:4], numbers[4:], normal[0], normal[1], drift
+    )
+
+
+def no_drift() -> Drift:
+    """Chances that nobody looks at."""
+    return Drift(jnp.int32(1), jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))

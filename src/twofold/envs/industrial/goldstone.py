@@ -1,0 +1,115 @@
+"""Mis-calibration: a landscape that turns with time, after the Goldstone potential of physics.
+
+The effective shift r has an optimum that depends on an angle φ; the angle moves on a grid of
+``2 · STRONGEST + 1`` indices, driven by r, its side of zero (``domain``) and whether turning helps
+(``response``). The penalty is the potential
+
+    V(r, φ) = −a r² + b r⁴ − c r sin φ,
+
+scaled so that its lowest value at φ = ±90° is −1, with the radius stretched so that the lowest
+point at each φ lies at ``max(|sin φ|, MOST_REQUIRED_STEP)``.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.typing import Array, Float, Int
+
+ANGLES = 24
+STRONGEST = ANGLES // 4
+MOST_REQUIRED_STEP = np.sin(np.pi / 12)
+SAFE_ZONE = MOST_REQUIRED_STEP / 2
+LARGEST_RADIUS = 2.0
+TILT = 8 * np.sqrt(2 / 27)
+
+
+class Calibration(NamedTuple):
+    """Side of zero (±1), whether turning helps (±1), and index of the angle (−6 … 6)."""
+
+    domain: Int[Array, ""]
+    response: Int[Array, ""]
+    angle: Int[Array, ""]
+
+
+class Landscape(NamedTuple):
+    """Constants of the penalty at every angle, and of the potential."""
+
+    sine: np.ndarray
+    optimum: np.ndarray
+    minimum: np.ndarray
+    scale: float
+
+
+def _landscape() -> Landscape:
+    sine = np.sin(2 * np.pi * np.arange(-STRONGEST, STRONGEST + 1) / ANGLES)
+    minimum = np.array([_minimum(one) for one in np.abs(sine)])
+    optimum = np.maximum(np.abs(sine), MOST_REQUIRED_STEP)
+    deepest = _minimum(1.0)
+    return Landscape(sine, optimum, minimum, -1.0 / float(_potential(deepest, 1.0)))
+
+
+def _potential(radius: np.ndarray | float, sine: float) -> np.ndarray | float:
+    """Before scaling: ``−2 r² + r⁴ − TILT r sin φ``."""
+    return -2 * radius**2 + radius**4 - TILT * sine * radius
+
+
+def _minimum(sine: float) -> float:
+    """The positive radius where the potential is lowest: a root of its derivative."""
+    roots = np.roots([4.0, 0.0, -4.0, -TILT * sine])
+    return float(np.max(roots[np.abs(roots.imag) < 1e-6].real))
+
+
+LANDSCAPE = _landscape()
+
+
+def start() -> Calibration:
+    """Calibrated, as a new system is."""
+    return Calibration(jnp.int32(1), jnp.int32(1), jnp.int32(0))
+
+
+def penalty(angle: Int[Array, ""], position: Float[Array, ""]) -> Float[Array, ""]:
+    """The value of the landscape, −1 at best, at an angle's index and an effective shift."""
+    dtype = position.dtype
+    sine, optimum, minimum = (
+        jnp.asarray(table, dtype)[angle + STRONGEST]
+        for table in (LANDSCAPE.sine, LANDSCAPE.optimum, LANDSCAPE.minimum)
+    )
+    radius = stretch(position, optimum, minimum)
+    square = jnp.square(radius)
+    potential = -2 * square + jnp.square(square) - TILT * sine * radius
+    return LANDSCAPE.scale * potential
+
+
+def stretch(
+    position: Float[Array, ""], optimum: Float[Array, ""], minimum: Float[Array, ""]
+) -> Float[Array, ""]:
+    """The radius of the potential at a position: ``optimum`` becomes ``minimum``, 2 stays 2."""
+    distance = jnp.abs(position)
+    exponent = (LARGEST_RADIUS - optimum) / (LARGEST_RADIUS - minimum)
+    scaling = (LARGEST_RADIUS - minimum) / (LARGEST_RADIUS - optimum) ** exponent
+    beyond = jnp.maximum(distance - optimum, 0.0)
+    # The inner where keeps the gradient of the power finite where it is not used.
+    power = jnp.where(beyond > 0, beyond, 1.0) ** exponent
+    outside = minimum + scaling * jnp.where(beyond > 0, power, 0.0)
+    inside = distance * minimum / optimum
+    return jnp.sign(position) * jnp.where(distance <= optimum, inside, outside)
+
+
+def turn(calibration: Calibration, position: Float[Array, ""]) -> Calibration:
+    """The next angle, side and response for an effective shift."""
+    domain, response, angle = calibration
+    side = jnp.sign(position).astype(angle.dtype)
+    safe = jnp.abs(position) <= SAFE_ZONE
+    new_domain = jnp.where(safe, domain, side)
+    response = jnp.where(new_domain != domain, 1, response)
+    at_worst = angle == -new_domain * STRONGEST
+    driven = jnp.where(at_worst, 0, response * side)
+    angle = angle + jnp.where(safe, -jnp.sign(angle), driven)
+    response = jnp.where(jnp.abs(angle) >= STRONGEST, -1, response)
+    angle = jnp.where(
+        jnp.abs(angle) < STRONGEST, angle, 2 * STRONGEST - (angle + 4 * STRONGEST) % (4 * STRONGEST)
+    )
+    settled = (angle == 0) & safe
+    return Calibration(jnp.where(settled, 1, new_domain), jnp.where(settled, 1, response), angle)

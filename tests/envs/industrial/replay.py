@@ -1,0 +1,91 @@
+"""The noise of a run of the benchmark's original, replayed from NumPy's legacy generator."""
+
+import numpy as np
+
+from twofold.envs.industrial.dynamics import Noise
+from twofold.envs.industrial.setpoint import Drift
+
+
+class Recorder:
+    """Draws as the original does, and keeps what it drew."""
+
+    def __init__(self, generator):
+        self.generator = generator
+        self.noises = []
+
+    def step(self, gain, velocity, saturated):
+        """The draws of one step, in the original's order."""
+        draw = self.generator
+        exponential = [draw.exponential(0.1), draw.exponential(0.1)]
+        uniform = [draw.rand(), draw.rand()]
+        chances = np.clip([gain, velocity], 0.001, 0.999)
+        coins = [draw.binomial(1, chance) for chance in chances]
+        amplified = (draw.normal(2.4, 0.4) - 2.4) / 0.4 if saturated else 0.0
+        self.noises.append((exponential, uniform, 1.0 - np.array(coins), amplified, draw.randn()))
+
+    def noise(self):
+        """All steps' noise, as the re-implementation takes it; thresholds 0 and 1 fix the coins."""
+        columns = [np.array(column, float) for column in zip(*self.noises, strict=True)]
+        steps = len(self.noises)
+        still = Drift(np.ones(steps, np.int32), *(np.zeros(steps) for _ in range(3)))
+        return Noise(*columns, still)
+
+
+class Original:
+    """The original simulator, its draws on record; needs ``monkeypatch`` for what NumPy 2 broke."""
+
+    NAMES = ("exponential", "rand", "binomial", "normal", "randn", "randint")
+
+    def __init__(self, monkeypatch, point, drifting, seed):
+        from industrial_benchmark_python.IDS import IDS
+
+        self.draws = []
+        monkeypatch.setattr(np, "float", float, raising=False)
+        for name in self.NAMES:
+            monkeypatch.setattr(np.random, name, self._recording(name, getattr(np.random, name)))
+        self.plant = IDS(point, stationary_p=not drifting, inital_seed=seed)
+        self.steps = [self.draws]
+        self.first = self._drift(self.draws[:3])
+        self.steps[0] = self.draws[3:]
+
+    def _recording(self, name, function):
+        def record(*arguments):
+            value = function(*arguments)
+            self.draws.append((name, value))
+            return value
+
+        return record
+
+    def step(self, action):
+        """One step; returns the 29 published columns."""
+        self.draws = []
+        self.plant.step(action)
+        self.steps.append(self.draws)
+        state = self.plant.state
+        names = (
+            "coc hg hv he gs_domain gs_sys_response gs_phi_idx ge ve MC c p v g h f fb oc reward"
+        )
+        return np.concatenate([state["o"], [float(state[name]) for name in names.split()]])
+
+    def noise(self):
+        """All steps' noise, the reset's first."""
+        parsed = [self._parse(draws) for draws in self.steps]
+        *columns, drifts = zip(*parsed, strict=True)
+        drift = Drift(*(np.array(leaf) for leaf in zip(*drifts, strict=True)))
+        return Noise(*(np.array(column, float) for column in columns), drift)
+
+    def _parse(self, draws):
+        start = [name for name, _ in draws].index("exponential")
+        before, (values) = draws[:start], [value for _, value in draws[start:]]
+        names = [name for name, _ in draws[start:]]
+        amplified = (values[6] - 2.4) / 0.4 if names[6] == "normal" else 0.0
+        coins = 1.0 - np.array(values[4:6], float)
+        return values[:2], values[2:4], coins, amplified, values[-1], self._drift(before)
+
+    def _drift(self, draws):
+        fresh = (
+            draws[:3] if draws and draws[0][0] == "randint" else [(None, 1), (None, 0.5), (None, 1)]
+        )
+        turn = draws[-1][1] if len(draws) in (1, 4) else 0.0
+        length, slope, still = (value for _, value in fresh)
+        return Drift(np.int32(length), 2 * slope - 1.0, float(still), float(turn))
