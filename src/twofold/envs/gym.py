@@ -39,11 +39,11 @@ def spaces(system: System) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
     return observation, action
 
 
-def _checked(action: Any, space: gymnasium.spaces.Box) -> np.ndarray:
+def _checked(action: Any, system: System, shape: tuple[int, ...]) -> np.ndarray:
     values = np.asarray(action, np.float32)
-    if values.shape != space.shape or not np.isfinite(values).all():
-        raise ValueError(f"an action must be {space.shape} finite numbers, got {action!r}")
-    return np.clip(values, space.low, space.high)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise ValueError(f"an action must be {shape} finite numbers, got {action!r}")
+    return np.clip(values, system.action_low, system.action_high).astype(np.float32)
 
 
 class SystemEnv(gymnasium.Env):
@@ -71,7 +71,8 @@ class SystemEnv(gymnasium.Env):
         """One step."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
-        self._state = self._step(self._key(), self._state, _checked(action, self.action_space))
+        action = _checked(action, self.system, self.system.action_low.shape)
+        self._state = self._step(self._key(), self._state, action)
         observation, cost = self._seen()
         return observation, -cost, False, False, {}
 
@@ -122,9 +123,8 @@ class SystemVectorEnv(VectorEnv):
         if self._states is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
         over = self._elapsed >= self.system.horizon
-        found = self._advance(
-            self._keys(), self._states, _checked(actions, self.action_space), over
-        )
+        actions = _checked(actions, self.system, (self.num_envs, *self.system.action_low.shape))
+        found = self._advance(self._keys(), self._states, actions, over)
         self._states, observations, costs = found
         self._elapsed = np.where(over, 0, self._elapsed + 1)
         rewards = np.where(over, 0.0, -np.asarray(costs, np.float64))

@@ -62,17 +62,9 @@ class Frame:
 
     def cut(self, starts: np.ndarray) -> "Frame":
         """New episodes begin at these rows; rows of one episode must lie together."""
-        boundary = np.diff(self.part, prepend=-1) != 0
-        begins = boundary | starts
-        first = np.flatnonzero(begins)
-        nth = np.arange(len(first)) - np.searchsorted(first, np.flatnonzero(boundary))[
-            np.cumsum(boundary)[first] - 1
-        ]
-        names = [
-            self.parts[self.part[row]] + (f".{n + 1}" if n else "")
-            for row, n in zip(first, nth, strict=True)
-        ]
-        return replace(self, part=np.cumsum(begins) - 1, parts=tuple(names))
+        begins = starts | (np.diff(self.part, prepend=-1) != 0)
+        parts = tuple(self.parts[self.part[row]] for row in np.flatnonzero(begins))
+        return replace(self, part=np.cumsum(begins) - 1, parts=parts)
 
     def places(self, index: Sequence[int] | np.ndarray) -> str:
         """Where rows are in the source: ``lines 17-20, 33``."""
@@ -90,16 +82,17 @@ class Frame:
     def log(self) -> Log:
         """The rows as a log; what is wrong with them has been dealt with before."""
         groups = [group for group in self.in_time() if len(group) > 1]
+        names = _numbered([self.parts[self.part[group[0]]] for group in groups])
         bounds = np.asarray(list(self.actions.values()), float).reshape(-1, 2)
         return Log(
             self.observations,
             tuple(self.actions),
             bounds[:, 0],
             bounds[:, 1],
-            tuple(self._episode(group) for group in groups),
+            tuple(map(self._episode, groups, names)),
         )
 
-    def _episode(self, group: np.ndarray) -> Episode:
+    def _episode(self, group: np.ndarray, name: str) -> Episode:
         costs = None
         if self.cost is not None:
             column = self.values[self.cost][group]
@@ -109,12 +102,14 @@ class Frame:
             self._columns(tuple(self.actions), group[:-1]),
             costs,
             None if self.times is None else self.times[group],
-            self.parts[self.part[group[0]]],
+            name,
         )
 
     def _columns(self, names: tuple[str, ...], group: np.ndarray) -> np.ndarray:
-        return np.stack([self.values[name][group] for name in names], axis=-1) if names else (
-            np.zeros((len(group), 0))
+        return (
+            np.stack([self.values[name][group] for name in names], axis=-1)
+            if names
+            else (np.zeros((len(group), 0)))
         )
 
 
@@ -137,14 +132,21 @@ def frame_of(log: Log) -> Frame:
         unit="step",
         rows=np.concatenate([np.arange(length) for length in lengths]),
         observations=log.observations,
-        actions=dict(zip(log.actions, zip(log.action_low, log.action_high, strict=True),
-                         strict=True)),
+        actions=dict(
+            zip(log.actions, zip(log.action_low, log.action_high, strict=True), strict=True)
+        ),
         values=values,
         part=np.repeat(np.arange(len(lengths)), lengths),
         parts=tuple(one.name or str(i) for i, one in enumerate(log.episodes)),
         times=np.concatenate([one.times for one in log.episodes]) if timed else None,  # type: ignore[misc]
         cost=cost,
     )
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """``a, a.2, b``: the pieces of an episode that was cut keep its name, with a number."""
+    pieces = [names[:i].count(name) for i, name in enumerate(names)]
+    return [f"{name}.{n + 1}" if n else name for name, n in zip(names, pieces, strict=True)]
 
 
 def _ranges(unit: str, rows: np.ndarray) -> str:
