@@ -127,9 +127,11 @@ def examine(place: Path, log: Log, ask: bool) -> Found:
     except CampaignError as error:
         print(f"unusable: {error}")
         return Found(set(log.numbers("told")), set(log.numbers("asked")), set(), unusable=True)
-    held = Counter(int(row["y"]) for row in rows)
+    whole = [row for row in rows if row["y"] is not None]
+    held = Counter(int(row["y"]) for row in whole)
     attempted = set(log.numbers("tell"))
-    torn = {int(row["y"]) for row in rows if row["w"] != -row["y"]}
+    torn = {int(row["y"]) for row in whole if row["w"] != -row["y"]}
+    torn |= {-row["measurement"] for row in rows if row["y"] is None}
     spoilt = {value for value, times in held.items() if times > 1} | (set(held) - attempted) | torn
     lost = set(log.numbers("told")) - set(held)
     return Found(lost, set(log.numbers("asked")) - proposals, spoilt, unusable=False)
@@ -172,6 +174,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     enable_compile_cache()
     kills = {"tell": arguments.tell, "ask": arguments.ask}
+    if min(kills.values()) < 1:
+        parser.error("there must be at least one kill of each kind")
     record = Record("campaign_faults", {"kills": kills, "model": SETTINGS}, seeds=[SEED])
     with tempfile.TemporaryDirectory() as folder:
         for name, value in sorted(run(Path(folder), kills).items()):

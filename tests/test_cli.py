@@ -83,7 +83,7 @@ def test_a_table_is_told_again_when_more_of_it_is_filled_in(twofold, oven, tmp_p
     twofold("ask", oven, "--num", 4, "--csv", table)
     assert all(row["yield"] == "" for row in csv.DictReader(table.open()))
     fill_in(table, **{"yield": lambda i, _: i if i < 2 else ""})
-    assert "recorded 2\n" in twofold("tell", oven, "--csv", table)[1]
+    assert "recorded 2, 2 have no result yet\n" in twofold("tell", oven, "--csv", table)[1]
     fill_in(table, **{"yield": lambda i, _: i})
     assert "recorded 2, 2 were recorded before\n" in twofold("tell", oven, "--csv", table)[1]
     assert [row["yield"] for row in Campaign.open(oven).export()] == [0.0, 1.0, 2.0, 3.0]
@@ -118,7 +118,7 @@ def test_an_exported_table_takes_what_was_missing(twofold, place, tmp_path):
     twofold("export", place, "--csv", table)
     columns = {"yield": lambda *_: "1.23457", "purity": lambda i, _: i}
     fill_in(table, **columns)
-    assert "recorded 2\n" in twofold("tell", place, "--csv", table)[1]
+    assert "recorded 2, 2 have no result yet\n" in twofold("tell", place, "--csv", table)[1]
     rows = Campaign.open(place).export()
     assert [(row["yield"], row["purity"]) for row in rows] == [(1.23456789, 0.0), (1.23456789, 1.0)]
 
@@ -226,3 +226,18 @@ def test_a_missing_or_binary_table_is_named(twofold, oven, tmp_path):
     (tmp_path / "photo.csv").write_bytes(b"\xff\xfe\x00\x81")
     code, _, shown = twofold("tell", oven, "--csv", tmp_path / "photo.csv")
     assert code == cli.BAD_INPUT and "photo.csv cannot be read" in shown
+
+
+def test_a_name_twice_or_two_numbers_are_refused(twofold, oven):
+    twofold("ask", oven, "--num", "2")
+    code, _, said = twofold("tell", oven, "yield=1", "yield=2", "heat=50", "acid=a")
+    assert code == 2 and "stands twice" in said
+    code, _, said = twofold("tell", oven, "yield=1", "proposal=1", "--proposal", "2")
+    assert code == 2 and "proposal=1 and --proposal 2 differ" in said
+    assert twofold("export", oven)[1] == "measurement,proposal,heat,acid,yield\n"
+
+
+def test_semicolons_and_blank_rows(twofold, oven, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("heat;acid;yield\n50;a;1\n60;a;\n70;b;\n")
+    assert "recorded 1, 2 have no result yet" in twofold("tell", oven, "--csv", table)[1]

@@ -13,7 +13,7 @@ from twofold.campaign.table import proposal_row, read_points, read_results, told
 from twofold.campaign.text import (
     curve_table,
     parse_input,
-    parse_pair,
+    parse_pairs,
     parse_settings,
     pending_table,
     proposals_table,
@@ -113,8 +113,10 @@ def tell(
     if source is not None:
         tell_table(campaign, source, repeat)
         return
-    result = told(campaign, dict(parse_pair(text) for text in values or []))
+    result = told(campaign, parse_pairs(values or []))
     if proposal is not None:
+        if result.proposal not in (None, proposal):
+            raise CampaignError(f"proposal={result.proposal} and --proposal {proposal} differ")
         result = result._replace(proposal=proposal)
     number = campaign.tell_all([result], repeat)[0]
     print(f"recorded measurement {number}")
@@ -136,7 +138,9 @@ def export(place: Place, out: Out = None) -> None:
 
     Example: twofold campaign export oven.db --csv results.csv
     """
-    text = write_rows(Campaign.open(place).export())
+    campaign = Campaign.open(place)
+    headings = ["measurement", "proposal", *campaign.space.names, *campaign.outputs]
+    text = write_rows(campaign.export(), headings)
     if out is None:
         print(text, end="")
     else:
@@ -155,10 +159,13 @@ def show_status(found: Status, campaign: Campaign) -> None:
 
 def tell_table(campaign: Campaign, source: Path, repeat: bool) -> None:
     """Record the rows of a table that are filled in and new."""
-    results = read_results(source, campaign)
+    results, blank = read_results(source, campaign)
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
     known = len(results) - len(numbers)
-    print(f"recorded {len(numbers)}" + (f", {known} were recorded before" if known else ""))
+    counts = [f"recorded {len(numbers)}"]
+    counts += [f"{known} were recorded before"] if known else []
+    counts += [f"{blank} have no result yet"] if blank else []
+    print(", ".join(counts))
 
 
 def check_writable(out: Path | None) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from twofold.active.acquisition import best
-from twofold.active.batch import best_together, condition, information_left
+from twofold.active.batch import best_together, conditional_variance, information_left
 
 
 def linear_model(rng, points=12, weights=3):
@@ -37,8 +37,27 @@ def test_conditioning_is_bayesian_linear_regression(rng):
     rows = features[measured]
     posterior = np.linalg.inv(np.eye(3) + rows.T @ (rows / noise[measured][:, None]))
     np.testing.assert_allclose(
-        condition(covariance, noise, measured), features @ posterior @ features.T
+        conditional_variance(covariance, noise, measured),
+        np.diag(features @ posterior @ features.T),
     )
+
+
+def test_points_that_cannot_be_compared_are_refused(rng):
+    means, noise = rng.normal(size=(9, 1, 4)), np.ones((1, 4))
+    with pytest.raises(ValueError, match="scores and means must be finite"):
+        best_together(np.array([1.0, np.nan, 0.5, 0.2]), means, noise, 2)
+    with pytest.raises(ValueError, match="noise positive"):
+        best_together(np.ones(4), means, 0.0 * noise, 2)
+    with pytest.raises(ValueError, match="at least 2 weight draws"):
+        best_together(np.ones(4), means[:1], noise, 2)
+
+
+def test_a_negative_score_is_an_estimate_of_nothing(rng):
+    """Were it negative still, a copy, which leaves little of it, would look best."""
+    means = rng.normal(size=(50, 1, 4))
+    means[:, :, 1] = means[:, :, 0]
+    scores = np.array([1.0, -0.5, -0.4, 0.1])
+    assert list(best_together(scores, means, np.full((1, 4), 0.01), 2)) == [0, 3]
 
 
 def test_the_choice_is_the_greedy_one_by_brute_force(rng):

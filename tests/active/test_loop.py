@@ -60,3 +60,11 @@ def test_it_goes_on_where_it_stopped(setting, start):
         np.testing.assert_array_equal(one.y, other.y)
     assert whole[-1].models == rest[-1].models
     assert list(pool_loop(setting, whole[-1].data, ROUNDS, first=ROUNDS + 1)) == []
+
+
+def test_mistakes_are_said(setting, start):
+    with pytest.raises(ValueError, match="first must lie between 0 and 5"):
+        list(pool_loop(setting, start, ROUNDS, first=9))
+    forgetful = setting._replace(measure=lambda learner, number, x: x[:1, 0])
+    with pytest.raises(ValueError, match="2 points were measured, but 1 outputs came"):
+        list(pool_loop(forgetful, start, ROUNDS))

@@ -100,6 +100,12 @@ def test_other_data_with_the_same_hyperparameters(data):
     assert model.hyperparameters_ is before
     assert model.entropy(x[60:61]) < far
     assert model.predict(x[:1]).shape == (1,)
+    with pytest.raises(ValueError, match="features"):
+        model.condition(x[:, :1], y)
+    with pytest.raises(ValueError, match="y must have shape"):
+        model.condition(x, np.stack([y, y], axis=1))
+    with pytest.raises(ValueError, match="too large to standardise"):
+        GPRegressor().fit(x, y * 1e300)
 
 
 def test_hyperparameters_from_some_of_the_rows(data):

@@ -1,5 +1,7 @@
 """Tell: what is recorded, in whatever order and parts, and what is refused."""
 
+import time
+
 import pytest
 
 from twofold.campaign import Campaign, CampaignError, Categorical, Continuous, Told
@@ -132,3 +134,21 @@ def test_missing_outputs_are_added_by_the_number_of_the_measurement(campaign):
     ]:
         with pytest.raises(CampaignError, match=message):
             campaign.tell_all([wrong])
+
+
+def test_thousands_of_results_are_told_in_seconds(tmp_path):
+    """One look at what there is serves all of them; one look for each took minutes."""
+    campaign = Campaign.create(tmp_path / "a.db", [Continuous("x", 0, 1)], ["y"])
+    results = [Told({"y": float(i)}, point={"x": i / 4000}) for i in range(4000)]
+    started = time.perf_counter()
+    assert len(campaign.tell_all(results)) == 4000
+    assert time.perf_counter() - started < 20
+    assert len(campaign.export()) == 4000
+
+
+def test_a_measurement_and_another_proposal_contradict(tmp_path):
+    campaign = Campaign.create(tmp_path / "a.db", [Continuous("x", 0, 1)], ["y", "w"])
+    campaign.ask(2)
+    number = campaign.tell({"y": 1.0}, proposal=1)
+    with pytest.raises(CampaignError, match="answers proposal 1, not 2"):
+        campaign.tell_all([Told({"w": 1.0}, proposal=2, measurement=number)])

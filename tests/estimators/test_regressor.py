@@ -371,7 +371,7 @@ def test_with_room_to_grow_there_is_one_program(monkeypatch):
     alone = BNNLVRegressor((4,), inference="alpha", epochs=1, draws=3, random_state=0)
     alone.fit(X[:100], y[:100])
     np.testing.assert_allclose(alone.predict(X[:9]), fitted[0].predict(X[:9]), rtol=1e-5)
-    with pytest.raises(ValueError, match="capacity must be at least 300 rows, got 50"):
+    with pytest.raises(ValueError, match="capacity must be an integer of at least 300, got 50"):
         fit_many([alone], [X], [y], capacity=50)
 
 

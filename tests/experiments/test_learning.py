@@ -10,7 +10,7 @@ from twofold.experiments import learning, table1, table1_curves
 from twofold.experiments.learning import Arm, Size, learn
 from twofold.experiments.learning_problems import LEARNING_PROBLEMS, river_log_density
 from twofold.experiments.records import Record
-from twofold.experiments.table1_record import add_block, add_oracles
+from twofold.experiments.table1_record import add_oracles, add_scores
 from twofold.uncertainty.decomposition import Parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -87,7 +87,9 @@ def test_a_course_goes_on_exactly_where_it_was_stopped(tmp_path):
     for name in ("x", "y", "scores", "noise"):
         np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name))
     assert rest.seconds > before.seconds
-    assert learning.so_far(part.arms, part.size, elsewhere, {"updates": 7}).rounds == 0
+    with pytest.raises(ValueError, match="other arms or settings; move it away"):
+        learning.so_far(part.arms, part.size, elsewhere, {"updates": 7})
+    assert learning.origin(elsewhere)["device"].startswith(("cpu", "gpu"))
 
 
 def test_choices_follow_their_scores():
@@ -112,6 +114,8 @@ def test_choices_follow_their_scores():
     pick = [set(learning.choose(m, Model(), pool, 2, 0)) for m in ("epistemic", "total", "gp")]
     assert pick == [{4, 5}, {0, 1}, {1, 2}]
     assert set(learning.choose("together", Model(), pool, 2, 0)) == {4, 3}
+    with pytest.raises(ValueError, match="no way of choosing called 'epistemc'"):
+        learning.choose("epistemc", Model(), pool, 2, 0)
     random = [tuple(learning.choose("random", None, pool, 2, seed)) for seed in range(20)]
     assert len(set(random)) > 5
 
@@ -151,6 +155,8 @@ def test_table1_record_and_figure(tmp_path):
     assert "wet_chicken/epistemic/paper/test_log_likelihood/mean" not in partial.metrics
     assert "wet_chicken/epistemic/default/test_log_likelihood/mean" in partial.metrics
     assert partial._settings["rounds_done"]["paper/river"] == 0
+    with pytest.raises(SystemExit, match="to make a record of"):
+        table1.compose(smoke=True, work=tmp_path / "empty", output=tmp_path)
 
 
 def test_metrics_are_means_and_differences_of_the_same_repetition():
@@ -160,13 +166,16 @@ def test_metrics_are_means_and_differences_of_the_same_repetition():
         ("default", "bimodal", "epistemic", 2001): -3.0,
         ("default", "bimodal", "total", 2000): -2.1,
         ("default", "bimodal", "total", 2001): -3.3,
+        ("default", "bimodal", "together", 2000): -1.5,
+        ("default", "bimodal", "together", 2001): -2.5,
     }
-    add_block(finals, {("bimodal", 2000): -1.5, ("bimodal", 2001): -1.9}, record)
+    add_scores(finals, {("bimodal", 2000): -1.5, ("bimodal", 2001): -1.9}, record)
     values = record.metrics
     assert values["bimodal/epistemic/default/test_log_likelihood/mean"] == pytest.approx(-2.5)
     assert values["bimodal/epistemic/default/test_log_likelihood/se"] == pytest.approx(0.5)
     assert values["bimodal/epistemic_over_total/default/mean"] == pytest.approx(0.2)
     assert values["bimodal/epistemic_over_total/default/se"] == pytest.approx(0.1)
+    assert values["bimodal/together_over_epistemic/default/mean"] == pytest.approx(0.5)
     assert values["bimodal/epistemic/default/oracle_gap/mean"] == pytest.approx(0.8)
     deviations = [LEARNING_PROBLEMS["bimodal"].initial(seed).y.std() for seed in (2000, 2001)]
     standardised = values["bimodal/epistemic/default/test_log_likelihood_standardised/mean"]

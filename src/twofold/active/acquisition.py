@@ -6,14 +6,14 @@ from twofold.uncertainty.decomposition import Decomposition
 
 
 def epistemic_score(decomposition: Decomposition) -> np.ndarray:
-    """What a measurement is expected to teach: ``I(W; y)`` of a split by entropy, the paper's, or
-    the epistemic variance of one by variance; summed over outputs."""
-    return _summed(decomposition.epistemic)
+    """What a measurement is expected to teach: ``I(W; y)`` of a split by entropy, the paper's,
+    summed over outputs, or the epistemic variance of one by variance, of one output."""
+    return _summed(decomposition, decomposition.epistemic)
 
 
 def total_score(decomposition: Decomposition) -> np.ndarray:
-    """``H(y | x)``, or the total variance: noise counts like ignorance; summed over outputs."""
-    return _summed(decomposition.total)
+    """``H(y | x)``, or the total variance: noise counts like ignorance."""
+    return _summed(decomposition, decomposition.total)
 
 
 def random_score(seed: int, num: int) -> np.ndarray:
@@ -28,5 +28,12 @@ def best(scores: np.ndarray, num: int) -> np.ndarray:
     return np.argsort(-scores, kind="stable")[:num]
 
 
-def _summed(part: np.ndarray) -> np.ndarray:
-    return part if part.ndim == 1 else part.sum(axis=1)
+def _summed(decomposition: Decomposition, part: np.ndarray) -> np.ndarray:
+    if part.ndim == 1:
+        return part
+    if decomposition.by == "variance" and part.shape[1] > 1:
+        raise ValueError(
+            f"variances of {part.shape[1]} outputs have units of their own and cannot be added; "
+            "split by entropy, or score one output"
+        )
+    return part.sum(axis=1)

@@ -8,8 +8,9 @@ model, where what a measurement at x teaches, given those at the points S, is
 C being the covariance over weights of ``E[y|x,W]`` after S has been measured, σ² the aleatoric
 variance. The choice is greedy: each next point has the largest ``I(x) g(x | S) / g(x | ∅)``, its
 own information, however it was found, times the part of it that S leaves. For a linear-Gaussian
-model that is the exact information; greedy sets then teach at least 1 − 1/e of the best ones
-(Nemhauser et al. 1978).
+model with one output that is the exact information; greedy sets then teach at least 1 − 1/e of the
+best ones (Nemhauser et al. 1978). Of several outputs the parts that S leaves are added up as if
+they knew nothing of each other.
 """
 
 from collections.abc import Sequence
@@ -19,17 +20,19 @@ import numpy as np
 
 def information_left(covariance: np.ndarray, noise: np.ndarray, measured: np.ndarray) -> np.ndarray:
     """``g(x | S)`` of all points, for ``covariance [N, N]``, ``noise [N]`` and the indices S."""
-    variance = np.diag(condition(covariance, noise, measured))
+    variance = conditional_variance(covariance, noise, measured)
     return 0.5 * np.log1p(np.maximum(variance, 0.0) / noise)
 
 
-def condition(covariance: np.ndarray, noise: np.ndarray, measured: np.ndarray) -> np.ndarray:
-    """The covariance of all points after noisy measurements at some of them."""
+def conditional_variance(
+    covariance: np.ndarray, noise: np.ndarray, measured: np.ndarray
+) -> np.ndarray:
+    """The variance at all points after noisy measurements at some of them."""
     if not len(measured):
-        return covariance
-    across = covariance[:, measured]
-    gram = covariance[np.ix_(measured, measured)] + np.diag(noise[measured])
-    return covariance - across @ np.linalg.solve(gram, across.T)
+        return np.diag(covariance)
+    across = covariance[measured]
+    gram = across[:, measured] + np.diag(noise[measured])
+    return np.diag(covariance) - np.sum(across * np.linalg.solve(gram, across), axis=0)
 
 
 def best_together(
@@ -41,9 +44,17 @@ def best_together(
 ) -> np.ndarray:
     """Indices of ``num`` points that teach most together, beside those already ``underway``.
 
-    ``scores [N]`` are the points' own information, ``means [M, O, N]`` the ``E[y|x,W]`` of M weight
-    draws, ``noise [O, N]`` the aleatoric variances.
+    ``scores [N]`` are the points' own information (a negative one is an estimate of 0),
+    ``means [M, O, N]`` the ``E[y|x,W]`` of M weight draws, ``noise [O, N]`` the aleatoric
+    variances.
     """
+    if not (np.isfinite(scores).all() and np.isfinite(means).all() and (noise > 0).all()):
+        raise ValueError(
+            "scores and means must be finite and noise positive; leave out such points"
+        )
+    if means.shape[0] < 2:
+        raise ValueError("means must hold at least 2 weight draws, got 1")
+    scores = np.maximum(scores, 0.0)
     if not 1 <= num <= len(scores) - len(underway):
         raise ValueError(
             f"num must lie between 1 and {len(scores) - len(underway)} candidates, got {num}"

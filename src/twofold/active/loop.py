@@ -18,6 +18,8 @@ class Data(NamedTuple):
 
     def grown(self, more: "Data") -> "Data":
         """With further rows at the end."""
+        if len(more.x) != len(more.y):
+            raise ValueError(f"{len(more.x)} points were measured, but {len(more.y)} outputs came")
         return Data(np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y]))
 
 
@@ -51,6 +53,8 @@ def pool_loop(
     Where nothing that ``setting`` does depends on anything but its arguments, a loop that was
     stopped goes on exactly: with the data of its last round, and ``first`` the number after it.
     """
+    if not 0 <= first <= rounds + 1:
+        raise ValueError(f"first must lie between 0 and {rounds + 1} rounds, got {first}")
     current = list(data)
     for number in range(first, rounds + 1):
         models = setting.fit(number, current)

@@ -79,13 +79,17 @@ def _unpacked(point: Float[Array, "P"]) -> Hyperparameters:
 def maximise(x: Float[Array, "N D"], y: Float[Array, "N"], size: int) -> Hyperparameters:
     """The hyperparameters of largest likelihood, by L-BFGS-B from a = ℓ = 1, s = 0.3."""
     start = np.log([1.0, *np.ones(x.shape[1]), 0.3])
-    found = minimize(
+    found: Any = minimize(
         lambda point: jax.device_get(_negative(point, x, y, size)),
         start,
         jac=True,
         method="L-BFGS-B",
         bounds=[BOUNDS] * len(start),
     )
+    if not np.isfinite(found.fun):
+        raise ArithmeticError(
+            "the marginal likelihood is not finite; look for extreme or repeated inputs"
+        )
     return _unpacked(found.x)
 
 
@@ -132,20 +136,28 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         x, y = validation.check_training_data(self, X, y)
         rng = check_random_state(self.random_state)
         few = rng.permutation(len(x))[: self.hyperparameter_rows]
-        self.y_ndim_ = y.ndim
-        self.x_standardizer_ = Standardizer.fit(x)
-        self.y_standardizer_ = Standardizer.fit(y.reshape(len(y), -1))
-        self._keep(x, y)
+        standardizers = Standardizer.fit(x), Standardizer.fit(y.reshape(len(y), -1))
+        for name, standardizer in zip("Xy", standardizers, strict=True):
+            validation.refuse_huge(name, standardizer.scale)
         with jax.enable_x64(True):
-            points, targets = _padded(self.x_[few], self.y_[few])
+            columns = y.reshape(len(y), -1)
+            scaled = [
+                s.transform(rows) for s, rows in zip(standardizers, (x, columns), strict=True)
+            ]
+            points, targets = _padded(scaled[0][few], scaled[1][few])
             found = [maximise(points, one, len(few)) for one in targets.T]
+        self.y_ndim_ = y.ndim
+        self.x_standardizer_, self.y_standardizer_ = standardizers
         self.hyperparameters_ = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
+        self.x_, self.y_ = scaled
         return self
 
     def condition(self, X: Any, y: Any) -> "GPRegressor":
         """Predict from other data from now on; hyperparameters and units stay as they are."""
         check_is_fitted(self)
-        self._keep(*validation.check_training_data(self, X, y))
+        x = validation.check_inputs(self, X)
+        y = validation.check_outputs(y, len(x), self.y_.shape[1])
+        self.x_, self.y_ = self.x_standardizer_.transform(x), self.y_standardizer_.transform(y)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -165,10 +177,6 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """``H(y | x)`` in nats: ``½ log(2πe σ²)``, summed over outputs."""
         _, variance = self._moments(X)
         return 0.5 * (1.0 + LOG_TWO_PI + np.log(variance)).sum(axis=1)
-
-    def _keep(self, x: np.ndarray, y: np.ndarray) -> None:
-        self.x_ = self.x_standardizer_.transform(x)
-        self.y_ = self.y_standardizer_.transform(y.reshape(len(y), -1))
 
     def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)

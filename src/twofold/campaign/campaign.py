@@ -14,7 +14,7 @@ from twofold.campaign import choice, models
 from twofold.campaign.definition import define
 from twofold.campaign.errors import CampaignError
 from twofold.campaign.inputs import Input, check_number
-from twofold.campaign.recording import Told, record
+from twofold.campaign.recording import Ledger, Told, record
 from twofold.campaign.space import Point, Space, check_names
 from twofold.campaign.storage import (
     MEASUREMENTS,
@@ -23,7 +23,6 @@ from twofold.campaign.storage import (
     Storage,
     count,
     insert,
-    last_number,
     rows,
 )
 from twofold.estimators.regressor import BNNLVRegressor
@@ -140,10 +139,11 @@ class Campaign:
         checked = [self.checked(result) for result in results]
         numbers = []
         with self._storage.writing() as connection:
-            before = last_number(connection, MEASUREMENTS)
+            ledger = Ledger(connection)
+            before = set(ledger.measurements)
             for result in checked:
-                number, known = record(connection, self.space, result, repeat)
-                if known and not (skip_known and number <= before):
+                number, known = record(ledger, self.space, result, repeat)
+                if known and not (skip_known and number in before):
                     raise CampaignError(
                         f"the same result is measurement {number} already; with repeat=True "
                         "(--repeat) it is recorded as a second one"

@@ -25,7 +25,9 @@ class Continuous:
     high: float
 
     def __post_init__(self):
-        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
+        for bound in (self.low, self.high):
+            check_number(f"a bound of {self.name}", bound)
+        if not self.low < self.high:
             raise CampaignError(
                 f"{self.name}: bounds must be finite and low < high, got {self.low} and {self.high}"
             )

@@ -33,50 +33,95 @@ class Recorded(NamedTuple):
     known: bool
 
 
-def record(connection: sql.Connection, space: Space, result: Told, repeat: bool) -> Recorded:
+class Ledger:
+    """What a campaign holds, read once for many results, and kept up with them."""
+
+    def __init__(self, connection: sql.Connection):
+        self.connection = connection
+        self.proposals = {row["number"]: row for row in rows(connection, PROPOSALS)}
+        self.measurements: dict[int, Row] = {}
+        self._at: dict[Any, list[Row]] = {}
+        self._proposed: dict[Any, list[int]] = {}
+        for number, row in self.proposals.items():
+            self._proposed.setdefault(_place(row["point"]), []).append(number)
+        for row in rows(connection, MEASUREMENTS):
+            self._note(row)
+
+    def measured(self, proposal: int | None, point: Point) -> list[Row]:
+        """Measurements that answer a proposal at a point, or at a point that nobody asked for."""
+        return self._at.get((proposal, _place(point)), [])
+
+    def answered(self, point: Point) -> int | None:
+        """The proposal that a result at a point answers: one without a result, else the last."""
+        same = self._proposed.get(_place(point), [])
+        unanswered = [number for number in same if not self.measured(number, point)]
+        return next(iter(unanswered or same[-1:]), None)
+
+    def add(self, proposal: int | None, point: Point, outputs: dict[str, float]) -> Recorded:
+        """A measurement of its own."""
+        content = {"proposal": proposal, "point": point, "outputs": outputs}
+        number = insert(self.connection, MEASUREMENTS, **content)
+        self._note(content | {"number": number})
+        return Recorded(number, known=False)
+
+    def complete(self, row: Row, outputs: dict[str, float]) -> Recorded:
+        """Further outputs of a measurement; those it has stay as they are."""
+        row["outputs"] = outputs | row["outputs"]
+        matching = MEASUREMENTS.c.number == row["number"]
+        change = MEASUREMENTS.update().where(matching)
+        self.connection.execute(change.values(outputs=json.dumps(row["outputs"])))
+        return Recorded(int(row["number"]), known=False)
+
+    def _note(self, row: Row) -> None:
+        self.measurements[row["number"]] = row
+        self._at.setdefault((row["proposal"], _place(row["point"])), []).append(row)
+
+
+def _place(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(point.items()))
+
+
+def record(ledger: Ledger, space: Space, result: Told, repeat: bool) -> Recorded:
     """Add a result as a measurement, or as further outputs of one; refuse what contradicts."""
     values = dict(result.outputs)
-    measurements = rows(connection, MEASUREMENTS)
-    where, proposal = _locate(connection, space, result, measurements)
-    earlier = [row for row in measurements if row["proposal"] == proposal and row["point"] == where]
+    where, proposal = _locate(ledger, space, result)
+    earlier = ledger.measured(proposal, where)
     if result.measurement is not None:
         earlier = [row for row in earlier if row["number"] == result.measurement]
     numbered = result.measurement is not None or proposal is not None
     if repeat or not earlier:
-        return _added(connection, proposal, where, values)
+        return ledger.add(proposal, where, values)
     rounding = OUTPUT_ROUNDING if numbered else 0.0
     alike = [row for row in earlier if _agree(row["outputs"], values, rounding)]
     partial = [row for row in alike if set(values) - set(row["outputs"])]
     if partial:
-        return _completed(connection, partial[-1], values)
+        return ledger.complete(partial[-1], values)
     if alike:
         return Recorded(alike[-1]["number"], known=True)
     if numbered:
         raise CampaignError(_contradiction(earlier[-1], values, proposal))
-    return _added(connection, proposal, where, values)
+    return ledger.add(proposal, where, values)
 
 
-def _locate(
-    connection: sql.Connection, space: Space, result: Told, measurements: list[Row]
-) -> tuple[Point, int | None]:
+def _locate(ledger: Ledger, space: Space, result: Told) -> tuple[Point, int | None]:
     """The point that is told about, and the proposal it answers, if any."""
     if result.measurement is not None:
-        known = {row["number"]: row for row in measurements}
-        row = _numbered("measurement", result.measurement, known)
+        row = _numbered("measurement", result.measurement, ledger.measurements)
         _check_point(space, f"measurement {row['number']}", row["point"], result.point)
+        if result.proposal not in (None, row["proposal"]):
+            raise CampaignError(
+                f"measurement {row['number']} answers proposal {row['proposal']}, not "
+                f"{result.proposal}; leave out the number that is wrong"
+            )
         return row["point"], row["proposal"]
-    proposals = {row["number"]: row for row in rows(connection, PROPOSALS)}
     if result.proposal is not None:
-        row = _numbered("proposal", result.proposal, proposals)
+        row = _numbered("proposal", result.proposal, ledger.proposals)
         _check_point(space, f"proposal {row['number']}", row["point"], result.point)
         return row["point"], row["number"]
     if result.point is None:
         raise CampaignError("say where the outputs were measured: a proposal or a point")
     where = dict(result.point)
-    told = {row["proposal"] for row in measurements}
-    same = [number for number, row in proposals.items() if row["point"] == where]
-    unanswered = [number for number in same if number not in told]
-    return where, (unanswered or same[-1:] or [None])[0]
+    return where, ledger.answered(where)
 
 
 def _numbered(what: str, number: Any, known: dict[int, Row]) -> Row:
@@ -108,18 +153,3 @@ def _contradiction(row: Row, values: dict[str, float], proposal: int | None) -> 
         f"{told} of {where} was told before, now {given}; with repeat=True (--repeat) this is "
         "recorded as a second measurement"
     )
-
-
-def _added(
-    connection: sql.Connection, proposal: int | None, where: Point, values: dict[str, float]
-) -> Recorded:
-    number = insert(connection, MEASUREMENTS, proposal=proposal, point=where, outputs=values)
-    return Recorded(number, known=False)
-
-
-def _completed(connection: sql.Connection, row: Row, values: dict[str, float]) -> Recorded:
-    """Add further outputs to a measurement; those it has stay as they are."""
-    merged = json.dumps(values | row["outputs"])
-    matching = MEASUREMENTS.c.number == row["number"]
-    connection.execute(MEASUREMENTS.update().where(matching).values(outputs=merged))
-    return Recorded(int(row["number"]), known=False)

@@ -184,11 +184,6 @@ def count(connection: sql.Connection, table: sql.Table) -> int:
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
 
 
-def last_number(connection: sql.Connection, table: sql.Table) -> int:
-    """The number of the newest row, 0 where there is none."""
-    return int(connection.execute(sql.select(sql.func.max(table.c.number))).scalar_one() or 0)
-
-
 def rows(connection: sql.Connection, table: sql.Table) -> list[dict[str, Any]]:
     """All rows in order, JSON texts as what they say."""
     texts = {"point", "split", "outputs", "numbers"}

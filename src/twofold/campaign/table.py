@@ -27,7 +27,7 @@ def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise CampaignError(f"{path} cannot be read as a CSV file: {error}") from error
-    reader = csv.reader(io.StringIO(text))
+    reader = csv.reader(io.StringIO(text), delimiter=_delimiter(text))
     headings = [heading.strip() for heading in next(reader, [])]
     if not any(headings):
         raise CampaignError(f"{path} is empty: expected a heading and at least one row")
@@ -48,6 +48,12 @@ def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     return rows
 
 
+def _delimiter(text: str) -> str:
+    """What the heading is divided by: spreadsheets of many countries write semicolons."""
+    heading = text.partition("\n")[0]
+    return max(",;\t", key=heading.count)
+
+
 def read_points(path: Path, space: Space) -> list[Point]:
     """Candidates: one column for each input."""
     return [
@@ -56,13 +62,14 @@ def read_points(path: Path, space: Space) -> list[Point]:
     ]
 
 
-def read_results(path: Path, campaign: Campaign) -> list[Told]:
-    """Results: outputs, and inputs or a number; rows whose outputs are all blank are left out."""
+def read_results(path: Path, campaign: Campaign) -> tuple[list[Told], int]:
+    """Results: outputs, and inputs or a number; and how many rows have all their outputs blank."""
     found = [
         _at_line(path, line, lambda row=row: _filled_in(campaign, row))
         for line, row in read_rows(path)
     ]
-    return [result for result in found if result is not None]
+    results = [result for result in found if result is not None]
+    return results, len(found) - len(results)
 
 
 def _filled_in(campaign: Campaign, row: Mapping[str, str]) -> Told | None:
@@ -101,10 +108,10 @@ def point_of(space: Space, row: Mapping[str, str]) -> dict[str, Any]:
     return {name: v if name in words else _number(name, v) for name, v in row.items()}
 
 
-def write_rows(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as CSV text, a blank cell for what is not there."""
+def write_rows(rows: Sequence[Mapping[str, Any]], headings: Sequence[str] = ()) -> str:
+    """Rows as CSV text, a blank cell for what is not there; without rows the headings alone."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer = csv.DictWriter(text, list(rows[0] if rows else headings), lineterminator="\n")
     writer.writeheader()
     writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
     return text.getvalue()

@@ -43,9 +43,17 @@ def parse_pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` of each, no name twice."""
+    pairs = dict(map(parse_pair, texts))
+    if len(pairs) < len(texts):
+        raise CampaignError(f"a name stands twice in {' '.join(texts)}; leave one out")
+    return pairs
+
+
 def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
     """``NAME=VALUE`` of each, the value as JSON has it or a plain word."""
-    return {name: _value(value) for name, value in map(parse_pair, texts)}
+    return {name: _value(value) for name, value in parse_pairs(texts).items()}
 
 
 def proposals_table(proposals: Sequence[Proposal], campaign: Campaign) -> Table:

@@ -62,9 +62,9 @@ def fit_many(
     _check_columns(members)
     first, dtype = estimators[0], estimators[0].dtype
     sizes = np.array([len(member.x) for member in members])
-    room = padded_size(int(sizes.max() if capacity is None else capacity))
-    if room < sizes.max():
-        raise ValueError(f"capacity must be at least {sizes.max()} rows, got {capacity}")
+    if capacity is not None:
+        validation.check_integer("capacity", capacity, int(sizes.max()))
+    room = padded_size(capacity or int(sizes.max()))
     with jax.enable_x64(dtype == "float64"):
         method = METHODS[first.inference](estimators, members[0].model, sizes)
         checkpoint = _checkpoint(estimators, members, method)

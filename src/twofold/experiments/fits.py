@@ -15,7 +15,7 @@ def fit_whole(
 ) -> None:
     """``fit_many``, but a fit stopped by Ctrl-C ends the experiment: half a fit is no result.
 
-    What was done lies in the checkpoint, and the same command goes on from there.
+    What was done lies in a checkpoint, and the same command goes on from there.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)

@@ -1,7 +1,8 @@
 """Active learning on the paper's problems, many arms at once, resumable after every round.
 
 An arm is a problem, a way of choosing and a repetition. What happens in a round depends on the
-data so far and the round's number alone, so that a course that was killed goes on exactly.
+data so far and the round's number alone, so that a course that was killed goes on exactly, on the
+same kind of device.
 """
 
 import json
@@ -20,6 +21,7 @@ from twofold.active.loop import Data, Round, Setting, pool_loop
 from twofold.baselines.gp import GPRegressor
 from twofold.experiments.fits import entropies, fit_whole
 from twofold.experiments.learning_problems import LEARNING_PROBLEMS
+from twofold.experiments.records import commit, device, versions
 
 Fit = Callable[[int, list[Data]], list[Any]]
 
@@ -104,9 +106,10 @@ def choose(method: str, model: Any, pool: np.ndarray, num: int, seed: int) -> np
         return best(total_score(split), num)
     if method == "epistemic":
         return best(epistemic_score(split), num)
-    means, variances = model.conditional_moments(pool)
-    scores = np.maximum(epistemic_score(split), 0.0)
-    return best_together(scores, means, variances.mean(axis=0), num)
+    if method == "together":
+        means, variances = model.conditional_moments(pool)
+        return best_together(epistemic_score(split), means, variances.mean(axis=0), num)
+    raise ValueError(f"there is no way of choosing called {method!r}")
 
 
 def learn(
@@ -161,17 +164,26 @@ def _after(done: Round, course: Course, tests: Sequence[Data], size: Size) -> Co
 def _save(path: Path, identity: dict[str, Any], course: Course) -> None:
     arrays = {name: getattr(course, name) for name in ("x", "y", "scores", "noise")}
     numbers = {"rounds": course.rounds, "seconds": course.seconds}
-    persistence.write(path, "course", arrays, {"identity": identity, **numbers})
+    origin = {"commit": commit(), "device": device(), "versions": versions()}
+    persistence.write(path, "course", arrays, {"identity": identity, **numbers, **origin})
+
+
+def origin(path: Path) -> dict[str, Any]:
+    """Commit, device and versions that the last round of a course was computed with."""
+    about = persistence.read(path, "course").metadata if path.exists() else {}
+    return {name: about.get(name, "unknown") for name in ("commit", "device", "versions")}
 
 
 def so_far(arms: Sequence[Arm], size: Size, path: Path, settings: dict[str, Any]) -> Course:
-    """The course at a path, if it is that of the same arms with the same settings, or an empty
-    one."""
+    """The course at a path, or an empty one; refuses that of other arms or settings."""
     if path.exists():
         stored = persistence.read(path, "course")
         about = stored.metadata
-        if about["identity"] == _identity(arms, size, settings):
-            return Course(about["rounds"], **stored.arrays, seconds=about["seconds"])
+        if about["identity"] != _identity(arms, size, settings):
+            raise ValueError(
+                f"{path} is the course of other arms or settings; move it away to begin anew"
+            )
+        return Course(about["rounds"], **stored.arrays, seconds=about["seconds"])
     none = np.zeros((len(arms), 0))
     return Course(0, none, none, np.zeros((0, len(arms))), none, 0.0)
 

@@ -17,7 +17,17 @@ import numpy as np
 from twofold import persistence
 
 PROVENANCE = ("command", "commit", "versions", "device", "seconds", "settings", "seeds")
-LIBRARIES = ("twofold", "jax", "jaxlib", "optax", "blackjax", "numpy", "scipy", "scikit-learn")
+LIBRARIES = (
+    "twofold",
+    "jax",
+    "jaxlib",
+    "optax",
+    "blackjax",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "tinygp",
+)
 
 
 class Record:

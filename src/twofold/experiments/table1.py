@@ -9,10 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twofold.experiments.learning import Arm, Course, Size, learn, networks, processes, so_far
+from twofold.experiments.learning import (
+    Arm,
+    Course,
+    Size,
+    learn,
+    networks,
+    origin,
+    processes,
+    so_far,
+)
 from twofold.experiments.records import Record
 from twofold.experiments.table1_curves import write_curves
-from twofold.experiments.table1_record import add_block, add_oracles
+from twofold.experiments.table1_record import add_oracles, add_scores
 
 SEEDS = [2000, 2001, 2002, 2003, 2004]
 GROUPS = {"toys": ("heteroscedastic", "bimodal"), "river": ("wet_chicken",)}
@@ -119,6 +128,8 @@ def compose(smoke: bool, work: Path, output: Path) -> Record:
     """The record of all parts that have come to their end, and the curves of all, however far."""
     seeds, size = (SEEDS[:2], SMOKE) if smoke else (SEEDS, FULL)
     courses = [(part, part.so_far(work)) for part in parts(smoke)]
+    if not any(course.rounds for _, course in courses):
+        raise SystemExit(f"there is nothing in {work} to make a record of; run a part first")
     whole = [(part, course) for part, course in courses if course.rounds == size.rounds + 1]
     record = Record(
         "table1",
@@ -126,6 +137,9 @@ def compose(smoke: bool, work: Path, output: Path) -> Record:
             "size": size._asdict(),
             "parts": {f"{part.block}/{part.group}": part.settings for part, _ in courses},
             "rounds_done": {f"{part.block}/{part.group}": c.rounds for part, c in courses},
+            "made_by": {
+                f"{p.block}/{p.group}": origin(p.path(work)) for p, c in courses if c.rounds
+            },
         },
         seeds,
     )
@@ -142,7 +156,7 @@ def compose(smoke: bool, work: Path, output: Path) -> Record:
         for part, course in whole
         for arm, score in zip(part.arms, course.scores[-1], strict=True)
     }
-    add_block(finals, oracle, record)
+    add_scores(finals, oracle, record)
     write_curves(
         [(BLOCKS[part.block].posterior, part.arms, course) for part, course in courses],
         size,

@@ -35,6 +35,8 @@ def table1(results: Path) -> str:
             cells += _cells(values, problem, method, SCORE)
             rows.append([problem.replace("_", "-"), name, *cells])
         cells = ["–" if truth is None else f"{truth:.2f}"] * len(COLUMNS)
+        if problem == "wet_chicken":  # known only as the ensembles' noise shows it
+            cells = ["", cells[1], ""]
         rows.append([problem.replace("_", "-"), "(true process)", "", *cells])
     return markdown(["problem", "choice", "paper", *COLUMNS], rows)
 
@@ -56,13 +58,14 @@ def table1_gains(results: Path) -> str:
     for problem in PROBLEMS:
         own = PUBLISHED[problem]
         row = [problem.replace("_", "-"), f"{own['epistemic'][0] - own['total'][0]:.2f}"]
-        for other in ("total", "random", "together"):
-            for posterior in POSTERIORS if other != "together" else ("default",):
+        for other in ("total", "random"):
+            for posterior in POSTERIORS:
                 row.append(_cell(values, f"{problem}/epistemic_over_{other}/{posterior}", 3))
+        row.append(_cell(values, f"{problem}/together_over_epistemic/default", 3))
         row.append(_cell(values, f"{problem}/epistemic/default/oracle_gap", 3))
         rows.append(row)
     headings = ["problem", "over H, paper", "over H, α = 1", "over H, ensemble"]
-    headings += ["over random, α = 1", "over random, ensemble", "over five together, ensemble"]
+    headings += ["over random, α = 1", "over random, ensemble", "five together over I, ensemble"]
     return markdown([*headings, "short of the true process, ensemble"], rows)
 
 

@@ -33,7 +33,7 @@ def curves_figure(
         1, len(panels), figsize=(4.4 * len(panels), 4.6), layout="constrained"
     )
     for axis, (title, curves) in zip(np.atleast_1d(axes), panels.items(), strict=True):
-        _draw(axis, curves, limits[title])
+        _draw(axis, curves, limits.get(title))
         axis.set(title=title, xlabel=x_label)
     first = np.atleast_1d(axes)[0]
     first.set_ylabel(y_label)

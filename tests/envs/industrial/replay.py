@@ -1,34 +1,9 @@
-"""The noise of a run of the benchmark's original, replayed from NumPy's legacy generator."""
+"""The benchmark's original, with its draws on record."""
 
 import numpy as np
 
 from twofold.envs.industrial.dynamics import Noise
 from twofold.envs.industrial.setpoint import Drift
-
-
-class Recorder:
-    """Draws as the original does, and keeps what it drew."""
-
-    def __init__(self, generator):
-        self.generator = generator
-        self.noises = []
-
-    def step(self, gain, velocity, saturated):
-        """The draws of one step, in the original's order."""
-        draw = self.generator
-        exponential = [draw.exponential(0.1), draw.exponential(0.1)]
-        uniform = [draw.rand(), draw.rand()]
-        chances = np.clip([gain, velocity], 0.001, 0.999)
-        coins = [draw.binomial(1, chance) for chance in chances]
-        amplified = (draw.normal(2.4, 0.4) - 2.4) / 0.4 if saturated else 0.0
-        self.noises.append((exponential, uniform, 1.0 - np.array(coins), amplified, draw.randn()))
-
-    def noise(self):
-        """All steps' noise, as the re-implementation takes it; thresholds 0 and 1 fix the coins."""
-        columns = [np.array(column, float) for column in zip(*self.noises, strict=True)]
-        steps = len(self.noises)
-        still = Drift(np.ones(steps, np.int32), *(np.zeros(steps) for _ in range(3)))
-        return Noise(*columns, still)
 
 
 class Original:

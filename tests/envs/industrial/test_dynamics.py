@@ -1,9 +1,5 @@
 """The plant against the benchmark's published trajectories and its original, step by step."""
 
-import functools
-import os
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,99 +7,14 @@ import pytest
 
 from twofold.envs.industrial import dynamics, goldstone
 from twofold.envs.industrial.dynamics import PAPER, Params
+from twofold.experiments.industrial_parity import max_abs_error, run_plant, trajectories
 
-from .replay import Original, Recorder
-
-PUBLISHED = Path(os.environ.get("TWOFOLD_DATA", "../shared/data"))
-TRAJECTORIES = PUBLISHED / "industrial_benchmark" / "markov_states.npz"
-COLUMNS = "coc hg hv he domain response angle ge ve MC c p v g h f fb oc reward".split()
+from .replay import Original
 
 
-def markov_columns(state):
-    """The 29 columns of the published files."""
-    point = state.point.value
-    velocity, gain, shift = state.steering
-    position = dynamics.effective_shift(shift, point)
-    return jnp.concatenate(
-        [
-            state.operational,
-            jnp.stack(
-                [
-                    state.operational[-1],
-                    state.hidden[0],
-                    state.hidden[1],
-                    position,
-                    state.calibration.domain,
-                    state.calibration.response,
-                    state.calibration.angle,
-                    dynamics.effective_gain(gain, point),
-                    dynamics.effective_velocity(velocity, gain, point),
-                    -goldstone.penalty(state.calibration.angle, position),
-                    state.consumption,
-                    point,
-                    velocity,
-                    gain,
-                    shift,
-                    state.fatigue,
-                    dynamics.basic_fatigue(velocity, gain),
-                    dynamics.delayed_cost(state.operational),
-                    -dynamics.cost(PAPER, state),
-                ]
-            ),
-        ]
-    )
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def run(params, point, first, noise, actions):
-    """States after each of the actions, as published columns; the first noise is the reset's."""
-    begin, rest = jax.tree.map(lambda leaf: leaf[0], noise), jax.tree.map(lambda x: x[1:], noise)
-    state = dynamics.reset(params, point, first, begin)
-
-    def advance(state, inputs):
-        state = dynamics.step(params, state, *inputs)
-        return state, markov_columns(state)
-
-    return jax.lax.scan(advance, state, (actions, rest))[1]
-
-
-def replayed(point, seed, published):
-    """Actions and noise of a published trajectory."""
-    draw = np.random.RandomState(seed)
-    draw.randint(1, 100), draw.rand(), draw.rand()
-    recorder = Recorder(draw)
-    wear = (
-        float(dynamics.effective_gain(jnp.asarray(50.0), jnp.asarray(point))),
-        float(dynamics.effective_velocity(*map(jnp.asarray, (50.0, 50.0, point)))),
-    )
-    recorder.step(*wear, saturated=False)
-    actions = []
-    for row in published:
-        named = dict(zip(COLUMNS, row[10:], strict=True))
-        actions.append(2 * draw.rand(3) - 1)
-        saturated = max(named["hg"], named["hv"]) == 5.0
-        recorder.step(named["ge"], named["ve"], saturated)
-    return np.array(actions), recorder.noise()
-
-
-@pytest.mark.skipif(not TRAJECTORIES.exists(), reason="the published trajectories are not here")
+@pytest.mark.skipif(not trajectories().exists(), reason="the published trajectories are not here")
 def test_published_trajectories():
-    with np.load(TRAJECTORIES) as file:
-        published = file["states"]
-    points = [float(p) for p in _published_points()]
-    worst = 0.0
-    with jax.enable_x64(True):
-        for index, states in enumerate(published):
-            actions, noise = replayed(points[index], 1005 + index, states)
-            first = jax.tree.map(lambda leaf: leaf[0], noise.drift)
-            found = run(PAPER, points[index], first, noise, actions)
-            worst = max(worst, float(np.abs(found - states).max()))
-    assert worst < 1e-9
-
-
-def _published_points():
-    draw = np.random.RandomState(501)
-    return [draw.randint(1, 100) for _ in range(10)]
+    assert max_abs_error(trajectories()) < 1e-9
 
 
 STEPS = 400
@@ -129,7 +40,9 @@ def test_the_original_step_by_step(policy, drifting, monkeypatch):
             actions = np.array([POLICIES[policy](rng, t) for t in range(STEPS)])
             expected = np.array([original.step(action) for action in actions])
         with jax.enable_x64(True):
-            found = run(Params(drifting=drifting), point, original.first, original.noise(), actions)
+            found = run_plant(
+                Params(drifting=drifting), point, original.first, original.noise(), actions
+            )
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
         saturated += int((expected[:, 11:13].max(axis=1) == 5.0).sum())
     assert saturated > 50 or policy != "saturating"
@@ -170,9 +83,7 @@ def test_gradients_are_finite_everywhere():
 
 
 def test_noise_has_its_distributions():
-    noise = jax.vmap(lambda key: dynamics.sample_noise(key, Params(drifting=True)))(
-        jax.random.split(jax.random.key(1), 20_000)
-    )
+    noise = dynamics.sample_noises(jax.random.key(1), 20_000, Params(drifting=True))
     error = 5 / np.sqrt(20_000)
     assert float(noise.exponential.mean()) == pytest.approx(0.1, abs=0.1 * error)
     assert float(noise.uniform.mean()) == pytest.approx(0.5, abs=0.3 * error)

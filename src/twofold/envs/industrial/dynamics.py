@@ -191,15 +191,15 @@ def _settle(params: Params, state: State, steering: Float[Array, "3"], noise: No
 
 def sample_noise(key: Key, params: Params = PAPER) -> Noise:
     """The randomness of one step."""
+    return jax.tree.map(lambda leaf: leaf[0], sample_noises(key, 1, params))
+
+
+def sample_noises(key: Key, num: int, params: Params = PAPER) -> Noise:
+    """The randomness of one step of ``num`` plants, which costs much less than one by one."""
     uniform_key, normal_key, drift_key = jax.random.split(key, 3)
-    numbers = jax.random.uniform(uniform_key, (6,))
-    normal = jax.random.normal(normal_key, (2,))
-    drift = setpoint.sample_drift(drift_key) if params.drifting else no_drift()
-    return Noise(
-        -0.1 * jnp.log1p(-numbers[:2]), numbers[2:4], numbers[4:], normal[0], normal[1], drift
-    )
-
-
-def no_drift() -> Drift:
-    """Chances that nobody looks at."""
-    return Drift(jnp.int32(1), jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))
+    numbers = jax.random.uniform(uniform_key, (3, num, 2))
+    normal = jax.random.normal(normal_key, (2, num))
+    drifting = params.drifting
+    drift = setpoint.sample_drifts(drift_key, num) if drifting else setpoint.no_drifts(num)
+    exponential = -0.1 * jnp.log1p(-numbers[0])
+    return Noise(exponential, numbers[1], numbers[2], normal[0], normal[1], drift)

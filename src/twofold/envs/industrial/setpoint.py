@@ -31,11 +31,16 @@ class Drift(NamedTuple):
     turn: Float[Array, ""]
 
 
-def sample_drift(key: Key) -> Drift:
-    """Chances of a step."""
+def sample_drifts(key: Key, num: int) -> Drift:
+    """Chances of a step, for ``num`` plants."""
     length_key, uniform_key = jax.random.split(key)
-    slope, still, turn = jax.random.uniform(uniform_key, (3,))
-    return Drift(jax.random.randint(length_key, (), 1, LONGEST + 1), 2 * slope - 1, still, turn)
+    slope, still, turn = jax.random.uniform(uniform_key, (3, num))
+    return Drift(jax.random.randint(length_key, (num,), 1, LONGEST + 1), 2 * slope - 1, still, turn)
+
+
+def no_drifts(num: int) -> Drift:
+    """Chances that nobody looks at."""
+    return Drift(jnp.ones(num, int), *(jnp.zeros(num) for _ in range(3)))
 
 
 def begin(value: Float[Array, ""] | float, drift: Drift) -> SetPoint:

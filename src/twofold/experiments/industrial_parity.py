@@ -1,0 +1,113 @@
+"""Is our industrial benchmark the published one? Its ten trajectories, step by step.
+
+They were made with NumPy's legacy generator, so that their noise can be drawn again, in the
+original's order, and injected.
+"""
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.envs.industrial import dynamics, goldstone
+from twofold.envs.industrial.dynamics import PAPER, Noise, Params, State
+from twofold.envs.industrial.setpoint import Drift, no_drifts
+
+COLUMNS = "coc hg hv he domain response angle ge ve MC c p v g h f fb oc reward".split()
+BUFFER = 10
+FIRST_SEED, POINT_SEED = 1005, 501
+
+
+def trajectories() -> Path:
+    """Where they lie: under ``$TWOFOLD_DATA``, or ``../shared/data``."""
+    folder = Path(os.environ.get("TWOFOLD_DATA", "../shared/data"))
+    return folder / "industrial_benchmark" / "markov_states.npz"
+
+
+def markov_columns(state: State) -> jax.Array:
+    """The 29 columns of the published files: ten operational costs and ``COLUMNS``."""
+    point = state.point.value
+    velocity, gain, shift = state.steering
+    position = dynamics.effective_shift(shift, point)
+    numbers = [
+        state.operational[-1],
+        *state.hidden,
+        position,
+        *state.calibration,
+        dynamics.effective_gain(gain, point),
+        dynamics.effective_velocity(velocity, gain, point),
+        -goldstone.penalty(state.calibration.angle, position),
+        state.consumption,
+        point,
+        *state.steering,
+        state.fatigue,
+        dynamics.basic_fatigue(velocity, gain),
+        dynamics.delayed_cost(state.operational),
+        -dynamics.cost(PAPER, state),
+    ]
+    return jnp.concatenate([state.operational, jnp.stack(numbers)])
+
+
+@partial(jax.jit, static_argnums=0)
+def run_plant(
+    params: Params, point: Any, first: Drift, noise: Noise, actions: jax.Array
+) -> jax.Array:
+    """The columns after each of the actions; the first noise is that of the reset."""
+    begin, rest = (
+        jax.tree.map(lambda leaf, cut=cut: leaf[cut], noise) for cut in (0, slice(1, None))
+    )
+    state = dynamics.reset(params, point, first, begin)
+
+    def advance(state, inputs):
+        state = dynamics.step(params, state, *inputs)
+        return state, markov_columns(state)
+
+    return jax.lax.scan(advance, state, (actions, rest))[1]
+
+
+def redrawn(point: float, seed: int, published: np.ndarray) -> tuple[np.ndarray, Noise]:
+    """Actions and noise of a published trajectory, drawn again."""
+    draw = np.random.RandomState(seed)
+    draw.randint(1, 100), draw.rand(2)
+    gain = dynamics.effective_gain(jnp.asarray(50.0), jnp.asarray(point))
+    velocity = dynamics.effective_velocity(*map(jnp.asarray, (50.0, 50.0, point)))
+    noises = [_step_noise(draw, float(gain), float(velocity), saturated=False)]
+    actions = []
+    for row in published:
+        named = dict(zip(COLUMNS, row[BUFFER:], strict=True))
+        actions.append(2 * draw.rand(3) - 1)
+        saturated = max(named["hg"], named["hv"]) == dynamics.AMPLIFIED_MOST
+        noises.append(_step_noise(draw, named["ge"], named["ve"], saturated))
+    columns: list[Any] = [jnp.asarray(column, float) for column in zip(*noises, strict=True)]
+    return np.array(actions), Noise(*columns[:5], no_drifts(len(noises)))
+
+
+def _step_noise(
+    draw: np.random.RandomState, gain: float, velocity: float, saturated: bool
+) -> tuple[Any, ...]:
+    """The draws of one step, in the original's order; thresholds of 0 and 1 fix the coins."""
+    exponential = [draw.exponential(0.1), draw.exponential(0.1)]
+    uniform = [draw.rand(), draw.rand()]
+    coins = [draw.binomial(1, chance) for chance in np.clip([gain, velocity], 0.001, 0.999)]
+    amplified = (draw.normal(2.4, 0.4) - 2.4) / 0.4 if saturated else 0.0
+    return exponential, uniform, 1.0 - np.array(coins), amplified, draw.randn()
+
+
+def max_abs_error(path: Path) -> float:
+    """The largest difference in any column of any step of the published trajectories."""
+    with np.load(path) as file:
+        published = file["states"]
+    draw = np.random.RandomState(POINT_SEED)
+    points = [float(draw.randint(1, 100)) for _ in published]
+    worst = 0.0
+    with jax.enable_x64(True):
+        for index, (point, states) in enumerate(zip(points, published, strict=True)):
+            actions, noise = redrawn(point, FIRST_SEED + index, states)
+            first = jax.tree.map(lambda leaf: leaf[0], noise.drift)
+            found = run_plant(PAPER, point, first, noise, actions)
+            worst = max(worst, float(np.abs(found - states).max()))
+    return worst
