@@ -82,8 +82,11 @@ def redrawn(point: float, seed: int, published: np.ndarray) -> tuple[np.ndarray,
         actions.append(2 * draw.rand(3) - 1)
         saturated = max(named["hg"], named["hv"]) == dynamics.AMPLIFIED_MOST
         noises.append(_step_noise(draw, named["ge"], named["ve"], saturated))
-    columns: list[Any] = [jnp.asarray(column, float) for column in zip(*noises, strict=True)]
-    return np.array(actions), Noise(*columns[:5], no_drifts(len(noises)))
+    exponential, uniform, coins, amplified, last = (
+        jnp.asarray(column, float) for column in zip(*noises, strict=True)
+    )
+    noise = Noise(exponential, uniform, coins, amplified, last, no_drifts(len(noises)))
+    return np.array(actions), noise
 
 
 def _step_noise(

@@ -22,6 +22,11 @@ def numbers(cells: Any, missing: Collection[str] = (), decimal: str = ".") -> Nu
     if array.dtype.kind in "fiub":
         return Numbers(array.astype(float), {})
     words = MISSING | {word.strip().casefold() for word in missing}
+    if decimal == ".":
+        try:
+            return Numbers(np.array([float(cell or np.nan) for cell in array]), {})
+        except (TypeError, ValueError):
+            pass  # Some cell needs a closer look.
     texts, values = {}, np.full(len(array), np.nan)
     for index, cell in enumerate(array):
         text = _text(cell)

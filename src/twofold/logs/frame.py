@@ -1,12 +1,15 @@
 """``Frame``: the rows of a table as they were found, before anybody has called them a log."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from twofold.logs.log import Episode, Log
 
+NONE = np.array([np.nan])
 FIRST = 4  # So many places are named; the rest are counted.
 
 
@@ -28,6 +31,7 @@ class Frame:
     part: np.ndarray
     parts: tuple[str, ...]
     times: np.ndarray | None = None
+    time: str = "time"
     cost: str | None = None
     cost_at: str = "arrival"
     texts: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -36,28 +40,34 @@ class Frame:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @cached_property
     def groups(self) -> list[np.ndarray]:
         """The rows of each episode, in the order of the source."""
         order = np.argsort(self.part, kind="stable")
         bounds = np.flatnonzero(np.diff(self.part[order])) + 1
         return [group for group in np.split(order, bounds) if len(group)]
 
+    @cached_property
     def in_time(self) -> list[np.ndarray]:
         """The rows of each episode, in the order of time where it is known."""
         if self.times is None:
-            return self.groups()
+            return self.groups
         times = self.times
-        return [group[np.argsort(times[group], kind="stable")] for group in self.groups()]
+        return [group[np.argsort(times[group], kind="stable")] for group in self.groups]
 
     def take(self, index: np.ndarray) -> "Frame":
-        """The frame with these rows only, in this order; texts are not taken along."""
+        """The frame with these rows only, in this order."""
+        place = {int(row): new for new, row in enumerate(index)} if self.texts else {}
         return replace(
             self,
             rows=self.rows[index],
             values={name: column[index] for name, column in self.values.items()},
             part=self.part[index],
             times=None if self.times is None else self.times[index],
-            texts={},
+            texts={
+                name: {place[row]: text for row, text in found.items() if row in place}
+                for name, found in self.texts.items()
+            },
         )
 
     def cut(self, starts: np.ndarray) -> "Frame":
@@ -81,7 +91,7 @@ class Frame:
 
     def log(self) -> Log:
         """The rows as a log; what is wrong with them has been dealt with before."""
-        groups = [group for group in self.in_time() if len(group) > 1]
+        groups = [group for group in self.in_time if len(group) > 1]
         names = _numbered([self.parts[self.part[group[0]]] for group in groups])
         bounds = np.asarray(list(self.actions.values()), float).reshape(-1, 2)
         return Log(
@@ -121,32 +131,34 @@ def frame_of(log: Log) -> Frame:
     actions = np.concatenate([part for one in log.episodes for part in (one.actions, blank)])
     values = dict(zip(log.observations, observations.T, strict=True))
     values |= dict(zip(log.actions, actions.T, strict=True))
-    cost = None
-    if log.episodes[0].costs is not None:
-        cost = "cost" if "cost" not in values else "cost of the step"
-        costs = [part for one in log.episodes for part in ([np.nan], one.costs)]
-        values[cost] = np.concatenate(costs)
-    timed = all(one.times is not None for one in log.episodes)
+    cost = "cost" if "cost" not in values else "cost of the step"
+    costs = [one.costs for one in log.episodes if one.costs is not None]
+    if costs:
+        values[cost] = np.concatenate([part for each in costs for part in (NONE, each)])
+    times = [one.times for one in log.episodes if one.times is not None]
+    bounds = zip(log.action_low.tolist(), log.action_high.tolist(), strict=True)
     return Frame(
         source="the log",
         unit="step",
         rows=np.concatenate([np.arange(length) for length in lengths]),
         observations=log.observations,
-        actions=dict(
-            zip(log.actions, zip(log.action_low, log.action_high, strict=True), strict=True)
-        ),
+        actions=dict(zip(log.actions, bounds, strict=True)),
         values=values,
         part=np.repeat(np.arange(len(lengths)), lengths),
         parts=tuple(one.name or str(i) for i, one in enumerate(log.episodes)),
-        times=np.concatenate([one.times for one in log.episodes]) if timed else None,  # type: ignore[misc]
-        cost=cost,
+        times=np.concatenate(times) if len(times) == len(lengths) else None,
+        cost=cost if costs else None,
     )
 
 
 def _numbered(names: list[str]) -> list[str]:
     """``a, a.2, b``: the pieces of an episode that was cut keep its name, with a number."""
-    pieces = [names[:i].count(name) for i, name in enumerate(names)]
-    return [f"{name}.{n + 1}" if n else name for name, n in zip(names, pieces, strict=True)]
+    seen: Counter[str] = Counter()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        numbered.append(name if seen[name] == 1 else f"{name}.{seen[name]}")
+    return numbered
 
 
 def _ranges(unit: str, rows: np.ndarray) -> str:
