@@ -13,6 +13,7 @@ from twofold.experiments import (
     demo,
     entropy_estimators,
     records,
+    systems,
     tables,
     toy_figures,
     toy_fit,
@@ -158,3 +159,10 @@ def test_standard_error_of_a_record():
 def test_published_tables_match_the_records(path):
     text = path.read_text()
     assert tables.fill(text, ROOT / "results") == text, "run `make tables`"
+
+
+def test_systems_record(tmp_path):
+    record = systems.run(smoke=True, work=tmp_path)
+    for policy in ("zero", "random", "behaviour"):
+        assert 100 < record.metrics[f"industrial/{policy}/cost/mean"] < 500
+    assert any(name.startswith("industrial/steps_per_second/") for name in record.metrics)

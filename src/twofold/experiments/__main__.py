@@ -14,6 +14,7 @@ from twofold.experiments import (
     demo,
     entropy_estimators,
     off_manifold,
+    systems,
     table1,
     table1_curves,
     tables,
@@ -32,6 +33,7 @@ RECORDED: dict[str, Callable[[bool, Path], Record]] = {
     "alpha_vs_hmc": alpha_vs_hmc.run,
     "posteriors": contest.run,
     "off_manifold": off_manifold.run,
+    "systems": systems.run,
 }
 
 # What a run leaves of the record that it shares with other commands.
@@ -39,6 +41,7 @@ KEPT: dict[str, Callable[[str], bool]] = {
     "uci": lambda metric: uci.DEFAULT in metric,
     "uci_default": lambda metric: uci.DEFAULT not in metric,
     "posteriors": lambda metric: "/seconds_" in metric,
+    "systems": lambda metric: "/steps_per_second/" in metric,
 }
 
 # Drawn from records and curves that are there.

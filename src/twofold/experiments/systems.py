@@ -1,0 +1,76 @@
+"""Are the systems the ones they claim to be? Parity, costs of known policies, speed."""
+
+import time
+from functools import partial
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from twofold.envs.industrial import dynamics
+from twofold.envs.industrial.dynamics import PAPER
+from twofold.envs.industrial.task import industrial_benchmark
+from twofold.envs.system import Policy, System, constant, episodes, uniform
+from twofold.experiments import industrial_parity
+from twofold.experiments.records import Record
+
+SEED = 0
+EPISODES, SMOKE_EPISODES = 10_000, 20
+PLANTS, STEPS, REPEATS = 20_000, 100, 5
+
+
+def run(smoke: bool, work: Path) -> Record:
+    """All that is measured of the systems; ``smoke`` is a rehearsal on few episodes."""
+    del work
+    system = industrial_benchmark()
+    num = SMOKE_EPISODES if smoke else EPISODES
+    record = Record(
+        "systems", {"episodes": num, "plants": PLANTS, "steps": STEPS, "repeats": REPEATS}, [SEED]
+    )
+    path = industrial_parity.trajectories()
+    if path.exists():
+        record.add("industrial/parity/max_abs_error", industrial_parity.max_abs_error(path))
+    for name, policy in policies(system).items():
+        record.add_mean(f"industrial/{name}/cost", episode_costs(system, policy, num))
+    platform = jax.devices()[0].platform
+    record.add(f"industrial/steps_per_second/{platform}", steps_per_second(smoke))
+    return record
+
+
+def policies(system: System) -> dict[str, Policy]:
+    """Those with a known cost."""
+    zero = constant(np.zeros(len(system.actions)))
+    return {"zero": zero, "random": uniform(system), "behaviour": system.behaviour}
+
+
+def episode_costs(system: System, policy: Policy, num: int) -> np.ndarray:
+    """Mean cost per step of each of ``num`` episodes, which all policies share the seeds of."""
+    found = episodes(jax.random.key(SEED), system, policy, system.horizon, num)
+    return np.asarray(found.costs, np.float64).mean(axis=1)
+
+
+def steps_per_second(smoke: bool) -> float:
+    """Steps of many plants side by side with random actions, noise included; the median."""
+    plants = PLANTS // 100 if smoke else PLANTS
+    noise = dynamics.sample_noises(jax.random.key(SEED), plants)
+    states = jax.jit(jax.vmap(lambda one: dynamics.reset(PAPER, 50.0, one.drift, one)))(noise)
+    times = []
+    for repeat in range(REPEATS + 1):
+        started = time.perf_counter()
+        jax.block_until_ready(_advance(jax.random.key(repeat), states))
+        times.append(time.perf_counter() - started)
+    return plants * STEPS / float(np.median(times[1:]))
+
+
+@jax.jit
+def _advance(key: jax.Array, states: dynamics.State) -> tuple[dynamics.State, jax.Array]:
+    plants = states.fatigue.shape[0]
+
+    def step(states, step_key):
+        action_key, noise_key = jax.random.split(step_key)
+        actions = jax.random.uniform(action_key, (plants, 3), minval=-1.0, maxval=1.0)
+        noise = dynamics.sample_noises(noise_key, plants)
+        states = jax.vmap(partial(dynamics.step, PAPER))(states, actions, noise)
+        return states, jax.vmap(partial(dynamics.cost, PAPER))(states).mean()
+
+    return jax.lax.scan(step, states, jax.random.split(key, STEPS))
