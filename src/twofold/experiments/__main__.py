@@ -48,6 +48,7 @@ KEPT: dict[str, Callable[[str], bool]] = {
 FIGURES: dict[str, Callable[[Path], Path]] = {
     "posteriors_figure": contest_figure.run,
     "table1_figure": table1_curves.draw,
+    "river": systems.draw_river,
 }
 
 DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {

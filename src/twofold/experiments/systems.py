@@ -11,12 +11,17 @@ from twofold.envs.industrial import dynamics
 from twofold.envs.industrial.dynamics import PAPER
 from twofold.envs.industrial.task import industrial_benchmark
 from twofold.envs.system import Policy, System, constant, episodes, uniform
+from twofold.envs.wet_chicken import PAPER as RIVER
+from twofold.envs.wet_chicken import wet_chicken
 from twofold.experiments import industrial_parity
 from twofold.experiments.records import Record
+from twofold.report.river import river_figure
+from twofold.report.style import style
 
 SEED = 0
 EPISODES, SMOKE_EPISODES = 10_000, 20
 PLANTS, STEPS, REPEATS = 20_000, 100, 5
+CANOES, PADDLED = 3, 14
 
 
 def run(smoke: bool, work: Path) -> Record:
@@ -74,3 +79,14 @@ def _advance(key: jax.Array, states: dynamics.State) -> tuple[dynamics.State, ja
         return states, jax.vmap(partial(dynamics.cost, PAPER))(states).mean()
 
     return jax.lax.scan(step, states, jax.random.split(key, STEPS))
+
+
+def draw_river(results: Path) -> Path:
+    """Some canoes that paddle at random, as ``river.png``."""
+    system = wet_chicken()
+    found = episodes(jax.random.key(SEED), system, system.behaviour, PADDLED, CANOES)
+    path = results / "river.png"
+    with style():
+        paths, actions = map(np.asarray, found[:2])
+        river_figure(RIVER, paths, actions).savefig(path, dpi=110)
+    return path

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from twofold.experiments import contest_tables, table1_tables
+from twofold.experiments import contest_tables, systems_tables, table1_tables
 from twofold.experiments.jobs import LABELS, PAPER_METHODS
 from twofold.experiments.markdown import markdown, mean_and_error, metrics
 from twofold.persistence import write_text
@@ -227,6 +227,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "posteriors": contest_tables.posteriors,
     "contest_chains": contest_tables.contest_chains,
     "off_manifold": contest_tables.off_manifold,
+    "systems_costs": systems_tables.systems_costs,
+    "systems_speed": systems_tables.systems_speed,
     "table1": table1_tables.table1,
     "table1_river": table1_tables.table1_river,
     "table1_gains": table1_tables.table1_gains,
