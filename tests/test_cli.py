@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from twofold import cli
-from twofold.campaign import Campaign, Categorical, Continuous, Integer
+from twofold.campaign import Campaign, Categorical, Continuous, Integer, text
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -52,10 +52,10 @@ def fill_in(table, **columns):
 
 
 def test_inputs_and_settings_are_read_from_short_words():
-    assert cli.parse_input("heat=-1.5..2e1") == Continuous("heat", -1.5, 20.0)
-    assert cli.parse_input("stirs=1..4:int") == Integer("stirs", 1, 4)
-    assert cli.parse_input("acid=a | b") == Categorical("acid", ("a", "b"))
-    found = cli.parse_settings(["epochs=3", "inference=alpha", 'inference_options={"nodes": 2}'])
+    assert text.parse_input("heat=-1.5..2e1") == Continuous("heat", -1.5, 20.0)
+    assert text.parse_input("stirs=1..4:int") == Integer("stirs", 1, 4)
+    assert text.parse_input("acid=a | b") == Categorical("acid", ("a", "b"))
+    found = text.parse_settings(["epochs=3", "inference=alpha", 'inference_options={"nodes": 2}'])
     assert found == {"epochs": 3, "inference": "alpha", "inference_options": {"nodes": 2}}
 
 
@@ -153,7 +153,7 @@ def test_settings_are_shown_and_changed(twofold, oven):
 
 def test_a_warning_is_a_sentence(twofold, oven, monkeypatch):
     monkeypatch.setattr(Campaign, "status", lambda self: warnings.warn("mind this", stacklevel=1))
-    monkeypatch.setattr(cli, "show_status", lambda *_: None)
+    monkeypatch.setattr("twofold.commands.campaign.show_status", lambda *_: None)
     assert twofold("status", oven)[2] == "twofold: note: mind this\n"
 
 

@@ -1,5 +1,6 @@
 """The wet-chicken river from above: drift, turbulence, and canoes on their way."""
 
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
@@ -39,14 +40,14 @@ def river_figure(params: Params, paths: np.ndarray, actions: np.ndarray) -> Figu
 
 def _water(axis: Axes, params: Params) -> None:
     x = np.linspace(0.0, params.width, 101)
-    reach = np.asarray(turbulence_magnitude(params, x))
+    reach = np.asarray(turbulence_magnitude(params, jnp.asarray(x)))
     water = axis.imshow(
         reach[None], extent=(0, params.width, 0, params.length), origin="lower",
         aspect="auto", cmap="Blues", vmin=0, vmax=float(reach.max()), alpha=0.5,
     )  # fmt: skip
     axis.figure.colorbar(water, ax=axis, label="turbulence: farthest throw in one step")
     places = np.linspace(0.5, params.width - 0.5, 5)
-    speed = np.asarray(drift(params, places))
+    speed = np.asarray(drift(params, jnp.asarray(places)))
     axis.text(places[-1], 0.98, "drift (to ¼ scale)", ha="center", fontsize=9, color="0.25")
     axis.quiver(
         places, np.full(5, 0.12), np.zeros(5), speed, color="0.35", alpha=0.8, width=0.006,

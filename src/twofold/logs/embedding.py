@@ -1,0 +1,173 @@
+"""``Embedding``: from a log's recent past to a model's input, and from its output to what follows.
+
+The same functions build the table a model is fitted to (NumPy) and run inside roll-outs (JAX:
+``jit``, ``vmap``, ``grad``). Windows are in the log's units; the model sees each column through its
+transform φ. Of column c, with the value ``c'`` one step later, the model's output is
+
+    φ(c') − φ(c)        a delta
+    φ(c')               absolute
+    φ(c') − φ(known c)  what a known part of the dynamics leaves over
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.logs.log import Log
+from twofold.logs.transforms import Transform
+from twofold.logs.windows import Steps, Window, steps
+from twofold.typing import Array, Float
+
+Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
+ROWS = 4096  # at once, so that programs compile for one size
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """What a model sees and what it predicts; ``embed`` makes one for a log and checks it.
+
+    ``lags`` says for each observation how many of its last values are seen, ``action_lags`` the
+    same for each action, the one about to be applied among them. ``targets`` are predicted, as
+    ``deltas`` or absolutely; ``computed`` columns follow from ``known(observation, action)``, and
+    as that is known before the step is made, their lags end with the value after it. What is
+    neither predicted nor computed keeps its last value.
+    """
+
+    observations: tuple[str, ...]
+    actions: tuple[str, ...]
+    lags: tuple[int, ...]
+    action_lags: tuple[int, ...]
+    targets: tuple[str, ...]
+    deltas: tuple[str, ...]
+    transforms: tuple[Transform, ...]
+    known: Known | None = None
+    computed: tuple[str, ...] = ()
+    residual: tuple[str, ...] = ()
+
+    @property
+    def history(self) -> int:
+        """The number of observations in a window."""
+        return max(1, *self.lags, *self.action_lags)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """A name for each column of the model's input: ``level[t-1]``, ``level[t]``, …"""
+        names = []
+        for name, lags in zip(self.observations, self.lags, strict=True):
+            ahead = name in self.computed
+            names += [_at(name, ahead - lag) for lag in reversed(range(lags))]
+        for name, lags in zip(self.actions, self.action_lags, strict=True):
+            names += [_at(name, -lag) for lag in reversed(range(lags))]
+        return tuple(names)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """A name for each of the model's outputs."""
+        return tuple(self._target_name(name) for name in self.targets)
+
+    def _target_name(self, name: str) -> str:
+        kind = self._transform(name).kind
+        seen = (lambda text: text) if kind == "identity" else (lambda text: f"{kind}({text})")
+        if name in self.residual:
+            return f"{seen(name + '[t+1]')} - known"
+        return seen(f"{name}[t+1]") + (f" - {seen(f'{name}[t]')}" if name in self.deltas else "")
+
+    def input(self, window: Window, action: Float[Array, "A"]) -> Float[Array, "I"]:
+        """The model's input: what is in the window, and the action about to be applied."""
+        ahead = self._known(window.observations[-1], action)
+        parts = []
+        for index, (name, lags) in enumerate(zip(self.observations, self.lags, strict=True)):
+            column = window.observations[:, index]
+            if name in self.computed:
+                column = jnp.append(column, ahead[name])
+            parts.append(self.transforms[index].forward(column[len(column) - lags :]))
+        actions = jnp.concatenate([window.actions, action[None]])
+        for index, lags in enumerate(self.action_lags):
+            parts.append(actions[len(actions) - lags :, index])
+        return jnp.concatenate(parts)
+
+    def features(self, window: Window) -> Float[Array, "F"]:
+        """What a policy sees: the window's columns up to now, and the actions of the past."""
+        parts = [
+            transform.forward(window.observations[self.history - lags :, index])
+            for index, (transform, lags) in enumerate(zip(self.transforms, self.lags, strict=True))
+        ]
+        for index, lags in enumerate(self.action_lags):
+            parts.append(window.actions[self.history - max(lags, 1) :, index])
+        return jnp.concatenate(parts)
+
+    def output(
+        self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
+    ) -> Float[Array, "O"]:
+        """The output that a model which is right has: the inverse of ``advance``."""
+        base = self._base(window.observations[-1], action)
+        following = dict(zip(self.observations, next_observation, strict=True))
+        return jnp.stack(
+            [self._transform(name).forward(following[name]) - base[name] for name in self.targets]
+        )
+
+    def advance(
+        self, window: Window, action: Float[Array, "A"], output: Float[Array, "O"]
+    ) -> Window:
+        """The window one step later, its newest observation made from the model's output."""
+        now = window.observations[-1]
+        base, following = self._base(now, action), dict(zip(self.observations, now, strict=True))
+        for name, one in zip(self.targets, output, strict=True):
+            following[name] = self._transform(name).inverse(base[name] + one)
+        ahead = self._known(now, action)
+        following |= {name: ahead[name] for name in self.computed}
+        newest = jnp.stack([jnp.asarray(following[name], now.dtype) for name in self.observations])
+        return Window(
+            jnp.concatenate([window.observations[1:], newest[None]]),
+            jnp.concatenate([window.actions, action[None]])[1:],
+        )
+
+    def steps(self, log: Log) -> Steps:
+        """The log's steps with their windows, as NumPy arrays: where roll-outs start."""
+        return steps(log, self.history)
+
+    def design(self, log: Log) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs ``[N, I]`` and outputs ``[N, O]`` to fit a model to, in double precision."""
+        found = self.steps(log)
+        count = len(found.actions)
+        parts = []
+        with jax.enable_x64(True):
+            for start in range(0, count, ROWS):
+                index = np.minimum(np.arange(start, start + ROWS), count - 1)
+                parts.append(_rows(self, *jax.tree.map(lambda leaf, i=index: leaf[i], found)))
+        x, y = (np.concatenate([np.asarray(part[i]) for part in parts])[:count] for i in (0, 1))
+        return x, y
+
+    def _base(self, now: Array, action: Array) -> dict[str, Any]:
+        """What an output is added to."""
+        known = self._known(now, action) if self.residual else {}
+        base = {}
+        for name in self.targets:
+            value = known[name] if name in self.residual else now[self.observations.index(name)]
+            added_to = name in self.residual or name in self.deltas
+            base[name] = self._transform(name).forward(value) if added_to else 0.0
+        return base
+
+    def _known(self, now: Array, action: Array) -> Mapping[str, Any]:
+        if self.known is None:
+            return {}
+        seen = dict(zip(self.observations, now, strict=True))
+        return self.known(seen, dict(zip(self.actions, action, strict=True)))
+
+    def _transform(self, name: str) -> Transform:
+        return self.transforms[self.observations.index(name)]
+
+
+@partial(jax.jit, static_argnums=0)
+def _rows(embedding: Embedding, windows: Window, actions: Array, following: Array) -> Any:
+    inputs = jax.vmap(embedding.input)(windows, actions)
+    return inputs, jax.vmap(embedding.output)(windows, actions, following)
+
+
+def _at(name: str, step: int) -> str:
+    return f"{name}[t{step:+d}]" if step else f"{name}[t]"

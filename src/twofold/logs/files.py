@@ -1,0 +1,135 @@
+"""Tables from files and data frames, as they are, and into files."""
+
+import csv
+import io
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twofold.logs.errors import LogError
+
+DELIMITERS = ",;\t"
+
+
+class Table(NamedTuple):
+    """A table as it was found: its columns, and the number of each row in the source."""
+
+    source: str
+    unit: str
+    columns: dict[str, Any]
+    rows: np.ndarray
+
+
+def read(source: Any, delimiter: str | None, encoding: str) -> Table:
+    """A CSV or Parquet file, or a pandas ``DataFrame`` (or anything with columns like it)."""
+    if hasattr(source, "columns"):
+        names = [str(name) for name in source.columns]
+        columns = {
+            name: _array(source[key]) for name, key in zip(names, source.columns, strict=True)
+        }
+        return Table("the data frame", "row", columns, np.arange(len(source)))
+    path = Path(source)
+    if path.suffix in (".parquet", ".pq"):
+        return _read_parquet(path)
+    return _read_csv(path, delimiter, encoding)
+
+
+def _array(column: Any) -> np.ndarray:
+    """A column of a data frame; what has no value is NaN, or None among words."""
+    array = column.to_numpy()
+    if array.dtype.kind != "O":
+        return array
+    absent = column.isna().to_numpy() if hasattr(column, "isna") else np.zeros(len(array), bool)
+    array = array.copy()
+    array[absent] = None
+    return array
+
+
+def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
+    try:
+        text = path.read_text(encoding=encoding)
+    except UnicodeDecodeError as error:
+        raise LogError(
+            f"{path} is not written in {encoding} ({error}); for a file of an older Windows "
+            "program pass encoding='cp1252'"
+        ) from error
+    except OSError as error:
+        raise LogError(f"{path} cannot be read: {error.strerror or error}") from error
+    if delimiter is None:
+        heading = text.split("\n", 1)[0]
+        delimiter = max(DELIMITERS, key=heading.count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+    headings = [heading.strip() for heading in next(reader, [])]
+    if not any(headings):
+        raise LogError(f"{path} is empty: expected a heading and a row for each time step")
+    lines, records = _records(path, reader, len(headings))
+    if not records:
+        raise LogError(f"{path} has a heading but no rows")
+    _check_headings(path, headings)
+    columns = dict(zip(headings, map(list, zip(*records, strict=True)), strict=True))
+    return Table(str(path), "line", columns, np.array(lines))
+
+
+def _records(path: Path, reader: Any, width: int) -> tuple[list[int], list[list[str]]]:
+    """Lines and cells of the rows that are not blank, blanks where cells are missing."""
+    lines, records = [], []
+    for cells in reader:
+        if len(cells) > width and any(cell.strip() for cell in cells[width:]):
+            raise LogError(
+                f"{path}, line {reader.line_num}: {len(cells)} cells for {width} columns; if "
+                "numbers have decimal commas, separate the columns by semicolons"
+            )
+        if any(cell.strip() for cell in cells):
+            lines.append(reader.line_num)
+            records.append([*cells[:width], *[""] * (width - len(cells))])
+    return lines, records
+
+
+def _check_headings(path: Path, headings: list[str]) -> None:
+    twice = sorted({one for one in headings if headings.count(one) > 1 and one})
+    if twice:
+        raise LogError(f"{path} has two columns of one name: {', '.join(map(repr, twice))}")
+    # Columns without a heading are never asked for; they only must not fall together.
+    headings[:] = [one or f" {place}" for place, one in enumerate(headings)]
+
+
+def _read_parquet(path: Path) -> Table:
+    parquet = _pyarrow("pyarrow.parquet")
+    try:
+        table = parquet.read_table(path)
+    except (OSError, ValueError) as error:
+        raise LogError(f"{path} cannot be read as a Parquet file: {error}") from error
+    columns = {
+        name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names
+    }
+    return Table(str(path), "row", columns, np.arange(table.num_rows))
+
+
+def write(path: Path, columns: dict[str, np.ndarray | list[str]]) -> None:
+    """Columns as a CSV or Parquet file; a blank cell where there is no number."""
+    if path.suffix in (".parquet", ".pq"):
+        _pyarrow("pyarrow.parquet").write_table(_pyarrow("pyarrow").table(columns), path)
+        return
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+
+
+def _cells(column: np.ndarray | list[str]) -> list[str]:
+    """Numbers with as many digits as give them back exactly."""
+    if isinstance(column, list):
+        return column
+    return ["" if value != value else repr(value) for value in column.tolist()]
+
+
+def _pyarrow(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise LogError(
+            "Parquet files need pyarrow; install it with: pip install 'twofold[parquet]', or use a "
+            "CSV file"
+        ) from error

@@ -1,0 +1,76 @@
+"""How a model sees a column: as it is, on a logarithmic scale, or between two bounds.
+
+A cost that is never negative and seldom large is seen as ``log(1 + c)``; a column with a range as
+the logit of its place in that range, which a prediction then cannot leave.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.logs.errors import LogError, nearest
+from twofold.typing import Array, Float
+
+Kind = Literal["identity", "log1p", "logit", "log1p_logit"]
+KINDS = ("identity", "log1p", "logit", "log1p_logit")
+# Beyond the data, as a part of their range, on either side.
+MARGIN = 0.05
+# Nearest to a bound, as a part of the range, that a value is taken for: logits stay finite.
+EDGE = 1e-6
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A column as a model sees it; ``low`` and ``high`` bound it after the logarithm, if any."""
+
+    kind: Kind = "identity"
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise LogError(
+                f"a transform is one of {', '.join(KINDS)}, got {self.kind!r}"
+                f"{nearest(self.kind, KINDS)}"
+            )
+        if not self.low < self.high:
+            raise LogError(f"a transform needs low < high, got {self.low:g} and {self.high:g}")
+
+    def forward(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
+        """From the column's units."""
+        if self.kind.startswith("log1p"):
+            value = jnp.log1p(value)
+        if not self.kind.endswith("logit"):
+            return value
+        place = jnp.clip((value - self.low) / (self.high - self.low), EDGE, 1.0 - EDGE)
+        return jnp.log(place) - jnp.log1p(-place)
+
+    def inverse(self, seen: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Back to the column's units."""
+        if self.kind.endswith("logit"):
+            # 1/2 + tanh/2 is the logistic function without an overflow.
+            seen = self.low + (self.high - self.low) * (0.5 + 0.5 * jnp.tanh(0.5 * seen))
+        return jnp.expm1(seen) if self.kind.startswith("log1p") else seen
+
+
+def fitted(name: str, transform: Any, values: np.ndarray) -> Transform:
+    """A transform by name, with bounds that hold the values and a margin of 5 % on either side."""
+    if isinstance(transform, Transform):
+        return transform
+    kind = Transform(transform).kind
+    if kind.startswith("log1p"):
+        if values.min() <= -1.0:
+            raise LogError(
+                f"{name!r} cannot be seen as log(1 + value): its smallest value is "
+                f"{values.min():g}, and it must be above -1"
+            )
+        values = np.log1p(values)
+    if not kind.endswith("logit"):
+        return Transform(kind)
+    low, high = float(values.min()), float(values.max())
+    if not low < high:
+        raise LogError(f"{name!r} cannot be scaled to its range: it is {low:g} in every row")
+    margin = MARGIN * (high - low)
+    return Transform(kind, low - margin, high + margin)
