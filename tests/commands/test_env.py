@@ -47,6 +47,7 @@ def test_a_log_is_written_and_read_back(twofold, tmp_path, suffix):
         observations=system.observations,
         actions=bounds(system),
         episode="episode",
+        time="step",
         cost="cost",
     )
     assert log.transitions == 200 and len(log.episodes) == 2
@@ -77,11 +78,21 @@ def test_a_minari_data_set_is_written_and_read_by_minari(twofold, tmp_path, monk
     np.testing.assert_allclose(first.observations[1:, -1], -first.rewards, rtol=1e-6)
 
 
+def test_a_plants_log_without_its_history(twofold, tmp_path):
+    path = tmp_path / "plant.csv"
+    words = ("--transitions", 10, "--param", "history=1", "--param", "drifting=true")
+    assert twofold("sample", "industrial_benchmark", *words, "--out", path)[0] == 0
+    heading = path.read_text().splitlines()[0]
+    assert heading.startswith("episode,step,setpoint,velocity,gain,shift,cost")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["windmill", "--out", "a.csv"], "there is no system 'windmill'"),
         (["wet_chicken"], "say where to"),
+        (["wet_chicken", "--out", "a.csv", "--param", "depth=3"], "does not take these parameters"),
+        (["wet_chicken", "--out", "a.csv", "--param", "length=x"], "expected NAME=NUMBER"),
         (["wet_chicken", "--out", "a.txt"], "expected a *.csv or *.parquet file"),
         (["wet_chicken", "--out", "nowhere/a.csv"], "in a folder that exists"),
         (["wet_chicken", "--out", "a.csv", "--policy", "best"], "behaviour or uniform"),

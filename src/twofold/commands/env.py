@@ -1,5 +1,6 @@
 """``twofold env``: the systems that come with the library, and logs of them."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,9 @@ def sample(
     ] = None,
     policy: Annotated[str, typer.Option(help="behaviour, or uniform.")] = "behaviour",
     seed: Annotated[int, typer.Option(help="The same seed gives the same log.")] = 0,
+    param: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of the system, such as history=1.")
+    ] = None,
 ) -> None:
     """Run a system with its behaviour policy and write a log of it.
 
@@ -54,7 +58,7 @@ def sample(
         raise EnvError("say where to: --out FILE, or --minari NAME, or both")
     if out is not None and (out.suffix not in (".csv", ".parquet") or not out.parent.is_dir()):
         raise EnvError(f"expected a *.csv or *.parquet file in a folder that exists, got {out}")
-    system = _system(name)
+    system = _system(name, param or [])
     policies = {"behaviour": system.behaviour, "uniform": uniform(system)}
     if policy not in policies or transitions < 1 or seed < 0:
         raise EnvError(
@@ -73,8 +77,16 @@ def sample(
         print(f"wrote the Minari data set {minari}: {log.transitions} transitions, {num} episodes")
 
 
-def _system(name: str) -> System:
+def _system(name: str, params: list[str]) -> System:
     try:
-        return catalogue.make(name)
+        return catalogue.make(name, **dict(map(_param, params)))
     except ValueError as error:
         raise EnvError(str(error)) from error
+
+
+def _param(text: str) -> tuple[str, object]:
+    name, sign, value = text.partition("=")
+    try:
+        return name, json.loads(value if sign else "")
+    except ValueError:
+        raise EnvError(f"expected NAME=NUMBER, or true or false, got {text!r}") from None

@@ -37,12 +37,12 @@ def seen(params: Params, plant: State) -> Float[Array, "4"]:
     return jnp.append(plant.steering, dynamics.cost(params, plant))
 
 
-def observe(watched: Watched) -> Float[Array, "61"]:
-    """The set-point, then the window row by row."""
-    return jnp.append(watched.plant.point.value, watched.window.ravel())
+def observe(watched: Watched, history: int = HISTORY) -> Float[Array, "D"]:
+    """The set-point, then the last rows of the window."""
+    return jnp.append(watched.plant.point.value, watched.window[HISTORY - history :].ravel())
 
 
-def behave(key: Key, observation: Float[Array, "61"]) -> Float[Array, "3"]:
+def behave(key: Key, observation: Float[Array, "D"]) -> Float[Array, "3"]:
     """The paper's behaviour policy: velocity and gain are pushed back towards 40 … 60, else all
     changes are uniform."""
     push_key, uniform_key = jax.random.split(key)
@@ -83,14 +83,16 @@ def step(key: Key, watched: Watched, action: Float[Array, "3"], params: Params) 
     return Watched(plant, jnp.concatenate([watched.window[1:], seen(params, plant)[None]]))
 
 
-def industrial_benchmark(params: Params = PAPER) -> System:
-    """The benchmark as a system."""
-    names = tuple(f"{name}_{age}" for age in range(HISTORY - 1, -1, -1) for name in SEEN)
-    high = np.tile([100.0, 100.0, 100.0, np.inf], HISTORY)
-    low = np.tile([0.0, 0.0, 0.0, -np.inf], HISTORY)
+def industrial_benchmark(params: Params = PAPER, history: int = HISTORY) -> System:
+    """The benchmark as a system; ``history`` steps are seen, 1 to 15."""
+    if not 1 <= history <= HISTORY:
+        raise ValueError(f"history must lie between 1 and {HISTORY} steps, got {history}")
+    names = tuple(f"{name}_{age}" for age in range(history - 1, -1, -1) for name in SEEN)
+    high = np.tile([100.0, 100.0, 100.0, np.inf], history)
+    low = np.tile([0.0, 0.0, 0.0, -np.inf], history)
     return System(
         "industrial_benchmark",
-        ("setpoint", *names),
+        ("setpoint", *(SEEN if history == 1 else names)),
         ACTIONS,
         np.append(0.0, low),
         np.append(100.0, high),
@@ -99,7 +101,7 @@ def industrial_benchmark(params: Params = PAPER) -> System:
         HORIZON,
         lambda key: reset(key, params),
         lambda key, watched, action: step(key, watched, action, params),
-        observe,
+        lambda watched: observe(watched, history),
         lambda watched: dynamics.cost(params, watched.plant),
         BEHAVIOUR,
     )
