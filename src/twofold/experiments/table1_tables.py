@@ -69,6 +69,19 @@ def table1_gains(results: Path) -> str:
     return markdown([*headings, "short of the true process, ensemble"], rows)
 
 
+def table1_times(results: Path) -> str:
+    """Minutes that the networks took, and hours that they would take on two CPU cores."""
+    done, scaled = metrics("table1", results), metrics("bench_table1", results)
+    rows = []
+    for block, name in zip(POSTERIORS, COLUMNS, strict=False):
+        for group, problems in (("toys", "both toys"), ("river", "wet-chicken")):
+            seconds = done.get(f"seconds/{block}/{group}")
+            hours = scaled[f"cpu/{block}/{group}/hours"]
+            taken = "–" if seconds is None else f"{seconds / 60:.1f}"
+            rows.append([f"{name}, {problems}", taken, f"{hours:.0f}"])
+    return markdown(["", "minutes taken", "hours on two CPU cores"], rows)
+
+
 def _cells(values: dict[str, float], problem: str, method: str, score: str) -> list[str]:
     """One for each posterior, and one for the Gaussian process."""
     if method == "gp":

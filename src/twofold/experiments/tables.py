@@ -232,6 +232,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "table1": table1_tables.table1,
     "table1_river": table1_tables.table1_river,
     "table1_gains": table1_tables.table1_gains,
+    "table1_times": table1_tables.table1_times,
 }
 
 
