@@ -9,6 +9,7 @@ import pytest
 from twofold import BNNLVRegressor, load
 from twofold.experiments import (
     alpha_vs_hmc,
+    batch_choice,
     calibration,
     demo,
     entropy_estimators,
@@ -166,3 +167,19 @@ def test_systems_record(tmp_path):
     for policy in ("zero", "random", "behaviour"):
         assert 100 < record.metrics[f"industrial/{policy}/cost/mean"] < 500
     assert any(name.startswith("industrial/steps_per_second/") for name in record.metrics)
+
+
+def test_batch_choice_record(tmp_path):
+    record = batch_choice.run(smoke=True, work=tmp_path)
+    for problem in batch_choice.PROBLEMS:
+        for choice in ("one_by_one", "together", "random"):
+            assert record.metrics[f"{problem}/{choice}/information/mean"] > 0
+
+
+def test_copies_teach_little_together():
+    covariance = np.ones((3, 3))
+    noise = np.full(3, 0.5)
+    alone = batch_choice.joint_information(covariance, noise, np.array([0]))
+    both = batch_choice.joint_information(covariance, noise, np.array([0, 1]))
+    assert alone == pytest.approx(0.5 * np.log(1 + 2))
+    assert both == pytest.approx(0.5 * np.log(1 + 4))

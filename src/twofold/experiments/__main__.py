@@ -8,6 +8,7 @@ from pathlib import Path
 from twofold.compilation import enable_compile_cache
 from twofold.experiments import (
     alpha_vs_hmc,
+    batch_choice,
     calibration,
     contest,
     contest_figure,
@@ -34,6 +35,7 @@ RECORDED: dict[str, Callable[[bool, Path], Record]] = {
     "posteriors": contest.run,
     "off_manifold": off_manifold.run,
     "systems": systems.run,
+    "batch_choice": batch_choice.run,
 }
 
 # What a run leaves of the record that it shares with other commands.
