@@ -39,21 +39,21 @@ def numbers(cells: Any, missing: Collection[str] = (), decimal: str = ".") -> Nu
     return Numbers(values, texts)
 
 
-def times(cells: Any) -> Numbers:
+def times(cells: Any, missing: Collection[str] = ()) -> Numbers:
     """A column of numbers, or of dates as seconds since the first one."""
     array = np.asarray(cells)
     if array.dtype.kind == "M":
         return Numbers(_since_first(array.astype("datetime64[ns]").astype(float) / 1e9, array), {})
-    found = numbers(array)
+    found = numbers(array, missing)
     if not found.texts:
         return found
-    seconds, texts = np.full(len(array), np.nan), {}
-    for index, cell in enumerate(array):
+    seconds, texts = np.full(len(array), np.nan), dict(found.texts)
+    for index in found.texts:
         try:
-            if _text(cell).casefold() not in MISSING:
-                seconds[index] = _seconds(cell)
+            seconds[index] = _seconds(array[index])
+            del texts[index]
         except ValueError:
-            texts[index] = _text(cell)
+            pass  # It is still a text.
     if len(texts) < len(found.texts):
         return Numbers(_since_first(seconds, None), texts)
     return found

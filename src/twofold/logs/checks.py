@@ -69,8 +69,11 @@ def texts(frame: Frame) -> Iterator[Finding]:
         where = frame.places(list(cells))
         words = list(dict.fromkeys(cells.values()))
         said = ", ".join(map(repr, words[:3])) + (", …" if len(words) > 3 else "")
-        comma = any(word.count(",") == 1 and word.replace(",", "").isdigit() for word in words)
-        remedy = "pass decimal=','" if comma else f"if it means no value, pass missing=[{said}]"
+        remedy = f"if it means no value, pass missing=[{said}]"
+        if any(word.count(",") == 1 and word.replace(",", "").isdigit() for word in words):
+            remedy = "pass decimal=','"
+        if name == frame.time:
+            remedy = f"write times as numbers or like 2024-03-01 06:00:00, or {remedy}"
         yield Finding(
             "text", where, f"column {name!r} has text in "
             f"{count(len(cells), 'row')} ({said}) at {where}; {remedy}", column=name,

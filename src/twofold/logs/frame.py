@@ -152,12 +152,12 @@ def frame_of(log: Log) -> Frame:
 
 
 def _numbered(names: list[str]) -> list[str]:
-    """``a, a.2, b``: the pieces of an episode that was cut keep its name, with a number."""
+    """``a, a/2, b``: the pieces of an episode that was cut keep its name, with a number."""
     seen: Counter[str] = Counter()
     numbered = []
     for name in names:
         seen[name] += 1
-        numbered.append(name if seen[name] == 1 else f"{name}.{seen[name]}")
+        numbered.append(name if seen[name] == 1 else f"{name}/{seen[name]}")
     return numbered
 
 

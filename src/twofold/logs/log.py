@@ -104,7 +104,8 @@ class Log:
 
     def split(self, held_out: float = 0.2, seed: int = 0) -> tuple["Log", "Log"]:
         """Two logs: to learn from, and held out. Whole episodes go to one of them, for rows of one
-        episode resemble each other and would make a test too easy."""
+        episode resemble each other and would make a test too easy; the pieces of an episode that
+        was cut count as episodes."""
         count = len(self.episodes)
         kept_back = max(1, round(held_out * count))
         if not 0.0 < held_out < 1.0 or kept_back >= count:

@@ -45,6 +45,8 @@ def read_table(
         cost_at=cost_at, missing=missing, delimiter=delimiter, decimal=decimal, encoding=encoding,
     )  # fmt: skip
     frame = mend(found, options)
+    if not len(frame):
+        raise LogError(f"{found.source}: nothing is left of {len(found)} rows after mending")
     # Neither is mended: leaving out rows with text would leave out all that have decimal commas.
     before = [one for one in check(found) if one.kind in ("text", "interleaved")]
     if options.split_at_restarts and frame.times is None:
@@ -92,7 +94,7 @@ def read_frame(
     bounds = _bounds(table, actions)
     names = [*observations, *bounds, *([cost] if cost is not None else [])]
     read = {name: cells.numbers(table.columns[name], missing, decimal) for name in names}
-    times = None if time is None else cells.times(table.columns[time])
+    times = None if time is None else cells.times(table.columns[time], missing)
     part, parts = _episodes(table, episode)
     return Frame(
         source=table.source,

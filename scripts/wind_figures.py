@@ -1,0 +1,179 @@
+"""Draw the figures of ``docs/wind.md`` and print the numbers that stand there.
+
+python scripts/wind_figures.py                # some minutes; the last figure needs rosco
+"""
+
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.signal import welch
+
+from twofold.envs.system import constant, episode
+from twofold.envs.wind import gains, published, rosco, steady, task, turbulence
+from twofold.report.style import CHOSEN, DATA, PALETTE, POINTS, TOTAL, TRUTH, style
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+BLUE, ORANGE, GREEN = PALETTE[:3]
+TIMES = jnp.arange(8192) / 5.0
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    figure.savefig(IMAGES / f"wind_{name}.png", dpi=110, bbox_inches="tight")
+    plt.close(figure)
+
+
+def steady_states() -> None:
+    """Rotor speed, pitch, power and thrust over the wind, and the published ones."""
+    found = steady.steady_states(np.arange(5.0, 25.01, 0.25))
+    force = published.ROTOR_FORCE - published.WEIGHT
+    panels = {
+        "Rotor speed (rpm)": (found.rotor_speed, published.ROTOR_SPEED),
+        "Blade pitch (degrees)": (found.pitch, published.PITCH),
+        "Electric power (MW)": (found.power / 1e3, published.POWER / 1e3),
+        "Thrust (kN)": (found.thrust, force),
+    }
+    figure, axes = plt.subplots(2, 2, figsize=(9, 5.6), sharex=True, layout="constrained")
+    known = published.WIND >= 5
+    for axis, (title, (ours, theirs)) in zip(axes.flat, panels.items(), strict=True):
+        axis.plot(found.wind, ours, color=BLUE, label="this turbine")
+        axis.plot(published.WIND[known], theirs[known], "o", ms=4, mfc="white", color=POINTS)
+        axis.set(title=title, ylim=(0, None))
+    axes[0, 0].plot([], [], "o", ms=4, mfc="white", color=POINTS, label="published (FAST)")
+    axes[0, 0].legend(loc="lower right")
+    for axis in axes[1]:
+        axis.set(xlabel="wind (m/s)", xticks=range(5, 26, 5))
+    save(figure, "steady")
+    print("steady states", steady.steady_state_errors(steady.steady_states()))
+
+
+def wind_series(mean: float, intensity: float, which: object) -> np.ndarray:
+    """Series of 200 winds, 5 Hz."""
+    sigma = turbulence.deviation(intensity, jnp.array(mean))
+
+    def one(key):
+        drawn = turbulence.sample(key, turbulence.Spectrum(), jnp.array(mean), sigma)
+        return which(drawn, TIMES)
+
+    keys = jax.random.split(jax.random.key(0), 200)
+    return np.array(jax.jit(lambda keys: jax.lax.map(one, keys))(keys), float)
+
+
+def spectra() -> None:
+    """Spectra of the hub's and of the rotor's wind, and their targets."""
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
+    cases = ((8.0, "A"), (12.0, "B"), (18.0, "C"))
+    for axis, (mean, letter) in zip(axes, cases, strict=True):
+        intensity = turbulence.REFERENCE_INTENSITY[letter]
+        sigma = turbulence.deviation(intensity, jnp.array(mean))
+        for which, colour, label in (
+            (turbulence.hub_wind, BLUE, "hub"),
+            (turbulence.rotor_wind, ORANGE, "rotor average"),
+        ):
+            series = wind_series(mean, intensity, which)
+            frequency, density = welch(series, 5.0, "hann", nperseg=2048)
+            seen = (frequency > 0.004) & (frequency < 2.0)
+            density = density.mean(axis=0)[seen]
+            axis.loglog(frequency[seen], density, color=colour, lw=1, label=label)
+            found = np.sqrt(((series - mean) ** 2).mean())
+            print(f"{mean} m/s, class {letter}, {label}: σ {found:.3f}, hub's target {sigma:.3f}")
+        frequency = jnp.asarray(frequency[seen])
+        target = turbulence.kaimal(turbulence.Spectrum(), frequency, jnp.array(mean), sigma)
+        kept = turbulence.rotor_filter(turbulence.Spectrum(), frequency, jnp.array(mean))
+        axis.loglog(frequency, target, "--", color=TOTAL, lw=1.2, label="Kaimal (IEC 61400-1)")
+        axis.loglog(frequency, target * kept, ":", color=TOTAL, lw=1.4, label="and rotor average")
+        axis.set(title=f"{mean:g} m/s, class {letter}", xlabel="frequency (Hz)", ylim=(1e-5, 1e3))
+    axes[0].set_ylabel("spectral density (m²/s)")
+    axes[0].legend(loc="lower left", fontsize=8)
+    save(figure, "spectrum")
+
+
+def offsets() -> gains.Gain:
+    """What every fixed offset saves, and the best one."""
+    gain = gains.fixed_offset_gain(jax.random.key(0))
+    powers = gains.fixed_offset_gain(jax.random.key(0), task.Params(load_weight=0.0))
+    print("fixed offset", gain, "without a load penalty", powers)
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained")
+    keys = jax.random.split(jax.random.key(1), 200)
+    for axis, weight in zip(axes, (0.0, task.PARAMS.load_weight), strict=True):
+        costs = gains.surface(keys, task.Params(load_weight=weight))
+        pitches, torques = np.array(gains.PITCHES), np.array(gains.TORQUES)
+        neutral = costs[pitches == 0.0][:, torques == 0.0]
+        saved = 100 * (neutral - costs)
+        for number, torque in enumerate((-10.0, 0.0, 10.0, 20.0)):
+            column = list(torques).index(torque)
+            mean, error = saved[:, column].mean(-1), saved[:, column].std(-1, ddof=1) / 200**0.5
+            colour = PALETTE[number]
+            label = f"torque {torque:+.0f} %".replace("-", "−") if torque else "torque as it is"
+            axis.errorbar(pitches, mean, error, color=colour, marker="o", ms=3, lw=1.2, label=label)
+        axis.plot(0, 0, "s", color=TOTAL, ms=6, zorder=5)
+        axis.annotate("neutral", (0, 0), (0.12, 0.25))
+        axis.axhline(0, color=DATA, lw=0.8)
+        axis.set(title=f"load weight {weight:g}", xlabel="fixed pitch offset (degrees)")
+    axes[0].set_ylabel("saved cost (% of rated power)")
+    axes[0].legend(loc="lower left", fontsize=8)
+    save(figure, "offsets")
+    return gain
+
+
+def one_episode(gain: gains.Gain) -> None:
+    """The neutral and the best fixed action in the same wind."""
+    system = task.wind_turbine()
+    best = jnp.array([gain.pitch, gain.torque]) / task.PARAMS.bounds
+    key = jax.random.key(4)
+    signed = f"pitch {gain.pitch:+g}°, torque {gain.torque:+g} %".replace("-", "−")
+    runs = {
+        "neutral": (TOTAL, episode(key, system, constant(jnp.zeros(2)), 100)[0]),
+        signed.replace("+0", "0"): (CHOSEN, episode(key, system, constant(best), 100)[0]),
+    }
+    panels = {0: "Wind at the hub (m/s)", 1: "Power (MW)", 2: "Rotor speed (rpm)"}
+    panels |= {4: "Pitch (degrees)", 5: "Tower moment (MN m)", 6: "Its range in a second (MN m)"}
+    figure, axes = plt.subplots(2, 3, figsize=(11, 5), sharex=True, layout="constrained")
+    for axis, (place, title) in zip(axes.flat, panels.items(), strict=True):
+        for label, (colour, seen) in runs.items():
+            shown = (TRUTH, "both") if place == 0 else (colour, label)
+            axis.plot(np.array(seen[:, place]), color=shown[0], lw=1.1, label=shown[1])
+            if place == 0:
+                break
+        axis.set_title(title)
+    axes[0, 1].legend(fontsize=8, loc="best")
+    for axis in axes[1]:
+        axis.set_xlabel("time (s)")
+    save(figure, "episode")
+
+
+def cross_check() -> None:
+    """Stairs of wind under the baseline and under ROSCO."""
+    winds = np.arange(6.0, 26.0, 2.0)
+    series = rosco.stairs(winds, 100.0)
+    with tempfile.TemporaryDirectory() as folder:
+        theirs = rosco.rosco_run(Path(folder), series)
+    ours = rosco.baseline_run(series)
+    figure, axes = plt.subplots(4, 1, figsize=(9, 7), sharex=True, layout="constrained")
+    axes[0].plot(ours.time, series, color=TRUTH)
+    axes[0].set_title("Wind (m/s)")
+    panels = {"rotor_speed": "Rotor speed (rpm)", "pitch": "Pitch (degrees)", "power": "Power (kW)"}
+    for axis, (name, title) in zip(axes[1:], panels.items(), strict=True):
+        axis.plot(ours.time, getattr(ours, name), color=BLUE, lw=1.2, label="baseline")
+        axis.plot(ours.time, getattr(theirs, name), "--", color=ORANGE, lw=1.2, label="ROSCO")
+        axis.set_title(title)
+    axes[1].legend(loc="lower right", ncols=2)
+    axes[-1].set_xlabel("time (s)")
+    save(figure, "rosco")
+
+
+def main() -> None:
+    with style():
+        steady_states()
+        spectra()
+        one_episode(offsets())
+        if find_spec("rosco"):
+            cross_check()
+
+
+if __name__ == "__main__":
+    main()

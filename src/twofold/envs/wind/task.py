@@ -1,0 +1,224 @@
+"""The task: better offsets for a baseline that is mistuned, in wind that changes.
+
+The controller goes on as ever with a fine pitch and a torque gain that are a little off; every
+second a policy may add a pitch and scale the torque. Actions lie in [-1, 1], the shares of the
+largest offsets; 0 is neutral. Seen are averages over the last seconds: wind, power, speeds, loads
+and the offsets. The cost of a second is the negative electric power, in units of the rated one,
+and a penalty on the bending of the tower.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.envs.system import Policy, System
+from twofold.envs.wind import aero, controller, dynamics, machine, turbulence
+from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Control, Turbine
+from twofold.typing import Array, Float, Key
+
+SIGNALS = {
+    "wind (m/s)": (0.0, 50.0),
+    "power (MW)": (0.0, 10.0),
+    "rotor speed (rpm)": (0.0, 30.0),
+    "generator torque (kN m)": (0.0, 50.0),
+    "pitch (deg)": (-10.0, 90.0),
+    "tower moment (MN m)": (-200.0, 400.0),
+    "tower moment range (MN m)": (0.0, 600.0),
+    "pitch offset (deg)": (-90.0, 90.0),
+    "torque offset (%)": (-100.0, 100.0),
+}
+"""What is seen of each second, with bounds that it never reaches."""
+
+RATED_POWER = 5.0  # MW, electric
+LOAD_SCALE = 10.0  # MN m
+
+
+def mistuned(torque: float = 1.25, fine_pitch: float = 2.0) -> Turbine:
+    """The machine with too large a torque gain, and a fine pitch in degrees that is not 0."""
+    gain = torque * NREL_5MW.control.torque_gain
+    control = replace(Control(), torque_gain=gain, fine_pitch=fine_pitch * DEGREE)
+    return replace(NREL_5MW, control=control)
+
+
+@dataclass(frozen=True)
+class Params:
+    """The machine, its wind and the rules: bounds in degrees and percent, times in seconds."""
+
+    turbine: Turbine = field(default_factory=mistuned)
+    spectrum: turbulence.Spectrum = field(default_factory=turbulence.Spectrum)
+    mean_wind: tuple[float, float] = (7.0, 13.0)
+    intensity: tuple[float, float] = (0.12, 0.16)
+    pitch_bound: float = 3.0
+    torque_bound: float = 20.0
+    load_weight: float = 0.1
+    history: int = 5
+    decision: float = 1.0
+    warm_up: int = 30
+    horizon: int = 100
+    anemometer_noise: float = 0.2
+    exploration: float = 0.15  # standard deviation of the behaviour's actions
+    persistence: float = 0.9
+
+    def __post_init__(self):
+        for name in ("mean_wind", "intensity"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high:
+                raise ValueError(f"{name} must be a rising pair above 0, got {(low, high)}")
+        if self.history < 1:
+            raise ValueError(f"history must be 1 second or more, got {self.history}")
+        if not self.load_weight >= 0:
+            raise ValueError(f"load_weight must be 0 or more, got {self.load_weight}")
+        if not 0 <= self.persistence < 1:
+            raise ValueError(f"persistence must lie in [0, 1), got {self.persistence}")
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Largest offsets of pitch in degrees and of torque in percent."""
+        return np.array([self.pitch_bound, self.torque_bound])
+
+    @property
+    def substeps(self) -> int:
+        """Time steps of the machine between two decisions."""
+        return round(self.decision / self.turbine.time_step)
+
+
+PARAMS = Params()
+
+
+class State(NamedTuple):
+    """The machine, the whole wind, the time in s, and the last seconds, the newest first."""
+
+    machine: machine.Machine
+    wind: turbulence.Wind
+    time: Float[Array, ""]
+    seconds: Float[Array, "H F"]
+
+
+def offsets(params: Params, action: Float[Array, "2"]) -> controller.Offsets:
+    """The offsets of an action, which is cut off at its bounds, in the controller's units."""
+    pitch, torque = jnp.clip(action, -1.0, 1.0) * jnp.asarray(params.bounds, float)
+    return controller.Offsets(pitch * DEGREE, torque / 100.0)
+
+
+def run(
+    params: Params, state: State, wanted: controller.Offsets
+) -> tuple[machine.Machine, dict[str, Array]]:
+    """The machine after one decision, and what was measured at each of its time steps."""
+    turbine, table, size = params.turbine, aero.nrel_5mw(), params.turbine.time_step
+    middles = state.time + size * (jnp.arange(params.substeps) + 0.5)
+
+    def advance(state, wind):
+        state = machine.step(turbine, table, state, wind, wanted)
+        plant = state.plant
+        seen = {
+            "power": plant.torque * plant.generator_speed * turbine.drive_train.efficiency,
+            "rotor_speed": plant.rotor_speed,
+            "torque": plant.torque,
+            "pitch": plant.pitch,
+            "moment": dynamics.tower_moment(turbine, plant),
+        }
+        return state, seen
+
+    return jax.lax.scan(advance, state.machine, turbulence.rotor_wind(state.wind, middles))
+
+
+def step(params: Params, state: State, action: Float[Array, "2"], noise: Float[Array, ""]) -> State:
+    """One decision; ``noise``, standard normal, is the anemometer's."""
+    wanted = offsets(params, action)
+    after, seen = run(params, state, wanted)
+    times = state.time + params.turbine.time_step * (jnp.arange(params.substeps) + 0.5)
+    wind = turbulence.hub_wind(state.wind, times).mean() + params.anemometer_noise * noise
+    moment = seen["moment"] / 1e6
+    second = [
+        jnp.maximum(wind, 0.0),
+        seen["power"].mean() / 1e6,
+        seen["rotor_speed"].mean() / RPM,
+        seen["torque"].mean() / 1e3,
+        seen["pitch"].mean() / DEGREE,
+        moment.mean(),
+        moment.max() - moment.min(),
+        wanted.pitch / DEGREE,
+        wanted.torque * 100.0,
+    ]
+    seconds = jnp.concatenate([jnp.stack(second)[None], state.seconds[:-1]])
+    return State(after, state.wind, state.time + params.decision, seconds)
+
+
+def cost(params: Params, state: State) -> Float[Array, ""]:
+    """``−P / 5 MW + weight · range of the tower's moment / 10 MN m`` of the last second."""
+    power, span = state.seconds[0, 1], state.seconds[0, 6]
+    return -power / RATED_POWER + params.load_weight * span / LOAD_SCALE
+
+
+def begin(params: Params, wind: turbulence.Wind) -> State:
+    """The machine at rest in the mean wind, before it has seen anything."""
+    machine_state = machine.start(params.turbine, aero.nrel_5mw(), wind.mean)
+    seconds = jnp.zeros((params.history, len(SIGNALS)))
+    return State(machine_state, wind, jnp.zeros(()), seconds)
+
+
+def warm_up(params: Params, state: State, noises: Float[Array, "W"]) -> State:
+    """The state after a while at the neutral action."""
+
+    def advance(state, noise):
+        return step(params, state, jnp.zeros(2), noise), None
+
+    return jax.lax.scan(advance, state, noises)[0]
+
+
+def reset(key: Key, params: Params = PARAMS) -> State:
+    """A random wind and the machine after some time in it; mean and intensity are uniform."""
+    mean_key, intensity_key, wind_key, noise_key = jax.random.split(key, 4)
+    mean = jax.random.uniform(mean_key, minval=params.mean_wind[0], maxval=params.mean_wind[1])
+    low, high = params.intensity
+    intensity = jax.random.uniform(intensity_key, minval=low, maxval=high)
+    sigma = turbulence.deviation(intensity, mean)
+    wind = turbulence.sample(wind_key, params.spectrum, mean, sigma)
+    noises = jax.random.normal(noise_key, (max(params.warm_up, params.history),))
+    return warm_up(params, begin(params, wind), noises)
+
+
+def behaviour(params: Params = PARAMS) -> Policy:
+    """Little exploration around 0: normal actions, each like the one before."""
+    spread = params.exploration
+    kept, fresh = params.persistence, (1.0 - params.persistence**2) ** 0.5
+
+    def act(key: Key, memory: Array, observation: Array) -> tuple[Array, Array]:
+        memory = kept * memory + fresh * spread * jax.random.normal(key, (2,))
+        return memory, jnp.clip(memory, -1.0, 1.0)
+
+    return Policy(lambda key: spread * jax.random.normal(key, (2,)), act)
+
+
+def names(params: Params) -> tuple[str, ...]:
+    """Names of the observation's entries: the newest second first."""
+    ages = ["", *(f", {age} s before" for age in range(1, params.history))]
+    return tuple(f"{signal}{age}" for age in ages for signal in SIGNALS)
+
+
+def wind_turbine(params: Params = PARAMS) -> System:
+    """The task as a system."""
+    low, high = np.tile(np.array(list(SIGNALS.values())).T, params.history)
+
+    def advance(key: Key, state: State, action: Float[Array, "2"]) -> State:
+        return step(params, state, action, jax.random.normal(key))
+
+    return System(
+        name="wind_turbine",
+        observations=names(params),
+        actions=("pitch offset", "torque offset"),
+        observation_low=low,
+        observation_high=high,
+        action_low=-np.ones(2),
+        action_high=np.ones(2),
+        horizon=params.horizon,
+        reset=partial(reset, params=params),
+        step=advance,
+        observe=lambda state: state.seconds.reshape(-1),
+        cost=partial(cost, params),
+        behaviour=behaviour(params),
+    )

@@ -1,0 +1,148 @@
+"""Turbulent wind with the Kaimal spectrum of IEC 61400-1 (edition 3), as a sum of sinusoids.
+
+The spectrum is cut into bins; each bin gives one sinusoid with the bin's variance, a frequency
+drawn inside the bin and a random phase, so that the wind is a pure function of time. The rotor
+feels the average over its disc, which weakens fast gusts by a filter that follows from the
+standard's coherence; an anemometer on the hub also feels what the average leaves out.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.typing import Array, Float, Key
+
+REFERENCE_INTENSITY = {"A": 0.16, "B": 0.14, "C": 0.12}
+"""Turbulence classes: ``I_ref``, the mean intensity at 15 m/s (Table 1)."""
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Lengths of the standard for hubs above 60 m, in m, and the bins' frequencies in Hz."""
+
+    length: float = 8.1 * 42.0  # L_1 = 8.1 Λ_1, also the coherence's L_c
+    decay: float = 12.0
+    rotor_radius: float = 63.0
+    bins: int = 80
+    lowest: float = 1e-3
+    highest: float = 2.0
+
+    def __post_init__(self):
+        if not 0 < self.lowest < self.highest:
+            raise ValueError(
+                f"frequencies must rise from above 0, got lowest {self.lowest} and highest "
+                f"{self.highest} Hz"
+            )
+        if self.bins < 2:
+            raise ValueError(f"bins must be 2 or more, got {self.bins}")
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Bounds of the bins: from 0 to the lowest frequency, then in equal ratios."""
+        return np.concatenate([[0.0], np.geomspace(self.lowest, self.highest, self.bins)])
+
+
+class Wind(NamedTuple):
+    """One realisation: mean in m/s, frequencies in Hz, and for the rotor's average and for the rest
+    of the hub's wind the amplitudes in m/s and phases in rad."""
+
+    mean: Float[Array, ""]
+    frequency: Float[Array, "F"]
+    rotor_amplitude: Float[Array, "F"]
+    rest_amplitude: Float[Array, "F"]
+    rotor_phase: Float[Array, "F"]
+    rest_phase: Float[Array, "F"]
+
+
+def deviation(intensity: Float[Array, ""] | float, mean: Float[Array, ""]) -> Float[Array, ""]:
+    """``σ_1 = I_ref (0.75 V_hub + 5.6)``, normal turbulence (§6.3.1.3)."""
+    return intensity * (0.75 * mean + 5.6)
+
+
+def kaimal(
+    spectrum: Spectrum,
+    frequency: Float[Array, "*batch"],
+    mean: Float[Array, ""],
+    sigma: Float[Array, ""],
+) -> Float[Array, "*batch"]:
+    """``S(f) = σ² 4 (L/V) / (1 + 6 f L/V)^{5/3}``, one-sided (Annex B.2)."""
+    scale = spectrum.length / mean
+    return sigma**2 * 4.0 * scale / (1.0 + 6.0 * frequency * scale) ** (5.0 / 3.0)
+
+
+def kaimal_variance(
+    spectrum: Spectrum,
+    frequency: Float[Array, "*batch"],
+    mean: Float[Array, ""],
+    sigma: Float[Array, ""],
+) -> Float[Array, "*batch"]:
+    """``∫_0^f S = σ² (1 − (1 + 6 f L/V)^{−2/3})``."""
+    scale = spectrum.length / mean
+    return sigma**2 * (1.0 - (1.0 + 6.0 * frequency * scale) ** (-2.0 / 3.0))
+
+
+def coherence(
+    spectrum: Spectrum,
+    distance: Float[Array, "*#batch"],
+    frequency: Float[Array, "*#batch"],
+    mean: Float[Array, ""],
+) -> Float[Array, "..."]:
+    """``exp(−12 √((f r/V)² + (0.12 r/L_c)²))`` of two points across the wind (Annex B.2)."""
+    fast = frequency * distance / mean
+    return jnp.exp(-spectrum.decay * jnp.hypot(fast, 0.12 * distance / spectrum.length))
+
+
+def distance_density(radius: float, distance: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """Density of the distance between two points chosen at random on a disc."""
+    share = distance / (2.0 * radius)
+    chord = jnp.arccos(share) - share * jnp.sqrt(1.0 - share**2)
+    return 4.0 * distance / (jnp.pi * radius**2) * chord
+
+
+def rotor_filter(
+    spectrum: Spectrum, frequency: Float[Array, "F"], mean: Float[Array, ""]
+) -> Float[Array, "F"]:
+    """Share of the spectrum that the average over the rotor keeps: the disc's mean coherence."""
+    nodes, weights = np.polynomial.legendre.leggauss(48)
+    distances = jnp.asarray(spectrum.rotor_radius * (nodes + 1.0), float)
+    density = distance_density(spectrum.rotor_radius, distances)
+    pairs = coherence(spectrum, distances, frequency[:, None], mean)
+    return pairs @ (density * jnp.asarray(spectrum.rotor_radius * weights, float))
+
+
+def build(
+    spectrum: Spectrum,
+    mean: Float[Array, ""],
+    sigma: Float[Array, ""],
+    draws: Float[Array, "3 F"],
+) -> Wind:
+    """The wind of draws from [0, 1): places of frequencies in their bins, two sets of phases."""
+    edges = jnp.asarray(spectrum.edges, float)
+    low, high = edges[:-1], edges[1:]
+    inside = low[1:] * (high[1:] / low[1:]) ** draws[0, 1:]
+    frequency = jnp.concatenate([high[:1] * draws[0, :1], inside])
+    variance = jnp.diff(kaimal_variance(spectrum, edges, mean, sigma))
+    kept = rotor_filter(spectrum, frequency, mean)
+    phases = 2.0 * jnp.pi * draws[1:]
+    rotor, rest = jnp.sqrt(2.0 * variance * kept), jnp.sqrt(2.0 * variance * (1.0 - kept))
+    return Wind(mean, frequency, rotor, rest, *phases)
+
+
+def sample(key: Key, spectrum: Spectrum, mean: Float[Array, ""], sigma: Float[Array, ""]) -> Wind:
+    """A random wind."""
+    return build(spectrum, mean, sigma, jax.random.uniform(key, (3, spectrum.bins)))
+
+
+def rotor_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """The wind averaged over the rotor, in m/s."""
+    angle = 2.0 * jnp.pi * wind.frequency * time[..., None]
+    return wind.mean + jnp.cos(angle + wind.rotor_phase) @ wind.rotor_amplitude
+
+
+def hub_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """The wind at the hub, in m/s: the rotor's average and what that leaves out."""
+    angle = 2.0 * jnp.pi * wind.frequency * time[..., None]
+    return rotor_wind(wind, time) + jnp.cos(angle + wind.rest_phase) @ wind.rest_amplitude
