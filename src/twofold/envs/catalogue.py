@@ -7,12 +7,14 @@ from twofold.envs.industrial.task import HISTORY, industrial_benchmark
 from twofold.envs.system import System
 from twofold.envs.wet_chicken import Params as River
 from twofold.envs.wet_chicken import wet_chicken
+from twofold.envs.wind import task as wind
 
 SYSTEMS: dict[str, Callable[..., System]] = {
     "wet_chicken": lambda **params: wet_chicken(River(**params)),
     "industrial_benchmark": lambda history=HISTORY, **params: industrial_benchmark(
         industrial.Params(**params), history
     ),
+    "wind_turbine": lambda **params: wind.wind_turbine(wind.Params(**params)),
 }
 
 

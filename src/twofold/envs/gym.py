@@ -25,6 +25,7 @@ except ImportError as error:
 IDS = {
     "wet_chicken": "twofold/WetChicken-v0",
     "industrial_benchmark": "twofold/IndustrialBenchmark-v0",
+    "wind_turbine": "twofold/WindTurbine-v0",
 }
 
 

@@ -13,6 +13,8 @@ from twofold.envs.industrial.task import industrial_benchmark
 from twofold.envs.system import Policy, System, constant, episodes, uniform
 from twofold.envs.wet_chicken import PAPER as RIVER
 from twofold.envs.wet_chicken import wet_chicken
+from twofold.envs.wind.gains import fixed_offset_gain
+from twofold.envs.wind.steady import steady_state_errors, steady_states
 from twofold.experiments import industrial_parity
 from twofold.experiments.records import Record
 from twofold.report.river import river_figure
@@ -39,7 +41,18 @@ def run(smoke: bool, work: Path) -> Record:
         record.add_mean(f"industrial/{name}/cost", episode_costs(system, policy, num))
     platform = jax.devices()[0].platform
     record.add(f"industrial/steps_per_second/{platform}", steps_per_second(smoke))
+    if not smoke:
+        measure_turbine(record)
     return record
+
+
+def measure_turbine(record: Record) -> None:
+    """Its steady states against the published ones, and what the best fixed offset saves."""
+    for name, value in steady_state_errors(steady_states()).items():
+        record.add(f"wind/steady_state/{name}", value)
+    found = fixed_offset_gain(jax.random.key(SEED))
+    record.add("wind/fixed_offset_gain", float(found.gain))
+    record.add("wind/fixed_offset_gain_se", float(found.standard_error))
 
 
 def policies(system: System) -> dict[str, Policy]:

@@ -21,6 +21,21 @@ def systems_costs(results: Path) -> str:
     return markdown(["policy", "original", "here"], rows)
 
 
+def systems_wind(results: Path) -> str:
+    """The turbine against its published steady states, and what there is to gain."""
+    values = metrics("systems", results)
+    rows = [
+        ["largest error of the power", f"{values['wind/steady_state/max_power_error']:.1%}"],
+        ["largest error of the rotor speed", f"{values['wind/steady_state/max_speed_error']:.1%}"],
+        ["largest error of the pitch", f"{values['wind/steady_state/max_pitch_error_deg']:.2f}°"],
+        [
+            "saved by the best fixed offset, of rated power",
+            f"{values['wind/fixed_offset_gain']:.4f} ± {values['wind/fixed_offset_gain_se']:.4f}",
+        ],
+    ]
+    return markdown(["", "5–25 m/s"], rows)
+
+
 def systems_speed(results: Path) -> str:
     """Million steps of the industrial benchmark in a second."""
     values = metrics("systems", results)

@@ -229,6 +229,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "off_manifold": contest_tables.off_manifold,
     "systems_costs": systems_tables.systems_costs,
     "systems_speed": systems_tables.systems_speed,
+    "systems_wind": systems_tables.systems_wind,
     "table1": table1_tables.table1,
     "table1_river": table1_tables.table1_river,
     "table1_gains": table1_tables.table1_gains,
