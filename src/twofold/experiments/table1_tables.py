@@ -69,6 +69,24 @@ def table1_gains(results: Path) -> str:
     return markdown([*headings, "short of the true process, ensemble"], rows)
 
 
+def batch_choice(results: Path) -> str:
+    """What five points teach, chosen one by one, together, or at random."""
+    values = metrics("batch_choice", results)
+    rows = [
+        [
+            problem,
+            *(
+                mean_and_error(values, f"{problem}/{choice}/information", 3)
+                for choice in ("random", "one_by_one", "together")
+            ),
+            f"{values[f'{problem}/gain/mean']:+.1%} ± {values[f'{problem}/gain/se']:.1%}",
+        ]
+        for problem in ("heteroscedastic", "bimodal")
+    ]
+    headings = ["problem", "at random", "the five best", "five together", "gain over the best"]
+    return markdown(headings, rows)
+
+
 def table1_times(results: Path) -> str:
     """Minutes that the networks took, and hours that they would take on two CPU cores."""
     done, scaled = metrics("table1", results), metrics("bench_table1", results)

@@ -234,6 +234,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "table1_river": table1_tables.table1_river,
     "table1_gains": table1_tables.table1_gains,
     "table1_times": table1_tables.table1_times,
+    "batch_choice": table1_tables.batch_choice,
 }
 
 
