@@ -93,6 +93,8 @@ def test_a_plants_log_without_its_history(twofold, tmp_path):
         (["wet_chicken"], "say where to"),
         (["wet_chicken", "--out", "a.csv", "--param", "depth=3"], "does not take these parameters"),
         (["wet_chicken", "--out", "a.csv", "--param", "length=x"], "expected NAME=NUMBER"),
+        (["wet_chicken", "--out", "a.csv", "--seed", "4294967297"], "a seed below 2**32"),
+        (["wet_chicken", "--out", "a.csv", "--param", "largest_drift=NaN"], "are not finite"),
         (["wet_chicken", "--out", "a.txt"], "expected a *.csv or *.parquet file"),
         (["wet_chicken", "--out", "nowhere/a.csv"], "in a folder that exists"),
         (["wet_chicken", "--out", "a.csv", "--policy", "best"], "behaviour or uniform"),

@@ -64,6 +64,21 @@ def test_many_at_once(name):
         assert cut.all() == (t == horizon - 1) and (rewards == 0).all() == (t == horizon)
 
 
+def test_a_step_without_a_reset_does_none():
+    """A reset costs dozens of steps; only those that need one pay for it."""
+    calls = []
+    system = catalogue.make("wet_chicken")._replace(horizon=3)
+    many = SystemVectorEnv(system, 2)
+    renew = many._renew
+    many._renew = lambda *arguments: calls.append(1) or renew(*arguments)
+    many.reset(seed=0)
+    for _ in range(8):
+        observations, *_ = many.step(np.full((2, 2), 0.5))
+        if len(calls) and many._elapsed[0] == 0:
+            np.testing.assert_array_equal(observations, 0.0)
+    assert len(calls) == 2
+
+
 def test_many_have_the_distribution_of_one():
     one = SystemEnv(catalogue.make("wet_chicken"))
     many = SystemVectorEnv(catalogue.make("wet_chicken"), 4000)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from twofold.logs import LogError, LogWarning, read_frame, read_table, write_table
+from twofold.logs import LogError, LogWarning, cells, read_frame, read_table, write_table
 
 
 @pytest.fixture(autouse=True)
@@ -161,3 +161,10 @@ def test_rows_without_an_episode_are_named(rows, columns, write):
     rows[7]["run"] = ""
     with pytest.raises(LogError, match=r"episode column 'run' is blank in 1 rows.* line 9"):
         read_table(write(rows), **columns)
+
+
+def test_a_zero_is_a_number_whatever_the_column_is_made_of():
+    column = np.array([0, 1, None, 0.0, "", 4.5], dtype=object)
+    found = cells.numbers(column)
+    np.testing.assert_array_equal(found.values, [0, 1, np.nan, 0, np.nan, 4.5])
+    assert found.texts == {}

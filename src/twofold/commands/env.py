@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import jax
+import jax.numpy as jnp
 import typer
 from rich.console import Console
 from rich.table import Column, Table
@@ -56,18 +57,19 @@ def sample(
     """
     if out is None and minari is None:
         raise EnvError("say where to: --out FILE, or --minari NAME, or both")
-    if out is not None and (out.suffix not in (".csv", ".parquet") or not out.parent.is_dir()):
-        raise EnvError(f"expected a *.csv or *.parquet file in a folder that exists, got {out}")
+    _check_file(out)
     system = _system(name, param or [])
     policies = {"behaviour": system.behaviour, "uniform": uniform(system)}
-    if policy not in policies or transitions < 1 or seed < 0:
+    if policy not in policies or transitions < 1 or not 0 <= seed < 2**32:
         raise EnvError(
-            "expected a policy that is behaviour or uniform, at least 1 transition and a seed that "
-            f"is not negative, got {policy}, {transitions} and {seed}"
+            "expected a policy that is behaviour or uniform, at least 1 transition and a seed "
+            f"below 2**32, got {policy}, {transitions} and {seed}"
         )
     enable_compile_cache()
     num = -(-transitions // system.horizon)
     found = episodes(jax.random.key(seed), system, policies[policy], system.horizon, num)
+    if not all(bool(jnp.isfinite(part).all()) for part in found):
+        raise EnvError(f"with these parameters {name} gives numbers that are not finite")
     log = from_episodes(system, found)
     if out is not None:
         write_table(log, out)
@@ -75,6 +77,13 @@ def sample(
     if minari is not None:
         write_minari(log, minari, description=f"{policy} of {name}, seed {seed}")
         print(f"wrote the Minari data set {minari}: {log.transitions} transitions, {num} episodes")
+
+
+def _check_file(out: Path | None) -> None:
+    if out is None:
+        return
+    if out.suffix not in (".csv", ".parquet") or not out.parent.is_dir() or out.is_dir():
+        raise EnvError(f"expected a *.csv or *.parquet file in a folder that exists, got {out}")
 
 
 def _system(name: str, params: list[str]) -> System:

@@ -96,17 +96,17 @@ class SystemVectorEnv(VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._begin = jax.jit(jax.vmap(system.reset))
-        self._advance = jax.jit(jax.vmap(self._one))
-        self._observe = jax.jit(jax.vmap(system.observe))
+        self._advance = jax.jit(jax.vmap(system.step))
+        self._see = jax.jit(jax.vmap(lambda state: (system.observe(state), system.cost(state))))
+        self._renew = jax.jit(self._renewed)
         self._states: Any = None
         self._elapsed = np.zeros(num_envs, int)
 
-    def _one(self, key: jax.Array, state: Any, action: jax.Array, over: jax.Array) -> Any:
-        step_key, reset_key = jax.random.split(key)
-        stepped = self.system.step(step_key, state, action)
-        fresh = self.system.reset(reset_key)
-        new = jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh, stepped)
-        return new, self.system.observe(new), self.system.cost(new)
+    def _renewed(self, keys: jax.Array, states: Any, over: jax.Array) -> Any:
+        def choose(fresh: jax.Array, old: jax.Array) -> jax.Array:
+            return jnp.where(over.reshape(-1, *[1] * (old.ndim - 1)), fresh, old)
+
+        return jax.tree.map(choose, jax.vmap(self.system.reset)(keys), states)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -115,7 +115,7 @@ class SystemVectorEnv(VectorEnv):
         super().reset(seed=seed)
         self._states = self._begin(self._keys())
         self._elapsed[:] = 0
-        return np.asarray(self._observe(self._states), np.float32), {}
+        return np.asarray(self._see(self._states)[0], np.float32), {}
 
     def step(
         self, actions: Any
@@ -125,8 +125,10 @@ class SystemVectorEnv(VectorEnv):
             raise gymnasium.error.ResetNeeded("call reset before the first step")
         over = self._elapsed >= self.system.horizon
         actions = _checked(actions, self.system, (self.num_envs, *self.system.action_low.shape))
-        found = self._advance(self._keys(), self._states, actions, over)
-        self._states, observations, costs = found
+        stepped = self._advance(self._keys(), self._states, actions)
+        # A reset can cost as much as dozens of steps, and is called for in few of them.
+        self._states = self._renew(self._keys(), stepped, over) if over.any() else stepped
+        observations, costs = self._see(self._states)
         self._elapsed = np.where(over, 0, self._elapsed + 1)
         rewards = np.where(over, 0.0, -np.asarray(costs, np.float64))
         never = np.zeros(self.num_envs, bool)

@@ -24,7 +24,8 @@ def numbers(cells: Any, missing: Collection[str] = (), decimal: str = ".") -> Nu
     words = MISSING | {word.strip().casefold() for word in missing}
     if decimal == ".":
         try:
-            return Numbers(np.array([float(cell or np.nan) for cell in array]), {})
+            plain = [np.nan if cell is None or cell == "" else float(cell) for cell in array]
+            return Numbers(np.array(plain), {})
         except (TypeError, ValueError):
             pass  # Some cell needs a closer look.
     texts, values = {}, np.full(len(array), np.nan)

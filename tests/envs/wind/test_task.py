@@ -166,7 +166,7 @@ def test_neutral_is_the_baseline(state):
     [
         ({"mean_wind": (12.0, 8.0)}, "mean_wind must be a rising pair above 0"),
         ({"intensity": (0.0, 0.1)}, "intensity must be a rising pair above 0"),
-        ({"history": 0}, "history must be 1 second or more, got 0"),
+        ({"history": 0}, "history must be 1 decision or more, got 0"),
         ({"load_weight": -1.0}, "load_weight must be 0 or more"),
         ({"persistence": 1.0}, r"persistence must lie in \[0, 1\)"),
     ],
@@ -174,3 +174,12 @@ def test_neutral_is_the_baseline(state):
 def test_impossible_rules_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         Params(**settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("decision", 0.07), ("decision", 0.01), ("horizon", 0), ("warm_up", -5), ("pitch_bound", -3)],
+)
+def test_impossible_settings_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        Params(**{name: value})

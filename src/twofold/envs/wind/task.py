@@ -68,10 +68,21 @@ class Params:
             low, high = getattr(self, name)
             if not 0 < low <= high:
                 raise ValueError(f"{name} must be a rising pair above 0, got {(low, high)}")
-        if self.history < 1:
-            raise ValueError(f"history must be 1 second or more, got {self.history}")
-        if not self.load_weight >= 0:
-            raise ValueError(f"load_weight must be 0 or more, got {self.load_weight}")
+        for name in ("history", "horizon"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 decision or more, got {getattr(self, name)}")
+        for name in ("load_weight", "warm_up", "anemometer_noise", "exploration"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
+        for name in ("pitch_bound", "torque_bound"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        steps = self.decision / self.turbine.time_step
+        if not (steps >= 1 and abs(steps - round(steps)) < 1e-6):
+            raise ValueError(
+                f"decision must be a multiple of the time step of {self.turbine.time_step} s, got "
+                f"{self.decision}"
+            )
         if not 0 <= self.persistence < 1:
             raise ValueError(f"persistence must lie in [0, 1), got {self.persistence}")
 
