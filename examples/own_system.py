@@ -98,8 +98,10 @@ def linear_log_likelihood(train: Any, x: np.ndarray, y: np.ndarray) -> np.ndarra
 
 def compare(model: Any, embedding: Any, train: Any, test: Any) -> None:
     """Test log-likelihoods; steps of one run resemble each other, so the error is that of runs."""
-    learnt, runs = embedding.design(train), [test.pick([i]) for i in range(len(test.episodes))]
-    designs = [embedding.design(run) for run in runs if len(run.episodes[0]) >= embedding.history]
+    learnt, origins = embedding.design(train), [one.origin for one in test.episodes]
+    long = [i for i, one in enumerate(test.episodes) if len(one) >= embedding.history]
+    runs = [[i for i in long if origins[i] == origin] for origin in dict.fromkeys(origins)]
+    designs = [embedding.design(test.pick(run)) for run in runs if run]
     found = np.array([model.log_likelihood(*one).mean() for one in designs])
     linear = np.array([linear_log_likelihood(learnt, *one).mean() for one in designs])
     better, error = found - linear, (found - linear).std(ddof=1) / np.sqrt(len(found))

@@ -68,3 +68,21 @@ def test_simulated_episodes_become_a_log():
     assert log.observations == tuple(river.observations)
     np.testing.assert_array_equal(log.episodes[2].observations, np.asarray(found.observations[2]))
     np.testing.assert_array_equal(log.episodes[3].costs, np.asarray(found.costs[3]))
+
+
+def test_the_pieces_of_a_run_stay_together():
+    pieces = [("a", 3), ("b", 2), ("c", 2), ("d", 1)]
+    episodes = [
+        Episode(np.zeros((3, 1)), np.zeros((2, 1)), origin=run)
+        for run, count in pieces
+        for _ in range(count)
+    ]
+    log = Log(("x",), ("u",), [-1.0], [1.0], tuple(episodes))
+    for seed in range(10):
+        train, test = log.split(0.5, seed)
+        assert len(train.episodes) + len(test.episodes) == 8
+        sides = [{one.origin for one in side.episodes} for side in (train, test)]
+        assert not sides[0] & sides[1] and len(sides[0]) == len(sides[1]) == 2
+    alone = Log(("x",), ("u",), [-1.0], [1.0], tuple(episodes[:3]))
+    train, test = alone.split(0.3)
+    assert len(train.episodes) == 2 and len(test.episodes) == 1

@@ -92,17 +92,18 @@ class Frame:
     def log(self) -> Log:
         """The rows as a log; what is wrong with them has been dealt with before."""
         groups = [group for group in self.in_time if len(group) > 1]
-        names = _numbered([self.parts[self.part[group[0]]] for group in groups])
+        origins = [self.parts[self.part[group[0]]] for group in groups]
+        names = _numbered(origins)
         bounds = np.asarray(list(self.actions.values()), float).reshape(-1, 2)
         return Log(
             self.observations,
             tuple(self.actions),
             bounds[:, 0],
             bounds[:, 1],
-            tuple(map(self._episode, groups, names)),
+            tuple(map(self._episode, groups, names, origins)),
         )
 
-    def _episode(self, group: np.ndarray, name: str) -> Episode:
+    def _episode(self, group: np.ndarray, name: str, origin: str) -> Episode:
         costs = None
         if self.cost is not None:
             column = self.values[self.cost][group]
@@ -113,6 +114,7 @@ class Frame:
             costs,
             None if self.times is None else self.times[group],
             name,
+            origin,
         )
 
     def _columns(self, names: tuple[str, ...], group: np.ndarray) -> np.ndarray:

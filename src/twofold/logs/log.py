@@ -15,7 +15,8 @@ class Episode:
     """One stretch of equal time steps without a break.
 
     Observation ``t`` was seen, action ``t`` was applied from there until observation ``t + 1``,
-    and cost ``t`` is what it cost to come there.
+    and cost ``t`` is what it cost to come there. ``origin`` names the run that it is a piece of,
+    where one was cut.
     """
 
     observations: np.ndarray
@@ -23,6 +24,7 @@ class Episode:
     costs: np.ndarray | None = None
     times: np.ndarray | None = None
     name: str = ""
+    origin: str = ""
 
     def __post_init__(self):
         for field in ("observations", "actions", "costs", "times"):
@@ -103,18 +105,23 @@ class Log:
         return replace(self, episodes=tuple(self.episodes[i] for i in numbers))
 
     def split(self, held_out: float = 0.2, seed: int = 0) -> tuple["Log", "Log"]:
-        """Two logs: to learn from, and held out. Whole episodes go to one of them, for rows of one
-        episode resemble each other and would make a test too easy; the pieces of an episode that
-        was cut count as episodes."""
-        count = len(self.episodes)
-        kept_back = max(1, round(held_out * count))
-        if not 0.0 < held_out < 1.0 or kept_back >= count:
+        """Two logs: to learn from, and held out. Whole runs go to one of them, with all their
+        pieces, for rows of one run resemble each other and would make a test too easy; if there is
+        one run only, its pieces count as runs."""
+        origins = [one.origin or f"episode {i}" for i, one in enumerate(self.episodes)]
+        if len(set(origins)) == 1:
+            origins = [f"piece {i}" for i in range(len(origins))]
+        runs = list(dict.fromkeys(origins))
+        kept_back = max(1, round(held_out * len(runs)))
+        if not 0.0 < held_out < 1.0 or kept_back >= len(runs):
             raise LogError(
-                f"held_out must be a part between 0 and 1 that leaves episodes on both sides, got "
-                f"{held_out} of {count} episodes"
+                f"held_out must be a part between 0 and 1 that leaves runs on both sides, got "
+                f"{held_out} of {len(runs)} runs"
             )
-        order = np.random.default_rng(seed).permutation(count)
-        return self.pick(np.sort(order[kept_back:])), self.pick(np.sort(order[:kept_back]))
+        order = np.random.default_rng(seed).permutation(len(runs))
+        back = {runs[i] for i in order[:kept_back]}
+        held = np.array([origin in back for origin in origins])
+        return self.pick(np.flatnonzero(~held)), self.pick(np.flatnonzero(held))
 
     def __str__(self) -> str:
         return (
