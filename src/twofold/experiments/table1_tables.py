@@ -70,19 +70,20 @@ def table1_gains(results: Path) -> str:
 
 
 def batch_choice(results: Path) -> str:
-    """What a batch teaches, chosen one by one, together, or at random."""
+    """What five points teach, chosen one by one, together, or at random."""
     values = metrics("batch_choice", results)
-    rows = []
-    for regime, batch in {"as_in_table1": "5 of 50", "few_data": "25 of 250, 40 data"}.items():
-        for problem in ("heteroscedastic", "bimodal"):
-            place = f"{problem}/{regime}"
-            taught = [
-                mean_and_error(values, f"{place}/{choice}/information", 3)
+    rows = [
+        [
+            problem,
+            *(
+                mean_and_error(values, f"{problem}/{choice}/information", 3)
                 for choice in ("random", "one_by_one", "together")
-            ]
-            gain = f"{values[f'{place}/gain/mean']:+.1%} ± {values[f'{place}/gain/se']:.1%}"
-            rows.append([f"{problem}, {batch}", *taught, gain])
-    headings = ["", "at random", "best one by one", "together", "gain of choosing together"]
+            ),
+            f"{values[f'{problem}/gain/mean']:+.1%} ± {values[f'{problem}/gain/se']:.1%}",
+        ]
+        for problem in ("heteroscedastic", "bimodal")
+    ]
+    headings = ["problem", "at random", "the five best", "five together", "gain over the best"]
     return markdown(headings, rows)
 
 
