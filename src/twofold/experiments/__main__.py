@@ -35,6 +35,7 @@ RECORDED: dict[str, Callable[[bool, Path], Record]] = {
     "posteriors": contest.run,
     "off_manifold": off_manifold.run,
     "systems": systems.run,
+    "systems_speed": systems.run_speed,
     "batch_choice": batch_choice.run,
 }
 
@@ -44,6 +45,7 @@ KEPT: dict[str, Callable[[str], bool]] = {
     "uci_default": lambda metric: uci.DEFAULT not in metric,
     "posteriors": lambda metric: "/seconds_" in metric,
     "systems": lambda metric: "/steps_per_second/" in metric,
+    "systems_speed": lambda metric: True,
 }
 
 # Drawn from records and curves that are there.

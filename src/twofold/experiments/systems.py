@@ -39,11 +39,24 @@ def run(smoke: bool, work: Path) -> Record:
         record.add("industrial/parity/max_abs_error", industrial_parity.max_abs_error(path))
     for name, policy in policies(system).items():
         record.add_mean(f"industrial/{name}/cost", episode_costs(system, policy, num))
-    platform = jax.devices()[0].platform
-    record.add(f"industrial/steps_per_second/{platform}", steps_per_second(smoke))
+    measure_speed(record, smoke)
     if not smoke:
         measure_turbine(record)
     return record
+
+
+def run_speed(smoke: bool, work: Path) -> Record:
+    """The speed alone, for other devices."""
+    del work
+    record = Record("systems", {"plants": PLANTS, "steps": STEPS, "repeats": REPEATS}, [SEED])
+    measure_speed(record, smoke)
+    return record
+
+
+def measure_speed(record: Record, smoke: bool) -> None:
+    """Under the name of the platform that it was measured on."""
+    platform = jax.devices()[0].platform
+    record.add(f"industrial/steps_per_second/{platform}", steps_per_second(smoke))
 
 
 def measure_turbine(record: Record) -> None:
