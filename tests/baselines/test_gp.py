@@ -35,7 +35,7 @@ def test_marginal_likelihood_is_the_density_of_all_y_whatever_the_padding(data):
     with jax.enable_x64(True):
         for rows in (x, y[:, None]), gp._padded(x, y[:, None]):
             points, targets = map(jnp.asarray, rows)
-            found = gp.log_marginal_likelihood(HYPERPARAMETERS, points, targets[:, 0], 70)
+            found = gp.log_marginal_likelihood(HYPERPARAMETERS, points, targets, 70)
             assert found == pytest.approx(expected, abs=1e-8)
     assert len(points) > 70
 
@@ -73,8 +73,8 @@ def test_hyperparameters_are_as_likely_as_those_of_scikit_learn(data):
     peer = GaussianProcessRegressor(kernel, n_restarts_optimizer=3, random_state=0).fit(x, y)
     with jax.enable_x64(True):
         own = Hyperparameters(*(jnp.asarray(leaf[0]) for leaf in model.hyperparameters_))
-        found = gp.log_marginal_likelihood(own, jnp.asarray(x), jnp.asarray(y), 70)
-    assert found > peer.log_marginal_likelihood_value_ - 1e-3
+        found = gp.log_marginal_likelihood(own, jnp.asarray(x), jnp.asarray(y)[:, None], 70)
+    assert float(found) > peer.log_marginal_likelihood_value_ - 1e-3
 
 
 def test_each_output_by_itself(data, rng):
@@ -90,6 +90,25 @@ def test_each_output_by_itself(data, rng):
     np.testing.assert_allclose(
         joint.entropy(x[:9]), sum(model.entropy(x[:9]) for model in alone), rtol=1e-6
     )
+
+
+def test_outputs_that_share_their_hyperparameters(data, rng):
+    x, y = data
+    other = 5.0 + np.cos(2 * x[:, 0]) + 0.2 * rng.normal(size=70)
+    both = np.stack([y, other], axis=1)
+    model = GPRegressor(shared=True, random_state=0).fit(x, both)
+    assert model.hyperparameters_.noise.shape == (1,)
+    kernel = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.1)
+    peer = GaussianProcessRegressor(kernel, n_restarts_optimizer=3, random_state=0)
+    peer.fit(model.x_, model.y_)  # scikit-learn shares a kernel among outputs
+    with jax.enable_x64(True):
+        own = Hyperparameters(*(jnp.asarray(leaf[0]) for leaf in model.hyperparameters_))
+        found = gp.log_marginal_likelihood(own, jnp.asarray(model.x_), jnp.asarray(model.y_), 70)
+    assert float(found) > peer.log_marginal_likelihood_value_ - 1e-3
+    mean, deviation = model.predict(x[:9], return_std=True)
+    expected, scaled = peer.predict(model.x_[:9], return_std=True)
+    np.testing.assert_allclose(mean, both.mean(axis=0) + both.std(axis=0) * expected, rtol=1e-2)
+    np.testing.assert_allclose(deviation, both.std(axis=0) * scaled, rtol=1e-2)
 
 
 def test_other_data_with_the_same_hyperparameters(data):

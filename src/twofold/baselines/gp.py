@@ -2,8 +2,8 @@
 
     y ~ N(0, K + s² I),   k(x, x') = a² exp(−½ Σ_d (x_d − x'_d)² / ℓ_d²)
 
-for each output by itself, in standardised units; a, ℓ and s maximise the marginal likelihood.
-tinygp does the algebra (extra ``gp``): it is small, plain JAX, so that ``vmap`` runs over outputs
+for each output, in standardised units; a, ℓ and s maximise the marginal likelihood, of each output
+by itself or of all of them together. tinygp does the algebra (extra ``gp``): it is small, plain JAX, so that ``vmap`` runs over outputs
 and gradients come for free, and adds no framework of its own.
 
 Programs are compiled for padded data. Padding rows lie so far away that their covariance with
@@ -50,19 +50,23 @@ def process(hyperparameters: Hyperparameters, x: Float[Array, "N D"]) -> Any:
 def log_marginal_likelihood(
     hyperparameters: Hyperparameters,
     x: Float[Array, "N D"],
-    y: Float[Array, "N"],
+    y: Float[Array, "N S"],
     size: Int[Array, ""],
 ) -> Float[Array, ""]:
-    """``log p(y | X)`` of the first ``size`` rows; the others are padding, with y = 0."""
+    """``log p(y | X)`` of the first ``size`` rows; the others are padding, with y = 0.
+
+    Outputs that share the hyperparameters are independent given them: their terms add up.
+    """
     amplitude, noise = hyperparameters.amplitude, hyperparameters.noise
     log_variance = jnp.logaddexp(2.0 * amplitude, 2.0 * noise)
     padding = -0.5 * (x.shape[0] - size) * (LOG_TWO_PI + log_variance)
-    return process(hyperparameters, x).log_probability(y) - padding
+    of_output = jax.vmap(process(hyperparameters, x).log_probability, in_axes=1)
+    return jnp.sum(of_output(y) - padding)
 
 
 @jax.jit
 def _negative(
-    point: Float[Array, "P"], x: Float[Array, "N D"], y: Float[Array, "N"], size: Int[Array, ""]
+    point: Float[Array, "P"], x: Float[Array, "N D"], y: Float[Array, "N S"], size: Int[Array, ""]
 ) -> tuple[Float[Array, ""], Float[Array, "P"]]:
     """What is minimised, per datum, and its gradient, in one vector of hyperparameters."""
 
@@ -76,8 +80,8 @@ def _unpacked(point: Float[Array, "P"]) -> Hyperparameters:
     return Hyperparameters(point[0], point[1:-1], point[-1])
 
 
-def maximise(x: Float[Array, "N D"], y: Float[Array, "N"], size: int) -> Hyperparameters:
-    """The hyperparameters of largest likelihood, by L-BFGS-B from a = ℓ = 1, s = 0.3."""
+def maximise(x: Float[Array, "N D"], y: Float[Array, "N S"], size: int) -> Hyperparameters:
+    """The hyperparameters, shared by S outputs, of largest likelihood, by L-BFGS-B from a = ℓ = 1, s = 0.3."""
     start = np.log([1.0, *np.ones(x.shape[1]), 0.3])
     found: Any = minimize(
         lambda point: jax.device_get(_negative(point, x, y, size)),
@@ -97,30 +101,49 @@ def maximise(x: Float[Array, "N D"], y: Float[Array, "N"], size: int) -> Hyperpa
 def predictive(
     hyperparameters: Hyperparameters,
     x: Float[Array, "N D"],
-    y: Float[Array, "N O"],
+    y: Float[Array, "N G S"],
     points: Float[Array, "B D"],
-) -> tuple[Float[Array, "B O"], Float[Array, "B O"]]:
-    """Mean and variance of a new y at each point, the noise included."""
+) -> tuple[Float[Array, "B G S"], Float[Array, "B G S"]]:
+    """Mean and variance of a new y at each point, the noise included.
 
-    def of_output(own: Hyperparameters, targets: Array) -> tuple[Array, Array]:
-        mean, variance = process(own, x).predict(targets, points, return_var=True)
-        return mean, variance + jnp.exp(2.0 * own.noise)
+    Each of G groups has hyperparameters of its own, which its S outputs share.
+    """
 
-    return jax.vmap(of_output, in_axes=(0, 1), out_axes=1)(hyperparameters, y)
+    def of_group(own: Hyperparameters, targets: Array) -> tuple[Array, Array]:
+        known = process(own, x)
+
+        def of_output(column: Array) -> tuple[Array, Array]:
+            mean, variance = known.predict(column, points, return_var=True)
+            return mean, variance + jnp.exp(2.0 * own.noise)
+
+        return jax.vmap(of_output, in_axes=1, out_axes=1)(targets)
+
+    return jax.vmap(of_group, in_axes=(0, 1), out_axes=1)(hyperparameters, y)
 
 
 class GPRegressor(RegressorMixin, BaseEstimator):
-    """Gaussian-process regression, each output by itself.
+    """Gaussian-process regression.
 
     Parameters
     ----------
+    shared : bool
+        One set of hyperparameters, noise included, for all outputs (in standardised units), as GPy
+        and the paper have it; otherwise each output has its own. An output that is almost free of
+        noise at the data gets almost no noise of its own, and jumps elsewhere then cost dearly.
     hyperparameter_rows : int
         The marginal likelihood is maximised over this many rows at most, chosen at random;
         predictions use all of them.
     random_state : int, RandomState or None
     """
 
-    def __init__(self, *, hyperparameter_rows: int = HYPERPARAMETER_ROWS, random_state: Any = None):
+    def __init__(
+        self,
+        *,
+        shared: bool = False,
+        hyperparameter_rows: int = HYPERPARAMETER_ROWS,
+        random_state: Any = None,
+    ):
+        self.shared = shared
         self.hyperparameter_rows = hyperparameter_rows
         self.random_state = random_state
 
@@ -145,7 +168,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 s.transform(rows) for s, rows in zip(standardizers, (x, columns), strict=True)
             ]
             points, targets = _padded(scaled[0][few], scaled[1][few])
-            found = [maximise(points, one, len(few)) for one in targets.T]
+            groups = self._grouped(targets)
+            found = [maximise(points, groups[:, g], len(few)) for g in range(groups.shape[1])]
         self.y_ndim_ = y.ndim
         self.x_standardizer_, self.y_standardizer_ = standardizers
         self.hyperparameters_ = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
@@ -183,10 +207,14 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         points = self.x_standardizer_.transform(validation.check_inputs(self, X))
         with jax.enable_x64(True):
             hyperparameters = Hyperparameters(*map(jnp.asarray, self.hyperparameters_))
-            found = predictive(hyperparameters, *_padded(self.x_, self.y_), jnp.asarray(points))
-            mean, variance = jax.device_get(found)
+            x, y = _padded(self.x_, self.y_)
+            found = predictive(hyperparameters, x, self._grouped(y), jnp.asarray(points))
+            mean, variance = (np.asarray(part).reshape(len(points), -1) for part in found)
         scale = self.y_standardizer_.scale
         return self.y_standardizer_.inverse(mean), variance * np.square(scale)
+
+    def _grouped(self, y: Array) -> Float[Array, "N G S"]:
+        return y[:, None, :] if self.shared else y[:, :, None]
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[:, 0] if self.y_ndim_ == 1 else values

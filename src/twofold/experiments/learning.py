@@ -88,7 +88,8 @@ def processes(arms: Sequence[Arm], size: Size) -> Fit:
             if later == 0 or index not in known:
                 # What the hyperparameters were found from when this round's turn came.
                 then = len(own.x) - size.taken * later
-                known[index] = GPRegressor(random_state=arm.seed).fit(own.x[:then], own.y[:then])
+                new = GPRegressor(shared=True, random_state=arm.seed)
+                known[index] = new.fit(own.x[:then], own.y[:then])
             known[index].condition(own.x, own.y)
         return [known[index] for index in range(len(arms))]
 
