@@ -3,8 +3,9 @@
     y ~ N(0, K + s² I),   k(x, x') = a² exp(−½ Σ_d (x_d − x'_d)² / ℓ_d²)
 
 for each output, in standardised units; a, ℓ and s maximise the marginal likelihood, of each output
-by itself or of all of them together. tinygp does the algebra (extra ``gp``): it is small, plain JAX, so that ``vmap`` runs over outputs
-and gradients come for free, and adds no framework of its own.
+by itself or of all of them together. tinygp does the algebra (extra ``gp``): it is small, plain
+JAX, so that ``vmap`` runs over outputs and gradients come for free, and adds no framework of its
+own.
 
 Programs are compiled for padded data. Padding rows lie so far away that their covariance with
 everything is exactly 0; what they add to the likelihood is known, and taken off.
@@ -81,7 +82,8 @@ def _unpacked(point: Float[Array, "P"]) -> Hyperparameters:
 
 
 def maximise(x: Float[Array, "N D"], y: Float[Array, "N S"], size: int) -> Hyperparameters:
-    """The hyperparameters, shared by S outputs, of largest likelihood, by L-BFGS-B from a = ℓ = 1, s = 0.3."""
+    """The most likely hyperparameters for outputs that share them, by L-BFGS-B from a = ℓ = 1 and
+    s = 0.3."""
     start = np.log([1.0, *np.ones(x.shape[1]), 0.3])
     found: Any = minimize(
         lambda point: jax.device_get(_negative(point, x, y, size)),
