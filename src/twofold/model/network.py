@@ -138,6 +138,18 @@ def apply(
         outputs = thin_affine(first.kernel, first.bias, _join(x, z))
     else:
         outputs = first_affine(first.kernel, first.bias, x, z)
-    for layer in rest:
+    return _onward(rest, outputs)
+
+
+def apply_each(
+    sizes: tuple[int, ...], weights: Float[Array, "K P"], inputs: Float[Array, "K in B"]
+) -> Float[Array, "K O B"]:
+    """The network for K weight draws, each with inputs of its own, latent ones among them."""
+    first, *rest = unflatten(sizes, weights)
+    return _onward(rest, affine(first.kernel, first.bias, inputs))
+
+
+def _onward(layers: list[Layer], outputs: Float[Array, "K out B"]) -> Float[Array, "K O B"]:
+    for layer in layers:
         outputs = affine(layer.kernel, layer.bias, jax.nn.relu(outputs))
     return outputs

@@ -1,0 +1,1 @@
+"""Policies from roll-outs of a model: roll-outs, the risk-sensitive criterion, its minimisation."""

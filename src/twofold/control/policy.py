@@ -1,0 +1,58 @@
+"""A policy: a small ReLU network of standardised features whose actions cannot leave their bounds.
+
+a = middle + half · tanh(network(features))
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.model import network
+from twofold.typing import Array, Float, Key
+
+
+@dataclass(frozen=True)
+class PolicyNetwork:
+    """Shapes, and the bounds of the actions."""
+
+    features: int
+    hidden: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self):
+        if len(self.low) != len(self.high) or not np.all(np.less(self.low, self.high)):
+            raise ValueError(f"actions need bounds with low < high, got {self.low} and {self.high}")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Layer sizes, from the features to the actions."""
+        return (self.features, *self.hidden, len(self.low))
+
+
+def init(key: Key, shape: PolicyNetwork) -> Float[Array, "P"]:
+    """Weights of variance 2 over the number of inputs, biases 0."""
+    parts = []
+    for own, (fan_in, fan_out) in zip(
+        jax.random.split(key, len(shape.sizes) - 1), pairwise(shape.sizes), strict=True
+    ):
+        parts += [
+            jnp.sqrt(2.0 / fan_in) * jax.random.normal(own, (fan_out * fan_in,)),
+            jnp.zeros(fan_out),
+        ]
+    return jnp.concatenate(parts)
+
+
+def act(
+    shape: PolicyNetwork, weights: Float[Array, "P"], features: Float[Array, "*batch F B"]
+) -> Float[Array, "*batch A B"]:
+    """Actions for B points of standardised features."""
+    outputs = features
+    for index, layer in enumerate(network.unflatten(shape.sizes, weights[None])):
+        inputs = jax.nn.relu(outputs) if index else outputs
+        outputs = jnp.einsum("oi,...ib->...ob", layer.kernel[0], inputs) + layer.bias[0][:, None]
+    low, high = (jnp.asarray(bound, features.dtype)[:, None] for bound in (shape.low, shape.high))
+    return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(outputs)

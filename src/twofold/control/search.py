@@ -1,0 +1,158 @@
+"""Policy search: minimise J by stochastic gradients through roll-outs (paper, §5).
+
+An update draws starts from the log, M sets of weights from the posterior and N noise sequences for
+each; all policies that are searched together see the same draws, so that they differ by their
+weights β and γ and by where they began, and not by luck. It is an ``Algorithm`` like those of
+``inference``, with policies as members, so that the same loop runs, resumes and stops it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from twofold.control import policy
+from twofold.control.baseline import distances
+from twofold.control.risk import criterion
+from twofold.control.rollout import (
+    Scales,
+    Task,
+    Trace,
+    draw_noise,
+    particles,
+    value_and_gradient,
+)
+from twofold.inference.base import Algorithm, Info, Posterior, bind
+from twofold.inference.schedule import Schedule, learning_rate
+from twofold.logs.windows import Window
+from twofold.typing import Array, Float, Int, Key
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes of an update: T steps, M weight draws, N roll-outs of each, from some starts.
+
+    ``clip`` bounds the norm of the gradient of J per step, in units of the deviation of the costs.
+    ``distance`` makes the nearest-neighbour baseline's criterion of it.
+    """
+
+    task: Task
+    horizon: int
+    weight_draws: int
+    noise_draws: int
+    starts: int
+    clip: float = 10.0
+    distance: bool = False
+
+    def __post_init__(self):
+        for name in ("horizon", "starts"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        least = 1 if self.distance else 2
+        for name in ("weight_draws", "noise_draws"):
+            if getattr(self, name) < least:
+                raise ValueError(
+                    f"{name} must be at least {least}, got {getattr(self, name)}; a variance needs "
+                    "two"
+                )
+
+
+class Weights(NamedTuple):
+    """What a policy is to be careful of: β and γ."""
+
+    epistemic: Float[Array, ""]
+    aleatoric: Float[Array, ""]
+
+
+class Plant(NamedTuple):
+    """What all policies share: the model, where roll-outs start, and the randomness.
+
+    ``centroids`` are those of the nearest-neighbour baseline, and empty for all others.
+    """
+
+    key: Key
+    posterior: Posterior
+    scales: Scales
+    starts: Window
+    schedule: Schedule
+    centroids: Float[Array, "C F"]
+
+
+class State(NamedTuple):
+    """A policy on its way."""
+
+    weights: Float[Array, "P"]
+    moments: Any
+
+
+def optimiser(config: Config) -> optax.GradientTransformation:
+    """Adam behind a clipped gradient, for a learning rate that is multiplied later."""
+    return optax.chain(optax.clip_by_global_norm(config.clip), optax.scale_by_adam())
+
+
+def objective(config: Config, wanted: Weights, plant: Plant, trace: Trace) -> Float[Array, ""]:
+    """The criterion, averaged over starts, and per step, so that horizons compare."""
+    if config.distance:
+        risk = distances(trace.features, plant.centroids)
+        return jnp.mean(trace.costs) + wanted.epistemic * jnp.mean(risk)
+    return jnp.mean(start_values(config, wanted, trace.costs)) / config.horizon
+
+
+def start_values(
+    config: Config, wanted: Weights, costs: Float[Array, "T M B"]
+) -> Float[Array, "starts"]:
+    """J of each start."""
+    apart = costs.reshape(*costs.shape[:2], -1, config.noise_draws)
+    return jax.vmap(criterion, in_axes=(2, None, None))(apart, wanted.epistemic, wanted.aleatoric)
+
+
+def init(config: Config, key: Key, problem: Weights) -> State:
+    """A random policy; those of the same key begin alike."""
+    weights = policy.init(key, config.task.shape)
+    return State(weights, optimiser(config).init(weights))
+
+
+def step(
+    config: Config,
+    key: Key,
+    state: State,
+    problem: Weights,
+    plant: Plant,
+    update: Int[Array, ""],
+) -> tuple[State, Info]:
+    """One update; one whose gradient is not finite is counted and not made."""
+    shared = jax.random.fold_in(plant.key, update)
+    start_key, draw_key, noise_key = jax.random.split(shared, 3)
+    rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
+    windows = particles(
+        Window(*(leaf[rows] for leaf in plant.starts)), config.weight_draws, config.noise_draws
+    )
+    noise = draw_noise(
+        noise_key,
+        config.task.model,
+        config.horizon,
+        config.weight_draws,
+        config.starts * config.noise_draws,
+    )
+    value, gradient = value_and_gradient(
+        lambda trace: objective(config, problem, plant, trace),
+        config.task,
+        plant.scales,
+        state.weights,
+        plant.posterior.sample(draw_key, config.weight_draws),
+        noise,
+        windows,
+    )
+    fine = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+    direction, moments = optimiser(config).update(gradient / plant.scales.cost_scale, state.moments)
+    rate = learning_rate(plant.schedule, update / plant.schedule.epochs)
+    after = State(state.weights - rate * direction, moments)
+    after = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, state)
+    return after, Info(value, 1 - fine.astype(int))
+
+
+def build(config: Config) -> Algorithm:
+    """The search as an algorithm whose epochs are updates."""
+    return bind(init, step, config)
