@@ -17,6 +17,7 @@ from twofold.control import policy
 from twofold.control.baseline import distances
 from twofold.control.risk import criterion
 from twofold.control.rollout import (
+    Noise,
     Scales,
     Task,
     Trace,
@@ -24,7 +25,7 @@ from twofold.control.rollout import (
     particles,
     value_and_gradient,
 )
-from twofold.inference.base import Algorithm, Info, Posterior, bind
+from twofold.inference.base import Algorithm, Draws, Info, Posterior, bind
 from twofold.inference.schedule import Schedule, learning_rate
 from twofold.logs.windows import Window
 from twofold.typing import Array, Float, Int, Key
@@ -34,6 +35,7 @@ from twofold.typing import Array, Float, Int, Key
 class Config:
     """Sizes of an update: T steps, M weight draws, N roll-outs of each, from some starts.
 
+    ``updates`` make an epoch.
     ``clip`` bounds the norm of the gradient of J per step, in units of the deviation of the costs.
     ``distance`` makes the nearest-neighbour baseline's criterion of it.
     """
@@ -43,11 +45,12 @@ class Config:
     weight_draws: int
     noise_draws: int
     starts: int
+    updates: int = 100
     clip: float = 10.0
     distance: bool = False
 
     def __post_init__(self):
-        for name in ("horizon", "starts"):
+        for name in ("horizon", "starts", "updates"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         least = 1 if self.distance else 2
@@ -120,39 +123,55 @@ def step(
     state: State,
     problem: Weights,
     plant: Plant,
-    update: Int[Array, ""],
+    epoch: Int[Array, ""],
+) -> tuple[State, Info]:
+    """One epoch of updates."""
+
+    def one_update(index: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
+        state, total, skipped = carry
+        state, info = update(config, state, problem, plant, epoch * config.updates + index)
+        return state, total + info.energy, skipped + info.skipped
+
+    nothing = state, jnp.zeros(()), jnp.zeros((), int)
+    state, total, skipped = jax.lax.fori_loop(0, config.updates, one_update, nothing)
+    return state, Info(total / (config.updates - skipped), skipped)
+
+
+def update(
+    config: Config, state: State, problem: Weights, plant: Plant, number: Int[Array, ""]
 ) -> tuple[State, Info]:
     """One update; one whose gradient is not finite is counted and not made."""
-    shared = jax.random.fold_in(plant.key, update)
-    start_key, draw_key, noise_key = jax.random.split(shared, 3)
-    rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
-    windows = particles(
-        Window(*(leaf[rows] for leaf in plant.starts)), config.weight_draws, config.noise_draws
-    )
-    noise = draw_noise(
-        noise_key,
-        config.task.model,
-        config.horizon,
-        config.weight_draws,
-        config.starts * config.noise_draws,
-    )
+    windows, draws, noise = draw(config, plant, number)
     value, gradient = value_and_gradient(
         lambda trace: objective(config, problem, plant, trace),
         config.task,
         plant.scales,
         state.weights,
-        plant.posterior.sample(draw_key, config.weight_draws),
+        draws,
         noise,
         windows,
     )
     fine = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
     direction, moments = optimiser(config).update(gradient / plant.scales.cost_scale, state.moments)
-    rate = learning_rate(plant.schedule, update / plant.schedule.epochs)
+    rate = learning_rate(plant.schedule, number / (plant.schedule.epochs * config.updates))
     after = State(state.weights - rate * direction, moments)
     after = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, state)
-    return after, Info(value, 1 - fine.astype(int))
+    return after, Info(jnp.where(fine, value, 0.0), 1 - fine.astype(int))
+
+
+def draw(config: Config, plant: Plant, number: Int[Array, ""]) -> tuple[Window, Draws, Noise]:
+    """Everything random about an update, from its number alone: shared by all policies."""
+    start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
+    rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
+    starts = Window(*(leaf[rows] for leaf in plant.starts))
+    sizes = config.horizon, config.weight_draws, config.starts * config.noise_draws
+    return (
+        particles(starts, config.weight_draws, config.noise_draws),
+        plant.posterior.sample(draw_key, config.weight_draws),
+        draw_noise(noise_key, config.task.model, *sizes),
+    )
 
 
 def build(config: Config) -> Algorithm:
-    """The search as an algorithm whose epochs are updates."""
+    """The search as an algorithm whose members are policies."""
     return bind(init, step, config)

@@ -17,13 +17,21 @@ def _shown(verbose: bool | str) -> bool:
 class ProgressBar:
     """A bar with the energy, the speed and the time left; silent when not wanted."""
 
-    def __init__(self, verbose: bool | str, epochs: int, unit: str, batches: int, done: int):
+    def __init__(
+        self,
+        verbose: bool | str,
+        epochs: int,
+        labels: tuple[str, str, str],
+        batches: int,
+        done: int,
+    ):
+        title, unit, energy = labels
         self._batches = batches
         self._bar = Progress(
-            TextColumn("fitting"),
+            TextColumn(title),
             BarColumn(),
             TextColumn("{task.completed:,}/{task.total:,} " + unit),
-            TextColumn("energy {task.fields[energy]}"),
+            TextColumn(energy + " {task.fields[energy]}"),
             TextColumn("{task.fields[speed]} updates/s"),
             TimeRemainingColumn(compact=True),
             console=Console(file=sys.stderr),

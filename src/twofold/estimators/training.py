@@ -23,7 +23,7 @@ class InterruptedFitWarning(UserWarning):
 class Plan(NamedTuple):
     """How long to train, each member's batches per epoch, and what a person wants of it.
 
-    ``unit`` is what a person would call an epoch.
+    ``unit`` is what a person would call an epoch, ``title`` what is done, ``energy`` what is shown.
     """
 
     epochs: int
@@ -31,6 +31,8 @@ class Plan(NamedTuple):
     unit: str
     verbose: bool | str
     checkpoint: Checkpoint | None
+    title: str = "fitting"
+    energy: str = "energy"
 
 
 class Outcome(NamedTuple):
@@ -44,7 +46,8 @@ def train(algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: 
     """Advance all members to the plan's end, resuming from the checkpoint where there is one."""
     run = _start(algorithm, keys, problems, plan.checkpoint)
     batches = int(plan.batches.max())
-    bar = ProgressBar(plan.verbose, plan.epochs, plan.unit, batches, run.epoch)
+    labels = plan.title, plan.unit, plan.energy
+    bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
     with bar, graceful_interrupt() as interrupt:
         chunks = base.run(algorithm, keys, run.states, problems, schedule, run.epoch, plan.epochs)
         for chunk in chunks:

@@ -1,0 +1,94 @@
+"""What a model says about a policy: expected costs and both risks over the horizon."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.control.risk import risks
+from twofold.control.rollout import Scales, Task, draw_noise, particles, rollout
+from twofold.inference.base import Draws
+from twofold.logs.windows import Window
+from twofold.policies.dynamics import DynamicsModel
+from twofold.policies.learned import LearnedPolicy
+from twofold.typing import Array, Float, Key
+
+ROLLOUTS_AT_ONCE = 20_000
+
+
+class Forecast(NamedTuple):
+    """For each start and step the expected cost and both variances, and both risks of all starts
+    together as deviations."""
+
+    expected: np.ndarray
+    epistemic: np.ndarray
+    aleatoric: np.ndarray
+
+    @property
+    def cost(self) -> float:
+        """The expected cost per step."""
+        return float(self.expected.mean())
+
+    def criterion(self, epistemic_weight: float, aleatoric_weight: float) -> float:
+        """J per step, averaged over starts."""
+        variance = epistemic_weight**2 * self.epistemic + aleatoric_weight**2 * self.aleatoric
+        return self.cost + float(np.sqrt(np.maximum(variance, 0.0)).mean())
+
+    @property
+    def epistemic_risk(self) -> float:
+        """The deviation between weight draws, averaged over steps and starts."""
+        return float(np.sqrt(np.maximum(self.epistemic, 0.0)).mean())
+
+    @property
+    def aleatoric_risk(self) -> float:
+        """The deviation within weight draws, averaged over steps and starts."""
+        return float(np.sqrt(np.maximum(self.aleatoric, 0.0)).mean())
+
+
+def forecast(
+    model: DynamicsModel,
+    policy: LearnedPolicy,
+    starts: Window,
+    horizon: int,
+    *,
+    weight_draws: int = 50,
+    noise_draws: int = 25,
+    random_state: int = 0,
+) -> Forecast:
+    """Roll a policy out from windows ``[B, H, D]``, with the same luck for every policy."""
+    task, scales = model.task(policy.shape.hidden), model.scales
+    draw_key, noise_key = jax.random.split(jax.random.key(random_state))
+    draws = model.posterior.sample(draw_key, weight_draws)
+    num = starts.observations.shape[0]
+    at_once = max(1, min(num, ROLLOUTS_AT_ONCE // (weight_draws * noise_draws)))
+    parts = []
+    for first in range(0, num, at_once):
+        rows = np.minimum(np.arange(first, first + at_once), num - 1)
+        own = Window(*(jnp.asarray(np.asarray(leaf)[rows], jnp.float32) for leaf in starts))
+        key = jax.random.fold_in(noise_key, first)
+        found = _forecast(task, horizon, noise_draws, key, scales, policy.leaves[0], draws, own)
+        parts.append([np.asarray(part, np.float64)[: num - first] for part in found])
+    return Forecast(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _forecast(
+    task: Task,
+    horizon: int,
+    noise_draws: int,
+    key: Key,
+    scales: Scales,
+    weights: Float[Array, "P"],
+    draws: Draws,
+    starts: Window,
+) -> tuple[Array, Array, Array]:
+    members, count = draws.weights.shape[0], starts.observations.shape[0] * noise_draws
+    noise = draw_noise(key, task.model, horizon, members, count)
+    windows = particles(starts, members, noise_draws)
+    offsets = jnp.zeros((horizon, members, len(task.shape.low), count))
+    trace = rollout(task, scales, weights, draws, noise, windows, offsets)
+    costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
+    found = jax.vmap(risks)(costs)
+    return costs.mean(axis=(2, 3)), found.epistemic, found.aleatoric

@@ -1,0 +1,98 @@
+"""Policies on the true system, where there is one to try them on: cost and model bias.
+
+b = Σ_t ( E_true[c_t] − E_model[c_t] )²     from the same starting state (paper, Eq. 15)
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.control.policy import PolicyNetwork
+from twofold.envs.system import Policy, System
+from twofold.logs.embedding import Embedding
+from twofold.logs.windows import Window
+from twofold.policies.learned import LearnedPolicy, act_on
+from twofold.typing import Array, Float, Key, Keys
+
+
+class Starts(NamedTuple):
+    """States of a system, and the windows that were seen on the way there."""
+
+    states: Any
+    windows: Window
+
+
+def warmed(key: Key, system: System, policy: Policy, steps: int, history: int, num: int) -> Starts:
+    """``num`` states after ``steps`` of a policy, with windows of ``history`` observations."""
+    if steps < history - 1:
+        raise ValueError(f"a window of {history} needs at least {history - 1} steps, got {steps}")
+
+    def one(key: Key) -> tuple[Any, Array, Array]:
+        reset_key, memory_key, run_key = jax.random.split(key, 3)
+        state, memory = system.reset(reset_key), policy.init(memory_key)
+
+        def advance(carry, step_key):
+            state, memory = carry
+            act_key, noise_key = jax.random.split(step_key)
+            observation = system.observe(state)
+            memory, action = policy.act(act_key, memory, observation)
+            return (system.step(noise_key, state, action), memory), (observation, action)
+
+        (state, _), (seen, done) = jax.lax.scan(
+            advance, (state, memory), jax.random.split(run_key, steps)
+        )
+        seen = jnp.concatenate([seen, system.observe(state)[None]])
+        return state, seen[steps + 1 - history :], done[steps + 1 - history :]
+
+    states, seen, done = jax.jit(jax.vmap(one))(jax.random.split(key, num))
+    return Starts(states, Window(seen, done))
+
+
+def true_costs(
+    key: Key, system: System, policy: LearnedPolicy, starts: Starts, horizon: int, repeats: int
+) -> np.ndarray:
+    """Costs ``[starts, repeats, T]`` of a policy; the same key gives all policies the same luck."""
+    num = starts.windows.observations.shape[0]
+    keys = jax.random.split(key, (num, repeats))
+    parts = system.step, system.observe, system.cost
+    found = _run(parts, policy.embedding, policy.shape, horizon, policy.leaves, starts, keys)
+    return np.asarray(found, np.float64)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _run(
+    system: tuple[Callable, Callable, Callable],
+    embedding: Embedding,
+    shape: PolicyNetwork,
+    horizon: int,
+    leaves: tuple[Array, ...],
+    starts: Starts,
+    keys: Keys,
+) -> Float[Array, "B R T"]:
+    follow, observe, pay = system
+
+    def one(start: Starts, key: Key) -> Float[Array, "T"]:
+        def step(carry, step_key):
+            state, window = carry
+            action = act_on(embedding, shape, leaves, window)
+            state = follow(step_key, state, action)
+            window = Window(
+                jnp.concatenate([window.observations, observe(state)[None]])[1:],
+                jnp.concatenate([window.actions, action[None]])[1:],
+            )
+            return (state, window), pay(state)
+
+        return jax.lax.scan(step, tuple(start), jax.random.split(key, horizon))[1]
+
+    return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(starts, keys)
+
+
+def model_bias(true: Float[np.ndarray, "B R T"], expected: Float[np.ndarray, "B T"]) -> np.ndarray:
+    """``b`` of each start, without what the finite number of true roll-outs adds to it."""
+    repeats = true.shape[1]
+    luck = true.var(axis=1, ddof=1) / repeats
+    return np.sum(np.square(true.mean(axis=1) - expected) - luck, axis=1)
