@@ -1,4 +1,4 @@
-"""A tank whose level rises by ``w_s s + w_a a + w_z z + b + ε``: everything known in closed form."""
+"""A tank whose level rises by ``w_s s + w_a a + w_z z + b + ε``: its risks have closed forms."""
 
 import jax.numpy as jnp
 import numpy as np

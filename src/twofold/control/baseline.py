@@ -17,11 +17,11 @@ def centroids(features: np.ndarray, num: int, seed: int) -> np.ndarray:
 
 
 def distances(
-    features: Float[Array, "*batch F B"], centres: Float[Array, "C F"]
-) -> Float[Array, "*batch B"]:
+    features: Float[Array, "*batch F"], centres: Float[Array, "C F"]
+) -> Float[Array, "*batch"]:
     """The Euclidean distance of each point to the nearest centre."""
-    products = jnp.einsum("cf,...fb->...cb", centres, features)
-    squares = jnp.sum(jnp.square(features), axis=-2)[..., None, :]
-    apart = squares - 2.0 * products + jnp.sum(jnp.square(centres), axis=1)[:, None]
+    products = jnp.einsum("...f,cf->...c", features, centres)
+    squares = jnp.sum(jnp.square(features), axis=-1, keepdims=True)
+    apart = squares - 2.0 * products + jnp.sum(jnp.square(centres), axis=1)
     # A root has no slope to follow at a centre itself.
-    return jnp.sqrt(jnp.maximum(jnp.min(apart, axis=-2), 1e-12))
+    return jnp.sqrt(jnp.maximum(jnp.min(apart, axis=-1), 1e-12))

@@ -47,12 +47,14 @@ def init(key: Key, shape: PolicyNetwork) -> Float[Array, "P"]:
 
 
 def act(
-    shape: PolicyNetwork, weights: Float[Array, "P"], features: Float[Array, "*batch F B"]
-) -> Float[Array, "*batch A B"]:
-    """Actions for B points of standardised features."""
+    shape: PolicyNetwork, weights: Float[Array, "S P"], features: Float[Array, "*M S B F"]
+) -> Float[Array, "*M S B A"]:
+    """Actions of each of S policies at points of its own, from standardised features."""
     outputs = features
-    for index, layer in enumerate(network.unflatten(shape.sizes, weights[None])):
+    for index, layer in enumerate(network.unflatten(shape.sizes, weights)):
         inputs = jax.nn.relu(outputs) if index else outputs
-        outputs = jnp.einsum("oi,...ib->...ob", layer.kernel[0], inputs) + layer.bias[0][:, None]
-    low, high = (jnp.asarray(bound, features.dtype)[:, None] for bound in (shape.low, shape.high))
+        # Copied for all leading axes, which costs less than turning the points around.
+        kernel = jnp.broadcast_to(layer.kernel, (*features.shape[:-3], *layer.kernel.shape))
+        outputs = jnp.einsum("...oi,...bi->...bo", kernel, inputs) + layer.bias[:, None]
+    low, high = (jnp.asarray(bound, features.dtype) for bound in (shape.low, shape.high))
     return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(outputs)

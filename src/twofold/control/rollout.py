@@ -2,7 +2,8 @@
 
     a_t = π(s_t),   s_{t+1} = s_t advanced by f(s_t, a_t, z_t; W) + ε_t
 
-Particles, the noise draws of all starts, come last in every array, as in the network.
+Arrays are laid out by weight draw M, policy S and particle B (the noise draws of all starts), so
+that the model's products run over the particles of all policies at once.
 """
 
 from collections.abc import Callable
@@ -47,51 +48,48 @@ class Scales(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Standard normal numbers for z and ε at every step of every particle."""
+    """Standard normal numbers for z and ε at every step of every particle, the same for all
+    policies."""
 
-    latent: Float[Array, "T M Z B"]
-    additive: Float[Array, "T M O B"]
+    latent: Float[Array, "T M B Z"]
+    additive: Float[Array, "T M B O"]
 
 
 class Trace(NamedTuple):
     """What happened: costs, what the policy saw (standardised), and what it came to."""
 
-    costs: Float[Array, "T M B"]
-    features: Float[Array, "T M F B"]
-    observations: Float[Array, "T M S B"]
+    costs: Float[Array, "T M S B"]
+    features: Float[Array, "T M S B F"]
+    observations: Float[Array, "T M S B D"]
 
 
 def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int) -> Noise:
     """Noise for a whole roll-out."""
     size = model.latents + model.outputs
-    drawn = jax.random.normal(key, (horizon, draws, size, particles))
-    return Noise(drawn[:, :, : model.latents], drawn[:, :, model.latents :])
+    drawn = jax.random.normal(key, (horizon, draws, particles, size))
+    return Noise(drawn[..., : model.latents], drawn[..., model.latents :])
 
 
-def particles(starts: Window, draws: int, num: int) -> Window:
-    """Windows ``[B, …]`` to start from as particles ``[M, …, B · num]``, a start's side by side."""
-
-    def spread(leaf: Array) -> Array:
-        last = jnp.repeat(jnp.moveaxis(leaf, 0, -1), num, axis=-1)
-        return jnp.broadcast_to(last, (draws, *last.shape))
-
-    return Window(*map(spread, starts))
+def particles(starts: Window, num: int) -> Window:
+    """Windows ``[starts, …]`` as particles ``[starts · num, …]``, those of a start side by side."""
+    return Window(*(jnp.repeat(leaf, num, axis=0) for leaf in starts))
 
 
 def rollout(
     task: Task,
     scales: Scales,
-    weights: Float[Array, "P"],
+    weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
     windows: Window,
-    offsets: Float[Array, "T M A B"],
+    offsets: Float[Array, "T M S B A"] | None = None,
 ) -> Trace:
-    """Follow a policy from the windows on; ``offsets`` are added to its actions.
+    """Follow S policies from the windows ``[B, …]`` on.
 
-    All offsets are 0 but to those who ask what an action is worth.
+    ``offsets`` are added to their actions: zeros, for those who ask what an action is worth.
     """
-    deviation = jnp.exp(0.5 * draws.log_noise)[..., None]
+    layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
+    deviation = jnp.exp(0.5 * draws.log_noise)[:, None]
     latent_deviation = task.model.latent_variance**0.5
     seen, fed, advanced, paid = (
         _each_particle(function)
@@ -103,55 +101,62 @@ def rollout(
         )
     )
 
+    def respond(x: Float[Array, "M S B D"], latent: Array, additive: Array) -> Array:
+        """Outputs in raw units; latents and noise are the same for all policies."""
+        joined = jnp.concatenate([x, _for_policies(latent_deviation * latent, layout)], axis=-1)
+        flat = joined.reshape(layout[0], -1, joined.shape[-1])
+        y = network.apply_rows(task.model.sizes, draws.weights, flat).reshape(*layout, -1)
+        return (y + _for_policies(deviation * additive, layout)) * scales.y_scale + scales.y_mean
+
     def step(window: Window, inputs: Any) -> tuple[Window, Trace]:
         latent, additive, offset = inputs
-        features = _scaled(seen(window), scales.feature_mean, scales.feature_scale)
-        action = policy.act(task.shape, weights, features) + offset
-        x = _scaled(fed(window, action), scales.x_mean, scales.x_scale)
-        joined = jnp.concatenate([x, latent_deviation * latent], axis=1)
-        y = network.apply_each(task.model.sizes, draws.weights, joined) + deviation * additive
-        output = y * scales.y_scale[:, None] + scales.y_mean[:, None]
-        window = advanced(window, action, output)
-        newest = window.observations[:, -1]
+        features = (seen(window) - scales.feature_mean) / scales.feature_scale
+        action = policy.act(task.shape, weights, features)
+        action = action if offset is None else action + offset
+        x = (fed(window, action) - scales.x_mean) / scales.x_scale
+        window = advanced(window, action, respond(x, latent, additive))
+        newest = window.observations[..., -1, :]
         return window, Trace(paid(newest, action), features, newest)
 
-    return jax.lax.scan(step, windows, (*noise, offsets))[1]
+    begin = Window(*(jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])) for leaf in windows))
+    return jax.lax.scan(step, begin, (*noise, offsets))[1]
 
 
-def value_and_gradient(
-    objective: Callable[[Trace], Float[Array, ""]],
+def values_and_gradients(
+    objective: Callable[[Trace], Float[Array, "S"]],
     task: Task,
     scales: Scales,
-    weights: Float[Array, "P"],
+    weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
     windows: Window,
-) -> tuple[Float[Array, ""], Float[Array, "P"]]:
-    """An objective of the roll-outs and its gradient in the policy's weights.
+) -> tuple[Float[Array, "S"], Float[Array, "S P"]]:
+    """An objective of each policy's roll-outs and its gradient in that policy's weights.
 
     By the chain rule the gradient is ``Σ_t (∂π(s_t)/∂weights)ᵀ ∂J/∂a_t``, where ``∂J/∂a_t``
     follows all that comes of an action, later actions included. Those sensitivities are the
     gradient in the offsets; with them the sum over all steps is one product after the roll-out,
     instead of one in each of its steps.
     """
-    steps, draw_count, _, count = noise.additive.shape
-    offsets = jnp.zeros((steps, draw_count, len(task.shape.low), count))
+    steps, draw_count, count, _ = noise.additive.shape
+    offsets = jnp.zeros((steps, draw_count, weights.shape[0], count, len(task.shape.low)))
 
-    def value(offsets: Array) -> tuple[Array, Array]:
+    def value(offsets: Array) -> tuple[Array, tuple[Array, Array]]:
         trace = rollout(task, scales, weights, draws, noise, windows, offsets)
-        return objective(trace), trace.features
+        found = objective(trace)
+        return jnp.sum(found), (found, trace.features)  # no policy's value depends on another's
 
-    (found, features), worth = jax.value_and_grad(value, has_aux=True)(offsets)
+    (_, (found, features)), worth = jax.value_and_grad(value, has_aux=True)(offsets)
     _, pull = jax.vjp(lambda own: policy.act(task.shape, own, features), weights)
     return found, pull(worth)[0]
 
 
 def _each_particle(function: Callable) -> Callable:
-    """A function of one particle for arrays ``[M, …, B]``."""
-    return jax.vmap(jax.vmap(function, in_axes=-1, out_axes=-1))
+    """A function of one particle for arrays ``[M, S, B, …]``."""
+    return jax.vmap(jax.vmap(jax.vmap(function)))
 
 
-def _scaled(
-    values: Float[Array, "M D B"], mean: Float[Array, "D"], scale: Float[Array, "D"]
-) -> Float[Array, "M D B"]:
-    return (values - mean[:, None]) / scale[:, None]
+def _for_policies(
+    values: Float[Array, "M B Z"], layout: tuple[int, int, int]
+) -> Float[Array, "M S B Z"]:
+    return jnp.broadcast_to(values[:, None], (*layout, values.shape[-1]))

@@ -23,12 +23,12 @@ from twofold.control.rollout import (
     Trace,
     draw_noise,
     particles,
-    value_and_gradient,
+    values_and_gradients,
 )
 from twofold.inference.base import Algorithm, Draws, Info, Posterior, bind
 from twofold.inference.schedule import Schedule, learning_rate
 from twofold.logs.windows import Window
-from twofold.typing import Array, Float, Int, Key
+from twofold.typing import Array, Float, Int, Key, Keys
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Config:
 class Weights(NamedTuple):
     """What a policy is to be careful of: β and γ."""
 
-    epistemic: Float[Array, ""]
-    aleatoric: Float[Array, ""]
+    epistemic: Float[Array, "*S"]
+    aleatoric: Float[Array, "*S"]
 
 
 class Plant(NamedTuple):
@@ -84,9 +84,9 @@ class Plant(NamedTuple):
 
 
 class State(NamedTuple):
-    """A policy on its way."""
+    """Policies on their way."""
 
-    weights: Float[Array, "P"]
+    weights: Float[Array, "*S P"]
     moments: Any
 
 
@@ -95,20 +95,16 @@ def optimiser(config: Config) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(config.clip), optax.scale_by_adam())
 
 
-def objective(config: Config, wanted: Weights, plant: Plant, trace: Trace) -> Float[Array, ""]:
-    """The criterion, averaged over starts, and per step, so that horizons compare."""
+def objective(config: Config, wanted: Weights, plant: Plant, trace: Trace) -> Float[Array, "S"]:
+    """The criterion of each policy, a mean over starts, and per step, so that horizons compare."""
     if config.distance:
         risk = distances(trace.features, plant.centroids)
-        return jnp.mean(trace.costs) + wanted.epistemic * jnp.mean(risk)
-    return jnp.mean(start_values(config, wanted, trace.costs)) / config.horizon
-
-
-def start_values(
-    config: Config, wanted: Weights, costs: Float[Array, "T M B"]
-) -> Float[Array, "starts"]:
-    """J of each start."""
-    apart = costs.reshape(*costs.shape[:2], -1, config.noise_draws)
-    return jax.vmap(criterion, in_axes=(2, None, None))(apart, wanted.epistemic, wanted.aleatoric)
+        return jnp.mean(trace.costs + wanted.epistemic[:, None] * risk, axis=(0, 1, 3))
+    steps, draws, policies, _ = trace.costs.shape
+    apart = trace.costs.reshape(steps, draws, policies, config.starts, config.noise_draws)
+    of_starts = jax.vmap(criterion, in_axes=(2, None, None))
+    found = jax.vmap(of_starts, in_axes=(2, 0, 0))(apart, *wanted)
+    return jnp.mean(found, axis=1) / steps
 
 
 def init(config: Config, key: Key, problem: Weights) -> State:
@@ -119,20 +115,21 @@ def init(config: Config, key: Key, problem: Weights) -> State:
 
 def step(
     config: Config,
-    key: Key,
+    keys: Keys,
     state: State,
     problem: Weights,
     plant: Plant,
     epoch: Int[Array, ""],
 ) -> tuple[State, Info]:
-    """One epoch of updates."""
+    """One epoch of updates of all policies."""
 
     def one_update(index: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, total, skipped = carry
         state, info = update(config, state, problem, plant, epoch * config.updates + index)
         return state, total + info.energy, skipped + info.skipped
 
-    nothing = state, jnp.zeros(()), jnp.zeros((), int)
+    members = keys.shape[0]
+    nothing = state, jnp.zeros(members), jnp.zeros(members, int)
     state, total, skipped = jax.lax.fori_loop(0, config.updates, one_update, nothing)
     return state, Info(total / (config.updates - skipped), skipped)
 
@@ -140,9 +137,9 @@ def step(
 def update(
     config: Config, state: State, problem: Weights, plant: Plant, number: Int[Array, ""]
 ) -> tuple[State, Info]:
-    """One update; one whose gradient is not finite is counted and not made."""
+    """One update; that of a policy whose gradient is not finite is counted and not made."""
     windows, draws, noise = draw(config, plant, number)
-    value, gradient = value_and_gradient(
+    values, gradients = values_and_gradients(
         lambda trace: objective(config, problem, plant, trace),
         config.task,
         plant.scales,
@@ -151,22 +148,26 @@ def update(
         noise,
         windows,
     )
-    fine = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-    direction, moments = optimiser(config).update(gradient / plant.scales.cost_scale, state.moments)
+    fine = jnp.isfinite(values) & jnp.all(jnp.isfinite(gradients), axis=1)
+    gradients = gradients / plant.scales.cost_scale
     rate = learning_rate(plant.schedule, number / (plant.schedule.epochs * config.updates))
-    after = State(state.weights - rate * direction, moments)
-    after = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, state)
-    return after, Info(jnp.where(fine, value, 0.0), 1 - fine.astype(int))
+    directions, moments = jax.vmap(optimiser(config).update)(gradients, state.moments)
+    after = State(state.weights - rate * directions, moments)
+
+    def kept(new: Array, old: Array) -> Array:
+        return jnp.where(fine.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    after = jax.tree.map(kept, after, state)
+    return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
 
 
 def draw(config: Config, plant: Plant, number: Int[Array, ""]) -> tuple[Window, Draws, Noise]:
     """Everything random about an update, from its number alone: shared by all policies."""
     start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
     rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
-    starts = Window(*(leaf[rows] for leaf in plant.starts))
     sizes = config.horizon, config.weight_draws, config.starts * config.noise_draws
     return (
-        particles(starts, config.weight_draws, config.noise_draws),
+        particles(Window(*(leaf[rows] for leaf in plant.starts)), config.noise_draws),
         plant.posterior.sample(draw_key, config.weight_draws),
         draw_noise(noise_key, config.task.model, *sizes),
     )
@@ -174,4 +175,4 @@ def draw(config: Config, plant: Plant, number: Int[Array, ""]) -> tuple[Window, 
 
 def build(config: Config) -> Algorithm:
     """The search as an algorithm whose members are policies."""
-    return bind(init, step, config)
+    return bind(init, step, config, together=True)

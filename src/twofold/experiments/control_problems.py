@@ -1,4 +1,4 @@
-"""The systems of the paper's policy search (§5): batch, model, known parts, where policies start."""
+"""The systems of the paper's policy search (§5): batch, known parts, where policies start."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -49,17 +49,22 @@ class Algorithm(NamedTuple):
     """An inference method.
 
     ``init(key, problem)`` makes a state. ``step(key, state, problem, schedule, epoch)`` advances it
-    by one epoch; ``problem`` differs between members fitted together, ``schedule`` does not.
+    by one epoch; ``problem`` differs between members fitted together, ``schedule`` does not. With
+    ``together`` a step takes all members at once, each argument but the last two with an axis S in
+    front.
     """
 
     init: Callable[..., Any]
     step: Callable[..., tuple[Any, Info]]
+    together: bool = False
 
 
 @lru_cache
-def bind(init: Callable[..., Any], step: Callable[..., Any], config: Any) -> Algorithm:
+def bind(
+    init: Callable[..., Any], step: Callable[..., Any], config: Any, together: bool = False
+) -> Algorithm:
     """A method with its config; the same config gives the same object, so compiles once."""
-    return Algorithm(partial(init, config), partial(step, config))
+    return Algorithm(partial(init, config), partial(step, config), together)
 
 
 class Progress(NamedTuple):
@@ -89,7 +94,7 @@ def advance(
 ) -> tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]:
     """Run ``count`` (at most CHUNK_EPOCHS) epochs from epoch ``first`` on, in one program."""
     members = keys.shape[0]
-    step = _over_members(algorithm.step, members)
+    step = algorithm.step if algorithm.together else _over_members(algorithm.step, members)
 
     def one_epoch(index, carry):
         states, energies, skipped = carry

@@ -138,18 +138,21 @@ def apply(
         outputs = thin_affine(first.kernel, first.bias, _join(x, z))
     else:
         outputs = first_affine(first.kernel, first.bias, x, z)
-    return _onward(rest, outputs)
-
-
-def apply_each(
-    sizes: tuple[int, ...], weights: Float[Array, "K P"], inputs: Float[Array, "K in B"]
-) -> Float[Array, "K O B"]:
-    """The network for K weight draws, each with inputs of its own, latent ones among them."""
-    first, *rest = unflatten(sizes, weights)
-    return _onward(rest, affine(first.kernel, first.bias, inputs))
-
-
-def _onward(layers: list[Layer], outputs: Float[Array, "K out B"]) -> Float[Array, "K O B"]:
-    for layer in layers:
+    for layer in rest:
         outputs = affine(layer.kernel, layer.bias, jax.nn.relu(outputs))
+    return outputs
+
+
+def apply_rows(
+    sizes: tuple[int, ...], weights: Float[Array, "K P"], inputs: Float[Array, "K B in"]
+) -> Float[Array, "K B O"]:
+    """The network for K weight draws, each with inputs of its own, latent ones among them.
+
+    Points come before features here, as roll-outs have them: nothing has to be turned around when
+    a point's features are gathered from its past.
+    """
+    outputs = inputs
+    for index, layer in enumerate(unflatten(sizes, weights)):
+        inputs = jax.nn.relu(outputs) if index else outputs
+        outputs = jnp.einsum("koi,kbi->kbo", layer.kernel, inputs) + layer.bias[:, None]
     return outputs

@@ -86,9 +86,7 @@ def _forecast(
 ) -> tuple[Array, Array, Array]:
     members, count = draws.weights.shape[0], starts.observations.shape[0] * noise_draws
     noise = draw_noise(key, task.model, horizon, members, count)
-    windows = particles(starts, members, noise_draws)
-    offsets = jnp.zeros((horizon, members, len(task.shape.low), count))
-    trace = rollout(task, scales, weights, draws, noise, windows, offsets)
+    trace = rollout(task, scales, weights[None], draws, noise, particles(starts, noise_draws))
     costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
     found = jax.vmap(risks)(costs)
     return costs.mean(axis=(2, 3)), found.epistemic, found.aleatoric

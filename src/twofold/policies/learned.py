@@ -71,9 +71,8 @@ class LearnedPolicy:
     @property
     def leaves(self) -> tuple[Array, Array, Array]:
         """Weights, and the means and deviations of the features, for compiled programs."""
-        parts = self.weights, self.standardizer.mean, self.standardizer.scale
-        mean, scale, weights = parts[1], parts[2], parts[0]
-        return jnp.asarray(weights), jnp.asarray(mean), jnp.asarray(scale)
+        mean, scale = self.standardizer
+        return jnp.asarray(self.weights), jnp.asarray(mean), jnp.asarray(scale)
 
     def save(self, path: Any) -> None:
         """Write the policy to one file; ``load_policy`` reads it back."""
@@ -142,7 +141,7 @@ def act_on(
     """The action for one window: features, standardised, through the network."""
     weights, mean, scale = leaves
     features = (embedding.features(window) - mean) / scale
-    return policy.act(shape, weights, features[:, None])[:, 0]
+    return policy.act(shape, weights[None], features[None, None])[0, 0]
 
 
 _act = partial(jax.jit, static_argnums=(0, 1))(act_on)
