@@ -7,9 +7,18 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "twofold"
 # A part may import itself and every part before it; "twofold" is the package's own __init__.
-ORDER = ["typing", "numerics", "data", "model", "inference", "uncertainty", "active", "envs"]
-ORDER += ["logs", "control", "compilation", "persistence", "estimators", "baselines", "twofold"]
-ORDER += ["campaign", "report", "experiments", "commands", "cli"]
+ORDER = ["typing", "naming", "numerics", "data", "model", "inference", "uncertainty", "active"]
+ORDER += [
+    "envs",
+    "logs",
+    "control",
+    "compilation",
+    "persistence",
+    "estimators",
+    "baselines",
+    "twofold",
+]
+ORDER += ["policies", "campaign", "report", "experiments", "commands", "cli"]
 # These see less than their place allows.
 LIMITED = {"envs": {"typing", "numerics", "data"}, "compilation": set(), "persistence": set()}
 

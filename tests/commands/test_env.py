@@ -99,6 +99,7 @@ def test_a_plants_log_without_its_history(twofold, tmp_path):
         (["wet_chicken", "--out", "nowhere/a.csv"], "in a folder that exists"),
         (["wet_chicken", "--out", "a.csv", "--policy", "best"], "behaviour or uniform"),
         (["wet_chicken", "--out", "a.csv", "--transitions", "0"], "at least 1 transition"),
+        (["wet_chicken", "--out", "a.csv", "--param", "name=3"], "does not take these parameters"),
     ],
 )
 def test_mistakes_are_one_sentence(twofold, words, message, tmp_path, monkeypatch):
@@ -106,3 +107,59 @@ def test_mistakes_are_one_sentence(twofold, words, message, tmp_path, monkeypatc
     code, _, said = twofold("sample", *words)
     assert code == cli.BAD_INPUT and message in said and "Traceback" not in said
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "param", "message"),
+    [
+        ("wet_chicken", "width=null", "width of wet_chicken must be a number, got None"),
+        ("wet_chicken", "width=true", "width of wet_chicken must be a number, got True"),
+        ("wet_chicken", "horizon=0", "horizon must be 1 step or more, got 0"),
+        ("industrial_benchmark", 'fatigue_weight="x"', "must be a number, got 'x'"),
+        ("industrial_benchmark", "history=1.5", "must be a whole number, got 1.5"),
+        ("industrial_benchmark", "horizon=0", "horizon must be 1 step or more, got 0"),
+        ("industrial_benchmark", "drifting=3", "must be true or false, got 3"),
+        ("wind_turbine", "turbine=3", "must be a Turbine, which only Python code can give, got 3"),
+        ("wind_turbine", "warm_up=1.5", "warm_up of wind_turbine must be a whole number, got 1.5"),
+        ("wind_turbine", "mean_wind=3", "must be a pair of numbers, got 3"),
+        ("wind_turbine", 'mean_wind=["a", 9]', "must be a pair of numbers, got ['a', 9]"),
+    ],
+)
+def test_a_parameter_of_the_wrong_kind_is_one_sentence(
+    twofold, name, param, message, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    code, _, said = twofold("sample", name, "--out", "a.csv", "--param", param)
+    assert code == cli.BAD_INPUT and message in said and said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_parameters_of_the_right_kind_are_taken():
+    assert catalogue.make("wet_chicken", width=4, horizon=7).horizon == 7
+    assert catalogue.make("industrial_benchmark", history=np.int64(1), horizon=8).horizon == 8
+    assert catalogue.make("wind_turbine", mean_wind=[8, 9.5], horizon=9).horizon == 9
+
+
+def test_episodes_are_as_long_as_the_horizon(twofold, tmp_path):
+    words = ("--transitions", 20, "--param", "horizon=10", "--out", tmp_path / "river.csv")
+    assert "20 transitions in 2 episodes" in twofold("sample", "wet_chicken", *words)[1]
+
+
+@pytest.mark.parametrize("data_set", ["no version", "river", "r/a-v0", "../river-v0", "river-v0"])
+def test_a_data_set_is_checked_before_anything_is_sampled(twofold, data_set, tmp_path, monkeypatch):
+    pytest.importorskip("minari", reason="Minari is not installed (extra rl)")
+    root = tmp_path / "sets"
+    (root / "river-v0").mkdir(parents=True)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(root))
+    monkeypatch.setattr("twofold.commands.env.episodes", None)
+    path = tmp_path / "a.csv"
+    code, _, said = twofold("sample", "wet_chicken", "--out", path, "--minari", data_set)
+    assert code == cli.BAD_INPUT and data_set in said and said.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == [root, root / "river-v0"]
+
+
+def test_without_minari_the_extra_is_named(twofold, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "minari.storage", None)
+    path = tmp_path / "a.csv"
+    code, _, said = twofold("sample", "wet_chicken", "--out", path, "--minari", "river-v0")
+    assert code == cli.BAD_INPUT and "twofold[rl]" in said and not path.exists()

@@ -1,5 +1,7 @@
 """Every fault that is put into a clean log is found, named and placed, and no other is."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,9 @@ FAULTS = {
     ),
     "out_of_bounds": (assign("valve", {3: 1.5, 8: -2}), "error", "lines 5, 10",
                       {"clip_actions": True}),
+    "sentinel": (
+        assign("heat", {3: -999, 4: -999, 50: -999}), "warning", "lines 5-6, 52", None,
+    ),
     "constant": (everywhere("valve", 0.5), "warning", "column 'valve'", None),
     "interleaved": (interleave, "warning", None, None),
     "uneven": (assign("t", {3: 6.4}), "warning", "time", None),
@@ -148,6 +153,41 @@ def test_one_stuck_stretch_is_found_among_coarse_readings(rows, columns, write, 
         (finding.kind, finding.column) for finding in check(read_frame(write(rows), **columns))
     ]
     assert kinds == [("stuck", "heat")]
+
+
+@pytest.mark.parametrize(
+    "value", [-999, 9999, -99.99, 9999999, 65535, 1e31, float(np.float32(-999.9))]
+)
+def test_numbers_that_loggers_write_for_no_value_are_found_and_the_remedy_works(
+    rows, columns, write, value
+):
+    for place in (7, 8, 90):
+        rows[place] |= {"heat": value, "cost": value}
+    columns = columns | {"cost": "cost"}
+    findings = check(read_frame(write(rows), **columns))
+    assert [(one.kind, one.column) for one in findings] == [
+        ("sentinel", "heat"),
+        ("sentinel", "cost"),
+    ]
+    remedy = float(re.search(r"missing=\[(.*)\]", findings[0].sentence)[1])
+    findings = check(read_frame(write(rows), **columns, missing=[remedy]))
+    assert [one.kind for one in findings] == ["missing", "missing"]
+
+
+@pytest.mark.parametrize(
+    "usual",
+    [
+        np.linspace(0.0, 99.0, 120),
+        np.linspace(-999.0, 999.0, 120),
+        np.resize([98.0, 99.0], 120),
+        np.resize([850.0, 900.0, 999.0], 120),
+        np.resize([0.0, 480.0], 120),
+    ],
+)
+def test_nines_among_numbers_like_them_are_measurements(rows, columns, write, usual):
+    for row, value in zip(rows, usual, strict=True):
+        row["heat"] = value
+    assert check(read_frame(write(rows), **columns)) == []
 
 
 def test_short_episodes_are_named_and_an_error_if_there_are_no_others(rows, columns, write):

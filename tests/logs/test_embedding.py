@@ -187,6 +187,23 @@ def test_wrong_options_are_refused_in_words(log, options, message):
         embed(log, **options)
 
 
+def test_a_held_out_log_beyond_the_range_of_a_transform_is_counted_or_refused(log):
+    embedding = embed(log, transforms={"a": "logit", "b": "log1p"})
+    held_out = log.pick([1])
+    x = embedding.design(held_out)[0]
+    held_out.episodes[0].observations[4:6, 0] = 50.0
+    with pytest.warns(LogWarning, match=r"'a' leaves .* in 2 of 13 values \(50 to 50\)"):
+        found = embedding.design(held_out)
+    assert np.isfinite(found[0]).all() and np.isfinite(found[1]).all()
+    np.testing.assert_array_equal(found[0][6:], x[6:])
+    with pytest.warns(LogWarning, match="'a' leaves"):
+        embedding.steps(held_out)
+    held_out.episodes[0].observations[4, 1] = -2.0
+    held_out.episodes[0].observations[4:6, 0] = 1.0
+    with pytest.raises(LogError, match="'b' cannot be seen as log"):
+        embedding.design(held_out)
+
+
 def test_what_is_not_as_known_is_warned_of(log):
     with pytest.warns(LogWarning, match="known gives 'c' up to .* add 'c' to the targets"):
         embed(log, known=counter)

@@ -1,13 +1,15 @@
 """Transforms are what they say, invert each other, and stay within bounds."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logit
 
-from twofold.logs import LogError, Transform
-from twofold.logs.transforms import KINDS, fitted
+from twofold.logs import LogError, LogWarning, Transform
+from twofold.logs.transforms import KINDS, check_seen, fitted
 
 
 @pytest.fixture
@@ -58,3 +60,25 @@ def test_wrong_transforms_are_refused(kind, column, message):
         fitted("cost", kind, np.array(column))
     with pytest.raises(LogError, match="low < high"):
         Transform("logit", 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "span"), [("logit", "-5 to 105"), ("log1p_logit", "-0.206[0-9]* to 126.2[0-9]*")]
+)
+def test_values_beyond_the_range_are_counted(kind, span):
+    transform = fitted("cost", kind, np.linspace(0.0, 100.0, 50))
+    with pytest.warns(LogWarning, match=rf"'cost' leaves .* {span}, in 2 of 4 values \(130 to 150"):
+        check_seen("cost", transform, np.array([0.0, 130.0, 50.0, 150.0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_of_the_range_are_not_warned_of(kind, values):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_seen("cost", fitted("cost", kind, values), values)
+
+
+@pytest.mark.parametrize("kind", ["log1p", "log1p_logit"])
+def test_values_without_a_logarithm_are_refused_later_too(kind, values):
+    with pytest.raises(LogError, match=r"'cost' cannot be seen as log.*smallest value is -3"):
+        check_seen("cost", fitted("cost", kind, values), np.array([-3.0, 1.0]))

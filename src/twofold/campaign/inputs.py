@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from twofold.campaign.errors import CampaignError
+from twofold.naming import nearest
 
 # As parts of a range: what is proposed is a whole number of the first, for no instrument is set to
 # sixteen digits; what differs by less than the second is the same but for rounding, of a table that
@@ -151,12 +151,6 @@ class Categorical(Exact):
 
 Input = Continuous | Integer | Categorical
 KINDS = {kind.__name__.lower(): kind for kind in (Continuous, Integer, Categorical)}
-
-
-def nearest(name: Any, known: Sequence[str]) -> str:
-    """A question that helps with a misspelt name."""
-    close = get_close_matches(str(name), known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _whole(value: Any) -> bool:

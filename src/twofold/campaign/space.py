@@ -8,7 +8,8 @@ import numpy as np
 from scipy.stats import qmc
 
 from twofold.campaign.errors import CampaignError
-from twofold.campaign.inputs import KINDS, Input, nearest
+from twofold.campaign.inputs import KINDS, Input
+from twofold.naming import nearest
 
 Point = dict[str, float | int | str]
 

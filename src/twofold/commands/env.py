@@ -1,6 +1,7 @@
 """``twofold env``: the systems that come with the library, and logs of them."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -65,6 +66,7 @@ def sample(
             "expected a policy that is behaviour or uniform, at least 1 transition and a seed "
             f"below 2**32, got {policy}, {transitions} and {seed}"
         )
+    _check_data_set(minari)
     enable_compile_cache()
     num = -(-transitions // system.horizon)
     found = episodes(jax.random.key(seed), system, policies[policy], system.horizon, num)
@@ -84,6 +86,29 @@ def _check_file(out: Path | None) -> None:
         return
     if out.suffix not in (".csv", ".parquet") or not out.parent.is_dir() or out.is_dir():
         raise EnvError(f"expected a *.csv or *.parquet file in a folder that exists, got {out}")
+
+
+def _check_data_set(name: str | None) -> None:
+    """Minari itself would find fault with a name only after it has made a folder for it."""
+    if name is None:
+        return
+    try:
+        parse = import_module("minari.dataset.minari_dataset").parse_dataset_id
+        path = import_module("minari.storage").get_dataset_path
+    except ImportError as error:
+        raise EnvError(
+            "Minari data sets need gymnasium and minari; install them with: "
+            "pip install 'twofold[rl]'"
+        ) from error
+    try:
+        parse(name)
+    except (TypeError, ValueError) as error:
+        raise EnvError(
+            "expected a Minari data set such as mine/a-v0, with a version and with two letters or "
+            f"more before each slash, got {name!r}"
+        ) from error
+    if path(name).exists():
+        raise EnvError(f"the Minari data set {name} is there already; choose another version")
 
 
 def _system(name: str, params: list[str]) -> System:

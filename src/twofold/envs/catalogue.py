@@ -1,28 +1,65 @@
 """The systems that come with the library, by name."""
 
 from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, get_args, get_origin, get_type_hints
 
-from twofold.envs.industrial import dynamics as industrial
-from twofold.envs.industrial.task import HISTORY, industrial_benchmark
+from twofold.envs.industrial.task import industrial_benchmark
 from twofold.envs.system import System
-from twofold.envs.wet_chicken import Params as River
 from twofold.envs.wet_chicken import wet_chicken
-from twofold.envs.wind import task as wind
+from twofold.envs.wind.task import wind_turbine
 
+# Each takes its ``Params``, and arguments of its own beside them.
 SYSTEMS: dict[str, Callable[..., System]] = {
-    "wet_chicken": lambda **params: wet_chicken(River(**params)),
-    "industrial_benchmark": lambda history=HISTORY, **params: industrial_benchmark(
-        industrial.Params(**params), history
-    ),
-    "wind_turbine": lambda **params: wind.wind_turbine(wind.Params(**params)),
+    "wet_chicken": wet_chicken,
+    "industrial_benchmark": industrial_benchmark,
+    "wind_turbine": wind_turbine,
+}
+
+WORDS: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    tuple[float, float]: "a pair of numbers",
 }
 
 
-def make(name: str, **params: object) -> System:
+def make(name: str, /, **params: Any) -> System:
     """A system, with parameters of its own where given."""
     if name not in SYSTEMS:
         raise ValueError(f"there is no system {name!r}; those there are: {', '.join(SYSTEMS)}")
-    try:
-        return SYSTEMS[name](**params)
-    except TypeError as error:
-        raise ValueError(f"{name} does not take these parameters: {error}") from error
+    beside = get_type_hints(SYSTEMS[name])
+    of_params = beside.pop("params")
+    del beside["return"]
+    given = _checked(name, get_type_hints(of_params) | beside, params)
+    own = {param: given.pop(param) for param in beside if param in given}
+    return SYSTEMS[name](of_params(**given), **own)
+
+
+def _checked(name: str, kinds: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters, each of its kind; lists become tuples."""
+    unknown = [param for param in params if param not in kinds]
+    if unknown:
+        raise ValueError(
+            f"{name} does not take these parameters: {', '.join(unknown)}; it takes "
+            f"{', '.join(kinds)}"
+        )
+    for param, value in params.items():
+        if not _fits(value, kinds[param]):
+            raise ValueError(f"{param} of {name} must be {_words(kinds[param])}, got {value!r}")
+    return {param: tuple(v) if isinstance(v, list) else v for param, v in params.items()}
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a kind; a whole number is a number, and neither is true or false."""
+    if kind in (int, float):
+        return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+    if get_origin(kind) is tuple:
+        parts = get_args(kind)
+        as_many = isinstance(value, list | tuple) and len(value) == len(parts)
+        return as_many and all(map(_fits, value, parts))
+    return isinstance(value, kind)
+
+
+def _words(kind: Any) -> str:
+    return WORDS.get(kind) or f"a {kind.__name__}, which only Python code can give"

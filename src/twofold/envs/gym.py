@@ -1,9 +1,11 @@
 """The systems as Gymnasium environments, one at a time or many side by side.
 
 Importing this module registers ``twofold/WetChicken-v0`` and the others. The reward is minus the
-cost; nothing ever terminates, and an episode is cut off at the system's horizon.
+cost; nothing ever terminates, and an episode is cut off at the system's horizon, or earlier where
+Gymnasium's ``max_episode_steps`` says so.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -15,6 +17,7 @@ from twofold.envs.system import System
 
 try:
     import gymnasium
+    from gymnasium.utils.seeding import np_random
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
@@ -40,6 +43,32 @@ def spaces(system: System) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
     return observation, action
 
 
+def _begin(system: System) -> Callable[..., Any]:
+    """From a stream of random numbers to the rest of it, a new state and what is seen of it."""
+
+    def begin(stream):
+        stream, key = jax.random.split(stream)
+        state = system.reset(key)
+        return stream, state, system.observe(state)
+
+    return begin
+
+
+def _advance(system: System) -> Callable[..., Any]:
+    """The same after a step, and its cost."""
+
+    def advance(stream, state, action):
+        stream, key = jax.random.split(stream)
+        state = system.step(key, state, action)
+        return (stream, state, system.observe(state)), system.cost(state)
+
+    return advance
+
+
+def _stream_seed(random: np.random.Generator) -> int:
+    return int(random.integers(2**31))
+
+
 def _checked(action: Any, system: System, shape: tuple[int, ...]) -> np.ndarray:
     values = np.asarray(action, np.float32)
     if values.shape != shape or not np.isfinite(values).all():
@@ -55,38 +84,39 @@ class SystemEnv(gymnasium.Env):
     def __init__(self, system: System):
         self.system = system
         self.observation_space, self.action_space = spaces(system)
-        self._reset = jax.jit(system.reset)
-        self._step = jax.jit(system.step)
-        self._see = jax.jit(lambda state: (system.observe(state), system.cost(state)))
+        self._begin, self._advance = jax.jit(_begin(system)), jax.jit(_advance(system))
+        self._stream: Any = None
         self._state: Any = None
+        self._elapsed = 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """A new episode."""
         super().reset(seed=seed)
-        self._state = self._reset(self._key())
-        return self._seen()[0], {}
+        if self._stream is None or seed is not None:
+            self._stream = jax.random.key(_stream_seed(self.np_random))
+        self._stream, self._state, observation = self._begin(self._stream)
+        self._elapsed = 0
+        return np.array(observation, np.float32), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One step."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
         action = _checked(action, self.system, self.system.action_low.shape)
-        self._state = self._step(self._key(), self._state, action)
-        observation, cost = self._seen()
-        return observation, -cost, False, False, {}
-
-    def _key(self) -> jax.Array:
-        return jax.random.key(int(self.np_random.integers(2**31)))
-
-    def _seen(self) -> tuple[np.ndarray, float]:
-        observation, cost = jax.device_get(self._see(self._state))
-        return observation.astype(np.float32), float(cost)
+        after, cost = self._advance(self._stream, self._state, action)
+        self._stream, self._state, observation = after
+        self._elapsed += 1
+        cut = self._elapsed >= self.system.horizon
+        return np.array(observation, np.float32), -float(cost), False, cut, {}
 
 
 class SystemVectorEnv(VectorEnv):
-    """Many copies of a system in one compiled program; the step after an episode's last resets."""
+    """Many copies of a system in one compiled program; the step after an episode's last resets.
+
+    Each copy has its own stream of random numbers, so that its seed alone decides what it does.
+    """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
@@ -95,49 +125,86 @@ class SystemVectorEnv(VectorEnv):
         self.single_observation_space, self.single_action_space = spaces(system)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._begin = jax.jit(jax.vmap(system.reset))
-        self._advance = jax.jit(jax.vmap(system.step))
-        self._see = jax.jit(jax.vmap(lambda state: (system.observe(state), system.cost(state))))
+        self._begin = jax.jit(jax.vmap(_begin(system)))
+        self._advance = jax.jit(jax.vmap(_advance(system)))
         self._renew = jax.jit(self._renewed)
-        self._states: Any = None
+        self._streams: Any = None
+        self._copies: Any = None
         self._elapsed = np.zeros(num_envs, int)
 
-    def _renewed(self, keys: jax.Array, states: Any, over: jax.Array) -> Any:
+    def _renewed(self, streams: jax.Array, copies: Any, over: jax.Array) -> Any:
+        """The copies, those anew from their streams whose episode is over."""
+
         def choose(fresh: jax.Array, old: jax.Array) -> jax.Array:
             return jnp.where(over.reshape(-1, *[1] * (old.ndim - 1)), fresh, old)
 
-        return jax.tree.map(choose, jax.vmap(self.system.reset)(keys), states)
+        return jax.tree.map(choose, jax.vmap(_begin(self.system))(streams), copies)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """New episodes everywhere."""
-        super().reset(seed=seed)
-        self._states = self._begin(self._keys())
-        self._elapsed[:] = 0
-        return np.asarray(self._see(self._states)[0], np.float32), {}
+        """New episodes, everywhere or where ``options["reset_mask"]`` is true.
+
+        ``seed`` has one number for each copy, or is the first's, and the others' count on from it.
+        """
+        if isinstance(seed, int):
+            super().reset(seed=seed)
+            seed = range(seed, seed + self.num_envs)
+        mask = self._mask(options or {})
+        streams = self._seeded([None] * self.num_envs if seed is None else seed, mask)
+        if mask.all():
+            self._copies = self._begin(streams)
+        else:
+            self._copies = self._renew(streams, self._copies, mask)
+        self._elapsed[mask] = 0
+        return np.array(self._copies[2], np.float32), {}
 
     def step(
         self, actions: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One step of each copy; of one whose episode is over, the reset of the next."""
-        if self._states is None:
+        if self._copies is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
         over = self._elapsed >= self.system.horizon
         actions = _checked(actions, self.system, (self.num_envs, *self.system.action_low.shape))
-        stepped = self._advance(self._keys(), self._states, actions)
+        streams, states, _ = self._copies
+        stepped, costs = self._advance(streams, states, actions)
         # A reset can cost as much as dozens of steps, and is called for in few of them.
-        self._states = self._renew(self._keys(), stepped, over) if over.any() else stepped
-        observations, costs = self._see(self._states)
+        self._copies = self._renew(streams, stepped, over) if over.any() else stepped
         self._elapsed = np.where(over, 0, self._elapsed + 1)
         rewards = np.where(over, 0.0, -np.asarray(costs, np.float64))
         never = np.zeros(self.num_envs, bool)
         cut = self._elapsed >= self.system.horizon
-        return np.asarray(observations, np.float32), rewards, never, cut, {}
+        return np.array(self._copies[2], np.float32), rewards, never, cut, {}
 
-    def _keys(self) -> jax.Array:
-        key = jax.random.key(int(self.np_random.integers(2**31)))
-        return jax.random.split(key, self.num_envs)
+    def _mask(self, options: dict[str, Any]) -> np.ndarray:
+        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, bool)))
+        if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
+            raise ValueError(
+                f"reset_mask must be {self.num_envs} booleans, at least one of them true, got "
+                f"{options['reset_mask']!r}"
+            )
+        if self._copies is None and not mask.all():
+            raise gymnasium.error.ResetNeeded("call reset without a mask first")
+        return mask
+
+    def _seeded(self, seeds: Sequence[int | None], mask: np.ndarray) -> jax.Array:
+        """The streams of all copies, begun anew where there is a seed."""
+        if len(seeds) != self.num_envs:
+            raise ValueError(
+                f"seed must be one number, or one for each of {self.num_envs} copies, got {seeds!r}"
+            )
+        if self._copies is None:
+            first = jax.random.key(_stream_seed(self.np_random))
+            streams = jax.random.split(first, self.num_envs)
+        else:
+            streams = self._copies[0]
+        given = mask & np.array([seed is not None for seed in seeds])
+        fresh = [0 if seed is None else _stream_seed(np_random(int(seed))[0]) for seed in seeds]
+        return jnp.where(given, jax.vmap(jax.random.key)(jnp.array(fresh)), streams)
 
 
 def make_env(system: str, **params: Any) -> SystemEnv:
@@ -148,19 +215,22 @@ def make_env(system: str, **params: Any) -> SystemEnv:
 def make_vector_env(
     system: str, num_envs: int = 1, max_episode_steps: int | None = None, **params: Any
 ) -> SystemVectorEnv:
-    """Many of them, cut off at ``max_episode_steps`` or the system's horizon."""
+    """Many of them; ``max_episode_steps`` may cut episodes off before the horizon, -1 does not."""
     made = catalogue.make(system, **params)
-    return SystemVectorEnv(made._replace(horizon=max_episode_steps or made.horizon), num_envs)
+    if max_episode_steps is not None and max_episode_steps != -1:
+        if max_episode_steps < 1:
+            raise ValueError(f"max_episode_steps must be -1, or 1 or more, got {max_episode_steps}")
+        made = made._replace(horizon=min(made.horizon, max_episode_steps))
+    return SystemVectorEnv(made, num_envs)
 
 
 def register() -> None:
-    """Make Gymnasium know the systems."""
+    """Make Gymnasium know the systems, which cut off their episodes themselves."""
     for name, identifier in IDS.items():
         gymnasium.register(
             identifier,
             entry_point="twofold.envs.gym:make_env",
             vector_entry_point="twofold.envs.gym:make_vector_env",
-            max_episode_steps=catalogue.make(name).horizon,
             kwargs={"system": name},
         )
 

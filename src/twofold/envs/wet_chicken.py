@@ -120,20 +120,25 @@ def _scatter(key: Key, num: int, params: Params) -> tuple[Float[Array, "N 4"], F
 
 def wet_chicken(params: Params = PAPER, horizon: int = 100) -> System:
     """The river as a system: from the origin, with random paddling as its behaviour."""
+    if horizon < 1:
+        raise ValueError(f"horizon must be 1 step or more, got {horizon}")
     return System(
-        "wet_chicken",
-        ("x", "y"),
-        ("paddle_x", "paddle_y"),
-        np.zeros(2),
-        np.array([params.width, params.length]),
-        -np.ones(2),
-        np.ones(2),
-        horizon,
-        lambda key: jnp.zeros(2),
-        lambda key, state, action: step(
+        name="wet_chicken",
+        observations=("x", "y"),
+        actions=("paddle_x", "paddle_y"),
+        observation_low=np.zeros(2),
+        observation_high=np.array([params.width, params.length]),
+        action_low=-np.ones(2),
+        action_high=np.ones(2),
+        horizon=horizon,
+        reset=lambda key: jnp.zeros(2),
+        step=lambda key, state, action: step(
             params, state, jnp.clip(action, -1.0, 1.0), sample_turbulence(key)
         ),
-        lambda state: state,
-        lambda state: -reward(params, state),
-        Policy(lambda key: (), lambda key, memory, seen: (memory, sample_actions(key, 1)[0])),
+        observe=lambda state: state,
+        cost=lambda state: -reward(params, state),
+        behaviour=Policy(
+            init=lambda key: (),
+            act=lambda key, memory, seen: (memory, sample_actions(key, 1)[0]),
+        ),
     )

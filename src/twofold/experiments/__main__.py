@@ -14,6 +14,7 @@ from twofold.experiments import (
     contest_figure,
     demo,
     entropy_estimators,
+    industrial_original,
     off_manifold,
     systems,
     table1,
@@ -36,6 +37,7 @@ RECORDED: dict[str, Callable[[bool, Path], Record]] = {
     "off_manifold": off_manifold.run,
     "systems": systems.run,
     "systems_speed": systems.run_speed,
+    "systems_original": industrial_original.run,
     "batch_choice": batch_choice.run,
 }
 
@@ -44,8 +46,9 @@ KEPT: dict[str, Callable[[str], bool]] = {
     "uci": lambda metric: uci.DEFAULT in metric,
     "uci_default": lambda metric: uci.DEFAULT not in metric,
     "posteriors": lambda metric: "/seconds_" in metric,
-    "systems": lambda metric: "/steps_per_second/" in metric,
+    "systems": lambda metric: "/steps_per_second/" in metric or "/original/" in metric,
     "systems_speed": lambda metric: True,
+    "systems_original": lambda metric: True,
 }
 
 # Drawn from records and curves that are there.

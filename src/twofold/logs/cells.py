@@ -1,12 +1,15 @@
-"""Cells of a table as numbers and as times."""
+"""Cells of a table as numbers, as times and as names."""
 
+import re
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-"})
+ROUNDING = 1e-7  # of a number that was stored in single precision, as a part of it
 
 
 class Numbers(NamedTuple):
@@ -16,36 +19,24 @@ class Numbers(NamedTuple):
     texts: dict[int, str]
 
 
-def numbers(cells: Any, missing: Collection[str] = (), decimal: str = ".") -> Numbers:
-    """A column as numbers; ``missing`` are further words that say that there is no value."""
-    array = np.asarray(cells)
-    if array.dtype.kind in "fiub":
-        return Numbers(array.astype(float), {})
-    words = MISSING | {word.strip().casefold() for word in missing}
-    if decimal == ".":
-        try:
-            plain = [np.nan if cell is None or cell == "" else float(cell) for cell in array]
-            return Numbers(np.array(plain), {})
-        except (TypeError, ValueError):
-            pass  # Some cell needs a closer look.
-    texts, values = {}, np.full(len(array), np.nan)
-    for index, cell in enumerate(array):
-        text = _text(cell)
-        if text.casefold() in words:
-            continue
-        try:
-            values[index] = float(text.replace(decimal, ".") if decimal != "." else text)
-        except ValueError:
-            texts[index] = text
-    return Numbers(values, texts)
+def numbers(cells: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
+    """A column as numbers; ``missing`` are further words, and numbers however they are written,
+    that say that there is no value."""
+    found = _numbers(cells, missing, decimal)
+    for word in missing:
+        with suppress(TypeError, ValueError):
+            mark = _number(word, decimal)
+            found.values[np.isclose(found.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
+    return found
 
 
-def times(cells: Any, missing: Collection[str] = ()) -> Numbers:
-    """A column of numbers, or of dates as seconds since the first one."""
+def times(cells: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
+    """A column of numbers, or of dates as seconds since the first one; of ``missing`` only words
+    count, for a clock passes every number."""
     array = np.asarray(cells)
     if array.dtype.kind == "M":
         return Numbers(_since_first(array.astype("datetime64[ns]").astype(float) / 1e9, array), {})
-    found = numbers(array, missing)
+    found = _numbers(array, missing, decimal)
     if not found.texts:
         return found
     seconds, texts = np.full(len(array), np.nan), dict(found.texts)
@@ -60,12 +51,43 @@ def times(cells: Any, missing: Collection[str] = ()) -> Numbers:
     return found
 
 
-def labels(cells: Any) -> list[str]:
-    """A column of names; a number is the same name however it is written."""
+def labels(cells: Any, decimal: str = ".") -> list[str]:
+    """A column of names; a whole number is the same name with and without decimals."""
+    whole = re.compile(rf"(-?\d+)\{decimal}0+")
+    return [_label(cell, whole) for cell in np.asarray(cells)]
+
+
+def _numbers(cells: Any, missing: Collection[str | float], decimal: str) -> Numbers:
     array = np.asarray(cells)
-    if array.dtype.kind == "f":
-        return [f"{value:.15g}" for value in array]
-    return [_text(cell) for cell in array]
+    if array.dtype.kind in "fiub":
+        return Numbers(array.astype(float), {})
+    words = MISSING | {_text(word).casefold() for word in missing}
+    texts, values = {}, np.full(len(array), np.nan)
+    for index, cell in enumerate(array):
+        try:
+            values[index] = _number(cell, decimal)
+        except (TypeError, ValueError):
+            if _text(cell).casefold() not in words:
+                texts[index] = _text(cell)
+    return Numbers(values, texts)
+
+
+def _number(cell: Any, decimal: str) -> float:
+    """A number without anything that sets thousands apart: 1.234 may be two numbers, and Python
+    alone reads 1_234."""
+    if not isinstance(cell, str):
+        return float(cell)
+    if "_" in cell or (decimal != "." and "." in cell):
+        raise ValueError(cell)
+    return float(cell.replace(decimal, "."))
+
+
+def _label(cell: Any, whole: re.Pattern[str]) -> str:
+    if isinstance(cell, float | np.floating):
+        return str(int(cell)) if float(cell).is_integer() else repr(float(cell))
+    text = _text(cell)
+    number = whole.fullmatch(text)
+    return number[1] if number else text
 
 
 def _text(cell: Any) -> str:

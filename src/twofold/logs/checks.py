@@ -1,6 +1,7 @@
 """What is wrong with a log: every fault has a kind, a place and a sentence."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,15 @@ from twofold.logs.finding import Finding, count, listed
 from twofold.logs.frame import Frame, frame_of
 from twofold.logs.log import Log
 from twofold.logs.runs import stuck
+from twofold.logs.sentinels import sentinels
 
 # Names under which a column that nobody asked for is probably the time or the episode.
 LIKELY = {
     "time": {"time", "t", "timestamp", "datetime", "date", "step"},
     "episode": {"episode", "run", "batch", "trial", "run_id", "batch_id", "episode_id"},
 }
+# Numbers with another decimal mark than was said, or with marks between thousands.
+MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?\d+)?", re.I)
 
 
 def check(what: Any, *, history: int = 1, strict: bool = False) -> list[Finding]:
@@ -69,9 +73,7 @@ def texts(frame: Frame) -> Iterator[Finding]:
         where = frame.places(list(cells))
         words = list(dict.fromkeys(cells.values()))
         said = ", ".join(map(repr, words[:3])) + (", …" if len(words) > 3 else "")
-        remedy = f"if it means no value, pass missing=[{said}]"
-        if any(word.count(",") == 1 and word.replace(",", "").isdigit() for word in words):
-            remedy = "pass decimal=','"
+        remedy = _remedy(words) or f"if it means no value, pass missing=[{said}]"
         if name == frame.time:
             remedy = f"write times as numbers or like 2024-03-01 06:00:00, or {remedy}"
         yield Finding(
@@ -99,6 +101,19 @@ def not_numbers(frame: Frame) -> Iterator[Finding]:
             "missing", where, f"column {name!r} has {what} of {len(frame):,} "
             f"values, at {where}; leave those rows out with drop_missing=True", column=name,
         )  # fmt: skip
+
+
+def not_measured(frame: Frame) -> Iterator[Finding]:
+    """Numbers that seem to say that there is no value."""
+    for name in (one for one in frame.values if one not in frame.actions):
+        for value in sentinels(frame.values[name]):
+            rows = np.flatnonzero(frame.values[name] == value)
+            where = frame.places(rows)
+            yield Finding(
+                "sentinel", where, f"column {name!r} is {value:.15g} in "
+                f"{count(len(rows), 'row')}, far from all its other values, at {where}; if it "
+                f"means no value, pass missing=[{value:.15g}]", "warning", name,
+            )  # fmt: skip
 
 
 def standing_still(frame: Frame) -> Iterator[Finding]:
@@ -162,6 +177,16 @@ def unnamed(frame: Frame) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def _remedy(words: Sequence[str]) -> str:
+    """What to do about numbers among texts, if there are any."""
+    marks = {re.sub(r"[\deE+-]", "", word) for word in words if MARKED.fullmatch(word)}
+    if "," in marks:
+        return "if the comma is decimal, pass decimal=','; if it sets thousands apart, take it out"
+    if "." in marks:
+        return "if the point is decimal, pass decimal='.'; if it sets thousands apart, take it out"
+    return "take out what sets thousands apart" if marks else ""
+
+
 def _constant(values: np.ndarray) -> bool:
     known = values[np.isfinite(values)]
     return len(known) > 1 and known.min() == known.max()
@@ -173,4 +198,4 @@ def _never_changes(frame: Frame, name: str, so: str) -> Finding:
     return Finding("constant", f"column {name!r}", sentence, "warning", name)
 
 
-CHECKS = (texts, not_numbers, order.faults, standing_still, actions, unnamed)
+CHECKS = (texts, not_numbers, not_measured, order.faults, standing_still, actions, unnamed)

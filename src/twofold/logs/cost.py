@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.logs.errors import LogError, nearest
+from twofold.logs.errors import LogError
 from twofold.logs.log import Log
+from twofold.naming import nearest
 from twofold.typing import Array, Float
 
 CostFunction = Callable[[Mapping[str, Any]], Any]

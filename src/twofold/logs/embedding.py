@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.logs.log import Log
-from twofold.logs.transforms import Transform
+from twofold.logs.transforms import Transform, check_seen
 from twofold.logs.windows import Steps, Window, steps
 from twofold.typing import Array, Float
 
@@ -128,7 +128,13 @@ class Embedding:
         )
 
     def steps(self, log: Log) -> Steps:
-        """The log's steps with their windows, as NumPy arrays: where roll-outs start."""
+        """The log's steps with their windows, as NumPy arrays: where roll-outs start.
+
+        A value beyond the range of its column's transform is seen as at its end, with a warning
+        that counts them; one without a logarithm is refused.
+        """
+        for name, transform in zip(self.observations, self.transforms, strict=True):
+            check_seen(name, transform, log.column(name))
         return steps(log, self.history)
 
     def design(self, log: Log) -> tuple[np.ndarray, np.ndarray]:

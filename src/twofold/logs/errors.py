@@ -1,8 +1,8 @@
 """What a log says when something is wrong with what it was given."""
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-from typing import Any
+
+from twofold.naming import nearest
 
 
 class LogError(ValueError):
@@ -11,16 +11,6 @@ class LogError(ValueError):
 
 class LogWarning(UserWarning):
     """A log that can be used, but that somebody should look at."""
-
-
-def nearest(name: Any, known: Iterable[str]) -> str:
-    """A question that helps with a misspelt name."""
-    names = list(known)
-    close = get_close_matches(str(name), names, n=1)
-    if not close:
-        folded = {one.casefold(): one for one in names}
-        close = [folded[str(name).casefold()]] if str(name).casefold() in folded else []
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def check_known(what: str, names: Iterable[str], known: Sequence[str]) -> None:

@@ -1,7 +1,10 @@
 """Tables from files and data frames, as they are, and into files."""
 
+import codecs
 import csv
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +13,14 @@ import numpy as np
 
 from twofold.logs.errors import LogError
 
-DELIMITERS = ",;\t"
+DELIMITERS = ",;\t|"
+PARQUET = (".parquet", ".pq")
+# What a file may begin with to say how it is written.
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 class Table(NamedTuple):
@@ -31,7 +41,7 @@ def read(source: Any, delimiter: str | None, encoding: str) -> Table:
         }
         return Table("the data frame", "row", columns, np.arange(len(source)))
     path = Path(source)
-    if path.suffix in (".parquet", ".pq"):
+    if path.suffix.lower() in PARQUET:
         return _read_parquet(path)
     return _read_csv(path, delimiter, encoding)
 
@@ -48,19 +58,11 @@ def _array(column: Any) -> np.ndarray:
 
 
 def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
-    try:
-        text = path.read_text(encoding=encoding)
-    except UnicodeDecodeError as error:
-        raise LogError(
-            f"{path} is not written in {encoding} ({error}); for a file of an older Windows "
-            "program pass encoding='cp1252'"
-        ) from error
-    except OSError as error:
-        raise LogError(f"{path} cannot be read: {error.strerror or error}") from error
+    file = io.StringIO(_text(path, encoding), newline=None)
     if delimiter is None:
-        heading = text.split("\n", 1)[0]
-        delimiter = max(DELIMITERS, key=heading.count)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+        delimiter = max(DELIMITERS, key=file.readline().count)
+        file.seek(0)
+    reader = csv.reader(file, delimiter=delimiter)
     headings = [heading.strip() for heading in next(reader, [])]
     if not any(headings):
         raise LogError(f"{path} is empty: expected a heading and a row for each time step")
@@ -70,6 +72,31 @@ def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
     _check_headings(path, headings)
     columns = dict(zip(headings, map(list, zip(*records, strict=True)), strict=True))
     return Table(str(path), "line", columns, np.array(lines))
+
+
+def _text(path: Path, encoding: str) -> str:
+    """The text of a file, in the encoding that its first bytes say, or else in this one."""
+    with _named(path, "read"):
+        data = path.read_bytes()
+    encoding = next((name for mark, name in MARKS.items() if data.startswith(mark)), encoding)
+    try:
+        wide = codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
+    except LookupError:
+        raise LogError(
+            f"there is no encoding {encoding!r}; common ones are 'utf-8', 'cp1252' and 'utf-16'"
+        ) from None
+    if b"\0" in data[:100] and not wide:
+        raise LogError(
+            f"{path} is not written in {encoding}, nor in any text of bytes; save a spreadsheet as "
+            "CSV or Parquet, unpack what is packed, and for UTF-16 pass encoding='utf-16-le'"
+        )
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise LogError(
+            f"{path} is not written in {encoding} ({error}); for a file of an older Windows "
+            "program pass encoding='cp1252'"
+        ) from error
 
 
 def _records(path: Path, reader: Any, width: int) -> tuple[list[int], list[list[str]]]:
@@ -97,6 +124,8 @@ def _check_headings(path: Path, headings: list[str]) -> None:
 
 def _read_parquet(path: Path) -> Table:
     parquet = _pyarrow("pyarrow.parquet")
+    with _named(path, "read"):
+        path.stat()
     try:
         table = parquet.read_table(path)
     except (OSError, ValueError) as error:
@@ -109,9 +138,19 @@ def _read_parquet(path: Path) -> Table:
 
 def write(path: Path, columns: dict[str, np.ndarray | list[str]]) -> None:
     """Columns as a CSV or Parquet file; a blank cell where there is no number."""
-    if path.suffix in (".parquet", ".pq"):
-        _pyarrow("pyarrow.parquet").write_table(_pyarrow("pyarrow").table(columns), path)
-        return
+    ending = path.suffix.lower()
+    if ending not in (".csv", *PARQUET):
+        raise LogError(
+            f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
+        )
+    with _named(path, "written"):
+        if ending in PARQUET:
+            _pyarrow("pyarrow.parquet").write_table(_pyarrow("pyarrow").table(columns), path)
+        else:
+            _write_csv(path, columns)
+
+
+def _write_csv(path: Path, columns: dict[str, np.ndarray | list[str]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
@@ -123,6 +162,18 @@ def _cells(column: np.ndarray | list[str]) -> list[str]:
     if isinstance(column, list):
         return column
     return ["" if value != value else repr(value) for value in column.tolist()]
+
+
+@contextmanager
+def _named(path: Path, done: str) -> Iterator[None]:
+    """Errors of the disk, with the file or the folder that is not there."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or error
+        if not path.parent.is_dir():
+            why = f"there is no folder {path.parent}"
+        raise LogError(f"{path} cannot be {done}: {why}") from error
 
 
 def _pyarrow(module: str) -> Any:

@@ -10,9 +10,10 @@ import numpy as np
 
 from twofold.logs import order
 from twofold.logs.checks import missing
-from twofold.logs.errors import LogError, nearest
+from twofold.logs.errors import LogError
 from twofold.logs.frame import Frame
 from twofold.logs.runs import stuck
+from twofold.naming import nearest
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import numpy as np
 
 from twofold.logs import cells, files
 from twofold.logs.checks import check, faulty
-from twofold.logs.errors import LogError, LogWarning, check_different, nearest
+from twofold.logs.errors import LogError, LogWarning, check_different
 from twofold.logs.frame import Frame, frame_of
 from twofold.logs.log import Log, check_bounds
 from twofold.logs.mending import Mending, mend
+from twofold.naming import nearest
 
 
 def read_table(
@@ -24,7 +25,7 @@ def read_table(
     time: str | None = None,
     cost: str | None = None,
     cost_at: str = "arrival",
-    missing: Sequence[str] = (),
+    missing: Sequence[str | float] = (),
     delimiter: str | None = None,
     decimal: str = ".",
     encoding: str = "utf-8-sig",
@@ -72,7 +73,7 @@ def read_frame(
     time: str | None = None,
     cost: str | None = None,
     cost_at: str = "arrival",
-    missing: Sequence[str] = (),
+    missing: Sequence[str | float] = (),
     delimiter: str | None = None,
     decimal: str = ".",
     encoding: str = "utf-8-sig",
@@ -82,20 +83,23 @@ def read_frame(
     ``observations`` names the columns that are seen, ``actions`` those that are applied from a row
     on, with their bounds; in the last row of an episode they may be blank. ``episode`` and ``time``
     (numbers or dates) name further columns, ``cost`` one with the cost of having come to a row
-    (``cost_at="departure"``: of the step that leaves it). ``missing`` are words that mean that
-    there is no value.
+    (``cost_at="departure"``: of the step that leaves it). ``missing`` are words and numbers that
+    mean that there is no value (in the time column only words do).
     """
-    table = files.read(source, delimiter, encoding)
     if cost_at not in ("arrival", "departure"):
         raise LogError(f"cost_at must be 'arrival' or 'departure', got {cost_at!r}")
+    if decimal not in (".", ","):
+        raise LogError(f"decimal must be '.' or ',', got {decimal!r}")
+    table = files.read(source, delimiter, encoding)
+    missing = [missing] if isinstance(missing, str | int | float) else list(missing)
     observations = [observations] if isinstance(observations, str) else list(observations)
     given = [*observations, *actions, *(one for one in (episode, time, cost) if one is not None)]
     _check_columns(table, given)
-    bounds = _bounds(table, actions)
+    bounds = _bounds(table, actions, missing, decimal)
     names = [*observations, *bounds, *([cost] if cost is not None else [])]
     read = {name: cells.numbers(table.columns[name], missing, decimal) for name in names}
-    times = None if time is None else cells.times(table.columns[time], missing)
-    part, parts = _episodes(table, episode)
+    times = None if time is None else cells.times(table.columns[time], missing, decimal)
+    part, parts = _episodes(table, episode, decimal)
     return Frame(
         source=table.source,
         unit=table.unit,
@@ -145,7 +149,9 @@ def _check_columns(table: files.Table, given: list[str]) -> None:
             )
 
 
-def _bounds(table: files.Table, actions: Any) -> dict[str, tuple[float, float]]:
+def _bounds(
+    table: files.Table, actions: Any, missing: Sequence[str | float], decimal: str
+) -> dict[str, tuple[float, float]]:
     """Checked bounds; who gives none is told the range in the table."""
     if isinstance(actions, Mapping):
         return {name: check_bounds(name, bounds) for name, bounds in actions.items()}
@@ -153,7 +159,7 @@ def _bounds(table: files.Table, actions: Any) -> dict[str, tuple[float, float]]:
     _check_columns(table, names)
     ranges = []
     for name in names:
-        values = cells.numbers(table.columns[name]).values
+        values = cells.numbers(table.columns[name], missing, decimal).values
         ranges.append(f"{name!r}: ({np.nanmin(values):g}, {np.nanmax(values):g})")
     raise LogError(
         "actions need bounds, which a policy will keep to: pass a mapping such as "
@@ -161,11 +167,13 @@ def _bounds(table: files.Table, actions: Any) -> dict[str, tuple[float, float]]:
     )
 
 
-def _episodes(table: files.Table, episode: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
+def _episodes(
+    table: files.Table, episode: str | None, decimal: str
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """The number of each row's episode, in the order in which they begin, and their names."""
     if episode is None:
         return np.zeros(len(table.rows), int), ("0",)
-    labels = cells.labels(table.columns[episode])
+    labels = cells.labels(table.columns[episode], decimal)
     blank = [row for row, label in zip(table.rows, labels, strict=True) if label in ("", "nan")]
     if blank:
         raise LogError(

@@ -1,16 +1,19 @@
 """How a model sees a column: as it is, on a logarithmic scale, or between two bounds.
 
 A cost that is never negative and seldom large is seen as ``log(1 + c)``; a column with a range as
-the logit of its place in that range, which a prediction then cannot leave.
+the logit of its place in that range, which a prediction then cannot leave. A value beyond that
+range, of a log that was not there when it was chosen, is seen as if it were at its end.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.logs.errors import LogError, nearest
+from twofold.logs.errors import LogError, LogWarning
+from twofold.naming import nearest
 from twofold.typing import Array, Float
 
 Kind = Literal["identity", "log1p", "logit", "log1p_logit"]
@@ -60,13 +63,7 @@ def fitted(name: str, transform: Any, values: np.ndarray) -> Transform:
     if isinstance(transform, Transform):
         return transform
     kind = Transform(transform).kind
-    if kind.startswith("log1p"):
-        if values.min() <= -1.0:
-            raise LogError(
-                f"{name!r} cannot be seen as log(1 + value): its smallest value is "
-                f"{values.min():g}, and it must be above -1"
-            )
-        values = np.log1p(values)
+    values = _logarithms(name, kind, values)
     if not kind.endswith("logit"):
         return Transform(kind)
     low, high = float(values.min()), float(values.max())
@@ -74,3 +71,35 @@ def fitted(name: str, transform: Any, values: np.ndarray) -> Transform:
         raise LogError(f"{name!r} cannot be scaled to its range: it is {low:g} in every row")
     margin = MARGIN * (high - low)
     return Transform(kind, low - margin, high + margin)
+
+
+def check_seen(name: str, transform: Transform, values: np.ndarray) -> None:
+    """Refuse values that have no logarithm, and warn of those beyond the bounds."""
+    seen = _logarithms(name, transform.kind, values)
+    if not transform.kind.endswith("logit"):
+        return
+    beyond = values[(seen < transform.low) | (seen > transform.high)]
+    if len(beyond):
+        ends = np.array([transform.low, transform.high])
+        after = " after the logarithm" if transform.kind.startswith("log1p") else ""
+        low, high = np.expm1(ends) if after else ends
+        warnings.warn(
+            f"{name!r} leaves the range of its transform, {low:g} to {high:g}, in {len(beyond):,} "
+            f"of {len(values):,} values ({beyond.min():g} to {beyond.max():g}), which are seen as "
+            "if they were at its end; do not score predictions of those, or embed with a wider "
+            f"range: transforms={{{name!r}: Transform({transform.kind!r}, low, high)}}{after}",
+            LogWarning,
+            stacklevel=4,
+        )
+
+
+def _logarithms(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
+    """The values after the logarithm, if the transform has one."""
+    if not kind.startswith("log1p"):
+        return values
+    if values.min() <= -1.0:
+        raise LogError(
+            f"{name!r} cannot be seen as log(1 + value): its smallest value is {values.min():g}, "
+            "and it must be above -1"
+        )
+    return np.log1p(values)

@@ -55,7 +55,8 @@ def behave(key: Key, observation: Float[Array, "D"]) -> Float[Array, "3"]:
 
 
 BEHAVIOUR = Policy(
-    lambda key: (), lambda key, memory, observation: (memory, behave(key, observation))
+    init=lambda key: (),
+    act=lambda key, memory, observation: (memory, behave(key, observation)),
 )
 
 
@@ -83,25 +84,29 @@ def step(key: Key, watched: Watched, action: Float[Array, "3"], params: Params) 
     return Watched(plant, jnp.concatenate([watched.window[1:], seen(params, plant)[None]]))
 
 
-def industrial_benchmark(params: Params = PAPER, history: int = HISTORY) -> System:
+def industrial_benchmark(
+    params: Params = PAPER, history: int = HISTORY, horizon: int = HORIZON
+) -> System:
     """The benchmark as a system; ``history`` steps are seen, 1 to 15."""
     if not 1 <= history <= HISTORY:
         raise ValueError(f"history must lie between 1 and {HISTORY} steps, got {history}")
+    if horizon < 1:
+        raise ValueError(f"horizon must be 1 step or more, got {horizon}")
     names = tuple(f"{name}_{age}" for age in range(history - 1, -1, -1) for name in SEEN)
     high = np.tile([100.0, 100.0, 100.0, np.inf], history)
     low = np.tile([0.0, 0.0, 0.0, -np.inf], history)
     return System(
-        "industrial_benchmark",
-        ("setpoint", *(SEEN if history == 1 else names)),
-        ACTIONS,
-        np.append(0.0, low),
-        np.append(100.0, high),
-        -np.ones(3),
-        np.ones(3),
-        HORIZON,
-        lambda key: reset(key, params),
-        lambda key, watched, action: step(key, watched, action, params),
-        lambda watched: observe(watched, history),
-        lambda watched: dynamics.cost(params, watched.plant),
-        BEHAVIOUR,
+        name="industrial_benchmark",
+        observations=("setpoint", *(SEEN if history == 1 else names)),
+        actions=ACTIONS,
+        observation_low=np.append(0.0, low),
+        observation_high=np.append(100.0, high),
+        action_low=-np.ones(3),
+        action_high=np.ones(3),
+        horizon=horizon,
+        reset=lambda key: reset(key, params),
+        step=lambda key, watched, action: step(key, watched, action, params),
+        observe=lambda watched: observe(watched, history),
+        cost=lambda watched: dynamics.cost(params, watched.plant),
+        behaviour=BEHAVIOUR,
     )
