@@ -3,6 +3,7 @@
 import argparse
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from twofold.compilation import enable_compile_cache
@@ -14,8 +15,10 @@ from twofold.experiments import (
     contest_figure,
     demo,
     entropy_estimators,
+    frontiers,
     industrial_original,
     off_manifold,
+    random_batch,
     systems,
     table1,
     table1_curves,
@@ -63,6 +66,8 @@ DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {
     "calibration": calibration.run,
     "table1": table1.run,
     "table1_record": table1.compose,
+    "industrial_random_batch": random_batch.run,
+    **{name: partial(frontiers.run, name) for name in frontiers.FRONTIERS},
 }
 
 
@@ -115,8 +120,11 @@ def run(name: str, smoke: bool, output: Path | None) -> None:
 
 
 def _folder(name: str) -> str:
-    """Of one version of the source; a course of Table 1 knows its own settings, and outlives it."""
-    return "table1" if name.startswith("table1") else commit()
+    """Of one version of the source; long runs that are made in pieces outlive it."""
+    if name.startswith("table1"):
+        return "table1"
+    in_pieces = {*frontiers.FRONTIERS, "industrial_random_batch"}
+    return "frontiers" if name in in_pieces else commit()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The systems of the paper's policy search (§5): batch, known parts, where policies start."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -107,7 +107,8 @@ def industrial() -> ControlProblem:
 def industrial_random() -> ControlProblem:
     """The authors' other batch: 68,600 windows of uniform random actions, of 70 episodes."""
     length = 980 + HISTORY - 1
-    return _industrial(uniform(industrial_benchmark()), 70 * length, length)
+    problem = _industrial(uniform(industrial_benchmark()), 70 * length, length)
+    return replace(problem, name="industrial_random", starts=industrial_starts)
 
 
 def river() -> ControlProblem:

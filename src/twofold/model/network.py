@@ -14,13 +14,14 @@ import jax.numpy as jnp
 from twofold.typing import Array, Float
 
 MOST_THIN_INPUTS = 4
+ALIGNMENT = 8
 
 
 class Layer(NamedTuple):
     """One affine map for each of K weight draws."""
 
-    kernel: Float[Array, "K out in"]
-    bias: Float[Array, "K out"]
+    kernel: Float[Array, "*K out in"]
+    bias: Float[Array, "*K out"]
 
 
 def num_weights(sizes: tuple[int, ...]) -> int:
@@ -143,16 +144,29 @@ def apply(
     return outputs
 
 
-def apply_rows(
-    sizes: tuple[int, ...], weights: Float[Array, "K P"], inputs: Float[Array, "K B in"]
-) -> Float[Array, "K B O"]:
-    """The network for K weight draws, each with inputs of its own, latent ones among them.
+def aligned(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """The same network with inputs and units added that are 0, up to multiples of ALIGNMENT.
 
-    Points come before features here, as roll-outs have them: nothing has to be turned around when
-    a point's features are gathered from its past.
+    A GPU's fast products take such sizes only. The inputs have to be filled up likewise.
     """
-    outputs = inputs
-    for index, layer in enumerate(unflatten(sizes, weights)):
-        inputs = jax.nn.relu(outputs) if index else outputs
-        outputs = jnp.einsum("koi,kbi->kbo", layer.kernel, inputs) + layer.bias[:, None]
-    return outputs
+    return tuple(
+        Layer(_filled(_filled(layer.kernel, 1), 2), _filled(layer.bias, 1)) for layer in layers
+    )
+
+
+def _filled(values: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
+    widths = [(0, 0)] * values.ndim
+    widths[axis] = (0, -values.shape[axis] % ALIGNMENT)
+    return jnp.pad(values, widths)
+
+
+def apply_rows(
+    layers: tuple[Layer, ...], inputs: Float[Array, "*K B in"], outputs: int
+) -> Float[Array, "*K B O"]:
+    """Aligned layers on points that come before their features, as roll-outs have them: nothing
+    has to be turned around when a point's features are gathered from its past."""
+    values = _filled(inputs, inputs.ndim - 1)
+    for index, layer in enumerate(layers):
+        values = jax.nn.relu(values) if index else values
+        values = jnp.einsum("...oi,...bi->...bo", layer.kernel, values) + layer.bias[..., None, :]
+    return values[..., :outputs]

@@ -1,0 +1,188 @@
+"""Policies for many risk weights, tried on the model and on the true system (paper, Figure 4).
+
+A *group* is one data set, one model fitted to it and one search over it with all of its weights. It
+leaves its model, its policies and its trials in files, so that a run that was stopped goes on with
+what is missing.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import twofold
+from twofold import BNNLVRegressor, persistence
+from twofold.experiments.control_problems import ControlProblem
+from twofold.inference.sampled import SampledPosterior
+from twofold.logs import Log
+from twofold.policies import DynamicsModel, LearnedPolicy, SearchSettings, load_policy, search
+from twofold.policies.forecast import forecast
+from twofold.policies.truth import model_bias, true_costs
+
+START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
+SILENT = -40.0  # the logarithm of a variance that is none
+
+
+class Trials(NamedTuple):
+    """How policies are tried: from how many true states, how often from each, and on the model."""
+
+    starts: int = 200
+    repeats: int = 25
+    weight_draws: int = 50
+    noise_draws: int = 25
+
+
+class Method(NamedTuple):
+    """A model, and how policies are searched with it; ``weights`` are pairs (β, γ)."""
+
+    name: str
+    regressor: dict[str, Any]
+    weights: Sequence[tuple[float, float]]
+    settings: SearchSettings
+    distance: bool = False
+
+
+class Trial(NamedTuple):
+    """One policy: what it was to avoid, what the model expected, and what came true, per step."""
+
+    method: str
+    seed: int
+    beta: float
+    gamma: float
+    predicted_cost: float
+    epistemic_risk: float
+    aleatoric_risk: float
+    true_cost: float
+    true_deviation: float
+    model_bias: float
+    criterion_1: float
+    criterion_2: float
+    criterion_4: float
+
+
+class Group(NamedTuple):
+    """What there is of a method and a seed."""
+
+    trials: list[Trial]
+    policies: list[LearnedPolicy]
+    log_likelihood: float
+
+
+def advance(
+    problem: ControlProblem, method: Method, seed: int, trials: Trials, work: Path
+) -> Group:
+    """Do what is missing of a group: fit, search, try."""
+    folder = work / f"{problem.name}-{method.name}-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / "trials.json"
+    if not done.exists():
+        log = problem.batch(seed)
+        model, score = fitted(problem, method, seed, log, folder)
+        policies = found(model, method, seed, folder)
+        rows = tried(problem, method, model, policies, seed, trials)
+        content = {"log_likelihood": score, "trials": [row._asdict() for row in rows]}
+        persistence.write_text(done, json.dumps(content, indent=1, allow_nan=False))
+    return read(folder)
+
+
+def read(folder: Path) -> Group:
+    """A group that is finished."""
+    content = json.loads((folder / "trials.json").read_text())
+    rows = [Trial(**row) for row in content["trials"]]
+    policies = [load_policy(folder / f"{number}.policy") for number in range(len(rows))]
+    return Group(rows, policies, content["log_likelihood"])
+
+
+def fitted(
+    problem: ControlProblem, method: Method, seed: int, log: Log, folder: Path
+) -> tuple[DynamicsModel, float]:
+    """The model, and its test log-likelihood per step in units of the outputs' deviations."""
+    embedding, path = problem.embed(log), folder / "model.safetensors"
+    if path.exists():
+        regressor = twofold.load(path)
+    else:
+        regressor = BNNLVRegressor(random_state=seed, **method.regressor)
+        regressor.fit(*embedding.design(log))
+        regressor.save(path)
+    test = problem.batch(seed + TEST_STREAM, log.transitions // 4)
+    x, y = embedding.design(test)
+    score = regressor.log_likelihood(x, y).mean() + np.log(regressor.y_standardizer_.scale).sum()
+    if method.distance:
+        regressor = certain(regressor)
+    return DynamicsModel(regressor, embedding, problem.cost, log), float(score)
+
+
+def certain(regressor: BNNLVRegressor) -> BNNLVRegressor:
+    """The first of its networks alone, and without noise."""
+    weights, log_noise = regressor.posterior_.weights[:1], regressor.posterior_.log_noise[:1]
+    regressor.posterior_ = SampledPosterior(weights, np.full_like(log_noise, SILENT))
+    return regressor
+
+
+def found(model: DynamicsModel, method: Method, seed: int, folder: Path) -> list[LearnedPolicy]:
+    """The policies, from their files where they are there."""
+    paths = [folder / f"{number}.policy" for number in range(len(method.weights))]
+    if all(path.exists() for path in paths):
+        return [load_policy(path) for path in paths]
+    policies = search(
+        model,
+        method.weights,
+        settings=method.settings,
+        seeds=[seed],
+        random_state=seed,
+        distance=method.distance,
+        checkpoint=folder / "search.checkpoint",
+    )
+    for policy, path in zip(policies, paths, strict=True):
+        policy.save(path)
+    return policies
+
+
+def tried(
+    problem: ControlProblem,
+    method: Method,
+    model: DynamicsModel,
+    policies: Sequence[LearnedPolicy],
+    seed: int,
+    trials: Trials,
+) -> list[Trial]:
+    """Each policy from the same states, with the same luck, on the model and on the system."""
+    starts = problem.starts(jax.random.key(seed + START_STREAM), trials.starts)
+    luck = jax.random.key(seed + LUCK_STREAM)
+    draws = 2 if method.distance else trials.weight_draws
+    rows = []
+    for policy in policies:
+        expected = forecast(
+            model,
+            policy,
+            starts.windows,
+            problem.horizon,
+            weight_draws=draws,
+            noise_draws=trials.noise_draws,
+        )
+        true = true_costs(luck, problem.system, policy, starts, problem.horizon, trials.repeats)
+        rows.append(
+            Trial(
+                method.name,
+                seed,
+                policy.epistemic_weight,
+                policy.aleatoric_weight,
+                expected.cost,
+                expected.epistemic_risk,
+                expected.aleatoric_risk,
+                float(true.mean()),
+                float(true.std(axis=1, ddof=1).mean()),
+                float(model_bias(true, expected.expected).mean()) / problem.horizon,
+                *(expected.criterion(beta, 0.0) for beta in (1.0, 2.0, 4.0)),
+            )
+        )
+    return rows
+
+
+def grid(betas: Sequence[float], gammas: Sequence[float]) -> list[tuple[float, float]]:
+    """Curves over β, one for each γ, and the curve β = γ."""
+    pairs = [(beta, gamma) for gamma in gammas for beta in betas]
+    return pairs + [(beta, beta) for beta in betas if beta not in gammas]

@@ -1,0 +1,255 @@
+"""The frontiers of the three systems: ``results/<system>_frontier.json`` and their figures."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from twofold.experiments import control_problems
+from twofold.experiments.control_problems import ControlProblem
+from twofold.experiments.frontier import (
+    LUCK_STREAM,
+    START_STREAM,
+    Group,
+    Method,
+    Trial,
+    Trials,
+    advance,
+    fitted,
+    grid,
+)
+from twofold.experiments.frontier_claims import (
+    at,
+    claims,
+    curves_of,
+    mean_of,
+    pairs,
+    rank_correlations,
+)
+from twofold.experiments.records import Record
+from twofold.policies import SearchSettings
+from twofold.policies.forecast import forecast
+from twofold.policies.truth import Starts, true_costs
+from twofold.report.frontier import frontier_figure, rollout_figure
+from twofold.report.style import style
+
+BETAS = (0.0, 1.0, 2.0, 4.0, 8.0)
+MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
+SHOWN_ROLLOUTS = 100
+MEASURED = (
+    "true_cost",
+    "true_deviation",
+    "predicted_cost",
+    "epistemic_risk",
+    "aleatoric_risk",
+    "model_bias",
+)
+
+
+class Frontier(NamedTuple):
+    """An experiment: a system, the methods that are compared on it, and the γ that the paper found
+    best there."""
+
+    name: str
+    problem: Callable[[], ControlProblem]
+    methods: tuple[Method, ...]
+    seeds: tuple[int, ...]
+    best_gamma: float
+    trials: Trials = Trials()
+
+
+def _methods(
+    sizes: dict[str, Any],
+    settings: SearchSettings,
+    gammas: Sequence[float],
+    distances: Sequence[float],
+) -> tuple[Method, ...]:
+    """The paper's model with all weights, other posteriors with γ = 0, and the baseline."""
+    along = [(beta, 0.0) for beta in BETAS]
+    mean_field = {"inference": "alpha", **sizes}
+    ensemble = {name: value for name, value in sizes.items() if name != "draws"}
+    ensemble |= {"inference": "ensemble", "inference_options": {"members": 16, "start": 0.45}}
+    one = {**ensemble, "latent_dim": 0, "inference_options": {"members": 2}}
+    many = settings.weight_draws * settings.noise_draws * settings.starts
+    alone = replace(settings, weight_draws=1, noise_draws=1, starts=max(1, many // 10))
+    return (
+        Method(MAIN, mean_field, grid(BETAS, gammas), settings),
+        Method("ensemble", ensemble, along, settings),
+        Method("alpha_0.5", {**mean_field, "alpha": 0.5}, along, settings),
+        Method("variational", {**mean_field, "alpha": 1e-6}, along, settings),
+        Method(NEIGHBOUR, one, [(beta, 0.0) for beta in distances], alone, distance=True),
+    )
+
+
+INDUSTRIAL = Frontier(
+    "industrial_frontier",
+    control_problems.industrial,
+    _methods(
+        {
+            "hidden_layer_sizes": (75, 75),
+            "epochs": 600,
+            "batch_size": 1200,
+            "draws": 50,
+            "learning_rate": 5e-3,
+        },
+        SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=10, epochs=50),
+        gammas=(0.0, 1.0, 4.0),
+        distances=(0.0, 3.0, 10.0, 30.0, 100.0),
+    ),
+    seeds=(0, 1, 2),
+    best_gamma=0.0,
+)
+RIVER = Frontier(
+    "wet_chicken_frontier",
+    control_problems.river,
+    _methods(
+        {"hidden_layer_sizes": (20, 20), "epochs": 300, "batch_size": 250, "draws": 20},
+        SearchSettings(horizon=25, weight_draws=16, noise_draws=5, starts=4, epochs=15),
+        gammas=(0.0, 1.0, 4.0),
+        distances=(0.0, 0.3, 1.0, 3.0, 10.0),
+    ),
+    seeds=(0, 1, 2),
+    best_gamma=0.0,
+)
+WIND = Frontier(
+    "wind_frontier",
+    control_problems.turbine,
+    _methods(
+        {"hidden_layer_sizes": (50, 50), "epochs": 600, "batch_size": 250, "draws": 50},
+        SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=10, epochs=30),
+        gammas=(0.0, 1.0, 7.5),
+        distances=(0.0, 0.03, 0.1, 0.3, 1.0),
+    ),
+    seeds=(0, 1, 2),
+    best_gamma=7.5,
+    trials=Trials(starts=100),
+)
+FRONTIERS = {frontier.name: frontier for frontier in (INDUSTRIAL, RIVER, WIND)}
+
+
+def rehearsal(frontier: Frontier) -> Frontier:
+    """A few seconds of it."""
+    quick = {"epochs": 2, "batch_size": 250, "hidden_layer_sizes": (8,)}
+    methods = []
+    for method in frontier.methods[:1] + frontier.methods[-1:]:
+        settings = replace(method.settings, horizon=5, epochs=1, updates=2, starts=2)
+        methods.append(method._replace(regressor={**method.regressor, **quick}, settings=settings))
+
+    def problem() -> ControlProblem:
+        return replace(frontier.problem(), transitions=1000, length=100, horizon=5)
+
+    trials = Trials(starts=4, repeats=3, weight_draws=3, noise_draws=2)
+    return frontier._replace(problem=problem, methods=tuple(methods), seeds=(0, 1), trials=trials)
+
+
+def run(name: str, smoke: bool, work: Path, output: Path) -> Record:
+    """All groups of a frontier, its record and its figures."""
+    frontier = rehearsal(FRONTIERS[name]) if smoke else FRONTIERS[name]
+    problem = frontier.problem()
+    groups = {
+        (method.name, seed): advance(problem, method, seed, frontier.trials, work)
+        for method in frontier.methods
+        for seed in frontier.seeds
+    }
+    draw(frontier, groups, work, output)
+    return recorded(frontier, groups)
+
+
+def recorded(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record:
+    """Every policy, means over seeds, claims and rank correlations."""
+    record = Record(frontier.name, _plain_settings(frontier), list(frontier.seeds))
+    trials = [trial for group in groups.values() for trial in group.trials]
+    for method in frontier.methods:
+        own = [group for (name, _), group in groups.items() if name == method.name]
+        record.add_mean(
+            f"{method.name}/test_log_likelihood", [group.log_likelihood for group in own]
+        )
+        for number, trial in enumerate(t for group in own for t in group.trials):
+            for field in ("seed", "beta", "gamma", *MEASURED):
+                record.add(f"policies/{method.name}/{number}/{field}", getattr(trial, field))
+        for beta, gamma in pairs(trials, method.name):
+            chosen = at(trials, method.name, beta, gamma)
+            for field in MEASURED:
+                values = [getattr(trial, field) for trial in chosen]
+                record.add_mean(f"{method.name}/beta_{beta:g}/gamma_{gamma:g}/{field}", values)
+    found = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
+    found |= rank_correlations([trial for trial in trials if trial.method != NEIGHBOUR])
+    for name, value in found.items():
+        record.add(name, value)
+    for method in frontier.methods:
+        for name, value in coverage([t for t in trials if t.method == method.name]).items():
+            record.add(f"{method.name}/{name}", value)
+    return record
+
+
+def coverage(trials: Sequence[Trial]) -> dict[str, float]:
+    """The share of policies whose true bias is at most twice the epistemic risk, as deviations."""
+    within = [t.model_bias**0.5 <= 2.0 * t.epistemic_risk for t in trials if t.model_bias > 0]
+    return {"bias_within_two_risks": float(np.mean(within))} if within else {}
+
+
+def draw(
+    frontier: Frontier, groups: dict[tuple[str, int], Group], work: Path, output: Path
+) -> None:
+    """Figure 4, and Figure 5 where the paper has one, beside the record."""
+    trials = [trial for group in groups.values() for trial in group.trials]
+    curves = {
+        name.replace("_", " ", 1).replace("gamma ", "γ = ").replace("beta is_gamma", "β = γ"): own
+        for name, own in curves_of(trials, MAIN).items()
+    }
+    curves["nearest neighbour"] = (NEIGHBOUR, pairs(trials, NEIGHBOUR))
+    lines = {name: [_point(trials, m, pair) for pair in own] for name, (m, own) in curves.items()}
+    with style():
+        figure = frontier_figure(lines, frontier.name.replace("_frontier", "").replace("_", "-"))
+        figure.savefig(output / f"{frontier.name}.png", dpi=110)
+        rollout_figure(_rollouts(frontier, groups, work)).savefig(
+            output / f"{frontier.name.replace('frontier', 'rollouts')}.png", dpi=110
+        )
+
+
+def _point(
+    trials: Sequence[Trial], method: str, pair: tuple[float, float]
+) -> tuple[float, float, float, float]:
+    chosen = at(trials, method, *pair)
+    costs = [trial.true_cost for trial in chosen]
+    error = float(np.std(costs, ddof=1) / len(costs) ** 0.5) if len(costs) > 1 else 0.0
+    return pair[0], mean_of(chosen, "true_cost"), error, mean_of(chosen, "model_bias")
+
+
+def _rollouts(
+    frontier: Frontier, groups: dict[tuple[str, int], Group], work: Path
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Three policies of the first seed from one state, on the system and on the model."""
+    problem, method, seed = frontier.problem(), frontier.methods[0], frontier.seeds[0]
+    folder = work / f"{problem.name}-{method.name}-{seed}"
+    model, _ = fitted(problem, method, seed, problem.batch(seed), folder)
+    policies = groups[method.name, seed].policies
+    starts = problem.starts(jax.random.key(seed + START_STREAM), 1)
+    curves = [pair for pair in method.weights if pair[0] == 0.0]
+    panels = {}
+    for weights in ((0.0, 0.0), (4.0, 0.0), (0.0, max(gamma for _, gamma in curves))):
+        chosen = next(p for p in policies if (p.epistemic_weight, p.aleatoric_weight) == weights)
+        luck = jax.random.key(seed + LUCK_STREAM)
+        true = true_costs(
+            luck, problem.system, chosen, Starts(*starts), problem.horizon, SHOWN_ROLLOUTS
+        )
+        expected = forecast(model, chosen, starts.windows, problem.horizon)
+        panels[f"β = {weights[0]:g}, γ = {weights[1]:g}"] = (true[0], expected.expected[0])
+    return panels
+
+
+def _plain_settings(frontier: Frontier) -> dict[str, Any]:
+    described = [
+        {
+            "name": method.name,
+            "regressor": method.regressor,
+            "weights": method.weights,
+            "search": method.settings.__dict__,
+        }
+        for method in frontier.methods
+    ]
+    return json.loads(json.dumps({"methods": described, "trials": frontier.trials._asdict()}))

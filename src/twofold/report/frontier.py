@@ -1,0 +1,65 @@
+"""Figures 4 and 5 of the paper: true cost against model bias, and roll-outs beside the truth."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from twofold.report import style
+
+SMALLEST_BIAS = 1e-6
+CURVES = (style.EPISTEMIC, style.ALEATORIC, style.CHOSEN, "#CC79A7", "#56B4E9")
+
+
+def frontier_axes(
+    axes: Axes, curves: Mapping[str, Sequence[tuple[float, float, float, float]]]
+) -> None:
+    """Curves of (β, true cost, its standard error, model bias), each by its name."""
+    for index, (name, points) in enumerate(curves.items()):
+        beta, cost, error, bias = np.array(sorted(points)).T
+        bias = np.maximum(bias, SMALLEST_BIAS)
+        black = name.startswith("nearest")
+        colour = "black" if black else CURVES[index % len(CURVES)]
+        axes.errorbar(
+            bias, cost, error, color=colour, label=name, marker="s" if black else "o",
+            markersize=4, linewidth=1.4, elinewidth=0.8, linestyle=":" if black else "-",
+        )  # fmt: skip
+        for x, y, b in zip(bias, cost, beta, strict=True):
+            axes.annotate(f"{b:g}", (x, y), (3, 3), textcoords="offset points", fontsize=7)
+    axes.set(xscale="log", xlabel="model bias per step (squared units of cost)")
+    axes.set(ylabel="true cost per step")
+    axes.legend(title="numbers are β", fontsize=8)
+
+
+def rollout_axes(axes: Axes, true: np.ndarray, expected: np.ndarray, title: str) -> None:
+    """Roll-outs ``[R, T]`` on the true system, their mean, and the model's mean ``[T]``."""
+    steps = np.arange(1, true.shape[1] + 1)
+    axes.plot(steps, true.T, color=style.DATA, linewidth=0.4, alpha=0.35)
+    axes.plot([], [], color=style.DATA, linewidth=0.8, label=f"{len(true)} true roll-outs")
+    axes.plot(steps, true.mean(axis=0), color=style.CHOSEN, linewidth=2.0, label="their mean")
+    axes.plot(steps, expected, color=style.EPISTEMIC, linewidth=2.0, label="mean on the model")
+    axes.set(title=title, xlabel="step")
+
+
+def frontier_figure(
+    curves: Mapping[str, Sequence[tuple[float, float, float, float]]], title: str
+) -> Figure:
+    """Figure 4."""
+    figure, axes = plt.subplots(figsize=(7.5, 5.0), layout="constrained")
+    frontier_axes(axes, curves)
+    axes.set(title=title)
+    return figure
+
+
+def rollout_figure(panels: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """Figure 5: one panel for each policy."""
+    figure, row = plt.subplots(
+        1, len(panels), figsize=(4.3 * len(panels), 3.8), sharey=True, layout="constrained"
+    )
+    for axes, (title, (true, expected)) in zip(np.atleast_1d(row), panels.items(), strict=True):
+        rollout_axes(axes, true, expected, title)
+    np.atleast_1d(row)[0].set(ylabel="cost")
+    np.atleast_1d(row)[-1].legend()
+    return figure
