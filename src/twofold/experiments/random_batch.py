@@ -36,9 +36,9 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
     problem, method, trials, seeds = industrial_random(), METHOD, TRIALS, SEEDS
     if smoke:
         problem = replace(problem, transitions=2000, length=200, horizon=5)
-        settings = replace(method.settings, horizon=5, epochs=1, updates=2, starts=2)
         quick = {**method.regressor, "epochs": 2, "hidden_layer_sizes": (8,)}
-        method = method._replace(regressor=quick, settings=settings)
+        brief = replace(method.settings, horizon=5, epochs=1, updates=2, starts=2)
+        method = method._replace(regressor=quick, settings=brief)
         trials, seeds = Trials(starts=4, repeats=2, weight_draws=2, noise_draws=2), SEEDS[:2]
     settings = {"regressor": method.regressor, "search": dict(vars(method.settings))}
     record = Record("industrial_random_batch", settings, list(seeds))
