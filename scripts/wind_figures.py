@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy.signal import welch
+from scipy.signal import csd
 
 from twofold.envs.system import constant, episode
 from twofold.envs.wind import gains, published, rosco, steady, task, turbulence
@@ -51,45 +51,61 @@ def steady_states() -> None:
     print("steady states", steady.steady_state_errors(steady.steady_states()))
 
 
-def wind_series(mean: float, intensity: float, which: object) -> np.ndarray:
-    """Series of 200 winds, 5 Hz."""
-    sigma = turbulence.deviation(intensity, jnp.array(mean))
+def wind_series(mean: float, sigma: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Wind at the hub and averaged over the rotor in 200 winds, 5 Hz."""
 
     def one(key):
         drawn = turbulence.sample(key, turbulence.Spectrum(), jnp.array(mean), sigma)
-        return which(drawn, TIMES)
+        return turbulence.hub_wind(drawn, TIMES), turbulence.rotor_wind(drawn, TIMES)
 
     keys = jax.random.split(jax.random.key(0), 200)
-    return np.array(jax.jit(lambda keys: jax.lax.map(one, keys))(keys), float)
+    hub, rotor = jax.jit(lambda keys: jax.lax.map(one, keys))(keys)
+    return np.array(hub, float), np.array(rotor, float)
 
 
 def spectra() -> None:
-    """Spectra of the hub's and of the rotor's wind, and their targets."""
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
+    """Spectra of the hub's and of the rotor's wind, their coherence, and the targets."""
+    layout = {"height_ratios": (3, 2), "layout": "constrained"}
+    figure, axes = plt.subplots(2, 3, figsize=(10, 5.4), sharex=True, sharey="row", **layout)
     cases = ((8.0, "A"), (12.0, "B"), (18.0, "C"))
-    for axis, (mean, letter) in zip(axes, cases, strict=True):
-        intensity = turbulence.REFERENCE_INTENSITY[letter]
-        sigma = turbulence.deviation(intensity, jnp.array(mean))
-        for which, colour, label in (
-            (turbulence.hub_wind, BLUE, "hub"),
-            (turbulence.rotor_wind, ORANGE, "rotor average"),
-        ):
-            series = wind_series(mean, intensity, which)
-            frequency, density = welch(series, 5.0, "hann", nperseg=2048)
-            seen = (frequency > 0.004) & (frequency < 2.0)
-            density = density.mean(axis=0)[seen]
-            axis.loglog(frequency[seen], density, color=colour, lw=1, label=label)
-            found = np.sqrt(((series - mean) ** 2).mean())
-            print(f"{mean} m/s, class {letter}, {label}: σ {found:.3f}, hub's target {sigma:.3f}")
-        frequency = jnp.asarray(frequency[seen])
-        target = turbulence.kaimal(turbulence.Spectrum(), frequency, jnp.array(mean), sigma)
-        kept = turbulence.rotor_filter(turbulence.Spectrum(), frequency, jnp.array(mean))
-        axis.loglog(frequency, target, "--", color=TOTAL, lw=1.2, label="Kaimal (IEC 61400-1)")
-        axis.loglog(frequency, target * kept, ":", color=TOTAL, lw=1.4, label="and rotor average")
-        axis.set(title=f"{mean:g} m/s, class {letter}", xlabel="frequency (Hz)", ylim=(1e-5, 1e3))
-    axes[0].set_ylabel("spectral density (m²/s)")
-    axes[0].legend(loc="lower left", fontsize=8)
+    for (upper, lower), (mean, letter) in zip(axes.T, cases, strict=True):
+        one_spectrum(upper, lower, mean, letter)
+        upper.set(title=f"{mean:g} m/s, class {letter}", ylim=(1e-5, 1e3))
+        lower.set(xlabel="frequency (Hz)", ylim=(0, 1))
+    axes[0, 0].set_ylabel("spectral density (m²/s)")
+    axes[1, 0].set_ylabel("coherence of the two")
+    axes[0, 0].legend(loc="lower left", fontsize=8)
     save(figure, "spectrum")
+
+
+def band_density(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Middles of 40 bands of frequency, and the mean cross-spectrum of two series in each."""
+    frequency, density = csd(first, second, 5.0, "hann", nperseg=2048)
+    edges = np.geomspace(0.004, 2.0, 41)
+    bands = np.digitize(frequency, edges)
+    filled = [band for band in range(1, len(edges)) if (bands == band).any()]
+    rows = frequency, density.real.mean(axis=0)
+    middles, means = ([row[bands == band].mean() for band in filled] for row in rows)
+    return np.array(middles), np.array(means)
+
+
+def one_spectrum(upper: plt.Axes, lower: plt.Axes, mean: float, letter: str) -> None:
+    """Those of one mean wind and one class of turbulence."""
+    sigma = turbulence.deviation(turbulence.REFERENCE_INTENSITY[letter], jnp.array(mean))
+    hub, rotor = wind_series(mean, sigma)
+    found = [np.sqrt(((series - mean) ** 2).mean()) for series in (hub, rotor)]
+    print(f"{mean} m/s, class {letter}: σ of hub and rotor {found}, hub's target {sigma:.3f}")
+    frequency, of_hub = band_density(hub, hub)
+    (_, of_rotor), (_, of_both) = band_density(rotor, rotor), band_density(hub, rotor)
+    arguments = turbulence.Spectrum(), jnp.asarray(frequency), jnp.array(mean)
+    target = turbulence.kaimal(*arguments, sigma)
+    kept, shared = turbulence.rotor_filter(*arguments), turbulence.hub_filter(*arguments)
+    upper.loglog(frequency, of_hub, color=BLUE, lw=3, label="hub")
+    upper.loglog(frequency, of_rotor, color=ORANGE, lw=3, label="rotor average")
+    upper.loglog(frequency, target, "--", color=TOTAL, lw=1.2, label="Kaimal (IEC 61400-1)")
+    upper.loglog(frequency, target * kept, ":", color=TOTAL, lw=1.4, label="and rotor average")
+    lower.semilogx(frequency, of_both / np.sqrt(of_hub * of_rotor), color=GREEN, lw=3)
+    lower.semilogx(frequency, shared / jnp.sqrt(kept), "--", color=TOTAL, lw=1.2)
 
 
 def offsets() -> gains.Gain:

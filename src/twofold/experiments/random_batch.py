@@ -14,7 +14,7 @@ from twofold.experiments.frontier import Method, Trials, advance
 from twofold.experiments.records import Record
 from twofold.policies import SearchSettings
 
-SEEDS = (0, 1, 2, 3, 4)
+SEEDS: tuple[int, ...] = (0, 1, 2, 3, 4)
 TRIALS = Trials(starts=5000, repeats=2, weight_draws=10, noise_draws=2)
 METHOD = Method(
     "alpha",

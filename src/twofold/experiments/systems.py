@@ -1,6 +1,7 @@
 """Are the systems the ones they claim to be? Parity, costs of known policies, speed."""
 
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,11 @@ from twofold.envs.industrial.task import industrial_benchmark
 from twofold.envs.system import Policy, System, constant, episodes, uniform
 from twofold.envs.wet_chicken import PAPER as RIVER
 from twofold.envs.wet_chicken import wet_chicken
+from twofold.envs.wind.balance import energy_gap
 from twofold.envs.wind.gains import fixed_offset_gain
 from twofold.envs.wind.steady import steady_state_errors, steady_states
+from twofold.envs.wind.task import PARAMS as TURBINE
+from twofold.envs.wind.task import Params as TurbineTask
 from twofold.experiments import industrial_parity
 from twofold.experiments.records import Record
 from twofold.report.river import river_figure
@@ -60,12 +64,22 @@ def measure_speed(record: Record, smoke: bool) -> None:
 
 
 def measure_turbine(record: Record) -> None:
-    """Its steady states against the published ones, and what the best fixed offset saves."""
+    """Its steady states against the published ones, its energy, and what there is to gain."""
     for name, value in steady_state_errors(steady_states()).items():
         record.add(f"wind/steady_state/{name}", value)
-    found = fixed_offset_gain(jax.random.key(SEED))
-    record.add("wind/fixed_offset_gain", float(found.gain))
-    record.add("wind/fixed_offset_gain_se", float(found.standard_error))
+    record.add("wind/energy_gap", energy_gap(jax.random.key(SEED)))
+    measure_fixed_offset(record, "wind/fixed_offset", TURBINE)
+    measure_fixed_offset(record, "wind/fixed_offset_no_load", replace(TURBINE, load_weight=0.0))
+
+
+def measure_fixed_offset(record: Record, name: str, params: TurbineTask) -> None:
+    """The best fixed offset, in degrees and percent, and what it saves of the neutral cost."""
+    found = fixed_offset_gain(jax.random.key(SEED), params)
+    record.add(f"{name}/pitch", found.pitch)
+    record.add(f"{name}/torque", found.torque)
+    record.add(f"{name}/neutral_cost", found.neutral_cost)
+    record.add(f"{name}_gain", found.gain)
+    record.add(f"{name}_gain_se", found.standard_error)
 
 
 def policies(system: System) -> dict[str, Policy]:

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from twofold.envs.wind.gains import fixed_offset_gain, surface
+from twofold.envs.wind.gains import TORQUES, fixed_offset_gain, surface
 from twofold.envs.wind.params import NREL_5MW
 from twofold.envs.wind.task import PARAMS
 
@@ -17,6 +17,14 @@ def test_the_best_fixed_offset_beats_the_neutral_one():
     assert found.gain == pytest.approx(found.neutral_cost - found.best_cost, abs=1e-6)
     assert found.gain > 4 * found.standard_error > 0
     assert found.gain > 0.01 * abs(found.neutral_cost)
+
+
+def test_the_torques_reach_the_bounds_and_the_least_is_not_the_best():
+    assert (TORQUES[0], TORQUES[-1]) == (-PARAMS.torque_bound, PARAMS.torque_bound)
+    keys = jax.random.split(jax.random.key(1), 24)
+    least, neutral = surface(keys, pitches=(-2.5,), torques=(TORQUES[0], 0.0))[0]
+    lost = least - neutral
+    assert lost.mean() > 4 * lost.std(ddof=1) / np.sqrt(24)
 
 
 @pytest.mark.slow

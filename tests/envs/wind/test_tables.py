@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -11,6 +12,15 @@ from twofold.envs.wind.aero import nrel_5mw
 SCRIPT = Path(__file__).parents[3] / "scripts" / "wind_tables.py"
 
 
+@pytest.fixture
+def precision():
+    """As it was: wisdem switches JAX to float64 for good when it is imported."""
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.mark.usefixtures("precision")
 def test_some_nodes_computed_anew():
     pytest.importorskip("wisdem", reason="wisdem, which brings CCBlade, is not installed")
     pytest.importorskip("rosco", reason="rosco, which brings the polars, is not installed")

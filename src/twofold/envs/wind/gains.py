@@ -18,7 +18,7 @@ from twofold.envs.wind.task import PARAMS, Params, wind_turbine
 from twofold.typing import Array, Float, Key, Keys
 
 PITCHES = (-3.0, -2.5, -2.0, -1.5, -1.0, -0.5, 0.0, 1.0)
-TORQUES = (-10.0, -5.0, 0.0, 5.0, 10.0, 20.0)
+TORQUES = (-20.0, -10.0, -5.0, 0.0, 5.0, 10.0, 20.0)
 SETTLING = 30  # seconds
 
 

@@ -6,54 +6,30 @@ rad, to its pitch and scales its torque by 1 plus ``general variable 2``.
 """
 
 import importlib
+import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import gymnasium
 import numpy as np
 
 from twofold.envs.gym import spaces
-from twofold.envs.wind.params import DEGREE, RPM
-from twofold.envs.wind.task import (
-    LOAD_SCALE,
-    PARAMS,
-    RATED_POWER,
-    SIGNALS,
-    Params,
-    wind_turbine,
-)
+from twofold.envs.wind.hawc2_model import SENSORS, Ratings, Sensor, Sensors
+from twofold.envs.wind.params import DEGREE
+from twofold.envs.wind.task import PARAMS, SIGNALS, Params, wind_turbine
 
 PITCH_VARIABLE, TORQUE_VARIABLE = 1, 2
+PATIENCE = 120.0  # seconds for HAWC2 to say why it ends
 REFUSAL = re.compile(r"error-code: *(\d+)[^\n]*")
 
 
 class LicenceError(RuntimeError):
     """HAWC2 would not run without a licence."""
-
-
-class Sensor(NamedTuple):
-    """An output line of HAWC2, the place of the value meant, the factor into the task's unit."""
-
-    line: str
-    value: int = 0
-    factor: float = 1.0
-
-
-class Sensors(NamedTuple):
-    """Where a model shows what the task sees; the defaults suit models shaped like DTU's 10-MW."""
-
-    wind: Sensor = Sensor("wind free_wind 1 0.0 0.0 -119.0", value=1)
-    power: Sensor = Sensor("aero power", factor=1e-3)
-    rotor_speed: Sensor = Sensor("constraint bearing1 shaft_rot 1 only 2", factor=1.0 / RPM)
-    torque: Sensor = Sensor("dll inpvec 1 1", factor=1e-3)
-    pitch: Sensor = Sensor("constraint bearing2 pitch1 1 only 1", factor=1.0 / DEGREE)
-    moment: Sensor = Sensor("mbdy momentvec tower 1 1 tower only 1", factor=1e-3)
-
-
-SENSORS = Sensors()
 
 
 def load_library() -> Callable[..., Any]:
@@ -67,10 +43,28 @@ def load_library() -> Callable[..., Any]:
 
 
 def last_words(htc: str, model_path: str) -> str:
-    """What HAWC2 prints when it reads a model; it says why it ends only there."""
-    call = f"from h2lib import H2Lib; H2Lib().read_input({htc!r}, {model_path!r})"
-    done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, timeout=120)
-    return done.stdout + done.stderr
+    """What HAWC2 prints when it starts with a model; it says why it ends only there."""
+    start = f"hawc2 = H2Lib(); hawc2.read_input({htc!r}, {model_path!r}); hawc2.init()"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"from h2lib import H2Lib; {start}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            return process.communicate(timeout=PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            end(process)
+            return f"{process.communicate()[0].rstrip()}\nnothing more within {PATIENCE:g} s"
+
+
+def end(process: subprocess.Popen) -> None:
+    """End a process and, where the system knows groups, those that it has started."""
+    if os.name == "posix":
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
 
 
 def explain(printed: str, cause: Exception) -> RuntimeError:
@@ -86,12 +80,32 @@ def explain(printed: str, cause: Exception) -> RuntimeError:
     return RuntimeError(f"HAWC2 could not be started with this model: {cause}; it printed: {lines}")
 
 
+def place(hawc2: Any, sensor: Sensor) -> int:
+    """The number under which HAWC2 tells a sensor's value."""
+    try:
+        return hawc2.add_sensor(sensor.line)[sensor.value]
+    except Exception as error:
+        raise RuntimeError(
+            f"the model has no value {sensor.value} of the sensor {sensor.line!r}: {error}; say in "
+            "Sensors where it shows what the task sees"
+        ) from error
+
+
+def checked(action: Any) -> np.ndarray:
+    """An action within its bounds; one that is no action is refused."""
+    values = np.asarray(action, float)
+    if values.shape != (2,) or not np.isfinite(values).all():
+        raise ValueError(f"an action must be (2,) finite numbers, got {action!r}")
+    return np.clip(values, -1.0, 1.0)
+
+
 class Hawc2Env(gymnasium.Env):
     """A HAWC2 model with the observation, the actions and the reward of the task.
 
     ``htc`` is the input file, relative to ``model_path``, or a function that gives it for the seed
-    of an episode, so that each can have its own wind. ``sample`` is the time between two
-    measurements, in seconds.
+    of an episode, so that each can have its own wind. ``ratings`` and ``sensors`` describe the
+    model; of ``params`` the rules count, not the machine and its wind. ``sample`` is the time
+    between two measurements, in seconds.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own name for it)
@@ -100,14 +114,21 @@ class Hawc2Env(gymnasium.Env):
         self,
         htc: str | Callable[[int], str],
         model_path: str = ".",
+        *,
+        ratings: Ratings,
         params: Params = PARAMS,
         sensors: Sensors = SENSORS,
         sample: float = 0.1,
         library: Callable[..., Any] | None = None,
     ):
-        self.observation_space, self.action_space = spaces(wind_turbine(params))
+        self._samples = round(params.decision / sample) if sample > 0 else 0
+        if not (self._samples and abs(self._samples * sample - params.decision) < 1e-6):
+            raise ValueError(f"sample must be a share of {params.decision} s, got {sample}")
+        low, high = np.tile(np.array(list(ratings.signals.values())).T, params.history)
+        system = wind_turbine(params)._replace(observation_low=low, observation_high=high)
+        self.observation_space, self.action_space = spaces(system)
         self.htc, self.model_path, self.params, self.sample = htc, model_path, params, sample
-        self.sensors = sensors
+        self.ratings, self.sensors = ratings, sensors
         self._library = library or load_library()
         self._hawc2: Any = None
         self._steps = 0
@@ -128,42 +149,62 @@ class Hawc2Env(gymnasium.Env):
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         if self._hawc2 is None:
             raise RuntimeError("there is no episode; call reset first")
-        self._decide(np.clip(np.asarray(action, float), -1.0, 1.0))
+        self._decide(checked(action))
         self._steps += 1
         power, span = self._seconds[0, 1], self._seconds[0, 6]
-        reward = power / RATED_POWER - self.params.load_weight * span / LOAD_SCALE
+        load = self.params.load_weight * span / self.ratings.load_scale
         over = self._steps >= self.params.horizon
-        return self._observation(), float(reward), False, over, {"time": self._time}
+        reward = float(power / self.ratings.power - load)
+        return self._observation(), reward, False, over, {"time": self._time}
 
     def close(self) -> None:
-        if self._hawc2 is not None:
-            self._hawc2.close()
-            self._hawc2 = None
+        hawc2, self._hawc2 = self._hawc2, None
+        if hawc2 is not None:
+            hawc2.close()
+
+    @contextmanager
+    def _closed_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _start(self, htc: str) -> None:
-        hawc2 = self._library(suppress_output=True)
-        try:
-            hawc2.read_input(htc, self.model_path)
-            hawc2.init()
-        except Exception as error:
-            raise explain(last_words(htc, self.model_path), error) from error
-        self._ids = [hawc2.add_sensor(sensor.line)[sensor.value] for sensor in self.sensors]
+        self._hawc2 = self._library(suppress_output=True)
+        with self._closed_on_failure():
+            try:
+                self._hawc2.read_input(htc, self.model_path)
+                self._hawc2.init()
+            except Exception as error:
+                raise explain(last_words(htc, self.model_path), error) from error
+            self._ids = [place(self._hawc2, sensor) for sensor in self.sensors]
         self._factors = np.array([sensor.factor for sensor in self.sensors])
-        self._hawc2 = hawc2
 
     def _decide(self, action: np.ndarray) -> None:
         """Pass the offsets on, run for one decision and take its averages down."""
         pitch, torque = action * self.params.bounds
-        self._hawc2.set_variable_sensor_value(PITCH_VARIABLE, pitch * DEGREE)
-        self._hawc2.set_variable_sensor_value(TORQUE_VARIABLE, torque / 100.0)
-        seen = []
-        for _ in range(round(self.params.decision / self.sample)):
-            self._time = round(self._time + self.sample, 6)
-            self._hawc2.run(self._time)
-            seen.append(self._factors * self._hawc2.get_sensor_values(self._ids))
-        means, moments = np.mean(seen, axis=0), np.array(seen)[:, -1]
+        with self._closed_on_failure():
+            seen = self._run(pitch * DEGREE, torque / 100.0)
+        means, moments = seen.mean(axis=0), seen[:, -1]
         second = [*means, moments.max() - moments.min(), pitch, torque]
         self._seconds = np.concatenate([[second], self._seconds[:-1]])
+
+    def _run(self, pitch: float, torque: float) -> np.ndarray:
+        """What the sensors tell, once a sample."""
+        seen = []
+        try:
+            self._hawc2.set_variable_sensor_value(PITCH_VARIABLE, pitch)
+            self._hawc2.set_variable_sensor_value(TORQUE_VARIABLE, torque)
+            for _ in range(self._samples):
+                self._time = round(self._time + self.sample, 6)
+                self._hawc2.run(self._time)
+                seen.append(self._factors * self._hawc2.get_sensor_values(self._ids))
+        except Exception as error:
+            raise RuntimeError(f"HAWC2 failed at {self._time:g} s: {error}; call reset") from error
+        if not np.isfinite(seen).all():
+            raise RuntimeError(f"HAWC2 told numbers that are not finite by {self._time:g} s")
+        return np.array(seen)
 
     def _observation(self) -> np.ndarray:
         return self._seconds.reshape(-1).astype(np.float32)

@@ -3,7 +3,8 @@
 The spectrum is cut into bins; each bin gives one sinusoid with the bin's variance, a frequency
 drawn inside the bin and a random phase, so that the wind is a pure function of time. The rotor
 feels the average over its disc, which weakens fast gusts by a filter that follows from the
-standard's coherence; an anemometer on the hub also feels what the average leaves out.
+standard's coherence; so does how closely the wind at the hub, where the anemometer stands, follows
+that average.
 """
 
 from dataclasses import dataclass
@@ -46,12 +47,15 @@ class Spectrum:
 
 
 class Wind(NamedTuple):
-    """One realisation: mean in m/s, frequencies in Hz, and for the rotor's average and for the rest
-    of the hub's wind the amplitudes in m/s and phases in rad."""
+    """One realisation: mean in m/s, frequencies in Hz, amplitudes in m/s and phases in rad.
+
+    The hub's wind has a part in phase with the rotor's average and a rest of its own.
+    """
 
     mean: Float[Array, ""]
     frequency: Float[Array, "F"]
     rotor_amplitude: Float[Array, "F"]
+    hub_amplitude: Float[Array, "F"]
     rest_amplitude: Float[Array, "F"]
     rotor_phase: Float[Array, "F"]
     rest_phase: Float[Array, "F"]
@@ -113,22 +117,38 @@ def rotor_filter(
     return pairs @ (density * jnp.asarray(spectrum.rotor_radius * weights, float))
 
 
+def hub_filter(
+    spectrum: Spectrum, frequency: Float[Array, "F"], mean: Float[Array, ""]
+) -> Float[Array, "F"]:
+    """``∫_0^R coh(r) 2 r / R² dr``: the hub's mean coherence with the points of the rotor."""
+    nodes, weights = np.polynomial.legendre.leggauss(48)
+    share = jnp.asarray((nodes + 1.0) / 2.0, float)
+    pairs = coherence(spectrum, spectrum.rotor_radius * share, frequency[:, None], mean)
+    return pairs @ (share * jnp.asarray(weights, float))
+
+
 def build(
     spectrum: Spectrum,
     mean: Float[Array, ""],
     sigma: Float[Array, ""],
     draws: Float[Array, "3 F"],
 ) -> Wind:
-    """The wind of draws from [0, 1): places of frequencies in their bins, two sets of phases."""
+    """The wind of draws from [0, 1): places of frequencies in their bins, two sets of phases.
+
+    With the rotor's spectrum ``k S`` and the cross-spectrum ``c S``, the hub's wind is ``c / k``
+    times the rotor's and a rest with the spectrum ``(1 − c² / k) S``.
+    """
     edges = jnp.asarray(spectrum.edges, float)
     low, high = edges[:-1], edges[1:]
     inside = low[1:] * (high[1:] / low[1:]) ** draws[0, 1:]
     frequency = jnp.concatenate([high[:1] * draws[0, :1], inside])
     variance = jnp.diff(kaimal_variance(spectrum, edges, mean, sigma))
     kept = rotor_filter(spectrum, frequency, mean)
+    shared = hub_filter(spectrum, frequency, mean)
+    rotor = jnp.sqrt(2.0 * variance * kept)
+    rest = jnp.sqrt(2.0 * variance * jnp.maximum(1.0 - shared**2 / kept, 0.0))
     phases = 2.0 * jnp.pi * draws[1:]
-    rotor, rest = jnp.sqrt(2.0 * variance * kept), jnp.sqrt(2.0 * variance * (1.0 - kept))
-    return Wind(mean, frequency, rotor, rest, *phases)
+    return Wind(mean, frequency, rotor, shared / kept * rotor, rest, *phases)
 
 
 def sample(key: Key, spectrum: Spectrum, mean: Float[Array, ""], sigma: Float[Array, ""]) -> Wind:
@@ -143,6 +163,7 @@ def rotor_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch
 
 
 def hub_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """The wind at the hub, in m/s: the rotor's average and what that leaves out."""
+    """The wind at the hub, in m/s: what it shares with the rotor's average, and the rest."""
     angle = 2.0 * jnp.pi * wind.frequency * time[..., None]
-    return rotor_wind(wind, time) + jnp.cos(angle + wind.rest_phase) @ wind.rest_amplitude
+    shared = jnp.cos(angle + wind.rotor_phase) @ wind.hub_amplitude
+    return wind.mean + shared + jnp.cos(angle + wind.rest_phase) @ wind.rest_amplitude
