@@ -50,10 +50,10 @@ def act(
     shape: PolicyNetwork, weights: Float[Array, "S P"], features: Float[Array, "*M S B F"]
 ) -> Float[Array, "*M S B A"]:
     """Actions of each of S policies at points of its own, from standardised features."""
-    layers = network.aligned(network.unflatten(shape.sizes, weights))
+    layers = network.unflatten(shape.sizes, weights)
     # Copied for all leading axes, which costs less than turning the points around.
     leading = features.shape[:-3]
     layers = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leading, *leaf.shape)), layers)
-    outputs = network.apply_rows(layers, features, len(shape.low))
+    outputs = network.apply_rows(layers, features)
     low, high = (jnp.asarray(bound, features.dtype) for bound in (shape.low, shape.high))
     return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(outputs)

@@ -17,14 +17,14 @@ from twofold.control import policy
 from twofold.control.policy import PolicyNetwork
 from twofold.inference.base import Draws
 from twofold.logs.cost import Cost
-from twofold.logs.embedding import Embedding
+from twofold.logs.embedding import Embedding, Seen
 from twofold.logs.windows import Window
 from twofold.model import network
 from twofold.model.bnn import BNNLV
 from twofold.typing import Array, Float, Key
 
-# Steps that are compiled side by side: a GPU starts them faster than a loop's.
-UNROLL = 4
+# Steps that a GPU gets at once, as it starts them faster than those of a loop.
+GPU_STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -94,36 +94,31 @@ def rollout(
     layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
     deviation = jnp.exp(0.5 * draws.log_noise)[:, None]
     latent_deviation = task.model.latent_variance**0.5
-    layers = network.aligned(network.unflatten(task.model.sizes, draws.weights))
-    seen, fed, advanced, paid = (
-        _each_particle(function)
-        for function in (
-            task.embedding.features,
-            task.embedding.input,
-            task.embedding.advance,
-            task.cost,
-        )
-    )
+    layers = network.unflatten(task.model.sizes, draws.weights)
+    embedding = task.embedding
+    functions = embedding.features_of, embedding.input_of, embedding.advanced, task.cost
+    features_of, input_of, advanced, paid = [_each_particle(one) for one in functions]
 
     def respond(x: Float[Array, "M S B D"], latent: Array, additive: Array) -> Array:
         """Outputs in raw units; latents and noise are the same for all policies."""
         joined = jnp.concatenate([x, _for_policies(latent_deviation * latent, layout)], axis=-1)
         flat = joined.reshape(layout[0], -1, joined.shape[-1])
-        y = network.apply_rows(layers, flat, task.model.outputs).reshape(*layout, -1)
+        y = network.apply_rows(layers, flat).reshape(*layout, -1)
         return (y + _for_policies(deviation * additive, layout)) * scales.y_scale + scales.y_mean
 
-    def step(window: Window, inputs: Any) -> tuple[Window, Trace]:
+    def step(seen: Seen, inputs: Any) -> tuple[Seen, Trace]:
         latent, additive, offset = inputs
-        features = (seen(window) - scales.feature_mean) / scales.feature_scale
+        features = (features_of(seen) - scales.feature_mean) / scales.feature_scale
         action = policy.act(task.shape, weights, features)
         action = action if offset is None else action + offset
-        x = (fed(window, action) - scales.x_mean) / scales.x_scale
-        window = advanced(window, action, respond(x, latent, additive))
-        newest = window.observations[..., -1, :]
-        return window, Trace(paid(newest, action), features, newest)
+        x = (input_of(seen, action) - scales.x_mean) / scales.x_scale
+        seen = advanced(seen, action, respond(x, latent, additive))
+        return seen, Trace(paid(seen.newest, action), features, seen.newest)
 
-    begin = Window(*(jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])) for leaf in windows))
-    return jax.lax.scan(step, begin, (*noise, offsets), unroll=UNROLL)[1]
+    unroll = 1 if network.on_cpu() else GPU_STEPS
+    starts = jax.vmap(embedding.see)(windows)
+    begin = Seen(*(jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])) for leaf in starts))
+    return jax.lax.scan(step, begin, (*noise, offsets), unroll=unroll)[1]
 
 
 def values_and_gradients(

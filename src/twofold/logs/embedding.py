@@ -12,7 +12,7 @@ transform φ. Of column c, with the value ``c'`` one step later, the model's out
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,15 @@ from twofold.typing import Array, Float
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 ROWS = 4096  # at once, so that programs compile for one size
+
+
+class Seen(NamedTuple):
+    """A window as a model sees it: the columns through their transforms, newest last, the newest
+    observation in the log's units, and the actions between the observations."""
+
+    columns: Float[Array, "D H"]
+    newest: Float[Array, "D"]
+    actions: Float[Array, "past A"]
 
 
 @dataclass(frozen=True)
@@ -79,33 +88,17 @@ class Embedding:
 
     def input(self, window: Window, action: Float[Array, "A"]) -> Float[Array, "I"]:
         """The model's input: what is in the window, and the action about to be applied."""
-        ahead = self._known(window.observations[-1], action)
-        parts = []
-        for index, (name, lags) in enumerate(zip(self.observations, self.lags, strict=True)):
-            column = window.observations[:, index]
-            if name in self.computed:
-                column = jnp.append(column, ahead[name])
-            parts.append(self.transforms[index].forward(column[len(column) - lags :]))
-        actions = jnp.concatenate([window.actions, action[None]])
-        for index, lags in enumerate(self.action_lags):
-            parts.append(actions[len(actions) - lags :, index])
-        return jnp.concatenate(parts)
+        return self.input_of(self.see(window), action)
 
     def features(self, window: Window) -> Float[Array, "F"]:
         """What a policy sees: the window's columns up to now, and the actions of the past."""
-        parts = [
-            transform.forward(window.observations[self.history - lags :, index])
-            for index, (transform, lags) in enumerate(zip(self.transforms, self.lags, strict=True))
-        ]
-        for index, lags in enumerate(self.action_lags):
-            parts.append(window.actions[self.history - max(lags, 1) :, index])
-        return jnp.concatenate(parts)
+        return self.features_of(self.see(window))
 
     def output(
         self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
     ) -> Float[Array, "O"]:
         """The output that a model which is right has: the inverse of ``advance``."""
-        base = self._base(window.observations[-1], action)
+        base = self._base(self.see(window), action)
         following = dict(zip(self.observations, next_observation, strict=True))
         return jnp.stack(
             [self._transform(name).forward(following[name]) - base[name] for name in self.targets]
@@ -115,16 +108,66 @@ class Embedding:
         self, window: Window, action: Float[Array, "A"], output: Float[Array, "O"]
     ) -> Window:
         """The window one step later, its newest observation made from the model's output."""
-        now = window.observations[-1]
-        base, following = self._base(now, action), dict(zip(self.observations, now, strict=True))
-        for name, one in zip(self.targets, output, strict=True):
-            following[name] = self._transform(name).inverse(base[name] + one)
-        ahead = self._known(now, action)
-        following |= {name: ahead[name] for name in self.computed}
-        newest = jnp.stack([jnp.asarray(following[name], now.dtype) for name in self.observations])
-        return Window(
-            jnp.concatenate([window.observations[1:], newest[None]]),
-            jnp.concatenate([window.actions, action[None]])[1:],
+        after = self.advanced(self.see(window), action, output)
+        return Window(_shifted(window.observations, after.newest), after.actions)
+
+    def see(self, window: Window) -> "Seen":
+        """The window through the transforms; in a roll-out this is done once, at its start."""
+        columns = [
+            transform.forward(window.observations[:, index])
+            for index, transform in enumerate(self.transforms)
+        ]
+        return Seen(jnp.stack(columns), window.observations[-1], window.actions)
+
+    def input_of(self, seen: "Seen", action: Float[Array, "A"]) -> Float[Array, "I"]:
+        """``input`` of a window that has been seen."""
+        ahead = self._known(seen.newest, action)
+        parts = []
+        for index, (name, lags) in enumerate(zip(self.observations, self.lags, strict=True)):
+            column = seen.columns[index]
+            if name in self.computed:
+                column = jnp.append(column, self.transforms[index].forward(ahead[name]))
+            parts.append(column[len(column) - lags :])
+        actions = jnp.concatenate([seen.actions, action[None]])
+        for index, lags in enumerate(self.action_lags):
+            parts.append(actions[len(actions) - lags :, index])
+        return jnp.concatenate(parts)
+
+    def features_of(self, seen: "Seen") -> Float[Array, "F"]:
+        """``features`` of a window that has been seen."""
+        parts = [
+            column[self.history - lags :]
+            for column, lags in zip(seen.columns, self.lags, strict=True)
+        ]
+        for index, lags in enumerate(self.action_lags):
+            parts.append(seen.actions[self.history - max(lags, 1) :, index])
+        return jnp.concatenate(parts)
+
+    def advanced(
+        self, seen: "Seen", action: Float[Array, "A"], output: Float[Array, "O"]
+    ) -> "Seen":
+        """``advance`` for a window that has been seen: only what is new is transformed."""
+        base, ahead = self._base(seen, action), self._known(seen.newest, action)
+        outputs = dict(zip(self.targets, output, strict=True))
+        newest, columns = [], []
+        for index, (name, transform) in enumerate(
+            zip(self.observations, self.transforms, strict=True)
+        ):
+            if name in outputs:
+                columns.append(transform.settled(base[name] + outputs[name]))
+                newest.append(transform.inverse(columns[-1]))
+            elif name in self.computed:
+                newest.append(ahead[name])
+                columns.append(transform.forward(newest[-1]))
+            else:
+                newest.append(seen.newest[index])
+                columns.append(seen.columns[index, -1])
+        now = jnp.stack([jnp.asarray(value, seen.newest.dtype) for value in newest])
+        new = jnp.stack([jnp.asarray(value, seen.columns.dtype) for value in columns])
+        return Seen(
+            jnp.concatenate([seen.columns[:, 1:], new[:, None]], axis=1),
+            now,
+            _shifted(seen.actions, action),
         )
 
     def steps(self, log: Log) -> Steps:
@@ -149,14 +192,15 @@ class Embedding:
         x, y = (np.concatenate([np.asarray(part[i]) for part in parts])[:count] for i in (0, 1))
         return x, y
 
-    def _base(self, now: Array, action: Array) -> dict[str, Any]:
+    def _base(self, seen: "Seen", action: Array) -> dict[str, Any]:
         """What an output is added to."""
-        known = self._known(now, action) if self.residual else {}
+        known = self._known(seen.newest, action) if self.residual else {}
         base = {}
         for name in self.targets:
-            value = known[name] if name in self.residual else now[self.observations.index(name)]
-            added_to = name in self.residual or name in self.deltas
-            base[name] = self._transform(name).forward(value) if added_to else 0.0
+            last = seen.columns[self.observations.index(name), -1]
+            if name in self.residual:
+                last = self._transform(name).forward(known[name])
+            base[name] = last if name in self.residual or name in self.deltas else 0.0
         return base
 
     def _known(self, now: Array, action: Array) -> Mapping[str, Any]:
@@ -173,6 +217,11 @@ class Embedding:
 def _rows(embedding: Embedding, windows: Window, actions: Array, following: Array) -> Any:
     inputs = jax.vmap(embedding.input)(windows, actions)
     return inputs, jax.vmap(embedding.output)(windows, actions, following)
+
+
+def _shifted(rows: Float[Array, "H D"], newest: Float[Array, "D"]) -> Float[Array, "H D"]:
+    """The rows one step later."""
+    return jnp.concatenate([rows, newest[None]])[1:]
 
 
 def _at(name: str, step: int) -> str:

@@ -5,6 +5,7 @@ the logit of its place in that range, which a prediction then cannot leave. A va
 range, of a log that was not there when it was chosen, is seen as if it were at its end.
 """
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -49,6 +50,13 @@ class Transform:
             return value
         place = jnp.clip((value - self.low) / (self.high - self.low), EDGE, 1.0 - EDGE)
         return jnp.log(place) - jnp.log1p(-place)
+
+    def settled(self, seen: Float[Array, "..."]) -> Float[Array, "..."]:
+        """What ``forward`` gives for the value that ``inverse`` makes of this."""
+        if not self.kind.endswith("logit"):
+            return seen
+        edge = math.log1p(-EDGE) - math.log(EDGE)
+        return jnp.clip(seen, -edge, edge)
 
     def inverse(self, seen: Float[Array, "..."]) -> Float[Array, "..."]:
         """Back to the column's units."""

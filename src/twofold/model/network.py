@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from twofold.typing import Array, Float
 
 MOST_THIN_INPUTS = 4
-ALIGNMENT = 8
 
 
 class Layer(NamedTuple):
@@ -41,13 +40,14 @@ def unflatten(sizes: tuple[int, ...], weights: Float[Array, "K P"]) -> tuple[Lay
     return tuple(layers)
 
 
-def _on_cpu() -> bool:
+def on_cpu() -> bool:
+    """Whether programs run on a CPU, where other ways of writing the same are fast."""
     return jax.default_backend() == "cpu"
 
 
 def _sum_over_points(gradient: Float[Array, "K out B"]) -> Float[Array, "K out"]:
     """On a CPU a sum written as a product: XLA's plain reductions are scalar loops there."""
-    if not _on_cpu():
+    if not on_cpu():
         return jnp.sum(gradient, axis=-1)
     return jnp.einsum("kob,b->ko", gradient, jnp.ones(gradient.shape[-1], gradient.dtype))
 
@@ -135,7 +135,7 @@ def apply(
 ) -> Float[Array, "K O B"]:
     """``f(x, z; W)`` for K weight draws, each with its own latent inputs at the B points."""
     first, *rest = unflatten(sizes, weights)
-    if sizes[0] <= MOST_THIN_INPUTS and not _on_cpu():
+    if sizes[0] <= MOST_THIN_INPUTS and not on_cpu():
         outputs = thin_affine(first.kernel, first.bias, _join(x, z))
     else:
         outputs = first_affine(first.kernel, first.bias, x, z)
@@ -144,29 +144,13 @@ def apply(
     return outputs
 
 
-def aligned(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """The same network with inputs and units added that are 0, up to multiples of ALIGNMENT.
-
-    A GPU's fast products take such sizes only. The inputs have to be filled up likewise.
-    """
-    return tuple(
-        Layer(_filled(_filled(layer.kernel, 1), 2), _filled(layer.bias, 1)) for layer in layers
-    )
-
-
-def _filled(values: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
-    widths = [(0, 0)] * values.ndim
-    widths[axis] = (0, -values.shape[axis] % ALIGNMENT)
-    return jnp.pad(values, widths)
-
-
 def apply_rows(
-    layers: tuple[Layer, ...], inputs: Float[Array, "*K B in"], outputs: int
-) -> Float[Array, "*K B O"]:
-    """Aligned layers on points that come before their features, as roll-outs have them: nothing
-    has to be turned around when a point's features are gathered from its past."""
-    values = _filled(inputs, inputs.ndim - 1)
+    layers: tuple[Layer, ...], inputs: Float[Array, "*K B in"]
+) -> Float[Array, "*K B out"]:
+    """Layers on points that come before their features, as roll-outs have them: nothing has to be
+    turned around when a point's features are gathered from its past."""
+    values = inputs
     for index, layer in enumerate(layers):
         values = jax.nn.relu(values) if index else values
         values = jnp.einsum("...oi,...bi->...bo", layer.kernel, values) + layer.bias[..., None, :]
-    return values[..., :outputs]
+    return values
