@@ -26,7 +26,7 @@ SIZES = [
 @pytest.fixture(params=["cpu", "gpu"], autouse=True)
 def path(request, monkeypatch):
     """Both ways through the network, whatever the device of the test."""
-    monkeypatch.setattr(network, "_on_cpu", lambda: request.param == "cpu")
+    monkeypatch.setattr(network, "on_cpu", lambda: request.param == "cpu")
 
 
 def loop_apply(sizes, weights, x, z):

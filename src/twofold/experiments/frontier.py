@@ -20,7 +20,7 @@ from twofold.inference.sampled import SampledPosterior
 from twofold.logs import Log
 from twofold.policies import DynamicsModel, LearnedPolicy, SearchSettings, load_policy, search
 from twofold.policies.forecast import forecast
-from twofold.policies.truth import model_bias, true_costs
+from twofold.policies.truth import bias_by_start, model_bias, true_costs
 
 START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
 SILENT = -40.0  # the logarithm of a variance that is none
@@ -58,6 +58,7 @@ class Trial(NamedTuple):
     true_cost: float
     true_deviation: float
     model_bias: float
+    bias_by_start: float
     criterion_1: float
     criterion_2: float
     criterion_4: float
@@ -175,7 +176,8 @@ def tried(
                 expected.aleatoric_risk,
                 float(true.mean()),
                 float(true.std(axis=1, ddof=1).mean()),
-                float(model_bias(true, expected.expected).mean()) / problem.horizon,
+                model_bias(true, expected.expected) / problem.horizon,
+                float(bias_by_start(true, expected.expected).mean()) / problem.horizon,
                 *(expected.criterion(beta, 0.0) for beta in (1.0, 2.0, 4.0)),
             )
         )

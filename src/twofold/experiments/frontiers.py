@@ -47,6 +47,7 @@ MEASURED = (
     "epistemic_risk",
     "aleatoric_risk",
     "model_bias",
+    "bias_by_start",
 )
 
 

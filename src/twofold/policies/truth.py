@@ -91,8 +91,20 @@ def _run(
     return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(starts, keys)
 
 
-def model_bias(true: Float[np.ndarray, "B R T"], expected: Float[np.ndarray, "B T"]) -> np.ndarray:
-    """``b`` of each start, without what the finite number of true roll-outs adds to it."""
-    repeats = true.shape[1]
-    luck = true.var(axis=1, ddof=1) / repeats
+def model_bias(true: Float[np.ndarray, "B R T"], expected: Float[np.ndarray, "B T"]) -> float:
+    """``b`` of the expectation over starts too, without what finite numbers add to it.
+
+    A state has parts that nobody sees. They are luck to a model, which knows a start by its window
+    alone; so starts are drawn at random, and ``E[c_t]`` is taken over them as well.
+    """
+    apart = true.mean(axis=1) - expected
+    luck = apart.var(axis=0, ddof=1) / len(apart)
+    return float(np.sum(np.square(apart.mean(axis=0)) - luck))
+
+
+def bias_by_start(
+    true: Float[np.ndarray, "B R T"], expected: Float[np.ndarray, "B T"]
+) -> np.ndarray:
+    """``b`` of each start by itself, what is hidden in its state included."""
+    luck = true.var(axis=1, ddof=1) / true.shape[1]
     return np.sum(np.square(true.mean(axis=1) - expected) - luck, axis=1)
