@@ -91,6 +91,19 @@ def _run(
     return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(starts, keys)
 
 
+def mean_costs(
+    system: tuple[Callable, Callable, Callable],
+    embedding: Embedding,
+    shape: PolicyNetwork,
+    horizon: int,
+    leaves: tuple[Array, ...],
+    starts: Starts,
+    keys: Keys,
+) -> Float[Array, ""]:
+    """The mean cost per step of weights that are still being looked for, under ``jit``."""
+    return jnp.mean(_run(system, embedding, shape, horizon, leaves, starts, keys))
+
+
 def model_bias(true: Float[np.ndarray, "B R T"], expected: Float[np.ndarray, "B T"]) -> float:
     """``b`` of the expectation over starts too, without what finite numbers add to it.
 

@@ -1,0 +1,201 @@
+"""Time an update of the policy search at the paper's setting, beside the same in PyTorch.
+
+    python benchmarks/search.py         on a CPU: ours and PyTorch's, alternating, in one run
+    python benchmarks/search.py --gpu   on a GPU: one policy, and thirty at once
+
+Both write ``results/bench_search.json``; each keeps what the other has measured. On a GPU the times
+of whole searches (75,000 updates) are those of a stretch, scaled up. The gradients of both are
+compared before anything is timed.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from train import call
+
+from twofold.control import policy, search
+from twofold.control.policy import PolicyNetwork
+from twofold.control.rollout import Noise, Scales, Task, particles, values_and_gradients
+from twofold.control.search import Config, Plant, Weights
+from twofold.data import Standardizer
+from twofold.envs.industrial import dynamics
+from twofold.experiments.control_problems import STEERINGS, industrial
+from twofold.experiments.records import Record
+from twofold.inference import base
+from twofold.inference.base import Draws
+from twofold.inference.sampled import SampledPosterior
+from twofold.inference.schedule import Schedule
+from twofold.logs import cost_of
+from twofold.logs.transforms import EDGE
+from twofold.logs.windows import Window
+from twofold.model.bnn import BNNLV
+
+HORIZON, WEIGHT_DRAWS, NOISE_DRAWS = 100, 50, 25
+PAPER_UPDATES = 75_000
+POLICIES = 30
+BETA = 4.0
+AGREEMENT = 1e-3
+
+
+class Setting:
+    """The industrial benchmark with a model of random weights: only its speed matters."""
+
+    def __init__(self) -> None:
+        problem = industrial()
+        log = problem.batch(0, 3000)
+        self.embedding = problem.embed(log)
+        x, y = self.embedding.design(log)
+        self.model = BNNLV(x.shape[1], 1, (75, 75), 1, 1.0, float(x.shape[1]))
+        steps = self.embedding.steps(log)
+        self.windows = Window(*(jnp.asarray(leaf, jnp.float32) for leaf in steps.windows))
+        features = np.asarray(jax.jit(jax.vmap(self.embedding.features))(self.windows), float)
+        self.shape = PolicyNetwork(features.shape[1], (20, 20), (-1.0,) * 3, (1.0,) * 3)
+        self.task = Task(self.model, self.embedding, cost_of(problem.cost, log), self.shape)
+        parts = (*Standardizer.fit(x), *Standardizer.fit(y), *Standardizer.fit(features), 1.0)
+        self.scales = Scales(*(jnp.asarray(part, jnp.float32) for part in parts))
+        keys = jax.random.split(jax.random.key(0), 3)
+        weights = 0.1 * jax.random.normal(keys[0], (WEIGHT_DRAWS, self.model.num_weights))
+        self.draws = Draws(weights, jnp.full((WEIGHT_DRAWS, 1), -3.0))
+        self.policy = policy.init(keys[1], self.shape)
+        drawn = jax.random.normal(keys[2], (HORIZON, WEIGHT_DRAWS, NOISE_DRAWS, 2))
+        self.noise = Noise(drawn[..., :1], drawn[..., 1:])
+
+    def plant(self) -> Plant:
+        """What an update of the search needs."""
+        rate = jnp.asarray(1e-4, jnp.float32)
+        schedule = Schedule(jnp.int32(PAPER_UPDATES), jnp.int32(1), rate, jnp.zeros(()))
+        none = jnp.zeros((0, self.shape.features))
+        posterior = SampledPosterior(*self.draws)
+        return Plant(jax.random.key(1), posterior, self.scales, self.windows, schedule, none)
+
+    def config(self) -> Config:
+        """The paper's sizes: one start, 50 weight draws, 25 roll-outs each, 100 steps."""
+        return Config(self.task, HORIZON, WEIGHT_DRAWS, NOISE_DRAWS, starts=1, updates=1)
+
+
+def first_update(setting: Setting) -> tuple[float, float]:
+    """The criterion and the norm of its gradient, for the first window and the given noise."""
+    wanted = Weights(jnp.full(1, BETA), jnp.zeros(1))
+    config, plant = setting.config(), setting.plant()
+    window = particles(Window(*(leaf[:1] for leaf in setting.windows)), NOISE_DRAWS)
+    values, gradients = values_and_gradients(
+        lambda trace: search.objective(config, wanted, plant, trace),
+        setting.task,
+        setting.scales,
+        setting.policy[None],
+        setting.draws,
+        setting.noise,
+        window,
+    )
+    return float(values[0]), float(jnp.linalg.norm(gradients[0]))
+
+
+def write_for_peer(setting: Setting, path: Path) -> None:
+    """Everything that the peer needs, as the model sees it."""
+    seen = setting.embedding.see(Window(*(leaf[0] for leaf in setting.windows)))
+    names = setting.embedding.observations
+    order = [names.index(name) for name in (*STEERINGS, "cost")]
+    shape = (WEIGHT_DRAWS, NOISE_DRAWS)
+    transform = setting.embedding.transforms[names.index("cost")]
+    scales = setting.scales._asdict()
+    del scales["cost_scale"]
+    deviation = float(np.exp(0.5 * np.asarray(setting.draws.log_noise)[0, 0]))
+    arrays: dict[str, Any] = {
+        "columns": np.broadcast_to(seen.columns[np.array(order)], (*shape, 4, 15)),
+        "setpoint": np.broadcast_to(seen.columns[names.index("setpoint"), -1:], (*shape, 1)),
+        "steering": np.broadcast_to(seen.newest[np.array(order[:3])], (*shape, 3)),
+        "rates": dynamics.RATES,
+        "model": setting.draws.weights,
+        "policy": setting.policy,
+        "latent": setting.model.latent_variance**0.5 * setting.noise.latent,
+        "additive": deviation * setting.noise.additive[..., 0],
+        "low": transform.low,
+        "high": transform.high,
+        "edge": np.log1p(-EDGE) - np.log(EDGE),
+        "beta": BETA,
+        **scales,
+    }
+    floats = {name: np.asarray(value, np.float32).copy() for name, value in arrays.items()}
+    np.savez(path, model_sizes=setting.model.sizes, policy_sizes=setting.shape.sizes, **floats)
+
+
+def seconds_of_update(setting: Setting, policies: int, updates: int) -> float:
+    """The median over three stretches, after compilation."""
+    algorithm, plant = search.build(setting.config()), setting.plant()
+    keys = jax.random.split(jax.random.key(2), policies)
+    wanted = Weights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
+    states = base.init(algorithm, keys, wanted)
+    times = []
+    for stretch in range(4):
+        started = time.perf_counter()
+        states, energies, _ = base.advance(
+            algorithm, keys, states, wanted, plant, jnp.int32(stretch), jnp.int32(updates)
+        )
+        jax.block_until_ready(energies)
+        times.append((time.perf_counter() - started) / updates)
+    return statistics.median(times[1:])
+
+
+def measure_cpu(record: Record, setting: Setting, python: str, repeats: int, updates: int) -> None:
+    """Ours and both of PyTorch's in turn; medians, and ratios to ours."""
+    value, norm = first_update(setting)
+    times: dict[str, list[float]] = {"twofold": [], "torch": [], "torch_compiled": []}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "setting.npz"
+        write_for_peer(setting, path)
+        for _ in range(repeats):
+            times["twofold"].append(seconds_of_update(setting, 1, updates))
+            for name, more in (("torch", []), ("torch_compiled", ["--compiled"])):
+                words = [str(path), "--updates", str(updates), *more]
+                found = call(python, "torch_search_peer.py", words, 2)
+                times[name].append(found["seconds"])
+                for what, own in (("value", value), ("norm", norm)):
+                    if abs(found[what] / own - 1.0) > AGREEMENT:
+                        raise SystemExit(f"{name}: {what} is {found[what]}, ours is {own}")
+    for name, own in times.items():
+        record.add(f"milliseconds/{name}", 1e3 * statistics.median(own))
+    ours = statistics.median(times["twofold"])
+    record.add("ratio/torch", statistics.median(times["torch"]) / ours)
+    record.add("ratio/torch_compiled", statistics.median(times["torch_compiled"]) / ours)
+
+
+def measure_gpu(record: Record, setting: Setting) -> None:
+    """One policy and thirty."""
+    for name, policies, updates in (("one_policy", 1, 200), ("frontier", POLICIES, 50)):
+        seconds = seconds_of_update(setting, policies, updates)
+        record.add(f"milliseconds/{name}_gpu", 1e3 * seconds)
+        record.add(f"seconds/{name}_gpu", PAPER_UPDATES * seconds)
+
+
+def main() -> None:
+    """Measure on this machine and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--peer-python", default=".bench-venv/bin/python")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=Path("results"))
+    arguments = parser.parse_args()
+    sizes = {"horizon": HORIZON, "weight_draws": WEIGHT_DRAWS, "noise_draws": NOISE_DRAWS}
+    record = Record("bench_search", {**sizes, "policies": POLICIES, "beta": BETA}, [0])
+    setting = Setting()
+    if arguments.gpu:
+        measure_gpu(record, setting)
+    else:
+        python = arguments.peer_python
+        measure_cpu(record, setting, python, arguments.repeats, arguments.updates)
+    record.merge(arguments.output, lambda name: name.endswith("_gpu") != arguments.gpu)
+    for name, value in record.metrics.items():
+        print(f"{name:40s} {value:.4g}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
