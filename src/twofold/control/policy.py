@@ -13,6 +13,8 @@ import numpy as np
 from twofold.model import network
 from twofold.typing import Array, Float, Key
 
+FIRST_ACTIONS = 0.1
+
 
 @dataclass(frozen=True)
 class PolicyNetwork:
@@ -34,15 +36,15 @@ class PolicyNetwork:
 
 
 def init(key: Key, shape: PolicyNetwork) -> Float[Array, "P"]:
-    """Weights of variance 2 over the number of inputs, biases 0."""
+    """Weights of variance 2 over the number of inputs, biases 0; the last layer a tenth of that,
+    so that actions begin near the middle, where tanh has a slope."""
+    pairs = list(pairwise(shape.sizes))
     parts = []
-    for own, (fan_in, fan_out) in zip(
-        jax.random.split(key, len(shape.sizes) - 1), pairwise(shape.sizes), strict=True
+    for index, (own, (fan_in, fan_out)) in enumerate(
+        zip(jax.random.split(key, len(pairs)), pairs, strict=True)
     ):
-        parts += [
-            jnp.sqrt(2.0 / fan_in) * jax.random.normal(own, (fan_out * fan_in,)),
-            jnp.zeros(fan_out),
-        ]
+        scale = jnp.sqrt(2.0 / fan_in) * (FIRST_ACTIONS if index == len(pairs) - 1 else 1.0)
+        parts += [scale * jax.random.normal(own, (fan_out * fan_in,)), jnp.zeros(fan_out)]
     return jnp.concatenate(parts)
 
 

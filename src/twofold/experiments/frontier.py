@@ -7,6 +7,7 @@ what is missing.
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,6 +79,7 @@ def advance(
     """Do what is missing of a group: fit, search, try."""
     folder = work / f"{problem.name}-{method.name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
+    claim(folder, described(problem, method, trials))
     done = folder / "trials.json"
     if not done.exists():
         log = problem.batch(seed)
@@ -87,6 +89,21 @@ def advance(
         content = {"log_likelihood": score, "trials": [row._asdict() for row in rows]}
         persistence.write_text(done, json.dumps(content, indent=1, allow_nan=False))
     return read(folder)
+
+
+def described(problem: ControlProblem, method: Method, trials: Trials) -> dict[str, Any]:
+    """What a group depends on beside its seed, as JSON has it."""
+    data = {"transitions": problem.transitions, "length": problem.length}
+    own = {**method._asdict(), "settings": asdict(method.settings)}
+    return json.loads(json.dumps({"data": data, "method": own, "trials": trials._asdict()}))
+
+
+def claim(folder: Path, wanted: dict[str, Any]) -> None:
+    """Refuse a folder whose files were made with other settings."""
+    path = folder / "settings.json"
+    if path.exists() and json.loads(path.read_text()) != wanted:
+        raise ValueError(f"{folder} was made with other settings; move it away to start anew")
+    persistence.write_text(path, json.dumps(wanted, indent=1))
 
 
 def read(folder: Path) -> Group:

@@ -1,6 +1,5 @@
 """The frontiers of the three systems: ``results/<system>_frontier.json`` and their figures."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from twofold.experiments.frontier import (
     Trial,
     Trials,
     advance,
+    described,
     fitted,
     grid,
 )
@@ -108,8 +108,10 @@ RIVER = Frontier(
     "wet_chicken_frontier",
     control_problems.river,
     _methods(
-        {"hidden_layer_sizes": (20, 20), "epochs": 300, "batch_size": 250, "draws": 20},
-        SearchSettings(horizon=25, weight_draws=16, noise_draws=5, starts=4, epochs=15),
+        {"hidden_layer_sizes": (20, 20), "epochs": 600, "draws": 20},
+        SearchSettings(
+            horizon=25, weight_draws=16, noise_draws=5, starts=2, epochs=20, learning_rate=3e-3
+        ),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 0.3, 1.0, 3.0, 10.0),
     ),
@@ -244,13 +246,5 @@ def _rollouts(
 
 
 def _plain_settings(frontier: Frontier) -> dict[str, Any]:
-    described = [
-        {
-            "name": method.name,
-            "regressor": method.regressor,
-            "weights": method.weights,
-            "search": method.settings.__dict__,
-        }
-        for method in frontier.methods
-    ]
-    return json.loads(json.dumps({"methods": described, "trials": frontier.trials._asdict()}))
+    problem = frontier.problem()
+    return {m.name: described(problem, m, frontier.trials) for m in frontier.methods}
