@@ -22,6 +22,7 @@ from twofold.policies.learned import LearnedPolicy
 
 POLICY_STREAM, DRAW_STREAM = 0, 1
 CENTROIDS = 500
+MOST_BYTES = 8 * 2**30
 
 
 @dataclass(frozen=True)
@@ -92,21 +93,50 @@ def search(
     members = [(pair, seed) for pair in pairs for seed in seeds]
     config = _config(model, settings, distance)
     plant = _plant(model, settings, random_state, distance)
-    file = None
-    if checkpoint is not None:
-        identity = _identity(model, settings, members, random_state, distance)
-        file = Checkpoint(checkpoint, checkpoint_seconds, identity)
+    identity = _identity(model, settings, random_state, distance)
+    at_once = policies_at_once(config)
+    parts = []
+    for first in range(0, len(members), at_once):
+        own = members[first : first + at_once]
+        file = None
+        if checkpoint is not None:
+            path = Path(checkpoint) if len(members) <= at_once else Path(f"{checkpoint}.{first}")
+            listed = {**identity, "members": [[*pair, seed] for pair, seed in own]}
+            file = Checkpoint(path, checkpoint_seconds, listed)
+        parts.append(_search(config, plant, own, settings, file, verbose))
+    standardizer = Standardizer(*map(np.asarray, plant.scales[4:6]))
+    return [
+        LearnedPolicy(model.embedding, config.task.shape, standardizer, own, *pair, seed)
+        for own, (pair, seed) in zip(np.concatenate(parts), members, strict=True)
+    ]
+
+
+def policies_at_once(config: Config) -> int:
+    """How many policies' roll-outs fit into memory; all see the same draws, in one go or several.
+
+    For the way back a step keeps what the policy saw, the observation, and a byte for each unit.
+    """
+    sizes = *config.task.model.sizes, *config.task.shape.hidden
+    kept = 4 * (2 * config.task.shape.features + config.task.model.sizes[0]) + sum(sizes)
+    rollouts = config.weight_draws * config.noise_draws * config.starts
+    return max(1, MOST_BYTES // (config.horizon * rollouts * kept))
+
+
+def _search(
+    config: Config,
+    plant: Plant,
+    members: list[tuple[tuple[float, float], int]],
+    settings: SearchSettings,
+    file: Checkpoint | None,
+    verbose: bool | str,
+) -> np.ndarray:
+    """The weights of the policies found."""
     keys = jnp.stack([jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in members])
     wanted = Weights(*jnp.asarray([pair for pair, _ in members], DTYPE).T)
     batches = np.full(len(members), settings.updates)
     plan = Plan(settings.epochs, batches, "epochs", verbose, file, "searching", "criterion")
     outcome = train(algorithm.build(config), keys, wanted, plant, plan)
-    found = np.asarray(outcome.states.weights)
-    standardizer = Standardizer(*map(np.asarray, plant.scales[4:6]))
-    return [
-        LearnedPolicy(model.embedding, config.task.shape, standardizer, own, *pair, seed)
-        for own, (pair, seed) in zip(found, members, strict=True)
-    ]
+    return np.asarray(outcome.states.weights)
 
 
 def check_weights(weights: Any) -> list[tuple[float, float]]:
@@ -156,11 +186,10 @@ def _plant(
 
 
 def _identity(
-    model: DynamicsModel, settings: SearchSettings, members: Any, random_state: int, distance: bool
+    model: DynamicsModel, settings: SearchSettings, random_state: int, distance: bool
 ) -> dict[str, Any]:
     return {
         "settings": {**asdict(settings), "hidden": list(settings.hidden)},
-        "members": [[*pair, seed] for pair, seed in members],
         "random_state": random_state,
         "distance": distance,
         "model": model.fingerprint,

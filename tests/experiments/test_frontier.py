@@ -1,0 +1,106 @@
+"""Claims, trade-offs and rank correlations on trials whose answers are known."""
+
+import numpy as np
+import pytest
+
+from twofold.experiments.frontier import Trial, claim, grid
+from twofold.experiments.frontier_claims import (
+    claims,
+    curves_of,
+    dominated_share,
+    rank_correlations,
+    trade_offs,
+)
+
+
+def trial(beta, gamma, cost, bias, method="alpha", seed=0, **more):
+    expected = dict(predicted_cost=10.0 - beta, epistemic_risk=bias**0.5, aleatoric_risk=1.0)
+    criteria = dict(criterion_1=cost, criterion_2=cost, criterion_4=-cost)
+    fields = {**expected, **criteria, **more}
+    return Trial(
+        method=method, seed=seed, beta=beta, gamma=gamma, true_cost=cost, true_deviation=1.0,
+        model_bias=bias, bias_by_start=bias, **fields,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def as_the_paper_says():
+    """Bias falls with β; ignoring risk is worst; γ = 0 is best; neighbours are worse."""
+    found = []
+    for seed in (0, 1):
+        for gamma, shift in ((0.0, 0.0), (4.0, 3.0)):
+            for beta, cost, bias in ((0, 12, 100), (1, 8, 30), (2, 9, 10), (4, 10, 3), (8, 11, 1)):
+                found.append(
+                    trial(beta, gamma, cost + shift + 0.1 * seed, bias - 0.5 * (gamma > 0))
+                )
+        found.append(trial(1.0, 1.0, 13.0, 20.0, seed=seed))
+        for beta, cost, bias in ((0, 13, 90), (3, 14, 50), (9, 15, 20)):
+            found.append(trial(beta, 0.0, cost, bias, method="nearest_neighbour", seed=seed))
+    return found
+
+
+def test_share_is_that_of_a_grid_of_points(rng):
+    curve = rng.uniform(0.1, 0.9, (5, 2))
+    low, high = np.array([0.0, 0.0]), np.array([1.0, 1.0])
+    places = (np.stack(np.meshgrid(*[np.arange(400)] * 2), axis=-1).reshape(-1, 2) + 0.5) / 400
+    counted = np.any(np.all(places[:, None] >= curve, axis=2), axis=1).mean()
+    assert dominated_share(curve, low, high) == pytest.approx(counted, abs=0.01)
+    assert dominated_share(np.array([[0.0, 0.0]]), low, high) == 1.0
+    assert dominated_share(np.array([[1.0, 0.0]]), low, high) == 0.0
+
+
+def test_claims_hold_where_trials_say_so(as_the_paper_says):
+    found = claims(as_the_paper_says, "alpha", "nearest_neighbour", 0.0)
+    decided = {name: value for name, value in found.items() if name.startswith("claims/")}
+    assert len(decided) == 5
+    assert set(decided.values()) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "beta", "change"),
+    [
+        ("risk_ignoring_has_the_largest_bias", 0.0, {"model_bias": 20.0}),
+        ("risk_ignoring_costs_more", 0.0, {"true_cost": 7.0}),
+        ("bias_falls_with_beta", 8.0, {"model_bias": 99.0}),
+    ],
+)
+def test_claims_fall_with_what_they_rest_on(as_the_paper_says, name, beta, change):
+    changed = [
+        t._replace(**change) if (t.method, t.beta, t.gamma) == ("alpha", beta, 0.0) else t
+        for t in as_the_paper_says
+    ]
+    assert claims(changed, "alpha", "nearest_neighbour", 0.0)[f"claims/{name}"] == 0.0
+    assert claims(as_the_paper_says, "alpha", "nearest_neighbour", 0.0)[f"claims/{name}"] == 1.0
+
+
+def test_the_best_curve_decides_the_trade_off(as_the_paper_says):
+    shares = trade_offs(as_the_paper_says, curves_of(as_the_paper_says, "alpha"))
+    assert shares["gamma_0"] > shares["gamma_4"]
+    other = claims(as_the_paper_says, "alpha", "nearest_neighbour", 4.0)
+    assert other["claims/gamma_4_has_the_best_trade_off"] == 0.0
+
+
+def test_rank_correlations_are_within_seeds(rng):
+    trials = []
+    for seed in range(3):
+        for beta in range(6):
+            bias = float(rng.uniform()) + 100.0 * seed
+            trials.append(trial(float(beta), 0.0, float(beta), bias, seed=seed))
+    found = rank_correlations(trials)
+    assert found["rank_correlation/epistemic_risk_vs_bias"] == pytest.approx(1.0)
+    assert found["rank_correlation/expected_cost_vs_cost"] == pytest.approx(-1.0)
+    assert found["rank_correlation/criterion_vs_cost"] == pytest.approx(1.0)
+    assert found["rank_correlation/criterion_beta_4_vs_cost"] == pytest.approx(-1.0)
+
+
+def test_a_grid_has_a_curve_for_each_gamma_and_the_diagonal():
+    found = grid((0.0, 1.0, 2.0), (0.0, 2.0))
+    assert found[:6] == [(0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (0.0, 2.0), (1.0, 2.0), (2.0, 2.0)]
+    assert found[6:] == [(1.0, 1.0)]
+
+
+def test_a_folder_of_other_settings_is_refused(tmp_path):
+    claim(tmp_path, {"epochs": 1})
+    claim(tmp_path, {"epochs": 1})
+    with pytest.raises(ValueError, match="other settings"):
+        claim(tmp_path, {"epochs": 2})
