@@ -6,9 +6,10 @@ stands between is replaced.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from twofold.experiments import contest_tables, systems_tables, table1_tables
+from twofold.experiments import contest_tables, frontier_tables, systems_tables, table1_tables
 from twofold.experiments.jobs import LABELS, PAPER_METHODS
 from twofold.experiments.markdown import markdown, mean_and_error, metrics
 from twofold.persistence import write_text
@@ -235,6 +236,16 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "table1_gains": table1_tables.table1_gains,
     "table1_times": table1_tables.table1_times,
     "batch_choice": table1_tables.batch_choice,
+    **{
+        f"{system}_{table.__name__}": partial(table, f"{system}_frontier")
+        for system in ("industrial", "wet_chicken", "wind")
+        for table in (
+            frontier_tables.policies,
+            frontier_tables.claims,
+            frontier_tables.scores,
+            frontier_tables.models,
+        )
+    },
 }
 
 

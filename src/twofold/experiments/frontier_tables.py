@@ -1,0 +1,81 @@
+"""What policies came to, from ``results/<system>_frontier.json``."""
+
+import re
+from pathlib import Path
+
+from twofold.experiments.markdown import markdown, mean_and_error, metrics
+
+CLAIMS = {
+    "risk_ignoring_has_the_largest_bias": "ignoring risk (β = γ = 0) has the largest model bias",
+    "risk_ignoring_costs_more": "ignoring risk costs more on the true system than some β > 0",
+    "bias_falls_with_beta": "the bias falls as β grows (γ = 0)",
+    "gamma_0_has_the_best_trade_off": "γ = 0 has the best trade-off of cost and bias",
+    "gamma_7.5_has_the_best_trade_off": "γ = 7.5 has the best trade-off of cost and bias",
+    "nearest_neighbour_is_worse": "the nearest-neighbour baseline is worse",
+}
+SCORES = {
+    "epistemic_risk_vs_bias": "predicted epistemic risk against true model bias",
+    "expected_cost_vs_cost": "predicted cost against true cost",
+    "criterion_vs_cost": "J with β = 1 against true cost",
+    "criterion_beta_2_vs_cost": "J with β = 2 against true cost",
+    "criterion_beta_4_vs_cost": "J with β = 4 against true cost",
+}
+METHODS = {
+    "alpha": "mean field, α = 1",
+    "alpha_0.5": "mean field, α = 0.5",
+    "variational": "variational Bayes",
+    "ensemble": "anchored ensemble",
+    "nearest_neighbour": "nearest neighbour",
+}
+PAIR = re.compile(r"^(?P<method>[^/]+)/beta_(?P<beta>[^/]+)/gamma_(?P<gamma>[^/]+)/true_cost/mean$")
+
+
+def policies(name: str, results: Path) -> str:
+    """A row for each method and pair of weights, means over seeds."""
+    values = metrics(name, results)
+    rows = []
+    for metric in values:
+        match = PAIR.match(metric)
+        if match:
+            method, beta, gamma = match.groups()
+            start = f"{method}/beta_{beta}/gamma_{gamma}"
+            fields = "true_cost", "predicted_cost", "epistemic_risk", "aleatoric_risk", "model_bias"
+            shown = [mean_and_error(values, f"{start}/{field}", 2) for field in fields]
+            rows.append([METHODS[method], beta, gamma, *shown])
+    titles = ["true cost", "predicted", "epistemic risk", "aleatoric risk", "model bias"]
+    return markdown(["model", "β", "γ", *titles], rows)
+
+
+def claims(name: str, results: Path) -> str:
+    """Each claim of the paper, and whether it holds here."""
+    values = metrics(name, results)
+    rows = [
+        [text, "yes" if values[f"claims/{claim}"] else "**no**"]
+        for claim, text in CLAIMS.items()
+        if f"claims/{claim}" in values
+    ]
+    return markdown(["claim", "holds here"], rows)
+
+
+def scores(name: str, results: Path) -> str:
+    """Rank correlations of what a model says with what came true."""
+    values = metrics(name, results)
+    rows = [[text, f"{values[f'rank_correlation/{score}']:.2f}"] for score, text in SCORES.items()]
+    return markdown(["over all policies of a model", "rank correlation"], rows)
+
+
+def models(name: str, results: Path) -> str:
+    """The posteriors as models of the dynamics."""
+    values = metrics(name, results)
+    rows = [
+        [
+            text,
+            mean_and_error(values, f"{method}/test_log_likelihood", 2),
+            mean_and_error(values, f"{method}/beta_0/gamma_0/true_cost", 2),
+            f"{values[f'{method}/bias_within_two_risks']:.0%}",
+        ]
+        for method, text in METHODS.items()
+        if f"{method}/bias_within_two_risks" in values and method != "nearest_neighbour"
+    ]
+    titles = ["test log-likelihood", "true cost, β = γ = 0", "bias within two epistemic deviations"]
+    return markdown(["model", *titles], rows)
