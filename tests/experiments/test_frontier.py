@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from twofold.experiments import frontiers, random_batch
 from twofold.experiments.frontier import Trial, claim, grid
 from twofold.experiments.frontier_claims import (
     claims,
@@ -104,3 +105,28 @@ def test_a_folder_of_other_settings_is_refused(tmp_path):
     claim(tmp_path, {"epochs": 1})
     with pytest.raises(ValueError, match="other settings"):
         claim(tmp_path, {"epochs": 2})
+
+
+def test_the_river_leaves_a_record_and_figures_and_goes_on_where_it_stopped(tmp_path):
+    record = frontiers.run("wet_chicken_frontier", True, tmp_path, tmp_path)
+    names = set(record.metrics)
+    assert {"policies/alpha/0/beta", "claims/bias_falls_with_beta"} <= names
+    assert "rank_correlation/criterion_vs_cost" in names
+    assert {p.name for p in tmp_path.glob("*.png")} == {
+        "wet_chicken_frontier.png",
+        "wet_chicken_rollouts.png",
+    }
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.policy")}
+    lost = next(tmp_path.glob("*alpha-0/trials.json"))
+    content = lost.read_text()
+    lost.unlink()
+    again = frontiers.run("wet_chicken_frontier", True, tmp_path, tmp_path)
+    assert again.metrics == record.metrics
+    assert lost.read_text() == content
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.policy")} == before
+
+
+def test_the_random_batch_leaves_a_record_and_policies_for_a_plant(tmp_path):
+    record = random_batch.run(True, tmp_path, tmp_path)
+    assert record.metrics["cost/best"] <= record.metrics["cost/mean"]
+    assert len(list(tmp_path.glob("*.onnx"))) == 2

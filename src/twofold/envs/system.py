@@ -5,13 +5,14 @@ The dynamics themselves live in each system's own module, with their noise as an
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.typing import Array, Float, Key
+from twofold.typing import Array, Float, Key, Keys
 
 State = Any
 
@@ -73,28 +74,38 @@ def uniform(system: System) -> Policy:
 
 def episode(key: Key, system: System, policy: Policy, steps: int) -> tuple[Array, Array, Array]:
     """Observations ``[steps + 1, D]``, actions and costs of one episode from its reset on."""
+    return _episode(key, (system.reset, system.step, system.observe, system.cost), policy, steps)
+
+
+def _episode(
+    key: Key, system: tuple[Callable, ...], policy: Policy, steps: int
+) -> tuple[Array, Array, Array]:
+    reset, follow, observe, pay = system
     reset_key, memory_key, run_key = jax.random.split(key, 3)
-    state, memory = system.reset(reset_key), policy.init(memory_key)
+    state, memory = reset(reset_key), policy.init(memory_key)
 
     def advance(carry, step_key):
         state, memory = carry
         act_key, noise_key = jax.random.split(step_key)
-        observation = system.observe(state)
+        observation = observe(state)
         memory, action = policy.act(act_key, memory, observation)
-        state = system.step(noise_key, state, action)
-        return (state, memory), (observation, action, system.cost(state))
+        state = follow(noise_key, state, action)
+        return (state, memory), (observation, action, pay(state))
 
     keys = jax.random.split(run_key, steps)
     (state, _), (observations, actions, costs) = jax.lax.scan(advance, (state, memory), keys)
-    last = system.observe(state)[None]
+    last = observe(state)[None]
     return jnp.concatenate([observations, last]), actions, costs
 
 
 def episodes(key: Key, system: System, policy: Policy, steps: int, num: int) -> Episodes:
     """``num`` episodes side by side."""
+    parts = system.reset, system.step, system.observe, system.cost
+    return Episodes(*_episodes(parts, policy, steps, jax.random.split(key, num)))
 
-    @jax.jit
-    def run(keys):
-        return jax.vmap(lambda one: episode(one, system, policy, steps))(keys)
 
-    return Episodes(*run(jax.random.split(key, num)))
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _episodes(
+    system: tuple[Callable, ...], policy: Policy, steps: int, keys: Keys
+) -> tuple[Array, Array, Array]:
+    return jax.vmap(lambda key: _episode(key, system, policy, steps))(keys)

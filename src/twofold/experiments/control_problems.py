@@ -18,7 +18,7 @@ from twofold.logs.embedding import Embedding
 from twofold.logs.log import from_episodes
 from twofold.logs.windows import Window
 from twofold.policies.truth import Starts, warmed
-from twofold.typing import Array, Key
+from twofold.typing import Array, Key, Keys
 
 STEERINGS = ("velocity", "gain", "shift")
 
@@ -73,8 +73,12 @@ def embed_industrial(log: Log) -> Embedding:
 
 def industrial_starts(key: Key, num: int) -> Starts:
     """After 15 to 64 random actions, the protocol under which policies are compared."""
-    system = industrial_benchmark(history=1)
-    states: Watched = jax.jit(jax.vmap(system.reset))(jax.random.split(key, num))
+    return _industrial_starts(jax.random.split(key, num))
+
+
+@jax.jit
+def _industrial_starts(keys: Keys) -> Starts:
+    states: Watched = jax.vmap(industrial_benchmark().reset)(keys)
     return Starts(states, jax.vmap(watched_window)(states))
 
 
@@ -112,8 +116,9 @@ def industrial_random() -> ControlProblem:
 
 
 def river() -> ControlProblem:
-    """Wet-chicken; its fall is sharp, and a model sees neither more nor less than the position."""
+    """Wet-chicken: positions as logits between the banks, which no prediction leaves then."""
     system = wet_chicken()
+    bounded = {"x": "logit", "y": "logit"}
     return ControlProblem(
         name="wet_chicken",
         system=system,
@@ -121,7 +126,7 @@ def river() -> ControlProblem:
         transitions=2_500,
         length=50,
         cost=lambda row: 5.0 - row["y"],
-        embed=partial(embed, deltas=False),
+        embed=partial(embed, deltas=False, transforms=bounded),
         starts=lambda key, num: warmed(key, system, system.behaviour, 10, 1, num),
         horizon=25,
     )

@@ -6,6 +6,7 @@ what is missing.
 """
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import twofold
 from twofold import BNNLVRegressor, persistence
 from twofold.experiments.control_problems import ControlProblem
+from twofold.experiments.records import commit, device
 from twofold.inference.sampled import SampledPosterior
 from twofold.logs import Log
 from twofold.policies import DynamicsModel, LearnedPolicy, SearchSettings, load_policy, search
@@ -66,11 +68,13 @@ class Trial(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What there is of a method and a seed."""
+    """What there is of a method and a seed; ``seconds`` are those of the run that finished it."""
 
     trials: list[Trial]
     policies: list[LearnedPolicy]
     log_likelihood: float
+    seconds: float
+    made_by: dict[str, str]
 
 
 def advance(
@@ -82,11 +86,18 @@ def advance(
     claim(folder, described(problem, method, trials))
     done = folder / "trials.json"
     if not done.exists():
+        started = time.perf_counter()
         log = problem.batch(seed)
         model, score = fitted(problem, method, seed, log, folder)
         policies = found(model, method, seed, folder)
         rows = tried(problem, method, model, policies, seed, trials)
-        content = {"log_likelihood": score, "trials": [row._asdict() for row in rows]}
+        content = {
+            "log_likelihood": score,
+            "seconds": time.perf_counter() - started,
+            "device": device(),
+            "commit": commit(),
+            "trials": [row._asdict() for row in rows],
+        }
         persistence.write_text(done, json.dumps(content, indent=1, allow_nan=False))
     return read(folder)
 
@@ -111,7 +122,8 @@ def read(folder: Path) -> Group:
     content = json.loads((folder / "trials.json").read_text())
     rows = [Trial(**row) for row in content["trials"]]
     policies = [load_policy(folder / f"{number}.policy") for number in range(len(rows))]
-    return Group(rows, policies, content["log_likelihood"])
+    made_by = {"device": content["device"], "commit": content["commit"]}
+    return Group(rows, policies, content["log_likelihood"], content["seconds"], made_by)
 
 
 def fitted(

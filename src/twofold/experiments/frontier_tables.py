@@ -33,15 +33,15 @@ PAIR = re.compile(r"^(?P<method>[^/]+)/beta_(?P<beta>[^/]+)/gamma_(?P<gamma>[^/]
 def policies(name: str, results: Path) -> str:
     """A row for each method and pair of weights, means over seeds."""
     values = metrics(name, results)
+    found = [match.groups() for match in map(PAIR.match, values) if match]
+    order = list(METHODS)
+    found.sort(key=lambda one: (order.index(one[0]), float(one[2]), float(one[1])))
     rows = []
-    for metric in values:
-        match = PAIR.match(metric)
-        if match:
-            method, beta, gamma = match.groups()
-            start = f"{method}/beta_{beta}/gamma_{gamma}"
-            fields = "true_cost", "predicted_cost", "epistemic_risk", "aleatoric_risk", "model_bias"
-            shown = [mean_and_error(values, f"{start}/{field}", 2) for field in fields]
-            rows.append([METHODS[method], beta, gamma, *shown])
+    for method, beta, gamma in found:
+        start = f"{method}/beta_{beta}/gamma_{gamma}"
+        fields = "true_cost", "predicted_cost", "epistemic_risk", "aleatoric_risk", "model_bias"
+        shown = [mean_and_error(values, f"{start}/{field}", 2) for field in fields]
+        rows.append([METHODS[method], beta, gamma, *shown])
     titles = ["true cost", "predicted", "epistemic risk", "aleatoric risk", "model bias"]
     return markdown(["model", "β", "γ", *titles], rows)
 

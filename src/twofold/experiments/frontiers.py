@@ -164,7 +164,9 @@ def run(name: str, smoke: bool, work: Path, output: Path) -> Record:
 
 def recorded(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record:
     """Every policy, means over seeds, claims and rank correlations."""
-    record = Record(frontier.name, _plain_settings(frontier), list(frontier.seeds))
+    settings = {**_plain_settings(frontier), "made_by": _made_by(groups)}
+    record = Record(frontier.name, settings, list(frontier.seeds))
+    record.add("seconds", sum(group.seconds for group in groups.values()))
     trials = [trial for group in groups.values() for trial in group.trials]
     for method in frontier.methods:
         own = [group for (name, _), group in groups.items() if name == method.name]
@@ -243,6 +245,11 @@ def _rollouts(
         expected = forecast(model, chosen, starts.windows, problem.horizon)
         panels[f"β = {weights[0]:g}, γ = {weights[1]:g}"] = (true[0], expected.expected[0])
     return panels
+
+
+def _made_by(groups: dict[tuple[str, int], Group]) -> dict[str, dict[str, str]]:
+    """Device and commit of each group, which may have been made elsewhere and before."""
+    return {f"{method}/{seed}": group.made_by for (method, seed), group in groups.items()}
 
 
 def _plain_settings(frontier: Frontier) -> dict[str, Any]:

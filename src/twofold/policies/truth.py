@@ -31,25 +31,38 @@ def warmed(key: Key, system: System, policy: Policy, steps: int, history: int, n
     if steps < history - 1:
         raise ValueError(f"a window of {history} needs at least {history - 1} steps, got {steps}")
 
-    def one(key: Key) -> tuple[Any, Array, Array]:
+    parts = system.reset, system.step, system.observe
+    return _warmed(parts, policy, steps, history, jax.random.split(key, num))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _warmed(
+    system: tuple[Callable, Callable, Callable],
+    policy: Policy,
+    steps: int,
+    history: int,
+    keys: Keys,
+) -> Starts:
+    reset, follow, observe = system
+
+    def one(key: Key) -> Starts:
         reset_key, memory_key, run_key = jax.random.split(key, 3)
-        state, memory = system.reset(reset_key), policy.init(memory_key)
+        state, memory = reset(reset_key), policy.init(memory_key)
 
         def advance(carry, step_key):
             state, memory = carry
             act_key, noise_key = jax.random.split(step_key)
-            observation = system.observe(state)
+            observation = observe(state)
             memory, action = policy.act(act_key, memory, observation)
-            return (system.step(noise_key, state, action), memory), (observation, action)
+            return (follow(noise_key, state, action), memory), (observation, action)
 
         (state, _), (seen, done) = jax.lax.scan(
             advance, (state, memory), jax.random.split(run_key, steps)
         )
-        seen = jnp.concatenate([seen, system.observe(state)[None]])
-        return state, seen[steps + 1 - history :], done[steps + 1 - history :]
+        seen = jnp.concatenate([seen, observe(state)[None]])
+        return Starts(state, Window(seen[steps + 1 - history :], done[steps + 1 - history :]))
 
-    states, seen, done = jax.jit(jax.vmap(one))(jax.random.split(key, num))
-    return Starts(states, Window(seen, done))
+    return jax.vmap(one)(keys)
 
 
 def true_costs(
