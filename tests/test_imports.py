@@ -18,7 +18,7 @@ ORDER += [
     "baselines",
     "twofold",
 ]
-ORDER += ["policies", "campaign", "report", "experiments", "commands", "cli"]
+ORDER += ["campaign", "report", "policies", "experiments", "commands", "cli"]
 # These see less than their place allows.
 LIMITED = {"envs": {"typing", "numerics", "data"}, "compilation": set(), "persistence": set()}
 

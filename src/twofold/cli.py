@@ -7,7 +7,8 @@ from typing import Any
 import typer
 
 from twofold.campaign import CampaignError
-from twofold.commands import campaign, env
+from twofold.commands import campaign, env, policy
+from twofold.commands.policy_input import PolicyError
 from twofold.logs import LogError
 
 BAD_INPUT = 2
@@ -15,6 +16,7 @@ BAD_INPUT = 2
 app = typer.Typer(help="Predict, split the uncertainty in two, and decide with each part.")
 app.add_typer(campaign.app, name="campaign")
 app.add_typer(env.app, name="env")
+app.add_typer(policy.app, name="policy")
 
 
 @app.callback()
@@ -33,6 +35,6 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.showwarning = note
             app()
-    except (CampaignError, LogError, env.EnvError) as error:
+    except (CampaignError, LogError, PolicyError, env.EnvError) as error:
         print(f"twofold: {error}", file=sys.stderr)
         raise SystemExit(BAD_INPUT) from error

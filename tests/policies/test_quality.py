@@ -18,11 +18,11 @@ from twofold.policies.dynamics import DynamicsModel
 from twofold.policies.quality import (
     PlanningWarning,
     assess,
-    compare,
+    doubts_in,
     linear_log_likelihood,
-    passages,
-    replay,
+    warn_of,
 )
+from twofold.policies.replay import compare, passages, replay
 
 NOISE = 0.3
 TRUE = [-0.2, 0.5, 0.1]  # of level and flow, and a bias, in the change of the level
@@ -115,7 +115,7 @@ def test_a_perfect_model_covers_what_it_says_and_leaves_no_doubt(y_ndim, recwarn
     horizon, count = 8, 250
     training, held_out = log_of(100, 20), log_of(count, horizon, seed=1)
     model = model_of(training, TRUE, y_scale=2.0, y_ndim=y_ndim)
-    found = assess(model, held_out, horizon, training=training, windows=count)
+    found = assess(model, held_out, horizon, windows=count)
     one, many = found.one_step, found.multi_step
     assert (one.rows, many.windows, many.horizon) == (count * horizon, count, horizon)
     rows = count * horizon
@@ -135,7 +135,7 @@ def test_a_perfect_model_covers_what_it_says_and_leaves_no_doubt(y_ndim, recwarn
     assert one.linear.standardised == pytest.approx(one.linear.raw + np.log(2.0))
     assert one.linear.raw == pytest.approx(one.model.raw, abs=0.01)
     assert found.doubts == []
-    found.warn_of_doubts()
+    warn_of(found.doubts)
     assert not [one for one in recwarn if one.category is PlanningWarning]
     assert "Doubt" not in str(found) and "asked" not in str(found)
     assert many.drift["error"] == pytest.approx(many.error[-1] - many.error[0])
@@ -152,22 +152,22 @@ def test_a_perfect_model_covers_what_it_says_and_leaves_no_doubt(y_ndim, recwarn
 )
 def test_a_model_of_another_plant_is_doubted(weights, noise, expected):
     training, held_out = log_of(50, 20), log_of(30, 7, seed=1)
-    found = assess(model_of(training, weights, noise), held_out, 7, training=training)
-    assert len(found.doubts) == len(expected)
+    found = assess(model_of(training, weights, noise), held_out, 7)
+    assert len(found.doubts) == len(expected) and doubts_in(found.text()) == found.doubts
     for doubt, part in zip(found.doubts, expected, strict=True):
         assert part in doubt and doubt in str(found)
     with pytest.warns(PlanningWarning, match="not good enough to plan with") as caught:
-        found.warn_of_doubts()
+        warn_of(found.doubts)
     assert all(doubt in str(caught[0].message) for doubt in found.doubts)
 
 
 def test_a_horizon_longer_than_all_episodes_is_cut_and_said():
     training, held_out = log_of(50, 20), log_of(30, 7, seed=1)
-    found = assess(model_of(training, TRUE), held_out, 50, training=training)
+    found = assess(model_of(training, TRUE), held_out, 50)
     assert found.multi_step.horizon == 7
     assert "long enough for the 50 steps asked" in found.text()
     with pytest.raises(ValueError, match="horizon must be at least 1"):
-        assess(model_of(training, TRUE), held_out, 0, training=training)
+        assess(model_of(training, TRUE), held_out, 0)
 
 
 def test_the_linear_reference_is_a_gaussian_around_least_squares(rng):

@@ -43,6 +43,7 @@ class DynamicsModel:
         _check_columns(regressor, embedding)
         self.regressor = regressor
         self.embedding = embedding
+        self.log = log
         self.cost = cost if isinstance(cost, Cost) else cost_of(cost, log)
         self.starts = Window(*(np.asarray(leaf, DTYPE) for leaf in embedding.steps(log).windows))
         self.features = np.asarray(jax.jit(jax.vmap(embedding.features))(self.starts))

@@ -9,7 +9,6 @@ those that came.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,13 +17,10 @@ import numpy as np
 from scipy.stats import multivariate_normal
 from sklearn.linear_model import LinearRegression
 
-from twofold.control.rollout import Noise, Scales, Task, draw_noise, particles, rollout
-from twofold.inference.base import Draws
 from twofold.logs import Log
-from twofold.logs.windows import Window, steps
-from twofold.model import network
+from twofold.logs.windows import Window
 from twofold.policies.dynamics import DTYPE, DynamicsModel
-from twofold.typing import Array, Float, Key
+from twofold.policies.replay import MultiStep, compare, passages, replayed_costs
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
@@ -44,6 +40,7 @@ MEAN_SLACK = 1.1
 # The coverage of a nominal 90 % if deviations are taken for a third less than they are: risks that
 # are that wrong are not worth weighing.
 LEAST_COVERAGE = 0.7
+DOUBT = "Doubt: "
 
 
 class PlanningWarning(UserWarning):
@@ -66,35 +63,6 @@ class OneStep(NamedTuple):
     linear: Scores
     coverage_50: np.ndarray
     coverage_90: np.ndarray
-
-
-class MultiStep(NamedTuple):
-    """Costs at each of T steps along logged actions, in units of the ``deviation`` of the costs.
-
-    ``bias`` is the mean of predicted minus logged costs, ``error`` the root of their mean square,
-    ``mean_error`` that of always predicting the mean cost of the model's log. These and the
-    coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
-    ``non_finite`` is the share of roll-outs that have left the finite numbers.
-    """
-
-    windows: int
-    deviation: float
-    bias: np.ndarray
-    error: np.ndarray
-    mean_error: np.ndarray
-    coverage_90: np.ndarray
-    non_finite: np.ndarray
-
-    @property
-    def horizon(self) -> int:
-        """T."""
-        return len(self.bias)
-
-    @property
-    def drift(self) -> dict[str, float]:
-        """What is added to each of them between the first step and the last."""
-        series = self._asdict().items()
-        return {name: float(v[-1] - v[0]) for name, v in series if isinstance(v, np.ndarray)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,15 +109,6 @@ class Quality:
             )
         return found
 
-    def warn_of_doubts(self) -> None:
-        """A ``PlanningWarning`` that lists the doubts, if there are any."""
-        if self.doubts:
-            warnings.warn(
-                "\n  ".join(["this model is not good enough to plan with:", *self.doubts]),
-                PlanningWarning,
-                stacklevel=2,
-            )
-
     def text(self) -> str:
         """Tables of all of it."""
         one, many = self.one_step, self.multi_step
@@ -175,10 +134,26 @@ class Quality:
         ]
         if many.horizon < self.horizon:
             lines.append(f"No held-out episode is long enough for the {self.horizon} steps asked.")
-        return "\n".join([*lines, *(f"Doubt: {doubt}." for doubt in self.doubts)])
+        return "\n".join([*lines, *(f"{DOUBT}{doubt}." for doubt in self.doubts)])
 
     def __str__(self) -> str:
         return self.text()
+
+
+def doubts_in(text: str) -> list[str]:
+    """Those that a text of ``Quality`` lists."""
+    lines = (line for line in text.splitlines() if line.startswith(DOUBT))
+    return [line.removeprefix(DOUBT).removesuffix(".") for line in lines]
+
+
+def warn_of(doubts: Sequence[str]) -> None:
+    """A ``PlanningWarning`` that lists the doubts, if there are any."""
+    if doubts:
+        warnings.warn(
+            "\n  ".join(["this model is not good enough to plan with:", *doubts]),
+            PlanningWarning,
+            stacklevel=2,
+        )
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -191,7 +166,6 @@ def assess(
     held_out: Log,
     horizon: int,
     *,
-    training: Log,
     windows: int = 100,
     weight_draws: int = 20,
     noise_draws: int = 10,
@@ -203,18 +177,16 @@ def assess(
     ----------
     horizon : int
         T, of the roll-outs that policies will be trained on; less where no episode is so long.
-    training : Log
-        What the model was fitted to; the linear regression is as well.
     windows, weight_draws, noise_draws : int
         Where roll-outs start, M and N; memory and time grow with their product.
     """
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
-    one = one_step(model, training, held_out, rng)
+    one = one_step(model, held_out, rng)
     chosen = passages(model, held_out, horizon, windows, rng)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
-    predicted = _costs(
+    predicted = replayed_costs(
         model.task(()),
         noise_draws,
         noise_key,
@@ -228,17 +200,16 @@ def assess(
     return Quality(model.embedding.target_names, horizon, one, many)
 
 
-def one_step(
-    model: DynamicsModel, training: Log, held_out: Log, rng: np.random.Generator
-) -> OneStep:
-    """Log-likelihoods and coverage at some of the held-out rows."""
+def one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator) -> OneStep:
+    """Log-likelihoods and coverage at some of the held-out rows; the linear regression is fitted to
+    the model's log."""
     regressor, scale = model.regressor, model.regressor.y_standardizer_.scale
     x, y = model.embedding.design(held_out)
     rows = rng.permutation(len(x))[:MOST_ROWS]
     x, y = x[rows], y[rows]
     seen = [
         (regressor.x_standardizer_.transform(a), regressor.y_standardizer_.transform(b))
-        for a, b in (model.embedding.design(training), (x, y))
+        for a, b in (model.embedding.design(model.log), (x, y))
     ]
     own = float(regressor.log_likelihood(x, y).mean())
     linear = float(linear_log_likelihood(*seen[0], *seen[1]).mean())
@@ -260,89 +231,3 @@ def linear_log_likelihood(
     covariance = residuals.T @ residuals / freedom + LEAST_VARIANCE * np.eye(y.shape[1])
     normal = multivariate_normal(cov=covariance)
     return np.atleast_1d(normal.logpdf(new_y - fit.predict(new_x)))
-
-
-class Passages(NamedTuple):
-    """Pieces of a log: windows ``[B, …]``, and the actions and costs of the T steps after them."""
-
-    windows: Window
-    actions: Float[np.ndarray, "B T A"]
-    costs: Float[np.ndarray, "B T"]
-
-
-def passages(
-    model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
-) -> Passages:
-    """At most ``num`` passages of T steps, or of as many as the longest episode has."""
-    history = model.embedding.history
-    length = min(horizon, max(map(len, log.episodes)) - history + 1)
-    found = steps(log, history + length - 1)
-    rows = rng.permutation(len(found.actions))[:num]
-    (seen, past), last, final = jax.tree.map(lambda leaf: leaf[rows], found)
-    seen = np.concatenate([seen, final[:, None]], axis=1)
-    done = np.concatenate([past, last[:, None]], axis=1)
-    actions = done[:, history - 1 :]
-    costs = jax.vmap(jax.vmap(model.cost))(jnp.asarray(seen[:, history:]), jnp.asarray(actions))
-    start = Window(seen[:, :history], done[:, : history - 1])
-    return Passages(start, actions, np.asarray(costs, np.float64))
-
-
-def replay(
-    task: Task,
-    scales: Scales,
-    draws: Draws,
-    noise: Noise,
-    windows: Window,
-    actions: Float[Array, "B T A"],
-) -> Float[Array, "T M B"]:
-    """Costs along given actions: a policy without weights acts in the middle of its bounds, and
-    offsets lead from there."""
-    shape, count = task.shape, draws.weights.shape[0]
-    idle = jnp.zeros((1, network.num_weights(shape.sizes)))
-    middle = 0.5 * (jnp.asarray(shape.low) + jnp.asarray(shape.high))
-    offsets = jnp.swapaxes(actions - middle, 0, 1)[:, None, None]
-    offsets = jnp.broadcast_to(offsets, (offsets.shape[0], count, *offsets.shape[2:]))
-    return rollout(task, scales, idle, draws, noise, windows, offsets).costs[:, :, 0]
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _costs(
-    task: Task,
-    noise_draws: int,
-    key: Key,
-    scales: Scales,
-    draws: Draws,
-    windows: Window,
-    actions: Float[Array, "B T A"],
-) -> Float[Array, "K B T"]:
-    """Predicted costs of each passage, by all draws of weights and noise."""
-    num, horizon, _ = actions.shape
-    count = draws.weights.shape[0]
-    noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
-    repeated = jnp.repeat(actions, noise_draws, axis=0)
-    found = replay(task, scales, draws, noise, particles(windows, noise_draws), repeated)
-    apart = found.reshape(horizon, count, num, noise_draws)
-    return jnp.transpose(apart, (1, 3, 2, 0)).reshape(-1, num, horizon)
-
-
-def compare(
-    samples: Float[np.ndarray, "K B T"],
-    costs: Float[np.ndarray, "B T"],
-    cost_mean: float,
-    cost_scale: float,
-) -> MultiStep:
-    """Predicted costs beside those that came."""
-    lost = np.logical_or.accumulate(~np.isfinite(samples), axis=2)
-    series = np.full((4, costs.shape[1]), np.nan)
-    for step in range(costs.shape[1]):
-        fine = ~lost[:, :, step].any(axis=0)
-        if fine.any():
-            found, true = samples[:, fine, step], costs[fine, step]
-            mean = found.mean(axis=0)
-            series[0, step] = np.mean(mean - true) / cost_scale
-            series[1, step] = metrics.rmse(true, mean) / cost_scale
-            series[2, step] = metrics.rmse(true, np.full_like(true, cost_mean)) / cost_scale
-            series[3, step] = metrics.coverage(metrics.pit(found, true), LEVELS[1:])[0]
-    bias, error, mean_error, coverage = series
-    gone = lost.mean(axis=(0, 1))
-    return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone)

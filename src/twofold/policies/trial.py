@@ -1,0 +1,138 @@
+"""``Trial``: what a model says of one policy, as numbers that a report needs, and their file."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from twofold import persistence
+from twofold.logs import Log
+from twofold.policies.dynamics import DynamicsModel
+from twofold.policies.forecast import Forecast, forecast
+from twofold.policies.identity import ProjectError
+from twofold.policies.learned import LearnedPolicy
+from twofold.policies.reach import Reach, reach
+
+# Held-out windows that a policy is rolled out from.
+STARTS = 32
+# Times the epistemic risk is what a careful person adds to an expected cost.
+CAUTION = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A policy on the model, from held-out starts.
+
+    ``expected`` are costs at each of T steps, ``epistemic`` and ``aleatoric`` their deviations,
+    ``apart`` and ``beyond`` the median distance of visited states to the nearest logged one and the
+    share of them that is farther than 99 % of held-out states (``far``) are. ``columns`` are
+    observations with the share of the epistemic part that they explain, largest first.
+    """
+
+    epistemic_weight: float
+    aleatoric_weight: float
+    expected: np.ndarray
+    epistemic: np.ndarray
+    aleatoric: np.ndarray
+    apart: np.ndarray
+    beyond: np.ndarray
+    usual: float
+    far: float
+    columns: dict[str, float]
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """β and γ."""
+        return self.epistemic_weight, self.aleatoric_weight
+
+    @property
+    def cost(self) -> float:
+        """The expected cost per step."""
+        return float(self.expected.mean())
+
+    @property
+    def epistemic_risk(self) -> float:
+        """The deviation of the cost between weight draws, averaged over steps."""
+        return float(self.epistemic.mean())
+
+    @property
+    def aleatoric_risk(self) -> float:
+        """The deviation of the cost within weight draws, averaged over steps."""
+        return float(self.aleatoric.mean())
+
+    @property
+    def careful_cost(self) -> float:
+        """The expected cost and twice the epistemic risk."""
+        return self.cost + CAUTION * self.epistemic_risk
+
+    @property
+    def share_beyond(self) -> float:
+        """Of visited states, those beyond the data."""
+        return float(self.beyond.mean())
+
+
+def try_policy(
+    model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int
+) -> Trial:
+    """Forecast a policy from held-out windows, and look how far it leaves the data."""
+    windows = model.embedding.steps(held_out).windows
+    rng = np.random.default_rng(random_state)
+    rows = rng.permutation(len(windows.observations))[:STARTS]
+    starts = jax.tree.map(lambda leaf: leaf[rows], windows)
+    found = forecast(model, policy, starts, horizon, random_state=random_state)
+    return summary(
+        policy, found, reach(model, policy, held_out, horizon, random_state=random_state)
+    )
+
+
+def summary(policy: LearnedPolicy, found: Forecast, reached: Reach) -> Trial:
+    """Means over starts; of risks those of deviations, as in the criterion."""
+    distances = reached.distances
+    return Trial(
+        policy.epistemic_weight,
+        policy.aleatoric_weight,
+        expected=found.expected.mean(axis=0),
+        epistemic=np.sqrt(np.maximum(found.epistemic, 0.0)).mean(axis=0),
+        aleatoric=np.sqrt(np.maximum(found.aleatoric, 0.0)).mean(axis=0),
+        apart=distances.median,
+        beyond=distances.beyond,
+        usual=distances.usual,
+        far=distances.far,
+        columns={column.name: column.explained for column in reached.columns},
+    )
+
+
+def write(path: Path, trial: Trial) -> None:
+    """As JSON; what is not finite becomes null."""
+    content = {name: _plain(value) for name, value in vars(trial).items()}
+    persistence.write_text(path, json.dumps(content, indent=1, allow_nan=False))
+
+
+def read(path: Path) -> Trial:
+    """A trial that ``write`` wrote."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Trial(**{name: _numbers(value) for name, value in content.items()})
+    except (ValueError, TypeError) as error:
+        raise ProjectError(
+            f"{path} is damaged ({error}); delete it and search again, which makes it anew"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [_plain(float(one)) for one in value]
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return value if np.isfinite(value) else None
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return np.array(value, float)
+    if isinstance(value, dict):
+        return {name: _numbers(one) for name, one in value.items()}
+    return np.nan if value is None else value
