@@ -7,11 +7,13 @@ import pytest
 
 from twofold.control.policy import PolicyNetwork
 from twofold.control.policy import init as random_weights
+from twofold.control.risk import risks
 from twofold.data import Standardizer
 from twofold.envs.system import constant, episodes
 from twofold.envs.wet_chicken import wet_chicken
 from twofold.logs import embed
 from twofold.logs.log import from_episodes
+from twofold.policies.forecast import Forecast
 from twofold.policies.learned import LearnedPolicy
 from twofold.policies.truth import bias_by_start, model_bias, true_costs, warmed
 
@@ -56,14 +58,23 @@ def test_costs_are_those_of_acting_step_by_step(policy):
 
 
 def test_bias_is_unbiased_however_few_the_roll_outs(rng):
-    """True costs scatter by 2 around 1 + 0.5 h, where h, of variance 4, is hidden in the start; the
-    model says 1.3. Over starts the bias is 0.09 a step; of a start it is that and 0.25 · 4."""
-    steps = 4000
-    hidden = rng.normal(scale=2.0, size=(6, 1, steps))
-    true = 1.0 + 0.5 * hidden + rng.normal(scale=2.0, size=(6, 3, steps))
-    expected = np.full((6, steps), 1.3)
-    # Per step (mean of 6)² has a deviation of about 0.6, the mean of six squares one of 1.3.
-    assert model_bias(true, expected) / steps == pytest.approx(0.09, abs=4 * 0.6 / steps**0.5)
-    each = bias_by_start(true, expected) / steps
-    assert each.shape == (6,)
-    assert each.mean() == pytest.approx(1.09, abs=4 * 1.3 / steps**0.5)
+    """True costs scatter by 2 around 1 + 0.5 h, where h, of variance 4, is hidden in the start. The
+    model says 1.3 on average over weights, which differ by 0.8, with noise of 1: it is 0.3 off.
+    Over starts the bias is 0.09 a step; of a start it is that and 0.25 · 4."""
+    starts, draws, noise_draws, steps = 6, 4, 3, 6000
+    hidden = rng.normal(scale=2.0, size=(starts, 1, steps))
+    true = 1.0 + 0.5 * hidden + rng.normal(scale=2.0, size=(starts, 3, steps))
+    weights = rng.normal(scale=0.8, size=(draws, 1, 1, steps))
+    costs = 1.3 + weights + rng.normal(size=(draws, starts, noise_draws, steps))
+    split = [risks(jnp.asarray(np.moveaxis(costs[:, s], 2, 0))) for s in range(starts)]
+    forecast = Forecast(
+        costs.mean(axis=(0, 2)),
+        *(np.stack([np.asarray(part) for part in parts]) for parts in zip(*split, strict=True)),
+        costs.mean(axis=(1, 2)),
+        noise_draws,
+    )
+    # Per step the square of the mean has a deviation of about 1, the mean of six squares of 1.6.
+    assert model_bias(true, forecast) / steps == pytest.approx(0.09, abs=4 * 1.0 / steps**0.5)
+    each = bias_by_start(true, forecast) / steps
+    assert each.shape == (starts,)
+    assert each.mean() == pytest.approx(1.09, abs=4 * 1.6 / steps**0.5)

@@ -14,6 +14,7 @@ from twofold.model import network
 from twofold.typing import Array, Float, Key
 
 FIRST_ACTIONS = 0.1
+DTYPE = jnp.float32
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def init(key: Key, shape: PolicyNetwork) -> Float[Array, "P"]:
         zip(jax.random.split(key, len(pairs)), pairs, strict=True)
     ):
         scale = jnp.sqrt(2.0 / fan_in) * (FIRST_ACTIONS if index == len(pairs) - 1 else 1.0)
-        parts += [scale * jax.random.normal(own, (fan_out * fan_in,)), jnp.zeros(fan_out)]
+        kernel = scale * jax.random.normal(own, (fan_out * fan_in,), DTYPE)
+        parts += [kernel.astype(DTYPE), jnp.zeros(fan_out, DTYPE)]
     return jnp.concatenate(parts)
 
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 from twofold.typing import Array, Float
 
-# Below this variance a root's slope would be all there is to see.
-SMALLEST = 1e-8
+# A risk below this part of the costs' own spread is rounding, and its root all slope.
+SMALLEST = 1e-4
 
 
 class Risks(NamedTuple):
@@ -41,10 +41,15 @@ def criterion(
     costs: Float[Array, "T M N"],
     epistemic_weight: Float[Array, ""],
     aleatoric_weight: Float[Array, ""],
+    cost_scale: Float[Array, ""] | float = 1.0,
 ) -> Float[Array, ""]:
-    """J: expected cost and weighted risk, summed over the horizon."""
+    """J: expected cost and weighted risk, summed over the horizon.
+
+    ``cost_scale`` is a deviation that is usual for costs: risks far below it count as none.
+    """
     epistemic, aleatoric = risks(costs)
     variance = epistemic_weight**2 * epistemic + aleatoric_weight**2 * aleatoric
+    least = jnp.square(SMALLEST * cost_scale)
     # Without weights there must be no slope either, whatever the rounding of the variances.
-    risk = jnp.where(variance > SMALLEST, jnp.sqrt(jnp.maximum(variance, SMALLEST)), 0.0)
+    risk = jnp.where(variance > least, jnp.sqrt(jnp.maximum(variance, least)), 0.0)
     return jnp.sum(jnp.mean(costs, axis=(1, 2)) + risk)

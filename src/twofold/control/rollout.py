@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from twofold.control import policy
-from twofold.control.policy import PolicyNetwork
+from twofold.control.policy import DTYPE, PolicyNetwork
 from twofold.inference.base import Draws
 from twofold.logs.cost import Cost
 from twofold.logs.embedding import Embedding, Seen
@@ -59,17 +59,19 @@ class Noise(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What happened: costs, what the policy saw (standardised), and what it came to."""
+    """What happened: costs, what the policy saw before each step and after it (standardised), and
+    the observation that it came to."""
 
     costs: Float[Array, "T M S B"]
     features: Float[Array, "T M S B F"]
+    reached: Float[Array, "T M S B F"]
     observations: Float[Array, "T M S B D"]
 
 
 def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int) -> Noise:
     """Noise for a whole roll-out."""
     size = model.latents + model.outputs
-    drawn = jax.random.normal(key, (horizon, draws, particles, size))
+    drawn = jax.random.normal(key, (horizon, draws, particles, size), DTYPE)
     return Noise(drawn[..., : model.latents], drawn[..., model.latents :])
 
 
@@ -106,14 +108,17 @@ def rollout(
         y = network.apply_rows(layers, flat).reshape(*layout, -1)
         return (y + _for_policies(deviation * additive, layout)) * scales.y_scale + scales.y_mean
 
+    def standardised(seen: Seen) -> Array:
+        return (features_of(seen) - scales.feature_mean) / scales.feature_scale
+
     def step(seen: Seen, inputs: Any) -> tuple[Seen, Trace]:
         latent, additive, offset = inputs
-        features = (features_of(seen) - scales.feature_mean) / scales.feature_scale
+        features = standardised(seen)
         action = policy.act(task.shape, weights, features)
         action = action if offset is None else action + offset
         x = (input_of(seen, action) - scales.x_mean) / scales.x_scale
         seen = advanced(seen, action, respond(x, latent, additive))
-        return seen, Trace(paid(seen.newest, action), features, seen.newest)
+        return seen, Trace(paid(seen.newest, action), features, standardised(seen), seen.newest)
 
     unroll = 1 if network.on_cpu() else GPU_STEPS
     starts = jax.vmap(embedding.see)(windows)
@@ -138,7 +143,8 @@ def values_and_gradients(
     instead of one in each of its steps.
     """
     steps, draw_count, count, _ = noise.additive.shape
-    offsets = jnp.zeros((steps, draw_count, weights.shape[0], count, len(task.shape.low)))
+    shape = steps, draw_count, weights.shape[0], count, len(task.shape.low)
+    offsets = jnp.zeros(shape, weights.dtype)
 
     def value(offsets: Array) -> tuple[Array, tuple[Array, Array]]:
         trace = rollout(task, scales, weights, draws, noise, windows, offsets)

@@ -98,12 +98,13 @@ def optimiser(config: Config) -> optax.GradientTransformation:
 def objective(config: Config, wanted: Weights, plant: Plant, trace: Trace) -> Float[Array, "S"]:
     """The criterion of each policy, a mean over starts, and per step, so that horizons compare."""
     if config.distance:
-        risk = distances(trace.features, plant.centroids)
+        risk = distances(trace.reached, plant.centroids)
         return jnp.mean(trace.costs + wanted.epistemic[:, None] * risk, axis=(0, 1, 3))
     steps, draws, policies, _ = trace.costs.shape
     apart = trace.costs.reshape(steps, draws, policies, config.starts, config.noise_draws)
-    of_starts = jax.vmap(criterion, in_axes=(2, None, None))
-    found = jax.vmap(of_starts, in_axes=(2, 0, 0))(apart, *wanted)
+    of_starts = jax.vmap(criterion, in_axes=(2, None, None, None))
+    of_policies = jax.vmap(of_starts, in_axes=(2, 0, 0, None))
+    found = of_policies(apart, *wanted, plant.scales.cost_scale)
     return jnp.mean(found, axis=1) / steps
 
 

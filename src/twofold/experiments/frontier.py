@@ -7,7 +7,9 @@ what is missing.
 
 import json
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,12 +19,14 @@ import numpy as np
 
 import twofold
 from twofold import BNNLVRegressor, persistence
+from twofold.estimators.training import InterruptedFitWarning
 from twofold.experiments.control_problems import ControlProblem
 from twofold.experiments.records import commit, device
 from twofold.inference.sampled import SampledPosterior
-from twofold.logs import Log
+from twofold.logs import Log, cost_of
 from twofold.policies import DynamicsModel, LearnedPolicy, SearchSettings, load_policy, search
 from twofold.policies.forecast import forecast
+from twofold.policies.probes import cost_fingerprint, embedding_fingerprint
 from twofold.policies.truth import bias_by_start, model_bias, true_costs
 
 START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
@@ -83,11 +87,11 @@ def advance(
     """Do what is missing of a group: fit, search, try."""
     folder = work / f"{problem.name}-{method.name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    claim(folder, described(problem, method, trials))
+    log = problem.batch(seed)
+    claim(folder, {**described(problem, method, trials), **seen(problem, log)})
     done = folder / "trials.json"
     if not done.exists():
         started = time.perf_counter()
-        log = problem.batch(seed)
         model, score = fitted(problem, method, seed, log, folder)
         policies = found(model, method, seed, folder)
         rows = tried(problem, method, model, policies, seed, trials)
@@ -98,23 +102,46 @@ def advance(
             "commit": commit(),
             "trials": [row._asdict() for row in rows],
         }
-        persistence.write_text(done, json.dumps(content, indent=1, allow_nan=False))
+        persistence.write_text(done, json.dumps(content, indent=1))
     return read(folder)
 
 
 def described(problem: ControlProblem, method: Method, trials: Trials) -> dict[str, Any]:
     """What a group depends on beside its seed, as JSON has it."""
-    data = {"transitions": problem.transitions, "length": problem.length}
+    data = {name: getattr(problem, name) for name in ("transitions", "length", "horizon")}
     own = {**method._asdict(), "settings": asdict(method.settings)}
     return json.loads(json.dumps({"data": data, "method": own, "trials": trials._asdict()}))
 
 
+def seen(problem: ControlProblem, log: Log) -> dict[str, str]:
+    """The batch, what a model sees of it, and what it costs, as fingerprints."""
+    embedding = problem.embed(log)
+    parts = [part for one in log.episodes for part in (one.observations, one.actions)]
+    return {
+        "log": persistence.fingerprint(*parts),
+        "embedding": embedding_fingerprint(embedding, log),
+        "cost": cost_fingerprint(cost_of(problem.cost, log), log),
+    }
+
+
 def claim(folder: Path, wanted: dict[str, Any]) -> None:
-    """Refuse a folder whose files were made with other settings."""
+    """Refuse a folder whose files were made with other settings, or with who knows which."""
     path = folder / "settings.json"
-    if path.exists() and json.loads(path.read_text()) != wanted:
+    known = json.loads(path.read_text()) if path.exists() else None
+    if known != wanted and any(folder.iterdir()):
         raise ValueError(f"{folder} was made with other settings; move it away to start anew")
     persistence.write_text(path, json.dumps(wanted, indent=1))
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """Half a fit or half a search is no result: Ctrl-C ends the experiment."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InterruptedFitWarning)
+        try:
+            yield
+        except InterruptedFitWarning as stopped:
+            raise SystemExit("stopped by Ctrl-C; the same command continues from here") from stopped
 
 
 def read(folder: Path) -> Group:
@@ -134,9 +161,11 @@ def fitted(
     if path.exists():
         regressor = twofold.load(path)
     else:
-        regressor = BNNLVRegressor(random_state=seed, **method.regressor)
-        regressor.fit(*embedding.design(log))
-        regressor.save(path)
+        checkpoint = folder / "fit.checkpoint"
+        regressor = BNNLVRegressor(random_state=seed, checkpoint=checkpoint, **method.regressor)
+        with whole():
+            regressor.fit(*embedding.design(log))
+        regressor.set_params(checkpoint=None).save(path)
     test = problem.batch(seed + TEST_STREAM, log.transitions // 4)
     x, y = embedding.design(test)
     score = regressor.log_likelihood(x, y).mean() + np.log(regressor.y_standardizer_.scale).sum()
@@ -157,15 +186,16 @@ def found(model: DynamicsModel, method: Method, seed: int, folder: Path) -> list
     paths = [folder / f"{number}.policy" for number in range(len(method.weights))]
     if all(path.exists() for path in paths):
         return [load_policy(path) for path in paths]
-    policies = search(
-        model,
-        method.weights,
-        settings=method.settings,
-        seeds=[seed],
-        random_state=seed,
-        distance=method.distance,
-        checkpoint=folder / "search.checkpoint",
-    )
+    with whole():
+        policies = search(
+            model,
+            method.weights,
+            settings=method.settings,
+            seeds=[seed],
+            random_state=seed,
+            distance=method.distance,
+            checkpoint=folder / "search.checkpoint",
+        )
     for policy, path in zip(policies, paths, strict=True):
         policy.save(path)
     return policies
@@ -205,8 +235,8 @@ def tried(
                 expected.aleatoric_risk,
                 float(true.mean()),
                 float(true.std(axis=1, ddof=1).mean()),
-                model_bias(true, expected.expected) / problem.horizon,
-                float(bias_by_start(true, expected.expected).mean()) / problem.horizon,
+                model_bias(true, expected) / problem.horizon,
+                float(bias_by_start(true, expected).mean()) / problem.horizon,
                 *(expected.criterion(beta, 0.0) for beta in (1.0, 2.0, 4.0)),
             )
         )

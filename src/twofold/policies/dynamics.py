@@ -17,6 +17,7 @@ from twofold.logs import Log
 from twofold.logs.cost import Cost, CostFunction, cost_of
 from twofold.logs.embedding import Embedding
 from twofold.logs.windows import Window
+from twofold.policies.probes import cost_fingerprint, embedding_fingerprint
 
 DTYPE = np.float32
 
@@ -66,9 +67,17 @@ class DynamicsModel:
 
     @property
     def fingerprint(self) -> str:
-        """Says whether two models are the same."""
+        """Says whether two models are the same: weights, units, starts, bounds, cost, embedding."""
+        functions = [
+            cost_fingerprint(self.cost, self.log),
+            embedding_fingerprint(self.embedding, self.log),
+        ]
         return persistence.fingerprint(
-            *(np.asarray(leaf) for leaf in self.regressor.posterior_), *self.starts
+            *(np.asarray(leaf) for leaf in self.regressor.posterior_),
+            *map(np.asarray, self.scales),
+            *self.starts,
+            np.asarray(self.bounds),
+            np.frombuffer("".join(functions).encode(), np.uint8),
         )
 
     def task(self, hidden: tuple[int, ...]) -> Task:

@@ -1,5 +1,6 @@
 """What a model says about a policy: expected costs and both risks over the horizon."""
 
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -19,12 +20,14 @@ ROLLOUTS_AT_ONCE = 20_000
 
 
 class Forecast(NamedTuple):
-    """For each start and step the expected cost and both variances, and both risks of all starts
-    together as deviations."""
+    """For each start and step the expected cost and both variances, ``[B, T]``, and the expected
+    costs over all starts under each weight draw, ``[M, T]``."""
 
     expected: np.ndarray
     epistemic: np.ndarray
     aleatoric: np.ndarray
+    by_draw: np.ndarray
+    noise_draws: int
 
     @property
     def cost(self) -> float:
@@ -58,7 +61,9 @@ def forecast(
     random_state: int = 0,
 ) -> Forecast:
     """Roll a policy out from windows ``[B, H, D]``, with the same luck for every policy."""
-    task, scales = model.task(policy.shape.hidden), model.scales
+    task = replace(model.task(policy.shape.hidden), shape=policy.shape)
+    weights, *units = policy.leaves
+    scales = model.scales._replace(feature_mean=units[0], feature_scale=units[1])
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
     num = starts.observations.shape[0]
@@ -68,9 +73,10 @@ def forecast(
         rows = np.minimum(np.arange(first, first + at_once), num - 1)
         own = Window(*(jnp.asarray(np.asarray(leaf)[rows], jnp.float32) for leaf in starts))
         key = jax.random.fold_in(noise_key, first)
-        found = _forecast(task, horizon, noise_draws, key, scales, policy.leaves[0], draws, own)
+        found = _forecast(task, horizon, noise_draws, key, scales, weights, draws, own)
         parts.append([np.asarray(part, np.float64)[: num - first] for part in found])
-    return Forecast(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    expected, epistemic, aleatoric, of_draws = map(np.concatenate, zip(*parts, strict=True))
+    return Forecast(expected, epistemic, aleatoric, of_draws.mean(axis=0), noise_draws)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -83,10 +89,11 @@ def _forecast(
     weights: Float[Array, "P"],
     draws: Draws,
     starts: Window,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array, Array, Array]:
     members, count = draws.weights.shape[0], starts.observations.shape[0] * noise_draws
     noise = draw_noise(key, task.model, horizon, members, count)
     trace = rollout(task, scales, weights[None], draws, noise, particles(starts, noise_draws))
     costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
     found = jax.vmap(risks)(costs)
-    return costs.mean(axis=(2, 3)), found.epistemic, found.aleatoric
+    of_draws = jnp.moveaxis(costs.mean(axis=3), 2, 1)
+    return costs.mean(axis=(2, 3)), found.epistemic, found.aleatoric, of_draws

@@ -12,6 +12,7 @@ from twofold import persistence
 from twofold.estimators.regressor import BNNLVRegressor
 from twofold.estimators.validation import plain
 from twofold.logs import Cost, Embedding, Log
+from twofold.policies.probes import cost_fingerprint, embedding_fingerprint
 from twofold.policies.search import SearchSettings
 
 FILE = "project.json"
@@ -37,15 +38,16 @@ def identity(
 ) -> dict[str, Any]:
     """What must be the same for a search to go on, as JSON has it.
 
-    A known part and a cost are functions; they are known by what they make of the log.
+    A known part and a cost are functions; they are known by what they make of the log, and of
+    places far beyond it.
     """
     episodes = [part for one in log.episodes for part in (one.observations, one.actions)]
     own = regressor.get_params()
     return plain(
         {
             "log": persistence.fingerprint(*episodes, log.action_low, log.action_high),
-            "cost": persistence.fingerprint(*cost.of(log)),
-            "embedding": persistence.fingerprint(*embedding.design(log)),
+            "cost": cost_fingerprint(cost, log),
+            "embedding": embedding_fingerprint(embedding, log),
             "observations": embedding.observations,
             "actions": embedding.actions,
             "inputs": embedding.input_names,
@@ -130,6 +132,7 @@ def check_settings(settings: SearchSettings, held_out: float, random_state: Any)
     for name, least in (
         ("horizon", 1),
         ("starts", 1),
+        ("epochs", 1),
         ("updates", 1),
         ("weight_draws", 2),
         ("noise_draws", 2),

@@ -5,6 +5,7 @@ standardised. How far is usual is said by held-out episodes: rows of one episode
 other, so that distances within the model's own log would be too small.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -104,7 +105,7 @@ def reach(
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     weights, mean, scale = policy.leaves
     found = visit(
-        model.task(policy.shape.hidden),
+        replace(model.task(policy.shape.hidden), shape=policy.shape),
         horizon,
         noise_key,
         model.scales._replace(feature_mean=mean, feature_scale=scale),

@@ -15,6 +15,7 @@ from twofold.control.policy import PolicyNetwork
 from twofold.envs.system import Policy, System
 from twofold.logs.embedding import Embedding
 from twofold.logs.windows import Window
+from twofold.policies.forecast import Forecast
 from twofold.policies.learned import LearnedPolicy, act_on
 from twofold.typing import Array, Float, Key, Keys
 
@@ -117,20 +118,22 @@ def mean_costs(
     return jnp.mean(_run(system, embedding, shape, horizon, leaves, starts, keys))
 
 
-def model_bias(true: Float[np.ndarray, "B R T"], expected: Float[np.ndarray, "B T"]) -> float:
+def model_bias(true: Float[np.ndarray, "B R T"], forecast: Forecast) -> float:
     """``b`` of the expectation over starts too, without what finite numbers add to it.
 
     A state has parts that nobody sees. They are luck to a model, which knows a start by its window
-    alone; so starts are drawn at random, and ``E[c_t]`` is taken over them as well.
+    alone; so starts are drawn at random, and ``E[c_t]`` is taken over them as well. Luck is in the
+    starts, and in the weight draws, which all of them share.
     """
-    apart = true.mean(axis=1) - expected
+    apart = true.mean(axis=1) - forecast.expected
     luck = apart.var(axis=0, ddof=1) / len(apart)
+    luck += forecast.by_draw.var(axis=0, ddof=1) / len(forecast.by_draw)
     return float(np.sum(np.square(apart.mean(axis=0)) - luck))
 
 
-def bias_by_start(
-    true: Float[np.ndarray, "B R T"], expected: Float[np.ndarray, "B T"]
-) -> np.ndarray:
+def bias_by_start(true: Float[np.ndarray, "B R T"], forecast: Forecast) -> np.ndarray:
     """``b`` of each start by itself, what is hidden in its state included."""
+    draws = len(forecast.by_draw)
     luck = true.var(axis=1, ddof=1) / true.shape[1]
-    return np.sum(np.square(true.mean(axis=1) - expected) - luck, axis=1)
+    luck += (forecast.epistemic + forecast.aleatoric / forecast.noise_draws) / draws
+    return np.sum(np.square(true.mean(axis=1) - forecast.expected) - luck, axis=1)
