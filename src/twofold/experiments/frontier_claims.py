@@ -1,8 +1,9 @@
 """The paper's claims about policies (§5), each decided by the trials, and offline selection scores.
 
-Trade-offs between true cost and model bias are compared by the area that a curve dominates: the
-share of a rectangle, of costs and logarithms of biases, that lies above and to the right of at
-least one of its policies.
+Policies are compared within a seed, as they share its data and model, and a difference counts if
+it is more than two standard errors over seeds. Trade-offs between true cost and model bias are
+compared by the area that a curve dominates: the share of a rectangle, of costs and roots of biases,
+that lies above and to the right of at least one of its policies.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,8 @@ from scipy.stats import spearmanr
 
 from twofold.experiments.frontier import Trial
 
-SMALLEST_BIAS = 1e-6
+CAREFUL = 4.0  # the β of the paper's Figure 5
+ERRORS = 2.0
 
 
 def mean_of(trials: Iterable[Trial], field: str) -> float:
@@ -53,16 +55,16 @@ def trade_offs(
     trials: Sequence[Trial], curves: dict[str, tuple[str, list[tuple[float, float]]]]
 ) -> dict[str, float]:
     """The dominated share of each named curve, in a rectangle that holds all of them."""
-    every = {name: points(trials, *curve) for name, curve in curves.items()}
-    scaled = {name: _logarithmic(curve) for name, curve in every.items()}
-    together = np.concatenate(list(scaled.values()))
+    every = {name: _with_roots(points(trials, *curve)) for name, curve in curves.items()}
+    together = np.concatenate(list(every.values()))
     low, high = together.min(axis=0), together.max(axis=0)
     high = np.where(high > low, high, low + 1.0)
-    return {name: dominated_share(curve, low, high) for name, curve in scaled.items()}
+    return {name: dominated_share(curve, low, high) for name, curve in every.items()}
 
 
-def _logarithmic(curve: np.ndarray) -> np.ndarray:
-    return np.stack([curve[:, 0], np.log(np.maximum(curve[:, 1], SMALLEST_BIAS))], axis=1)
+def _with_roots(curve: np.ndarray) -> np.ndarray:
+    """Biases in units of cost; an estimate below 0 is one of no bias."""
+    return np.stack([curve[:, 0], np.sqrt(np.maximum(curve[:, 1], 0.0))], axis=1)
 
 
 def curves_of(trials: Sequence[Trial], method: str) -> dict[str, tuple[str, list]]:
@@ -78,29 +80,58 @@ def curves_of(trials: Sequence[Trial], method: str) -> dict[str, tuple[str, list
     return found
 
 
+def margins(
+    trials: Sequence[Trial], method: str, field: str, first: tuple, second: tuple
+) -> np.ndarray:
+    """The difference of a quantity between two pairs of weights, for each seed."""
+    one, other = at(trials, method, *first), at(trials, method, *second)
+    seconds = {trial.seed: getattr(trial, field) for trial in other}
+    return np.array([getattr(trial, field) - seconds[trial.seed] for trial in one])
+
+
+def clearly_positive(values: np.ndarray) -> bool:
+    """By more than two standard errors; one value alone says nothing."""
+    if len(values) < 2:
+        return False
+    return bool(values.mean() > ERRORS * values.std(ddof=1) / len(values) ** 0.5)
+
+
+def falls(trials: Sequence[Trial], method: str) -> np.ndarray:
+    """For each seed minus the rank correlation of β and bias, along γ = 0."""
+    found = []
+    for seed in sorted({trial.seed for trial in trials if trial.method == method}):
+        own = [t for t in trials if (t.method, t.seed, t.gamma) == (method, seed, 0.0)]
+        found.append(-_correlation([t.beta for t in own], [t.model_bias for t in own]))
+    return np.array(found)
+
+
 def claims(
     trials: Sequence[Trial], method: str, neighbour: str, best_gamma: float
 ) -> dict[str, float]:
     """1 where a claim of the paper holds here, 0 where not, and what decided it."""
-    ignoring = at(trials, method, 0.0, 0.0)
-    careful = [(beta, gamma) for beta, gamma in pairs(trials, method) if gamma == 0.0]
-    along = points(trials, method, careful)
     others = points(trials, method, [p for p in pairs(trials, method) if p != (0.0, 0.0)])
+    ignoring = mean_of(at(trials, method, 0.0, 0.0), "model_bias")
+    costs = margins(trials, method, "true_cost", (0.0, 0.0), (CAREFUL, 0.0))
+    falling = falls(trials, method)
     curves = curves_of(trials, method)
     if any(t.method == neighbour for t in trials):
         curves["nearest_neighbour"] = (neighbour, pairs(trials, neighbour))
     shares = trade_offs(trials, curves)
     best = max((name for name in shares if name.startswith("gamma_")), key=shares.__getitem__)
     decided = {
-        "risk_ignoring_has_the_largest_bias": mean_of(ignoring, "model_bias") > others[:, 1].max(),
-        "risk_ignoring_costs_more": mean_of(ignoring, "true_cost") > along[1:, 0].min(),
-        "bias_falls_with_beta": spearmanr([beta for beta, _ in careful], along[:, 1])[0] < -0.9,
+        "risk_ignoring_has_the_largest_bias": ignoring > others[:, 1].max(),
+        "risk_ignoring_costs_more": clearly_positive(costs),
+        "bias_falls_with_beta": clearly_positive(falling),
         f"gamma_{best_gamma:g}_has_the_best_trade_off": best == f"gamma_{best_gamma:g}",
     }
     if "nearest_neighbour" in shares:
         paper = shares.get(f"gamma_{best_gamma:g}", 0.0)
         decided["nearest_neighbour_is_worse"] = shares["nearest_neighbour"] < paper
     found = {f"claims/{name}": float(value) for name, value in decided.items()}
+    for name, values in (("risk_ignoring_costs_more", costs), ("bias_falls_with_beta", falling)):
+        found[f"margin/{name}/mean"] = float(values.mean())
+        if len(values) > 1:
+            found[f"margin/{name}/se"] = float(values.std(ddof=1) / len(values) ** 0.5)
     return found | {f"dominated_share/{name}": value for name, value in shares.items()}
 
 
@@ -122,6 +153,19 @@ def rank_correlations(trials: Sequence[Trial]) -> dict[str, float]:
         values = []
         for group in groups:
             own = [t for t in trials if (t.method, t.seed) == group]
-            values.append(spearmanr(*([getattr(t, f) for t in own] for f in fields))[0])
+            values.append(_correlation(*([getattr(t, f) for t in own] for f in fields)))
         found[f"rank_correlation/{name}"] = float(np.mean(values))
+        if len(values) > 1:
+            found[f"rank_correlation/{name}/se"] = float(
+                np.std(values, ddof=1) / len(values) ** 0.5
+            )
     return found
+
+
+def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's; policies that are all alike, or lost, have no ranks, and so say nothing: 0."""
+    known = np.isfinite(first) & np.isfinite(second)
+    one, other = np.asarray(first)[known], np.asarray(second)[known]
+    if len(one) < 3 or np.ptp(one) == 0.0 or np.ptp(other) == 0.0:
+        return 0.0
+    return float(spearmanr(one, other)[0])

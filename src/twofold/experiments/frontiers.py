@@ -48,6 +48,9 @@ MEASURED = (
     "aleatoric_risk",
     "model_bias",
     "bias_by_start",
+    "criterion_1",
+    "criterion_2",
+    "criterion_4",
 )
 
 
@@ -175,26 +178,38 @@ def recorded(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record
         )
         for number, trial in enumerate(t for group in own for t in group.trials):
             for field in ("seed", "beta", "gamma", *MEASURED):
-                record.add(f"policies/{method.name}/{number}/{field}", getattr(trial, field))
+                if np.isfinite(getattr(trial, field)):
+                    record.add(f"policies/{method.name}/{number}/{field}", getattr(trial, field))
         for beta, gamma in pairs(trials, method.name):
             chosen = at(trials, method.name, beta, gamma)
             for field in MEASURED:
                 values = [getattr(trial, field) for trial in chosen]
-                record.add_mean(f"{method.name}/beta_{beta:g}/gamma_{gamma:g}/{field}", values)
+                _add_finite(record, f"{method.name}/beta_{beta:g}/gamma_{gamma:g}/{field}", values)
     found = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
     found |= rank_correlations([trial for trial in trials if trial.method != NEIGHBOUR])
     for name, value in found.items():
         record.add(name, value)
     for method in frontier.methods:
+        if method.distance:
+            continue
         for name, value in coverage([t for t in trials if t.method == method.name]).items():
             record.add(f"{method.name}/{name}", value)
     return record
 
 
+def _add_finite(record: Record, name: str, values: Sequence[float]) -> None:
+    """The mean over seeds; where roll-outs of the model were lost, of the others, and how many."""
+    known = [value for value in values if np.isfinite(value)]
+    if len(known) > 1:
+        record.add_mean(name, known)
+    if len(known) < len(values):
+        record.add(f"{name}/lost", len(values) - len(known))
+
+
 def coverage(trials: Sequence[Trial]) -> dict[str, float]:
     """The share of policies whose true bias is at most twice the epistemic risk, as deviations."""
-    within = [t.model_bias**0.5 <= 2.0 * t.epistemic_risk for t in trials if t.model_bias > 0]
-    return {"bias_within_two_risks": float(np.mean(within))} if within else {}
+    within = [max(t.model_bias, 0.0) ** 0.5 <= 2.0 * t.epistemic_risk for t in trials]
+    return {"bias_within_two_risks": float(np.mean(within))}
 
 
 def draw(

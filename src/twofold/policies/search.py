@@ -14,7 +14,7 @@ from twofold.control.baseline import centroids
 from twofold.control.search import Config, Plant, Weights
 from twofold.data import Standardizer
 from twofold.estimators.checkpoint import Checkpoint
-from twofold.estimators.training import Plan, train
+from twofold.estimators.training import NonFiniteEnergyError, Outcome, Plan, train
 from twofold.inference.schedule import Schedule
 from twofold.logs.windows import Window
 from twofold.policies.dynamics import DTYPE, DynamicsModel
@@ -105,10 +105,13 @@ def search(
             listed = {**identity, "members": [[*pair, seed] for pair, seed in own]}
             file = Checkpoint(path, checkpoint_seconds, listed)
         parts.append(_search(config, plant, own, settings, file, verbose))
+        if len(parts[-1].energies) < settings.epochs and first + at_once < len(members):
+            raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
+    found = np.concatenate([np.asarray(part.states.weights) for part in parts])
     standardizer = Standardizer(*map(np.asarray, plant.scales[4:6]))
     return [
         LearnedPolicy(model.embedding, config.task.shape, standardizer, own, *pair, seed)
-        for own, (pair, seed) in zip(np.concatenate(parts), members, strict=True)
+        for own, (pair, seed) in zip(found, members, strict=True)
     ]
 
 
@@ -130,14 +133,20 @@ def _search(
     settings: SearchSettings,
     file: Checkpoint | None,
     verbose: bool | str,
-) -> np.ndarray:
-    """The weights of the policies found."""
+) -> Outcome:
+    """All updates of some policies."""
     keys = jnp.stack([jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in members])
     wanted = Weights(*jnp.asarray([pair for pair, _ in members], DTYPE).T)
     batches = np.full(len(members), settings.updates)
     plan = Plan(settings.epochs, batches, "epochs", verbose, file, "searching", "criterion")
-    outcome = train(algorithm.build(config), keys, wanted, plant, plan)
-    return np.asarray(outcome.states.weights)
+    try:
+        return train(algorithm.build(config), keys, wanted, plant, plan)
+    except NonFiniteEnergyError as error:
+        raise NonFiniteEnergyError(
+            f"roll-outs of a policy are no longer finite, of {len(members)} from (β, γ) = "
+            f"{members[0][0]} on ({error}); bound what the model predicts with transforms, shorten "
+            "the horizon, or lower learning_rate"
+        ) from error
 
 
 def check_weights(weights: Any) -> list[tuple[float, float]]:

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 from twofold.report import style
 
-SMALLEST_BIAS = 1e-6
 CURVES = (style.EPISTEMIC, style.ALEATORIC, style.CHOSEN, "#CC79A7", "#56B4E9")
 
 
@@ -19,7 +18,7 @@ def frontier_axes(
     """Curves of (β, true cost, its standard error, model bias), each by its name."""
     for index, (name, points) in enumerate(curves.items()):
         beta, cost, error, bias = np.array(sorted(points)).T
-        bias = np.maximum(bias, SMALLEST_BIAS)
+        bias = np.sqrt(np.maximum(bias, 0.0))
         black = name.startswith("nearest")
         colour = "black" if black else CURVES[index % len(CURVES)]
         axes.errorbar(
@@ -28,7 +27,7 @@ def frontier_axes(
         )  # fmt: skip
         for x, y, b in zip(bias, cost, beta, strict=True):
             axes.annotate(f"{b:g}", (x, y), (3, 3), textcoords="offset points", fontsize=7)
-    axes.set(xscale="log", xlabel="model bias per step (squared units of cost)")
+    axes.set(xlabel="root of the model bias per step (units of cost)")
     axes.set(ylabel="true cost per step")
     axes.legend(title="numbers are β", fontsize=8)
 
