@@ -5,9 +5,10 @@ from twofold.policies.identity import ProjectError
 from twofold.policies.learned import LearnedPolicy, load_policy
 from twofold.policies.project import Project, find_policies, open_project
 from twofold.policies.quality import PlanningWarning, assess
-from twofold.policies.search import SearchSettings, search
+from twofold.policies.search import PAPER, SearchSettings, search
 
 __all__ = [
+    "PAPER",
     "DynamicsModel",
     "LearnedPolicy",
     "PlanningWarning",

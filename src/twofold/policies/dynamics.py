@@ -13,6 +13,7 @@ from twofold.control.rollout import Scales, Task
 from twofold.data import Standardizer
 from twofold.estimators.regressor import BNNLVRegressor
 from twofold.inference.base import Posterior
+from twofold.inference.sampled import SampledPosterior
 from twofold.logs import Log
 from twofold.logs.cost import Cost, CostFunction, cost_of
 from twofold.logs.embedding import Embedding
@@ -57,6 +58,14 @@ class DynamicsModel:
         """That of the regressor, in single precision."""
         found = self.regressor.posterior_
         return type(found)(*(jnp.asarray(leaf, DTYPE) for leaf in found))
+
+    def draws_of(self, wanted: int) -> int:
+        """How many weight draws there are: of a posterior that is a set of them no more than it
+        has, for repetitions would make the variance between them look smaller than it is."""
+        found = self.regressor.posterior_
+        if not isinstance(found, SampledPosterior):
+            return wanted
+        return max(2, min(wanted, found.weights.shape[0]))
 
     @property
     def scales(self) -> Scales:

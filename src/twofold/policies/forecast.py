@@ -64,6 +64,7 @@ def forecast(
     task = replace(model.task(policy.shape.hidden), shape=policy.shape)
     weights, *units = policy.leaves
     scales = model.scales._replace(feature_mean=units[0], feature_scale=units[1])
+    weight_draws = model.draws_of(weight_draws)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
     num = starts.observations.shape[0]

@@ -163,7 +163,7 @@ def _config(model: DynamicsModel, settings: SearchSettings, distance: bool) -> C
     return Config(
         model.task(tuple(settings.hidden)),
         settings.horizon,
-        settings.weight_draws,
+        settings.weight_draws if distance else model.draws_of(settings.weight_draws),
         settings.noise_draws,
         settings.starts,
         settings.updates,
