@@ -30,7 +30,8 @@ def test_rollout_is_what_a_loop_over_particles_and_steps_gives(task, scales):
         level_weight, flow_weight, latent_weight, bias = np.asarray(draws.weights[draw])
         level = 0.5 if particle < COUNT else -1.0
         for step in range(STEPS):
-            flow = policy.act(task.shape, weights[own : own + 1], jnp.full((1, 1, 1), level))
+            layers = policy.layers_of(task.shape, weights[own : own + 1])
+            flow = policy.act(task.shape, layers, jnp.full((1, 1, 1), level))
             change = level_weight * level + flow_weight * float(flow[0, 0, 0]) + bias
             change += latent_weight * 1.5 * float(noise.latent[step, draw, particle, 0])
             change += np.exp(-1.5) * float(noise.additive[step, draw, particle, 0])

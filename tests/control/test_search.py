@@ -49,6 +49,11 @@ def run(config, plant, wanted, first=0, last=UPDATES, states=None):
     return states, np.concatenate(energies), skipped
 
 
+def acted(config, weights, features):
+    layers = policy.layers_of(config.task.shape, weights)
+    return policy.act(config.task.shape, layers, features)
+
+
 def pairs(*values):
     return Weights(*jnp.asarray(values, jnp.float32).T)
 
@@ -68,13 +73,13 @@ def test_epistemic_weight_makes_the_policy_hold_back(setting):
     config, plant = setting
     states, _, _ = run(config, plant, pairs((0.0, 0.0), (20.0, 0.0)))
     first = jnp.full((2, 1, 1), 0.2)
-    bold, careful = np.asarray(policy.act(config.task.shape, states.weights, first))[:, 0, 0]
+    bold, careful = np.asarray(acted(config, states.weights, first))[:, 0, 0]
     assert bold > careful + 0.3
     # Without risk the best one-step push minimises E(0.2 + g a - 1)² = over g: a = 0.8 E g / E g².
     gains = np.linspace(0.1, 0.9, 5)
     alone = replace(config, horizon=1)
     states, _, _ = run(alone, plant, pairs((0.0, 0.0)))
-    push = float(policy.act(config.task.shape, states.weights, first[:1])[0, 0, 0])
+    push = float(acted(config, states.weights, first[:1])[0, 0, 0])
     assert push == pytest.approx(0.8 * gains.mean() / np.mean(gains**2), abs=0.05)
 
 
@@ -136,5 +141,5 @@ def test_the_baseline_avoids_what_is_far_from_the_data(setting):
     known = plant._replace(centroids=jnp.array([[0.2]]))
     states, _, _ = run(far, known, pairs((0.0, 0.0), (10.0, 0.0)))
     level = jnp.full((2, 1, 1), 0.2)
-    bold, careful = np.asarray(policy.act(config.task.shape, states.weights, level))[:, 0, 0]
+    bold, careful = np.asarray(acted(config, states.weights, level))[:, 0, 0]
     assert abs(careful) < 0.2 < bold

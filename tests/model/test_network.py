@@ -116,3 +116,26 @@ def test_the_gradient_of_the_network_is_that_of_the_formula(
 
     for ours, plain in zip(gradients(network.apply), gradients(plain_apply), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-11, atol=1e-12)
+
+
+def test_points_before_features_give_the_same_network_and_slopes(rng):
+    sizes = (3, 5, 2)
+    weights = jnp.asarray(rng.normal(size=(4, network.num_weights(sizes))), jnp.float32)
+    inputs = jnp.asarray(rng.normal(size=(4, 6, 3)), jnp.float32)
+
+    def by_rows(weights, inputs):
+        layers = network.for_rows(network.unflatten(sizes, weights))
+        return jnp.sum(jnp.sin(network.apply_rows(layers, inputs)))
+
+    def plainly(weights, inputs):
+        first, second = network.unflatten(sizes, weights)
+        hidden = jax.nn.relu(jnp.einsum("koi,kbi->kbo", first.kernel, inputs) + first.bias[:, None])
+        outputs = jnp.einsum("koi,kbi->kbo", second.kernel, hidden) + second.bias[:, None]
+        return jnp.sum(jnp.sin(outputs))
+
+    found, expected = (
+        jax.value_and_grad(function, argnums=(0, 1))(weights, inputs)
+        for function in (by_rows, plainly)
+    )
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

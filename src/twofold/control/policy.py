@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.model import network
+from twofold.model.network import RowLayer
 from twofold.typing import Array, Float, Key
 
 FIRST_ACTIONS = 0.1
@@ -50,14 +51,20 @@ def init(key: Key, shape: PolicyNetwork) -> Float[Array, "P"]:
     return jnp.concatenate(parts)
 
 
+def layers_of(
+    shape: PolicyNetwork, weights: Float[Array, "S P"], leading: tuple[int, ...] = ()
+) -> tuple[RowLayer, ...]:
+    """The layers of S policies, copied for all leading axes of what they will see, which costs
+    less than turning the points around at every step."""
+    layers = network.unflatten(shape.sizes, weights)
+    copied = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leading, *leaf.shape)), layers)
+    return network.for_rows(copied)
+
+
 def act(
-    shape: PolicyNetwork, weights: Float[Array, "S P"], features: Float[Array, "*M S B F"]
+    shape: PolicyNetwork, layers: tuple[RowLayer, ...], features: Float[Array, "*M S B F"]
 ) -> Float[Array, "*M S B A"]:
     """Actions of each of S policies at points of its own, from standardised features."""
-    layers = network.unflatten(shape.sizes, weights)
-    # Copied for all leading axes, which costs less than turning the points around.
-    leading = features.shape[:-3]
-    layers = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leading, *leaf.shape)), layers)
     outputs = network.apply_rows(layers, features)
     low, high = (jnp.asarray(bound, features.dtype) for bound in (shape.low, shape.high))
     return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(outputs)

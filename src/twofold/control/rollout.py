@@ -96,7 +96,8 @@ def rollout(
     layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
     deviation = jnp.exp(0.5 * draws.log_noise)[:, None]
     latent_deviation = task.model.latent_variance**0.5
-    layers = network.unflatten(task.model.sizes, draws.weights)
+    layers = network.for_rows(network.unflatten(task.model.sizes, draws.weights))
+    acting = policy.layers_of(task.shape, weights, layout[:1])
     embedding = task.embedding
     functions = embedding.features_of, embedding.input_of, embedding.advanced, task.cost
     features_of, input_of, advanced, paid = [_each_particle(one) for one in functions]
@@ -114,7 +115,7 @@ def rollout(
     def step(seen: Seen, inputs: Any) -> tuple[Seen, Trace]:
         latent, additive, offset = inputs
         features = standardised(seen)
-        action = policy.act(task.shape, weights, features)
+        action = policy.act(task.shape, acting, features)
         action = action if offset is None else action + offset
         x = (input_of(seen, action) - scales.x_mean) / scales.x_scale
         seen = advanced(seen, action, respond(x, latent, additive))
@@ -152,7 +153,11 @@ def values_and_gradients(
         return jnp.sum(found), (found, trace.features)  # no policy's value depends on another's
 
     (_, (found, features)), worth = jax.value_and_grad(value, has_aux=True)(offsets)
-    _, pull = jax.vjp(lambda own: policy.act(task.shape, own, _by_policy(features)), weights)
+
+    def actions(weights: Array) -> Array:
+        return policy.act(task.shape, policy.layers_of(task.shape, weights), _by_policy(features))
+
+    _, pull = jax.vjp(actions, weights)
     return found, pull(_by_policy(worth))[0]
 
 

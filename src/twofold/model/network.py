@@ -144,13 +144,59 @@ def apply(
     return outputs
 
 
+class RowLayer(NamedTuple):
+    """An affine map for points that come before their features, as roll-outs have them.
+
+    The kernel is kept both ways, for the way there and for the way back: a CPU's products are a
+    third faster if they need not read a matrix across.
+    """
+
+    kernel: Float[Array, "*K out in"]
+    turned: Float[Array, "*K in out"]
+    bias: Float[Array, "*K out"]
+
+
+def for_rows(layers: tuple[Layer, ...]) -> tuple[RowLayer, ...]:
+    """Layers with their kernels both ways."""
+    return tuple(
+        RowLayer(
+            layer.kernel,
+            jax.lax.optimization_barrier(jnp.swapaxes(layer.kernel, -1, -2)),
+            layer.bias,
+        )
+        for layer in layers
+    )
+
+
+@jax.custom_vjp
+def rows_affine(layer: RowLayer, inputs: Float[Array, "*K B in"]) -> Float[Array, "*K B out"]:
+    """``kernel @ input + bias`` for each point."""
+    outputs = jnp.einsum("...io,...bi->...bo", layer.turned, inputs)
+    return outputs + layer.bias[..., None, :]
+
+
+def _rows_forward(layer, inputs):
+    return rows_affine(layer, inputs), (layer, inputs)
+
+
+def _rows_backward(residuals, gradient):
+    layer, inputs = residuals
+    slopes = RowLayer(
+        jnp.einsum("...bo,...bi->...oi", gradient, inputs),
+        jnp.zeros_like(layer.turned),  # the same matrix: its slope is the kernel's
+        jnp.sum(gradient, axis=-2),
+    )
+    return slopes, jnp.einsum("...oi,...bo->...bi", layer.kernel, gradient)
+
+
+rows_affine.defvjp(_rows_forward, _rows_backward)
+
+
 def apply_rows(
-    layers: tuple[Layer, ...], inputs: Float[Array, "*K B in"]
+    layers: tuple[RowLayer, ...], inputs: Float[Array, "*K B in"]
 ) -> Float[Array, "*K B out"]:
-    """Layers on points that come before their features, as roll-outs have them: nothing has to be
-    turned around when a point's features are gathered from its past."""
+    """The network at points that come before their features."""
     values = inputs
     for index, layer in enumerate(layers):
-        values = jax.nn.relu(values) if index else values
-        values = jnp.einsum("...oi,...bi->...bo", layer.kernel, values) + layer.bias[..., None, :]
+        values = rows_affine(layer, jax.nn.relu(values) if index else values)
     return values

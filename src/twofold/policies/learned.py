@@ -236,7 +236,8 @@ def act_on(
     features = (embedding.features(window) - mean) / scale
     # A GPU would round the factors of its products, and act otherwise than a CPU.
     with jax.default_matmul_precision("highest"):
-        return policy.act(shape, weights[None], features[None, None])[0, 0]
+        layers = policy.layers_of(shape, weights[None])
+        return policy.act(shape, layers, features[None, None])[0, 0]
 
 
 _act = partial(jax.jit, static_argnums=(0, 1))(act_on)

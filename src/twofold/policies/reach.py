@@ -148,7 +148,8 @@ def visit(
     history, count = task.embedding.history, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon + 1, count, starts.observations.shape[0])
     trace = rollout(task, scales, weights[None], draws, noise, starts)
-    actions = network.act(task.shape, weights[None], trace.features)
+    layers = network.layers_of(task.shape, weights[None])
+    actions = network.act(task.shape, layers, trace.features)
     seen = _joined(starts.observations, trace.observations)
     done = _joined(starts.actions, actions)
 
