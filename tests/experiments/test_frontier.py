@@ -171,3 +171,6 @@ def test_the_random_batch_leaves_a_record_and_policies_for_a_plant(tmp_path):
     record = random_batch.run(True, tmp_path, tmp_path)
     assert record.metrics["cost/best"] <= record.metrics["cost/mean"]
     assert len(list(tmp_path.glob("*.onnx"))) == 2
+    direct = random_batch.run_direct(True, tmp_path)
+    assert direct.name == record.name
+    assert np.isfinite(direct.metrics["direct/cost/best"])

@@ -8,7 +8,7 @@ import pytest
 from twofold import BNNLVRegressor
 from twofold.logs import Log, embed
 from twofold.logs.log import Episode
-from twofold.policies import DynamicsModel, SearchSettings, search
+from twofold.policies import DynamicsModel, SearchSettings, best_of, search
 from twofold.policies.forecast import forecast
 
 MODULE = importlib.import_module("twofold.policies.search")  # the package has a function there
@@ -49,6 +49,15 @@ def test_a_policy_for_each_pair_and_seed(model):
     np.testing.assert_allclose(alone[0].weights, found[3].weights, rtol=1e-4, atol=1e-6)
     other = search(model, [(2, 1)], settings=SETTINGS, seeds=[5], random_state=1, verbose=False)
     assert not np.allclose(other[0].weights, found[3].weights)
+
+
+def test_of_several_beginnings_the_one_that_ended_lowest_is_best(model):
+    found = search(model, [(0, 0), (2, 1)], settings=SETTINGS, seeds=[0, 5, 7], verbose=False)
+    best = best_of(found)
+    assert [(p.epistemic_weight, p.aleatoric_weight) for p in best] == [(0, 0), (2, 1)]
+    for pair, own in zip((found[:3], found[3:]), best, strict=True):
+        assert own.notes["criterion"] == min(policy.notes["criterion"] for policy in pair)
+        assert len({policy.notes["criterion"] for policy in pair}) == 3
 
 
 def test_in_several_goes_the_same_policies_are_found(model, monkeypatch, tmp_path):

@@ -42,6 +42,7 @@ RECORDED: dict[str, Callable[[bool, Path], Record]] = {
     "systems_speed": systems.run_speed,
     "systems_original": industrial_original.run,
     "batch_choice": batch_choice.run,
+    "industrial_direct": random_batch.run_direct,
 }
 
 # What a run leaves of the record that it shares with other commands.
@@ -51,6 +52,8 @@ KEPT: dict[str, Callable[[str], bool]] = {
     "posteriors": lambda metric: "/seconds_" in metric,
     "systems": lambda metric: "/steps_per_second/" in metric or "/original/" in metric,
     "systems_speed": lambda metric: True,
+    "industrial_direct": lambda metric: not metric.startswith("direct/"),
+    "industrial_random_batch": lambda metric: metric.startswith("direct/"),
     "systems_original": lambda metric: True,
 }
 

@@ -24,7 +24,14 @@ from twofold.experiments.control_problems import ControlProblem
 from twofold.experiments.records import commit, device
 from twofold.inference.sampled import SampledPosterior
 from twofold.logs import Log, cost_of
-from twofold.policies import DynamicsModel, LearnedPolicy, SearchSettings, load_policy, search
+from twofold.policies import (
+    DynamicsModel,
+    LearnedPolicy,
+    SearchSettings,
+    best_of,
+    load_policy,
+    search,
+)
 from twofold.policies.forecast import forecast
 from twofold.policies.probes import cost_fingerprint, embedding_fingerprint
 from twofold.policies.truth import bias_by_start, model_bias, true_costs
@@ -43,13 +50,15 @@ class Trials(NamedTuple):
 
 
 class Method(NamedTuple):
-    """A model, and how policies are searched with it; ``weights`` are pairs (β, γ)."""
+    """A model, and how policies are searched with it; ``weights`` are pairs (β, γ), each searched
+    from several ``beginnings``, of which the one is kept whose criterion ended lowest."""
 
     name: str
     regressor: dict[str, Any]
     weights: Sequence[tuple[float, float]]
     settings: SearchSettings
     distance: bool = False
+    beginnings: int = 1
 
 
 class Trial(NamedTuple):
@@ -191,11 +200,12 @@ def found(model: DynamicsModel, method: Method, seed: int, folder: Path) -> list
             model,
             method.weights,
             settings=method.settings,
-            seeds=[seed],
+            seeds=[seed * method.beginnings + number for number in range(method.beginnings)],
             random_state=seed,
             distance=method.distance,
             checkpoint=folder / "search.checkpoint",
         )
+    policies = best_of(policies)
     for policy, path in zip(policies, paths, strict=True):
         policy.save(path)
     return policies

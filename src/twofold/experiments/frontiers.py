@@ -71,6 +71,7 @@ def _methods(
     settings: SearchSettings,
     gammas: Sequence[float],
     distances: Sequence[float],
+    beginnings: int,
 ) -> tuple[Method, ...]:
     """The paper's model with all weights, other posteriors with γ = 0, and the baseline."""
     along = [(beta, 0.0) for beta in BETAS]
@@ -80,13 +81,14 @@ def _methods(
     one = {**ensemble, "latent_dim": 0, "inference_options": {"members": 2}}
     many = settings.weight_draws * settings.noise_draws * settings.starts
     alone = replace(settings, weight_draws=1, noise_draws=1, starts=max(1, many // 10))
-    return (
+    methods = (
         Method(MAIN, mean_field, grid(BETAS, gammas), settings),
         Method("ensemble", ensemble, along, settings),
         Method("alpha_0.5", {**mean_field, "alpha": 0.5}, along, settings),
         Method("variational", {**mean_field, "alpha": 1e-6}, along, settings),
         Method(NEIGHBOUR, one, [(beta, 0.0) for beta in distances], alone, distance=True),
     )
+    return tuple(method._replace(beginnings=beginnings) for method in methods)
 
 
 INDUSTRIAL = Frontier(
@@ -103,6 +105,7 @@ INDUSTRIAL = Frontier(
         SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=10, epochs=50),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 3.0, 10.0, 30.0, 100.0),
+        beginnings=2,
     ),
     seeds=(0, 1, 2),
     best_gamma=0.0,
@@ -117,6 +120,7 @@ RIVER = Frontier(
         ),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 0.3, 1.0, 3.0, 10.0),
+        beginnings=3,
     ),
     seeds=(0, 1, 2),
     best_gamma=0.0,
@@ -129,6 +133,7 @@ WIND = Frontier(
         SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=10, epochs=30),
         gammas=(0.0, 1.0, 7.5),
         distances=(0.0, 0.03, 0.1, 0.3, 1.0),
+        beginnings=2,
     ),
     seeds=(0, 1, 2),
     best_gamma=7.5,

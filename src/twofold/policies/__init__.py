@@ -5,7 +5,7 @@ from twofold.policies.identity import ProjectError
 from twofold.policies.learned import LearnedPolicy, load_policy
 from twofold.policies.project import Project, find_policies, open_project
 from twofold.policies.quality import PlanningWarning, assess
-from twofold.policies.search import PAPER, SearchSettings, search
+from twofold.policies.search import PAPER, SearchSettings, best_of, search
 
 __all__ = [
     "PAPER",
@@ -16,6 +16,7 @@ __all__ = [
     "ProjectError",
     "SearchSettings",
     "assess",
+    "best_of",
     "find_policies",
     "load_policy",
     "open_project",

@@ -22,6 +22,7 @@ from twofold.policies.learned import LearnedPolicy
 
 POLICY_STREAM, DRAW_STREAM = 0, 1
 CENTROIDS = 500
+LAST_EPOCHS = 3
 MOST_BYTES = 8 * 2**30
 
 
@@ -78,6 +79,8 @@ def search(
 ) -> list[LearnedPolicy]:
     """A policy for each pair (β, γ) and each seed, pairs first.
 
+    ``notes["criterion"]`` of each is J per step over its last epochs; ``best_of`` chooses by it.
+
     Parameters
     ----------
     weights : pairs of numbers
@@ -108,11 +111,24 @@ def search(
         if len(parts[-1].energies) < settings.epochs and first + at_once < len(members):
             raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
     found = np.concatenate([np.asarray(part.states.weights) for part in parts])
+    last = np.concatenate([part.energies[-LAST_EPOCHS:].mean(axis=0) for part in parts])
     standardizer = Standardizer(*map(np.asarray, plant.scales[4:6]))
+    fixed = model.embedding, config.task.shape, standardizer
     return [
-        LearnedPolicy(model.embedding, config.task.shape, standardizer, own, *pair, seed)
-        for own, (pair, seed) in zip(found, members, strict=True)
+        LearnedPolicy(*fixed, own, *pair, seed, {"criterion": float(value)})
+        for own, (pair, seed), value in zip(found, members, last, strict=True)
     ]
+
+
+def best_of(policies: Sequence[LearnedPolicy]) -> list[LearnedPolicy]:
+    """Of each pair (β, γ) the policy whose search ended lowest; all saw the same draws."""
+    best: dict[tuple[float, float], LearnedPolicy] = {}
+    for policy in policies:
+        pair = policy.epistemic_weight, policy.aleatoric_weight
+        known = best.setdefault(pair, policy)
+        if policy.notes["criterion"] < known.notes["criterion"]:
+            best[pair] = policy
+    return list(best.values())
 
 
 def policies_at_once(config: Config) -> int:
