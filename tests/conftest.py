@@ -1,5 +1,6 @@
 """Fixtures with more than one user."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -8,6 +9,20 @@ import numpy as np
 import pytest
 
 from twofold.inference import alpha, base
+
+
+# Linux gives a process 65,530 memory maps. Every compiled program takes some, and a process that
+# has none left is aborted.
+MOST_MAPS = 25_000
+MAPS = Path("/proc/self/maps")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_programs():
+    """Forget compiled programs, between modules, before there are too many of them."""
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
 
 
 @pytest.fixture

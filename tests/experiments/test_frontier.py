@@ -167,6 +167,7 @@ def test_the_river_leaves_a_record_and_figures_and_goes_on_where_it_stopped(tmp_
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.policy")} == before
 
 
+@pytest.mark.slow
 def test_the_random_batch_leaves_a_record_and_policies_for_a_plant(tmp_path):
     record = random_batch.run(True, tmp_path, tmp_path)
     assert record.metrics["cost/best"] <= record.metrics["cost/mean"]

@@ -46,9 +46,8 @@ class SearchSettings:
     clip: float = 10.0
 
     def __post_init__(self):
-        for name in ("horizon", "starts", "weight_draws", "noise_draws", "epochs", "updates"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1, got {self.epochs}")
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
