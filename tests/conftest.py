@@ -10,7 +10,6 @@ import pytest
 
 from twofold.inference import alpha, base
 
-
 # Linux gives a process 65,530 memory maps. Every compiled program takes some, and a process that
 # has none left is aborted.
 MOST_MAPS = 25_000

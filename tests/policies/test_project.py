@@ -56,6 +56,15 @@ def cost(row):
     return (row["level"] - 2.0) ** 2 + 0.1 * row["flow"]
 
 
+def with_limit(row):
+    """The same cost, and a limit that no logged level comes near."""
+    return cost(row) + 1e6 * (row["level"] > 4.0 * max_level())
+
+
+def max_level():
+    return max(float(episode.observations[:, 0].max()) for episode in make_log().episodes)
+
+
 def find(folder, log=None, function=cost, **changes):
     options = {"regressor": REGRESSOR, "weights": WEIGHTS, "settings": SETTINGS, "verbose": False}
     return find_policies(log or make_log(), function, folder, **(options | changes))
@@ -142,8 +151,9 @@ def test_what_is_missing_is_made_again(finished):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"log": make_log(seed=1)}, "another log; another cost; another embedding"),
+        ({"log": make_log(seed=1)}, "another search: another log; another cost"),
         ({"function": lambda row: row["level"]}, "another search: another cost. Give"),
+        ({"function": with_limit}, "another search: another cost. Give"),
         ({"embedding": embed(make_log(), history=2)}, "another embedding; inputs was"),
         ({"weights": [(0.0, 0.0)]}, "weights was"),
         ({"settings": replace(SETTINGS, horizon=5)}, "settings: horizon was 4, now 5. Give"),
