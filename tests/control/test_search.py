@@ -135,9 +135,9 @@ def test_centres_of_clear_clusters_are_found(rng):
 
 
 def test_the_baseline_avoids_what_is_far_from_the_data(setting):
-    """Two centres of the level, at 0.2 and far beyond reach: moving costs distance."""
+    """All that is known is a level of 0.2: moving costs distance, in the very step that moves."""
     config, plant = setting
-    far = replace(config, distance=True)
+    far = replace(config, distance=True, horizon=1)
     known = plant._replace(centroids=jnp.array([[0.2]]))
     states, _, _ = run(far, known, pairs((0.0, 0.0), (10.0, 0.0)))
     level = jnp.full((2, 1, 1), 0.2)

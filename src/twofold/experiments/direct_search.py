@@ -20,7 +20,7 @@ from twofold.data import Standardizer
 from twofold.experiments.control_problems import ControlProblem
 from twofold.logs.embedding import Embedding
 from twofold.policies.learned import LearnedPolicy
-from twofold.policies.truth import Starts, mean_costs
+from twofold.policies.truth import Starts, costs_from
 from twofold.typing import Array, Float, Key
 
 
@@ -92,7 +92,8 @@ def _generation(
     tried = mean + strategy.spread * jnp.stack([noise, -noise])
 
     def cost(weights: Float[Array, "W"]) -> Float[Array, ""]:
-        return mean_costs(system, embedding, shape, horizon, (weights, *units), starts, luck)
+        leaves = weights, *units
+        return jnp.mean(costs_from(system, embedding, shape, horizon, leaves, starts, luck))
 
     costs = jax.lax.map(jax.vmap(cost), tried)
     steps, state = adam.update(direction(costs, noise), state)

@@ -220,7 +220,7 @@ def coverage(trials: Sequence[Trial]) -> dict[str, float]:
 def draw(
     frontier: Frontier, groups: dict[tuple[str, int], Group], work: Path, output: Path
 ) -> None:
-    """Figure 4, and Figure 5 where the paper has one, beside the record."""
+    """Figures 4 and 5, beside the record."""
     trials = [trial for group in groups.values() for trial in group.trials]
     curves = {
         name.replace("_", " ", 1).replace("gamma ", "γ = ").replace("beta is_gamma", "β = γ"): own

@@ -73,12 +73,12 @@ def true_costs(
     num = starts.windows.observations.shape[0]
     keys = jax.random.split(key, (num, repeats))
     parts = system.step, system.observe, system.cost
-    found = _run(parts, policy.embedding, policy.shape, horizon, policy.leaves, starts, keys)
+    found = costs_from(parts, policy.embedding, policy.shape, horizon, policy.leaves, starts, keys)
     return np.asarray(found, np.float64)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _run(
+def costs_from(
     system: tuple[Callable, Callable, Callable],
     embedding: Embedding,
     shape: PolicyNetwork,
@@ -87,6 +87,7 @@ def _run(
     starts: Starts,
     keys: Keys,
 ) -> Float[Array, "B R T"]:
+    """``true_costs`` for weights that are still being looked for; leaves as a policy has them."""
     follow, observe, pay = system
 
     def one(start: Starts, key: Key) -> Float[Array, "T"]:
@@ -103,19 +104,6 @@ def _run(
         return jax.lax.scan(step, tuple(start), jax.random.split(key, horizon))[1]
 
     return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(starts, keys)
-
-
-def mean_costs(
-    system: tuple[Callable, Callable, Callable],
-    embedding: Embedding,
-    shape: PolicyNetwork,
-    horizon: int,
-    leaves: tuple[Array, ...],
-    starts: Starts,
-    keys: Keys,
-) -> Float[Array, ""]:
-    """The mean cost per step of weights that are still being looked for, under ``jit``."""
-    return jnp.mean(_run(system, embedding, shape, horizon, leaves, starts, keys))
 
 
 def model_bias(true: Float[np.ndarray, "B R T"], forecast: Forecast) -> float:
