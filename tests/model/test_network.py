@@ -118,14 +118,19 @@ def test_the_gradient_of_the_network_is_that_of_the_formula(
         np.testing.assert_allclose(ours, plain, rtol=1e-11, atol=1e-12)
 
 
-def test_points_before_features_give_the_same_network_and_slopes(rng):
+@pytest.mark.parametrize("cpu", [True, False])
+def test_points_before_features_give_the_same_network_and_slopes(rng, monkeypatch, cpu):
+    """Also as a GPU computes it, and with some of the inputs apart from the others."""
+    monkeypatch.setattr(network, "on_cpu", lambda: cpu)
     sizes = (3, 5, 2)
     weights = jnp.asarray(rng.normal(size=(4, network.num_weights(sizes))), jnp.float32)
     inputs = jnp.asarray(rng.normal(size=(4, 6, 3)), jnp.float32)
 
     def by_rows(weights, inputs):
-        layers = network.for_rows(network.unflatten(sizes, weights))
-        return jnp.sum(jnp.sin(network.apply_rows(layers, inputs)))
+        first, second = network.unflatten(sizes, weights)
+        layers = network.for_rows((network.Layer(first.kernel[..., :1], first.bias), second))
+        more = network.rows_thin(first.kernel[..., 1:], inputs[..., 1:])
+        return jnp.sum(jnp.sin(network.apply_rows(layers, inputs[..., :1], more)))
 
     def plainly(weights, inputs):
         first, second = network.unflatten(sizes, weights)

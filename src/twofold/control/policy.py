@@ -51,20 +51,15 @@ def init(key: Key, shape: PolicyNetwork) -> Float[Array, "P"]:
     return jnp.concatenate(parts)
 
 
-def layers_of(
-    shape: PolicyNetwork, weights: Float[Array, "S P"], leading: tuple[int, ...] = ()
-) -> tuple[RowLayer, ...]:
-    """The layers of S policies, copied for all leading axes of what they will see, which costs
-    less than turning the points around at every step."""
-    layers = network.unflatten(shape.sizes, weights)
-    copied = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leading, *leaf.shape)), layers)
-    return network.for_rows(copied)
+def layers_of(shape: PolicyNetwork, weights: Float[Array, "S P"]) -> tuple[RowLayer, ...]:
+    """The layers of S policies, for standardised features."""
+    return network.for_rows(network.unflatten(shape.sizes, weights))
 
 
 def act(
     shape: PolicyNetwork, layers: tuple[RowLayer, ...], features: Float[Array, "*M S B F"]
 ) -> Float[Array, "*M S B A"]:
-    """Actions of each of S policies at points of its own, from standardised features."""
+    """Actions of each of S policies at points of its own."""
     outputs = network.apply_rows(layers, features)
     low, high = (jnp.asarray(bound, features.dtype) for bound in (shape.low, shape.high))
     return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(outputs)

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from twofold.control import policy
+from twofold.control.carried import Units, for_carried
 from twofold.control.policy import DTYPE, PolicyNetwork
 from twofold.inference.base import Draws
 from twofold.logs.cost import Cost
@@ -21,10 +23,11 @@ from twofold.logs.embedding import Embedding, Seen
 from twofold.logs.windows import Window
 from twofold.model import network
 from twofold.model.bnn import BNNLV
+from twofold.model.network import Layer, RowLayer
 from twofold.typing import Array, Float, Key
 
 # Steps that a GPU gets at once, as it starts them faster than those of a loop.
-GPU_STEPS = 4
+GPU_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -94,37 +97,85 @@ def rollout(
     ``offsets`` are added to their actions: zeros, for those who ask what an action is worth.
     """
     layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
-    deviation = jnp.exp(0.5 * draws.log_noise)[:, None]
-    latent_deviation = task.model.latent_variance**0.5
-    layers = network.for_rows(network.unflatten(task.model.sizes, draws.weights))
-    acting = policy.layers_of(task.shape, weights, layout[:1])
-    embedding = task.embedding
-    functions = embedding.features_of, embedding.input_of, embedding.advanced, task.cost
-    features_of, input_of, advanced, paid = [_each_particle(one) for one in functions]
+    embedding, units = task.embedding, carried_units(task, scales)
+    acting = _acting(task, scales, units, weights, layout[0])
+    respond = _responding(task, scales, units, draws, layout)
+    places = embedding.layout
+    functions = embedding.new_of, embedding.followed, places.arriving, places.moved, task.cost
+    new_of, followed, arriving, moved, paid = [_each_particle(one) for one in functions]
+    at_ends = units.at(places.ends)
 
-    def respond(x: Float[Array, "M S B D"], latent: Array, additive: Array) -> Array:
-        """Outputs in raw units; latents and noise are the same for all policies."""
-        joined = jnp.concatenate([x, _for_policies(latent_deviation * latent, layout)], axis=-1)
-        flat = joined.reshape(layout[0], -1, joined.shape[-1])
-        y = network.apply_rows(layers, flat).reshape(*layout, -1)
-        return (y + _for_policies(deviation * additive, layout)) * scales.y_scale + scales.y_mean
-
-    def standardised(seen: Seen) -> Array:
-        return (features_of(seen) - scales.feature_mean) / scales.feature_scale
-
-    def step(seen: Seen, inputs: Any) -> tuple[Seen, Trace]:
+    def step(seen: Seen, inputs: Any) -> tuple[Seen, Any]:
         latent, additive, offset = inputs
-        features = standardised(seen)
-        action = policy.act(task.shape, acting, features)
+        action = policy.act(task.shape, acting, seen.past)
         action = action if offset is None else action + offset
-        x = (input_of(seen, action) - scales.x_mean) / scales.x_scale
-        seen = advanced(seen, action, respond(x, latent, additive))
-        return seen, Trace(paid(seen.newest, action), features, standardised(seen), seen.newest)
+        output = respond(seen.past, new_of(seen.newest, action), latent, additive)
+        latest, newest = followed(seen.latest, seen.newest, action, output)
+        past = moved(seen.past, at_ends.of(arriving(latest, action)))
+        return Seen(past, latest, newest), (paid(newest, action), seen.past, past, newest)
 
     unroll = 1 if network.on_cpu() else GPU_STEPS
     starts = jax.vmap(embedding.see)(windows)
+    starts = starts._replace(past=units.of(starts.past))
     begin = Seen(*(jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])) for leaf in starts))
-    return jax.lax.scan(step, begin, (*noise, offsets), unroll=unroll)[1]
+    _, (costs, past, reached, newest) = jax.lax.scan(step, begin, (*noise, offsets), unroll=unroll)
+    before, after = (_features(task, scales, units, part) for part in (past, reached))
+    return Trace(costs, before, after, newest)
+
+
+def carried_units(task: Task, scales: Scales) -> Units:
+    """Of all values of a column the mean and the scale of its newest."""
+    return _feature_units(scales).at(task.embedding.layout.newest)
+
+
+def _feature_units(scales: Scales) -> Units:
+    return Units(scales.feature_mean, scales.feature_scale)
+
+
+def _features(
+    task: Task, scales: Scales, units: Units, past: Float[Array, "*batch F"]
+) -> Float[Array, "*batch F"]:
+    """What is carried as a policy's standardised features."""
+    places = task.embedding.layout.features
+    return _feature_units(scales).of(units.at(places).back(past[..., places]))
+
+
+def _acting(
+    task: Task, scales: Scales, units: Units, weights: Float[Array, "S P"], draws: int
+) -> tuple[RowLayer, ...]:
+    """The policies' layers for what is carried, copied for all weight draws, which costs less than
+    turning the points around at every step."""
+    first, *rest = network.unflatten(task.shape.sizes, weights)
+    places = task.embedding.layout.features
+    layers = for_carried(first, places, _feature_units(scales), units), *rest
+    copied = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (draws, *leaf.shape)), layers)
+    return network.for_rows(copied)
+
+
+def _responding(
+    task: Task, scales: Scales, units: Units, draws: Draws, layout: tuple[int, int, int]
+) -> Callable[..., Float[Array, "M S B O"]]:
+    """The model's output in raw units, of what is carried, what is new, and noise that is the same
+    for all policies."""
+    first, *rest = network.unflatten(task.model.sizes, draws.weights)
+    inputs, carried = task.embedding.layout.inputs, units.mean.shape[0]
+    own = Units(scales.x_mean, scales.x_scale)
+    of_past, of_new = np.flatnonzero(inputs < carried), np.flatnonzero(inputs >= carried)
+    past = Layer(first.kernel[..., of_past], first.bias)
+    carrying = for_carried(past, inputs[of_past], own.at(of_past), units)
+    layers = network.for_rows((carrying, *rest))
+    thin = first.kernel[..., np.append(of_new, np.arange(len(inputs), first.kernel.shape[-1]))]
+    deviation = jnp.exp(0.5 * draws.log_noise)[:, None]
+    latent_deviation = task.model.latent_variance**0.5
+
+    def respond(past: Array, new: Array, latent: Array, additive: Array) -> Array:
+        beside = [own.at(of_new).of(new), _for_policies(latent_deviation * latent, layout)]
+        rows = jnp.concatenate(beside, axis=-1).reshape(layout[0], -1, thin.shape[-1])
+        flat = past.reshape(layout[0], -1, carried)
+        y = network.apply_rows(layers, flat, network.rows_thin(thin, rows)).reshape(*layout, -1)
+        return (y + _for_policies(deviation * additive, layout)) * scales.y_scale + scales.y_mean
+
+    return respond
 
 
 def values_and_gradients(

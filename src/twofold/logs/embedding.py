@@ -11,7 +11,7 @@ transform φ. Of column c, with the value ``c'`` one step later, the model's out
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.logs.log import Log
+from twofold.logs.past import Past
 from twofold.logs.transforms import Transform, check_seen
 from twofold.logs.windows import Steps, Window, steps
 from twofold.typing import Array, Float
@@ -28,12 +29,12 @@ ROWS = 4096  # at once, so that programs compile for one size
 
 
 class Seen(NamedTuple):
-    """A window as a model sees it: the columns through their transforms, newest last, the newest
-    observation in the log's units, and the actions between the observations."""
+    """A window as a model sees it: the values through their transforms, as ``Past`` orders them,
+    and the newest observation, through the transforms and in the log's units."""
 
-    columns: Float[Array, "D H"]
+    past: Float[Array, "F"]
+    latest: Float[Array, "D"]
     newest: Float[Array, "D"]
-    actions: Float[Array, "past A"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ class Embedding:
         self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
     ) -> Float[Array, "O"]:
         """The output that a model which is right has: the inverse of ``advance``."""
-        base = self._base(self.see(window), action)
+        seen = self.see(window)
+        base = self._base(seen.latest, seen.newest, action)
         following = dict(zip(self.observations, next_observation, strict=True))
         return jnp.stack(
             [self._transform(name).forward(following[name]) - base[name] for name in self.targets]
@@ -108,67 +110,69 @@ class Embedding:
         self, window: Window, action: Float[Array, "A"], output: Float[Array, "O"]
     ) -> Window:
         """The window one step later, its newest observation made from the model's output."""
-        after = self.advanced(self.see(window), action, output)
-        return Window(_shifted(window.observations, after.newest), after.actions)
+        seen = self.see(window)
+        _, newest = self.followed(seen.latest, seen.newest, action, output)
+        return Window(_shifted(window.observations, newest), _shifted(window.actions, action))
 
-    def see(self, window: Window) -> "Seen":
+    @cached_property
+    def layout(self) -> Past:
+        """Where the values of a window are."""
+        return Past.of(self.lags, self.action_lags, [n in self.computed for n in self.observations])
+
+    def see(self, window: Window) -> Seen:
         """The window through the transforms; in a roll-out this is done once, at its start."""
         columns = [
             transform.forward(window.observations[:, index])
             for index, transform in enumerate(self.transforms)
         ]
-        return Seen(jnp.stack(columns), window.observations[-1], window.actions)
+        past = self.layout.gathered(columns, list(window.actions.T))
+        latest = jnp.stack([column[-1] for column in columns])
+        return Seen(past, latest, window.observations[-1])
 
-    def input_of(self, seen: "Seen", action: Float[Array, "A"]) -> Float[Array, "I"]:
-        """``input`` of a window that has been seen."""
-        ahead = self._known(seen.newest, action)
-        parts = []
-        for index, (name, lags) in enumerate(zip(self.observations, self.lags, strict=True)):
-            column = seen.columns[index]
-            if name in self.computed:
-                column = jnp.append(column, self.transforms[index].forward(ahead[name]))
-            parts.append(column[len(column) - lags :])
-        actions = jnp.concatenate([seen.actions, action[None]])
-        for index, lags in enumerate(self.action_lags):
-            parts.append(actions[len(actions) - lags :, index])
-        return jnp.concatenate(parts)
-
-    def features_of(self, seen: "Seen") -> Float[Array, "F"]:
+    def features_of(self, seen: Seen) -> Float[Array, "F"]:
         """``features`` of a window that has been seen."""
-        parts = [
-            column[self.history - lags :]
-            for column, lags in zip(seen.columns, self.lags, strict=True)
-        ]
-        for index, lags in enumerate(self.action_lags):
-            parts.append(seen.actions[self.history - max(lags, 1) :, index])
-        return jnp.concatenate(parts)
+        return seen.past[self.layout.features]
 
-    def advanced(
-        self, seen: "Seen", action: Float[Array, "A"], output: Float[Array, "O"]
-    ) -> "Seen":
-        """``advance`` for a window that has been seen: only what is new is transformed."""
-        base, ahead = self._base(seen, action), self._known(seen.newest, action)
+    def input_of(self, seen: Seen, action: Float[Array, "A"]) -> Float[Array, "I"]:
+        """``input`` of a window that has been seen."""
+        known = jnp.concatenate([seen.past, self.new_of(seen.newest, action)])
+        return known[self.layout.inputs]
+
+    def new_of(self, newest: Float[Array, "D"], action: Float[Array, "A"]) -> Float[Array, "new"]:
+        """What a model's input has beyond the past: the computed columns after the step, and the
+        action."""
+        ahead = self._known(newest, action)
+        values = [
+            self.transforms[index].forward(ahead[self.observations[index]])
+            for index in self.layout.computed
+        ]
+        values += [action[index] for index in self.layout.applied]
+        return _stacked(values, newest.dtype)
+
+    def followed(
+        self,
+        latest: Float[Array, "D"],
+        newest: Float[Array, "D"],
+        action: Float[Array, "A"],
+        output: Float[Array, "O"],
+    ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
+        """The next observation, through the transforms and in the log's units."""
+        base, ahead = self._base(latest, newest, action), self._known(newest, action)
         outputs = dict(zip(self.targets, output, strict=True))
-        newest, columns = [], []
+        values, seen = [], []
         for index, (name, transform) in enumerate(
             zip(self.observations, self.transforms, strict=True)
         ):
             if name in outputs:
-                columns.append(transform.settled(base[name] + outputs[name]))
-                newest.append(transform.inverse(columns[-1]))
+                seen.append(transform.settled(base[name] + outputs[name]))
+                values.append(transform.inverse(seen[-1]))
             elif name in self.computed:
-                newest.append(ahead[name])
-                columns.append(transform.forward(newest[-1]))
+                values.append(ahead[name])
+                seen.append(transform.forward(values[-1]))
             else:
-                newest.append(seen.newest[index])
-                columns.append(seen.columns[index, -1])
-        now = jnp.stack([jnp.asarray(value, seen.newest.dtype) for value in newest])
-        new = jnp.stack([jnp.asarray(value, seen.columns.dtype) for value in columns])
-        return Seen(
-            jnp.concatenate([seen.columns[:, 1:], new[:, None]], axis=1),
-            now,
-            _shifted(seen.actions, action),
-        )
+                values.append(newest[index])
+                seen.append(latest[index])
+        return _stacked(seen, newest.dtype), _stacked(values, newest.dtype)
 
     def steps(self, log: Log) -> Steps:
         """The log's steps with their windows, as NumPy arrays: where roll-outs start.
@@ -192,12 +196,12 @@ class Embedding:
         x, y = (np.concatenate([np.asarray(part[i]) for part in parts])[:count] for i in (0, 1))
         return x, y
 
-    def _base(self, seen: "Seen", action: Array) -> dict[str, Any]:
+    def _base(self, latest: Array, newest: Array, action: Array) -> dict[str, Any]:
         """What an output is added to."""
-        known = self._known(seen.newest, action) if self.residual else {}
+        known = self._known(newest, action) if self.residual else {}
         base = {}
         for name in self.targets:
-            last = seen.columns[self.observations.index(name), -1]
+            last = latest[self.observations.index(name)]
             if name in self.residual:
                 last = self._transform(name).forward(known[name])
             base[name] = last if name in self.residual or name in self.deltas else 0.0
@@ -217,6 +221,11 @@ class Embedding:
 def _rows(embedding: Embedding, windows: Window, actions: Array, following: Array) -> Any:
     inputs = jax.vmap(embedding.input)(windows, actions)
     return inputs, jax.vmap(embedding.output)(windows, actions, following)
+
+
+def _stacked(values: list[Any], dtype: Any) -> Array:
+    """Scalars as one array, of which there may be none."""
+    return jnp.stack([jnp.asarray(value, dtype) for value in values]) if values else jnp.zeros(0)
 
 
 def _shifted(rows: Float[Array, "H D"], newest: Float[Array, "D"]) -> Float[Array, "H D"]:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from twofold.typing import Array, Float
 
 MOST_THIN_INPUTS = 4
+MOST_SUMMED_INPUTS = 20
 
 
 class Layer(NamedTuple):
@@ -192,11 +193,31 @@ def _rows_backward(residuals, gradient):
 rows_affine.defvjp(_rows_forward, _rows_backward)
 
 
-def apply_rows(
-    layers: tuple[RowLayer, ...], inputs: Float[Array, "*K B in"]
+def rows_sum(layer: RowLayer, inputs: Float[Array, "*K B in"]) -> Float[Array, "*K B out"]:
+    """``rows_affine`` of a small layer as a plain sum, which a GPU fuses with its neighbours."""
+    terms = inputs[..., None, :] * layer.kernel[..., None, :, :]
+    return jnp.sum(terms, axis=-1) + layer.bias[..., None, :]
+
+
+def rows_thin(
+    kernel: Float[Array, "*K out in"], inputs: Float[Array, "*K B in"]
 ) -> Float[Array, "*K B out"]:
-    """The network at points that come before their features."""
-    values = inputs
-    for index, layer in enumerate(layers):
-        values = rows_affine(layer, jax.nn.relu(values) if index else values)
+    """``kernel @ input`` for very few inputs, as sums of scaled rows, which fuse with what they are
+    added to."""
+    rows = [inputs[..., :, i, None] * kernel[..., None, :, i] for i in range(kernel.shape[-1])]
+    return sum(rows[1:], start=rows[0])
+
+
+def apply_rows(
+    layers: tuple[RowLayer, ...],
+    inputs: Float[Array, "*K B in"],
+    more: Float[Array, "*K B hidden"] | None = None,
+) -> Float[Array, "*K B out"]:
+    """The network at points that come before their features; ``more`` is what inputs of another
+    kind add to the first layer."""
+    values = rows_affine(layers[0], inputs)
+    values = values if more is None else values + more
+    for layer in layers[1:]:
+        small = layer.kernel.shape[-1] <= MOST_SUMMED_INPUTS and not on_cpu()
+        values = (rows_sum if small else rows_affine)(layer, jax.nn.relu(values))
     return values
