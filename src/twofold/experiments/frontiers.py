@@ -102,7 +102,7 @@ INDUSTRIAL = Frontier(
             "draws": 50,
             "learning_rate": 5e-3,
         },
-        SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=5, epochs=50),
+        SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=5, epochs=30),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 3.0, 10.0, 30.0, 100.0),
         beginnings=1,
@@ -130,10 +130,12 @@ WIND = Frontier(
     control_problems.turbine,
     _methods(
         {"hidden_layer_sizes": (50, 50), "epochs": 600, "batch_size": 250, "draws": 50},
-        SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=10, epochs=30),
+        SearchSettings(
+            horizon=100, weight_draws=20, noise_draws=5, starts=1, epochs=20, learning_rate=2e-3
+        ),
         gammas=(0.0, 1.0, 7.5),
         distances=(0.0, 0.03, 0.1, 0.3, 1.0),
-        beginnings=2,
+        beginnings=1,
     ),
     seeds=(0, 1, 2),
     best_gamma=7.5,
