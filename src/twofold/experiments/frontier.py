@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import twofold
-from twofold import BNNLVRegressor, persistence
+from twofold import BNNLVRegressor, fit_many, persistence
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.experiments.control_problems import ControlProblem
 from twofold.experiments.records import commit, device
@@ -37,6 +38,7 @@ from twofold.policies.probes import cost_fingerprint, embedding_fingerprint
 from twofold.policies.truth import bias_by_start, model_bias, true_costs
 
 START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
+MIXED_DRAWS = 50
 SILENT = -40.0  # the logarithm of a variance that is none
 
 
@@ -51,7 +53,11 @@ class Trials(NamedTuple):
 
 class Method(NamedTuple):
     """A model, and how policies are searched with it; ``weights`` are pairs (β, γ), each searched
-    from several ``beginnings``, of which the one is kept whose criterion ended lowest."""
+    from several ``beginnings``, of which the one is kept whose criterion ended lowest.
+
+    With several ``fits`` the model is fitted so often from different beginnings, and its posterior
+    is the mixture of what they came to.
+    """
 
     name: str
     regressor: dict[str, Any]
@@ -59,6 +65,7 @@ class Method(NamedTuple):
     settings: SearchSettings
     distance: bool = False
     beginnings: int = 1
+    fits: int = 1
 
 
 class Trial(NamedTuple):
@@ -166,21 +173,39 @@ def fitted(
     problem: ControlProblem, method: Method, seed: int, log: Log, folder: Path
 ) -> tuple[DynamicsModel, float]:
     """The model, and its test log-likelihood per step in units of the outputs' deviations."""
-    embedding, path = problem.embed(log), folder / "model.safetensors"
-    if path.exists():
-        regressor = twofold.load(path)
+    embedding = problem.embed(log)
+    paths = [folder / f"model_{number}.safetensors" for number in range(method.fits)]
+    if all(path.exists() for path in paths):
+        regressors = [twofold.load(path) for path in paths]
     else:
         checkpoint = folder / "fit.checkpoint"
-        regressor = BNNLVRegressor(random_state=seed, checkpoint=checkpoint, **method.regressor)
+        regressors = [
+            BNNLVRegressor(random_state=own, checkpoint=checkpoint, **method.regressor)
+            for own in range(seed * method.fits, (seed + 1) * method.fits)
+        ]
+        x, y = embedding.design(log)
         with whole():
-            regressor.fit(*embedding.design(log))
-        regressor.set_params(checkpoint=None).save(path)
+            fit_many(regressors, [x] * method.fits, [y] * method.fits)
+        for regressor, path in zip(regressors, paths, strict=True):
+            regressor.set_params(checkpoint=None).save(path)
+    regressor = mixed(regressors) if method.fits > 1 else regressors[0]
     test = problem.batch(seed + TEST_STREAM, log.transitions // 4)
     x, y = embedding.design(test)
     score = regressor.log_likelihood(x, y).mean() + np.log(regressor.y_standardizer_.scale).sum()
     if method.distance:
         regressor = certain(regressor)
     return DynamicsModel(regressor, embedding, problem.cost, log), float(score)
+
+
+def mixed(regressors: Sequence[BNNLVRegressor]) -> BNNLVRegressor:
+    """The first, with equally many draws of all posteriors as its own."""
+    draws = [
+        regressor.posterior_.sample(jax.random.key(number), MIXED_DRAWS)
+        for number, regressor in enumerate(regressors)
+    ]
+    weights, log_noise = (jnp.concatenate(part) for part in zip(*draws, strict=True))
+    regressors[0].posterior_ = SampledPosterior(weights, log_noise)
+    return regressors[0]
 
 
 def certain(regressor: BNNLVRegressor) -> BNNLVRegressor:
