@@ -16,11 +16,21 @@ from twofold.envs.wind import task as wind
 from twofold.logs import Log, embed
 from twofold.logs.embedding import Embedding
 from twofold.logs.log import from_episodes
+from twofold.logs.transforms import Transform
 from twofold.logs.windows import Window
 from twofold.policies.truth import Starts, warmed
 from twofold.typing import Array, Key, Keys
 
 STEERINGS = ("velocity", "gain", "shift")
+# Far beyond what a turbine of this kind does.
+LIMITS = {
+    "power (MW)": Transform("logit", -0.5, 6.0),
+    "rotor speed (rpm)": Transform("logit", 4.0, 17.0),
+    "generator torque (kN m)": Transform("logit", 0.0, 60.0),
+    "pitch (deg)": Transform("logit", -6.0, 30.0),
+    "tower moment (MN m)": Transform("logit", -50.0, 150.0),
+    "tower moment range (MN m)": Transform("log1p_logit", -0.2, 4.6),
+}
 
 
 @dataclass(frozen=True)
@@ -133,7 +143,12 @@ def river() -> ControlProblem:
 
 
 def turbine() -> ControlProblem:
-    """The wind turbine: 5,000 transitions around the neutral offsets."""
+    """The wind turbine: 5,000 transitions around the neutral offsets.
+
+    What an engineer knows is told to the model: the wind does not follow from the offsets and keeps
+    its last value, and all else stays within ``LIMITS``. Without the one, policies are found that
+    make the wind blow; without the other, some weight draws grow beyond all bounds.
+    """
     params = wind.Params(history=1)
     system = wind.wind_turbine(params)
 
@@ -154,7 +169,16 @@ def turbine() -> ControlProblem:
         transitions=5_000,
         length=100,
         cost=cost,
-        embed=lambda log: embed(log, history=5, action_history=0, known=known),
+        embed=partial(
+            embed,
+            history=5,
+            action_history=0,
+            targets=list(LIMITS),
+            held=["wind (m/s)"],
+            known=known,
+            deltas=False,
+            transforms=LIMITS,
+        ),
         starts=lambda key, num: warmed(key, system, system.behaviour, 10, 5, num),
         horizon=100,
     )
