@@ -71,7 +71,8 @@ def _methods(
     settings: SearchSettings,
     gammas: Sequence[float],
     distances: Sequence[float],
-    beginnings: int,
+    posteriors: Sequence[str],
+    beginnings: int = 1,
     betas: Sequence[float] = BETAS,
 ) -> tuple[Method, ...]:
     """The paper's model with all weights, other posteriors with γ = 0, and the baseline."""
@@ -79,22 +80,20 @@ def _methods(
     mean_field = {"inference": "alpha", **sizes}
     ensemble = {name: value for name, value in sizes.items() if name != "draws"}
     ensemble |= {"inference": "ensemble", "inference_options": {"members": 16, "start": 0.45}}
+    others = {
+        "ensemble": ensemble,
+        "alpha_0.5": {**mean_field, "alpha": 0.5},
+        "variational": {**mean_field, "alpha": 1e-6},
+    }
     one = {**ensemble, "latent_dim": 0, "inference_options": {"members": 2}}
     many = settings.weight_draws * settings.noise_draws * settings.starts
     alone = replace(settings, weight_draws=1, noise_draws=1, starts=max(1, many // 10))
-    methods = (
+    methods = [
         Method(MAIN, mean_field, grid(betas, gammas), settings),
-        Method("ensemble", ensemble, along, settings),
-        Method("alpha_0.5", {**mean_field, "alpha": 0.5}, along, settings),
-        Method("variational", {**mean_field, "alpha": 1e-6}, along, settings),
+        *(Method(name, others[name], along, settings) for name in posteriors),
         Method(NEIGHBOUR, one, [(beta, 0.0) for beta in distances], alone, distance=True),
-    )
+    ]
     return tuple(method._replace(beginnings=beginnings) for method in methods)
-
-
-def _of_the_paper(methods: tuple[Method, ...]) -> tuple[Method, ...]:
-    """Without the other posteriors."""
-    return tuple(method for method in methods if method.name in (MAIN, NEIGHBOUR))
 
 
 INDUSTRIAL = Frontier(
@@ -111,7 +110,7 @@ INDUSTRIAL = Frontier(
         SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=5, epochs=30),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 3.0, 10.0, 30.0, 100.0),
-        beginnings=1,
+        posteriors=("ensemble", "variational"),
     ),
     seeds=(0, 1, 2),
     best_gamma=0.0,
@@ -126,6 +125,7 @@ RIVER = Frontier(
         ),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 0.3, 1.0, 3.0, 10.0),
+        posteriors=("ensemble", "alpha_0.5", "variational"),
         beginnings=3,
     ),
     seeds=(0, 1, 2),
@@ -134,23 +134,21 @@ RIVER = Frontier(
 WIND = Frontier(
     "wind_frontier",
     control_problems.turbine,
-    _of_the_paper(
-        _methods(
-            {
-                "hidden_layer_sizes": (50, 50),
-                "epochs": 300,
-                "batch_size": 250,
-                "draws": 50,
-                "learning_rate": 5e-3,
-            },
-            SearchSettings(
-                horizon=50, weight_draws=16, noise_draws=4, starts=1, epochs=15, learning_rate=3e-3
-            ),
-            gammas=(0.0, 1.0, 7.5),
-            distances=(0.0, 0.03, 0.1, 0.3, 1.0),
-            beginnings=1,
-            betas=(0.0, 2.0, 4.0, 8.0, 16.0),
-        )
+    _methods(
+        {
+            "hidden_layer_sizes": (50, 50),
+            "epochs": 300,
+            "batch_size": 250,
+            "draws": 50,
+            "learning_rate": 5e-3,
+        },
+        SearchSettings(
+            horizon=50, weight_draws=16, noise_draws=4, starts=1, epochs=15, learning_rate=3e-3
+        ),
+        gammas=(0.0, 1.0, 7.5),
+        distances=(0.0, 0.03, 0.1, 0.3, 1.0),
+        posteriors=(),
+        betas=(0.0, 2.0, 4.0, 8.0, 16.0),
     ),
     seeds=(0, 1, 2),
     best_gamma=7.5,
