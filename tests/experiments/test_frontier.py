@@ -2,11 +2,13 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
+from twofold import BNNLVRegressor, fit_many
 from twofold.experiments import frontiers, random_batch
-from twofold.experiments.frontier import Trial, claim, grid
+from twofold.experiments.frontier import MIXED_DRAWS, Trial, claim, grid, mixed
 from twofold.experiments.frontier_claims import (
     claims,
     curves_of,
@@ -145,6 +147,30 @@ def test_a_folder_of_other_settings_is_refused(tmp_path):
         claim(tmp_path / "foreign", {"epochs": 1})
     with pytest.raises(ValueError, match="other settings"):
         claim(tmp_path, {"epochs": 2})
+
+
+def test_of_a_finished_group_only_the_settings_are_compared(tmp_path):
+    claim(tmp_path, {"epochs": 1, "log": "as simulated elsewhere"})
+    claim(tmp_path, {"epochs": 1}, among=["epochs"])
+    with pytest.raises(ValueError, match="other settings"):
+        claim(tmp_path, {"epochs": 2}, among=["epochs"])
+    with pytest.raises(ValueError, match="other settings"):
+        claim(tmp_path, {"epochs": 1, "log": "as simulated here"})
+
+
+def test_a_mixture_has_equally_many_draws_of_each_fit(rng):
+    x = rng.normal(size=(40, 1))
+    fits = [
+        BNNLVRegressor(random_state=seed, epochs=1, hidden_layer_sizes=(2,), inference="alpha")
+        for seed in range(2)
+    ]
+    fit_many(fits, [x] * 2, [x] * 2)
+    own = [np.asarray(fit.posterior_.sample(jax.random.key(i), MIXED_DRAWS).weights)
+           for i, fit in enumerate(fits)]  # fmt: skip
+    found = mixed(fits)
+    assert found is fits[0]
+    np.testing.assert_array_equal(found.posterior_.weights, np.concatenate(own))
+    assert np.isfinite(found.log_likelihood(x, x)).all()
 
 
 def test_the_river_leaves_a_record_and_figures_and_goes_on_where_it_stopped(tmp_path):

@@ -103,10 +103,14 @@ def advance(
     """Do what is missing of a group: fit, search, try."""
     folder = work / f"{problem.name}-{method.name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    log = problem.batch(seed)
-    claim(folder, {**described(problem, method, trials), **seen(problem, log)})
     done = folder / "trials.json"
-    if not done.exists():
+    settings = described(problem, method, trials)
+    if done.exists():
+        # It may have been made elsewhere, where simulations differ in their last digits.
+        claim(folder, settings, among=tuple(settings))
+    else:
+        log = problem.batch(seed)
+        claim(folder, {**settings, **seen(problem, log)})
         started = time.perf_counter()
         model, score = fitted(problem, method, seed, log, folder)
         policies = found(model, method, seed, folder)
@@ -140,13 +144,16 @@ def seen(problem: ControlProblem, log: Log) -> dict[str, str]:
     }
 
 
-def claim(folder: Path, wanted: dict[str, Any]) -> None:
-    """Refuse a folder whose files were made with other settings, or with who knows which."""
+def claim(folder: Path, wanted: dict[str, Any], among: Sequence[str] | None = None) -> None:
+    """Refuse a folder whose files were made with other settings, or with who knows which; with
+    ``among``, of those settings alone."""
     path = folder / "settings.json"
-    known = json.loads(path.read_text()) if path.exists() else None
-    if known != wanted and any(folder.iterdir()):
+    known = json.loads(path.read_text()) if path.exists() else {}
+    compared = known if among is None else {name: known.get(name) for name in among}
+    if compared != wanted and any(folder.iterdir()):
         raise ValueError(f"{folder} was made with other settings; move it away to start anew")
-    persistence.write_text(path, json.dumps(wanted, indent=1))
+    if not known:
+        persistence.write_text(path, json.dumps(wanted, indent=1))
 
 
 @contextmanager

@@ -51,6 +51,7 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
         brief = replace(method.settings, horizon=5, epochs=1, updates=2, starts=2)
         method = method._replace(regressor=quick, settings=brief)
         trials, seeds = Trials(starts=4, repeats=2, weight_draws=2, noise_draws=2), SEEDS[:2]
+    groups = [advance(problem, method, seed, trials, work) for seed in seeds]
     settings = {
         "regressor": method.regressor,
         "fits": method.fits,
@@ -58,9 +59,10 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
         "search": dict(vars(method.settings)),
         "trials": trials._asdict(),
         "transitions": problem.transitions,
+        "made_by": {str(seed): group.made_by for seed, group in zip(seeds, groups, strict=True)},
     }
     record = Record(NAME, settings, list(seeds))
-    groups = [advance(problem, method, seed, trials, work) for seed in seeds]
+    record.add("seconds", sum(group.seconds for group in groups))
     record.add_mean("model/test_log_likelihood", [group.log_likelihood for group in groups])
     for index, beta in enumerate(BETAS):
         start = "" if beta == BETA else f"beta_{beta:g}/"
