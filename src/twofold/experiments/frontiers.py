@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.stats import rankdata
 
 from twofold.experiments import control_problems
 from twofold.experiments.control_problems import ControlProblem
@@ -30,16 +31,22 @@ from twofold.experiments.frontier_claims import (
     pairs,
     rank_correlations,
 )
+from twofold.experiments.frontier_tables import METHODS as TITLES
 from twofold.experiments.records import Record
 from twofold.policies import SearchSettings
 from twofold.policies.forecast import forecast
 from twofold.policies.truth import Starts, true_costs
-from twofold.report.frontier import frontier_figure, rollout_figure
+from twofold.report.frontier import frontier_figure, rollout_figure, score_figure
 from twofold.report.style import style
 
 BETAS = (0.0, 1.0, 2.0, 4.0, 8.0)
 MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
 SHOWN_ROLLOUTS = 100
+SAID = (
+    ("epistemic_risk", "model_bias"),
+    ("predicted_cost", "true_cost"),
+    ("criterion_1", "true_cost"),
+)
 MEASURED = (
     "true_cost",
     "true_deviation",
@@ -235,7 +242,7 @@ def coverage(trials: Sequence[Trial]) -> dict[str, float]:
 def draw(
     frontier: Frontier, groups: dict[tuple[str, int], Group], work: Path, output: Path
 ) -> None:
-    """Figures 4 and 5, beside the record."""
+    """Figures 4 and 5, and what the models said of all policies, beside the record."""
     trials = [trial for group in groups.values() for trial in group.trials]
     curves = {
         name.replace("_", " ", 1).replace("gamma ", "γ = ").replace("beta is_gamma", "β = γ"): own
@@ -249,6 +256,33 @@ def draw(
         rollout_figure(_rollouts(frontier, groups, work)).savefig(
             output / f"{frontier.name.replace('frontier', 'rollouts')}.png", dpi=110
         )
+        score_figure(_said_and_came(trials)).savefig(
+            output / f"{frontier.name.replace('frontier', 'scores')}.png", dpi=110
+        )
+
+
+def _said_and_came(trials: Sequence[Trial]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Ranks of policies within their model and seed, from 0 (lowest) to 1."""
+    panels = {
+        ("predicted epistemic risk (rank)", "true model bias (rank)"): SAID[0],
+        ("predicted cost (rank)", "true cost (rank)"): SAID[1],
+        ("J with β = 1 (rank)", "true cost (rank)"): SAID[2],
+    }
+    names = [name for name in dict.fromkeys(t.method for t in trials) if name != NEIGHBOUR]
+    return {
+        titles: {
+            TITLES[name]: tuple(_ranks(trials, name, field) for field in fields) for name in names
+        }
+        for titles, fields in panels.items()
+    }
+
+
+def _ranks(trials: Sequence[Trial], method: str, field: str) -> np.ndarray:
+    parts = []
+    for seed in dict.fromkeys(trial.seed for trial in trials):
+        own = [getattr(t, field) for t in trials if (t.method, t.seed) == (method, seed)]
+        parts.append((rankdata(own) - 1.0) / max(len(own) - 1, 1))
+    return np.concatenate(parts)
 
 
 def _point(

@@ -15,21 +15,35 @@ CURVES = (style.EPISTEMIC, style.ALEATORIC, style.CHOSEN, "#CC79A7", "#56B4E9")
 def frontier_axes(
     axes: Axes, curves: Mapping[str, Sequence[tuple[float, float, float, float]]]
 ) -> None:
-    """Curves of (β, true cost, its standard error, model bias), each by its name."""
+    """Curves of (β, true cost, its standard error, model bias), each by its name; points grow with
+    β. An estimate of no bias is drawn at the left edge."""
+    roots = np.sqrt([max(point[3], 0.0) for points in curves.values() for point in points])
+    edge = 0.8 * roots[roots > 0].min(initial=1.0)
     for index, (name, points) in enumerate(curves.items()):
         beta, cost, error, bias = np.array(sorted(points)).T
-        bias = np.sqrt(np.maximum(bias, 0.0))
+        bias = np.maximum(np.sqrt(np.maximum(bias, 0.0)), edge)
         black = name.startswith("nearest")
         colour = "black" if black else CURVES[index % len(CURVES)]
         axes.errorbar(
             bias, cost, error, color=colour, label=name, marker="s" if black else "o",
-            markersize=4, linewidth=1.4, elinewidth=0.8, linestyle=":" if black else "-",
+            markersize=4, linewidth=1.2, elinewidth=0.8, linestyle=":" if black else "-",
         )  # fmt: skip
+        sizes = np.linspace(12.0, 70.0, len(beta))
+        axes.scatter(bias, cost, sizes, color=colour, marker="s" if black else "o", zorder=3)
         for x, y, b in zip(bias, cost, beta, strict=True):
-            axes.annotate(f"{b:g}", (x, y), (3, 3), textcoords="offset points", fontsize=7)
-    axes.set(xlabel="root of the model bias per step (units of cost)")
+            if black or index == 0:
+                place = (5, 5) if black else (-5, -12)
+                axes.annotate(f"{b:g}", (x, y), place, textcoords="offset points", fontsize=8)
+    axes.set(xlabel="root of the model bias per step (units of cost)", xscale="log")
     axes.set(ylabel="true cost per step")
-    axes.legend(title="numbers are β", fontsize=8)
+    axes.legend(title="numbers are β; larger points, larger β", fontsize=8)
+
+
+def score_axes(axes: Axes, models: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
+    """What models said of policies against what came true, as ranks within each model."""
+    for index, (name, (said, came)) in enumerate(models.items()):
+        colour, marker = CURVES[index % len(CURVES)], "osD^v"[index % 5]
+        axes.scatter(said, came, 14, color=colour, marker=marker, alpha=0.8, label=name)
 
 
 def rollout_axes(axes: Axes, true: np.ndarray, expected: np.ndarray, title: str) -> None:
@@ -49,6 +63,20 @@ def frontier_figure(
     figure, axes = plt.subplots(figsize=(7.5, 5.0), layout="constrained")
     frontier_axes(axes, curves)
     axes.set(title=title)
+    return figure
+
+
+def score_figure(
+    panels: Mapping[tuple[str, str], Mapping[str, tuple[np.ndarray, np.ndarray]]],
+) -> Figure:
+    """What models said against what came true: one panel for each pair of quantities."""
+    figure, row = plt.subplots(
+        1, len(panels), figsize=(4.3 * len(panels), 3.9), layout="constrained"
+    )
+    for axes, ((said, came), models) in zip(np.atleast_1d(row), panels.items(), strict=True):
+        score_axes(axes, models)
+        axes.set(xlabel=said, ylabel=came)
+    np.atleast_1d(row)[0].legend()
     return figure
 
 
