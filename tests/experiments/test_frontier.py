@@ -14,6 +14,7 @@ from twofold.experiments.frontier_claims import (
     curves_of,
     dominated_share,
     rank_correlations,
+    regrets,
     trade_offs,
 )
 
@@ -96,6 +97,21 @@ def test_rank_correlations_are_within_seeds(rng):
     assert found["rank_correlation/expected_cost_vs_cost"] == pytest.approx(-1.0)
     assert found["rank_correlation/criterion_vs_cost"] == pytest.approx(1.0)
     assert found["rank_correlation/criterion_beta_4_vs_cost"] == pytest.approx(-1.0)
+
+
+def test_regret_is_what_the_chosen_policy_costs_above_the_best():
+    """In one seed the model's favourite costs 3 more than the best, in the other it is the best;
+    J with β = 1 is the true cost here, and J with β = 4 its opposite."""
+    costs = {0: (5.0, 2.0, 4.0), 1: (1.0, 6.0, 3.0)}
+    trials = [
+        trial(float(2 - index), 0.0, cost, 1.0, seed=seed)
+        for seed, own in costs.items()
+        for index, cost in enumerate(own)
+    ]
+    found = regrets(trials)  # the model expects 10 − β: most of the first of each seed
+    assert found["regret/predicted_cost"] == pytest.approx((3.0 + 0.0) / 2)
+    assert found["regret/criterion_1"] == 0.0
+    assert found["regret/criterion_4"] == pytest.approx((3.0 + 5.0) / 2)
 
 
 def test_noise_alone_makes_no_claim(rng):

@@ -180,6 +180,25 @@ def rank_correlations(trials: Sequence[Trial]) -> dict[str, float]:
     return found
 
 
+def regrets(trials: Sequence[Trial]) -> dict[str, float]:
+    """How much more than the best a policy truly costs that is chosen by what its model says.
+
+    Chosen among all policies of a model, and averaged over models and seeds.
+    """
+    groups = sorted({(t.method, t.seed) for t in trials})
+    found = {}
+    for score in ("predicted_cost", "criterion_1", "criterion_2", "criterion_4"):
+        values = []
+        for group in groups:
+            own = [t for t in trials if (t.method, t.seed) == group]
+            known = [t for t in own if np.isfinite(getattr(t, score))]
+            if known:
+                chosen = min(known, key=lambda t: getattr(t, score))
+                values.append(chosen.true_cost - min(t.true_cost for t in own))
+        found[f"regret/{score}"] = float(np.mean(values))
+    return found
+
+
 def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Spearman's; policies that are all alike, or lost, have no ranks, and so say nothing: 0."""
     known = np.isfinite(first) & np.isfinite(second)

@@ -20,6 +20,12 @@ SCORES = {
     "criterion_beta_2_vs_cost": "J with β = 2 against true cost",
     "criterion_beta_4_vs_cost": "J with β = 4 against true cost",
 }
+REGRETS = {
+    "expected_cost_vs_cost": "predicted_cost",
+    "criterion_vs_cost": "criterion_1",
+    "criterion_beta_2_vs_cost": "criterion_2",
+    "criterion_beta_4_vs_cost": "criterion_4",
+}
 METHODS = {
     "alpha": "mean field, α = 1",
     "alpha_0.5": "mean field, α = 0.5",
@@ -66,8 +72,10 @@ def scores(name: str, results: Path) -> str:
     rows = []
     for score, text in SCORES.items():
         name = f"rank_correlation/{score}"
-        rows.append([text, f"{values[name]:.2f} ± {values[f'{name}/se']:.2f}"])
-    return markdown(["over all policies of a model", "rank correlation"], rows)
+        regret = f"{values[f'regret/{REGRETS[score]}']:.2f}" if score in REGRETS else ""
+        rows.append([text, f"{values[name]:.2f} ± {values[f'{name}/se']:.2f}", regret])
+    titles = ["rank correlation", "true cost of the policy it chooses, above the best"]
+    return markdown(["over all policies of a model", *titles], rows)
 
 
 def models(name: str, results: Path) -> str:
@@ -108,3 +116,17 @@ def random_batch(results: Path) -> str:
         ],
     ]
     return markdown(["policies", "true cost, mean over seeds", "best"], rows)
+
+
+def speed(results: Path) -> str:
+    """An update of the search at the paper's setting, and all 75,000 of them."""
+    values = metrics("bench_search", results)
+    rows = [
+        ["two cores, one policy", f"{values['milliseconds/twofold']:.0f} ms", ""],
+        ["the same in PyTorch", f"{values['milliseconds/torch']:.0f} ms", ""],
+        ["the same, `torch.compile`", f"{values['milliseconds/torch_compiled']:.0f} ms", ""],
+    ]
+    for text, name in (("one GPU, one policy", "one_policy"), ("one GPU, thirty", "frontier")):
+        minutes = values[f"seconds/{name}_gpu"] / 60
+        rows.append([text, f"{values[f'milliseconds/{name}_gpu']:.1f} ms", f"{minutes:.1f} min"])
+    return markdown(["", "an update", "75,000 updates"], rows)

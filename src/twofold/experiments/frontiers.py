@@ -30,6 +30,7 @@ from twofold.experiments.frontier_claims import (
     mean_of,
     pairs,
     rank_correlations,
+    regrets,
 )
 from twofold.experiments.frontier_tables import METHODS as TITLES
 from twofold.experiments.records import Record
@@ -122,6 +123,25 @@ INDUSTRIAL = Frontier(
     seeds=(0, 1, 2),
     best_gamma=0.0,
 )
+QUICK = Frontier(
+    "industrial_quick",
+    control_problems.industrial_quick,
+    _methods(
+        {
+            "hidden_layer_sizes": (50, 50),
+            "epochs": 150,
+            "batch_size": 500,
+            "draws": 10,
+            "learning_rate": 5e-3,
+        },
+        SearchSettings(horizon=100, weight_draws=20, noise_draws=2, starts=2, epochs=15),
+        gammas=(0.0,),
+        distances=(0.0, 10.0, 100.0),
+        posteriors=(),
+    ),
+    seeds=(0, 1),
+    best_gamma=0.0,
+)
 RIVER = Frontier(
     "wet_chicken_frontier",
     control_problems.river,
@@ -161,7 +181,7 @@ WIND = Frontier(
     best_gamma=7.5,
     trials=Trials(starts=100, repeats=20, weight_draws=50, noise_draws=10),
 )
-FRONTIERS = {frontier.name: frontier for frontier in (INDUSTRIAL, RIVER, WIND)}
+FRONTIERS = {frontier.name: frontier for frontier in (INDUSTRIAL, QUICK, RIVER, WIND)}
 
 
 def rehearsal(frontier: Frontier) -> Frontier:
@@ -213,7 +233,8 @@ def recorded(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record
                 values = [getattr(trial, field) for trial in chosen]
                 _add_finite(record, f"{method.name}/beta_{beta:g}/gamma_{gamma:g}/{field}", values)
     found = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
-    found |= rank_correlations([trial for trial in trials if trial.method != NEIGHBOUR])
+    judged = [trial for trial in trials if trial.method != NEIGHBOUR]
+    found |= rank_correlations(judged) | regrets(judged)
     for name, value in found.items():
         record.add(name, value)
     for method in frontier.methods:

@@ -236,6 +236,9 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "table1_gains": table1_tables.table1_gains,
     "table1_times": table1_tables.table1_times,
     "batch_choice": table1_tables.batch_choice,
+    "industrial_random_batch": frontier_tables.random_batch,
+    "industrial_quick": partial(frontier_tables.policies, "industrial_quick"),
+    "bench_search": frontier_tables.speed,
     **{
         f"{system}_{table.__name__}": partial(table, f"{system}_frontier")
         for system in ("industrial", "wet_chicken", "wind")
