@@ -13,7 +13,7 @@ def make(beta, cost, epistemic, beyond=0.01):
     columns = {"level": 0.6, "heat": 0.04}
     return Trial(
         beta, 0.0, cost * steps, epistemic * steps, 2.0 * steps, steps, beyond * steps, 1.0, 2.0,
-        columns,
+        columns, {"after steps": np.array([3.0, 1.0]), "level": np.array([7.25, 6.5])},
     )  # fmt: skip
 
 
@@ -78,3 +78,8 @@ def test_a_trial_survives_its_file(tmp_path):
         (tmp_path / "one.json").write_text(text)
         with pytest.raises(ProjectError, match="is damaged"):
             trial.read(tmp_path / "one.json")
+
+
+def test_the_report_shows_the_riskiest_states():
+    found = page("", TRIALS, ABOUT, ["a", "b", "c"])
+    assert "| after steps | level |\n| ---: | ---: |\n| 3 | 7.25 |\n| 1 | 6.5 |" in found

@@ -120,7 +120,7 @@ def claims(
         curves[BASELINE] = (neighbour, pairs(trials, neighbour))
     shares = trade_offs(trials, curves)
     best = f"gamma_{best_gamma:g}"
-    rival = max((name for name in curves if name != best), key=shares.__getitem__)
+    rival = max((name for name in curves if name not in (best, BASELINE)), key=shares.__getitem__)
     ahead = {name: _ahead(trials, curves, best, name) for name in {rival, BASELINE} & {*curves}}
     decided = {
         "risk_ignoring_has_the_largest_bias": ignoring > others[:, 1].max(),

@@ -96,12 +96,13 @@ def reach(
     weight_draws: int = 20,
     random_state: int = 0,
 ) -> Reach:
-    """Roll a policy out from windows of the model's log, under each weight draw, and look where it
-    comes; ``held_out`` says how far from the data is usual."""
+    """Roll a policy out from held-out windows, under each weight draw, and look where it comes;
+    how far from the data is usual is said by them too."""
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
-    rows = rng.permutation(len(model.features))[:starts]
+    windows = _windows(model, held_out)
+    rows = rng.permutation(len(windows.observations))[:starts]
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     weights, mean, scale = policy.leaves
     found = visit(
@@ -111,11 +112,11 @@ def reach(
         model.scales._replace(feature_mean=mean, feature_scale=scale),
         weights,
         model.posterior.sample(draw_key, weight_draws),
-        Window(*(jnp.asarray(leaf[rows]) for leaf in model.starts)),
+        Window(*(leaf[rows] for leaf in windows)),
     )
     known, usual = (
         policy.standardizer.transform(rng.permutation(part)[:MOST_ROWS])
-        for part in (model.features, _features(model, held_out))
+        for part in (model.features, np.asarray(jax.vmap(model.embedding.features)(windows)))
     )
     apart = distances(known, usual, np.asarray(found.features))
     states = with_epistemic_part(model, found, rng)
@@ -128,9 +129,8 @@ def reach(
     return Reach(apart, tuple(columns), States(*(part[riskiest] for part in states)))
 
 
-def _features(model: DynamicsModel, log: Log) -> np.ndarray:
-    windows = Window(*(jnp.asarray(leaf, DTYPE) for leaf in model.embedding.steps(log).windows))
-    return np.asarray(jax.vmap(model.embedding.features)(windows))
+def _windows(model: DynamicsModel, log: Log) -> Window:
+    return Window(*(jnp.asarray(leaf, DTYPE) for leaf in model.embedding.steps(log).windows))
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -18,6 +18,7 @@ from twofold.report.style import style
 REPORT, FRONTIER = "report.md", "frontier.csv"
 # Columns that are named, and what they explain at least.
 MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05
+SHOWN_STATES = 5
 # Of visited states: who is beyond the data most of the time has risks that nothing has checked.
 MOST_BEYOND = 0.5
 # Of visited states, above which the report says so: held-out ones have 1 %.
@@ -149,6 +150,13 @@ def page(
             "",
             *EXPLANATION,
             "",
+            "## Where the data have not settled what happens",
+            "",
+            "Of the states that the recommended policy comes to, those with the largest epistemic "
+            "part of what comes next: where to log.",
+            "",
+            *riskiest(trials[recommended(trials)]),
+            "",
             "![Expected cost against epistemic risk](frontier.png)",
             "",
             "![Expected cost and both risks over the horizon](risks.png)",
@@ -165,6 +173,14 @@ def page(
     )
 
 
+def riskiest(trial: Trial) -> list[str]:
+    """The states with the largest epistemic part as lines of a table."""
+    head = list(trial.riskiest)
+    body = [[f"{value:.3g}" for value in row] for row in zip(*trial.riskiest.values(), strict=True)]
+    table = [head, ["---:"] * len(head), *body[:SHOWN_STATES]]
+    return ["| " + " | ".join(row) + " |" for row in table]
+
+
 EXPLANATION = (
     "- *Expected cost* is the mean over the model's weights and noise.",
     "- *Epistemic risk* is the deviation of the expected cost between models that the data allow, "
@@ -173,6 +189,8 @@ EXPLANATION = (
     f"- *Careful cost* is the expected cost and {CAUTION:g} times the epistemic risk.",
     "- *Beyond the data* are states farther from the nearest logged one than 99 % of held-out "
     "states are; ordinary operation has 1 %.",
+    "- *Epistemic part* is the variance of the expected next values between models that the data "
+    "allow, in squared deviations.",
     "- *Goes with* names observations, with the share of the variance of the epistemic part "
     "between states that their deciles explain.",
 )

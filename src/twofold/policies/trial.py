@@ -14,7 +14,7 @@ from twofold.policies.dynamics import DynamicsModel
 from twofold.policies.forecast import Forecast, forecast
 from twofold.policies.identity import ProjectError
 from twofold.policies.learned import LearnedPolicy
-from twofold.policies.reach import Reach, reach
+from twofold.policies.reach import Reach, States, reach
 
 # Held-out windows that a policy is rolled out from.
 STARTS = 32
@@ -29,7 +29,8 @@ class Trial:
     ``expected`` are costs at each of T steps, ``epistemic`` and ``aleatoric`` their deviations,
     ``apart`` and ``beyond`` the median distance of visited states to the nearest logged one and the
     share of them that is farther than 99 % of held-out states (``far``) are. ``columns`` are
-    observations with the share of the epistemic part that they explain, largest first.
+    observations with the share of the epistemic part that they explain, largest first, and
+    ``riskiest`` the visited states where it is largest, by column.
     """
 
     epistemic_weight: float
@@ -42,6 +43,7 @@ class Trial:
     usual: float
     far: float
     columns: dict[str, float]
+    riskiest: dict[str, np.ndarray]
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -83,12 +85,11 @@ def try_policy(
     rows = rng.permutation(len(windows.observations))[:STARTS]
     starts = jax.tree.map(lambda leaf: leaf[rows], windows)
     found = forecast(model, policy, starts, horizon, random_state=random_state)
-    return summary(
-        policy, found, reach(model, policy, held_out, horizon, random_state=random_state)
-    )
+    reached = reach(model, policy, held_out, horizon, random_state=random_state)
+    return summary(policy, found, reached, model.log)
 
 
-def summary(policy: LearnedPolicy, found: Forecast, reached: Reach) -> Trial:
+def summary(policy: LearnedPolicy, found: Forecast, reached: Reach, log: Log) -> Trial:
     """Means over starts; of risks those of deviations, as in the criterion."""
     distances = reached.distances
     return Trial(
@@ -102,7 +103,18 @@ def summary(policy: LearnedPolicy, found: Forecast, reached: Reach) -> Trial:
         usual=distances.usual,
         far=distances.far,
         columns={column.name: column.explained for column in reached.columns},
+        riskiest=named(reached.riskiest, log),
     )
+
+
+def named(states: States, log: Log) -> dict[str, np.ndarray]:
+    """States with the names of their columns."""
+    return {
+        "after steps": states.steps,
+        **dict(zip(log.observations, states.observations.T, strict=True)),
+        **dict(zip(log.actions, states.actions.T, strict=True)),
+        "epistemic part": states.epistemic,
+    }
 
 
 def write(path: Path, trial: Trial) -> None:
