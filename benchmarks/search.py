@@ -101,8 +101,11 @@ def first_update(setting: Setting) -> tuple[float, np.ndarray]:
 
 def write_for_peer(setting: Setting, path: Path) -> None:
     """Everything that the peer needs, as the model sees it."""
-    seen = setting.embedding.see(Window(*(leaf[0] for leaf in setting.windows)))
+    observations = setting.windows.observations[0]
     names = setting.embedding.observations
+    columns = np.stack(
+        [t.forward(observations[:, i]) for i, t in enumerate(setting.embedding.transforms)]
+    )
     order = [names.index(name) for name in (*STEERINGS, "cost")]
     shape = (WEIGHT_DRAWS, NOISE_DRAWS)
     transform = setting.embedding.transforms[names.index("cost")]
@@ -110,9 +113,9 @@ def write_for_peer(setting: Setting, path: Path) -> None:
     del scales["cost_scale"]
     deviation = float(np.exp(0.5 * np.asarray(setting.draws.log_noise)[0, 0]))
     arrays: dict[str, Any] = {
-        "columns": np.broadcast_to(seen.columns[np.array(order)], (*shape, 4, 15)),
-        "setpoint": np.broadcast_to(seen.columns[names.index("setpoint"), -1:], (*shape, 1)),
-        "steering": np.broadcast_to(seen.newest[np.array(order[:3])], (*shape, 3)),
+        "columns": np.broadcast_to(columns[np.array(order)], (*shape, 4, 15)),
+        "setpoint": np.broadcast_to(columns[names.index("setpoint"), -1:], (*shape, 1)),
+        "steering": np.broadcast_to(observations[-1, np.array(order[:3])], (*shape, 3)),
         "rates": dynamics.RATES,
         "model": setting.draws.weights,
         "policy": setting.policy,

@@ -1,15 +1,31 @@
 """Roll-outs against a loop in NumPy, closed forms, and automatic differentiation."""
 
+import warnings
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from twofold.control import policy
+from twofold.control.policy import PolicyNetwork
 from twofold.control.risk import criterion, risks
-from twofold.control.rollout import draw_noise, particles, rollout, values_and_gradients
+from twofold.control.rollout import (
+    Scales,
+    Task,
+    draw_noise,
+    particles,
+    rollout,
+    values_and_gradients,
+)
 from twofold.inference.base import Draws
+from twofold.logs import Log, cost_of, embed
+from twofold.logs.errors import LogWarning
+from twofold.logs.log import Episode
 from twofold.logs.windows import Window
+from twofold.model import network
+from twofold.model.bnn import BNNLV
 
 STEPS, DRAWS, COUNT = 6, 3, 4
 
@@ -57,6 +73,131 @@ def test_gradient_is_that_of_differentiating_everything(task, scales):
     for own in range(2):
         np.testing.assert_allclose(found[1][own], slopes[own, own], rtol=1e-4, atol=1e-5)
         assert float(jnp.abs(slopes[own, own]).max()) > 0.1
+
+
+def known(observation, action):
+    return {"c": 0.9 * observation["c"] + 0.1 * action["u"]}
+
+
+def partly(observation, action):
+    return {"a": 0.9 * observation["a"] + 0.1 * action["u"]}
+
+
+SEEN = {
+    "plain": ({"history": 3}, 1),
+    "known": ({"history": 3, "known": known, "action_history": 2}, 1),
+    "mixed": (
+        {
+            "history": 3,
+            "window": {"a": 1, "b": 4, "c": 2},
+            "action_history": {"u": 0, "v": 3},
+            "known": known,
+            "transforms": {"b": "logit"},
+        },
+        2,
+    ),
+    "held": ({"history": 2, "held": ["b"], "deltas": False}, 1),
+    "nothing new": ({"window": {"a": 2, "b": 1}, "action_history": 0, "known": known}, 0),
+    "what is known is corrected": ({"history": 2, "action_history": 0, "known": partly}, 0),
+}
+
+
+def plant_of(case):
+    """Three observations and two actions in units of their own, seen in many ways."""
+    rng = np.random.default_rng(0)
+    episodes = tuple(
+        Episode(
+            np.cumsum(rng.normal(size=(40, 3)), 0) * [1, 5, 0.1] + [10, 50, 3],
+            rng.uniform(-1, 1, (39, 2)),
+            name=str(i),
+        )
+        for i in range(4)
+    )
+    log = Log(("a", "b", "c"), ("u", "v"), [-1.0, -1.0], [1.0, 1.0], episodes)
+    options, latents = SEEN[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LogWarning)  # the log does not do what is known
+        embedding = embed(log, **options)
+    x, y = embedding.design(log)
+    windows = Window(*(jnp.asarray(leaf, jnp.float32) for leaf in embedding.steps(log).windows))
+    features = np.asarray(jax.vmap(embedding.features)(windows))
+    units = x.mean(0), x.std(0) + 0.1, y.mean(0), y.std(0)
+    units = *units, features.mean(0) + 0.3, 1.2 * features.std(0) + 0.1, 1.0
+    task = Task(
+        BNNLV(x.shape[1], y.shape[1], (6,), latents, 1.0, 1.5),
+        embedding,
+        cost_of(lambda row: row["a"] + 0.1 * row["u"], log),
+        PolicyNetwork(features.shape[1], (5,), (-1.0, -1.0), (1.0, 1.0)),
+    )
+    scales = Scales(*(jnp.asarray(part, jnp.float32) for part in units))
+    return task, scales, Window(*(leaf[:2] for leaf in windows))
+
+
+def inputs_of(task):
+    policies = jnp.stack([policy.init(jax.random.key(i), task.shape) for i in range(2)])
+    weights = 0.4 * jax.random.normal(jax.random.key(5), (3, task.model.num_weights))
+    draws = Draws(weights, jnp.full((3, task.model.outputs), -3.0))
+    return policies, draws, draw_noise(jax.random.key(6), task.model, 4, 3, 2)
+
+
+@partial(jax.jit, static_argnums=0)
+def one_step(task, scales, own, weights, log_noise, window, latent, additive):
+    """What a policy does and what comes of it, by the embedding's functions of whole windows."""
+    seen = (task.embedding.features(window) - scales.feature_mean) / scales.feature_scale
+    layers = policy.layers_of(task.shape, own[None])
+    action = policy.act(task.shape, layers, seen[None, None])[0, 0]
+    x = (task.embedding.input(window, action) - scales.x_mean) / scales.x_scale
+    first, second = network.unflatten(task.model.sizes, weights[None])
+    joined = jnp.concatenate([x, task.model.latent_variance**0.5 * latent])
+    hidden = jax.nn.relu(first.kernel[0] @ joined + first.bias[0])
+    y = second.kernel[0] @ hidden + second.bias[0] + jnp.exp(0.5 * log_noise) * additive
+    following = task.embedding.advance(window, action, y * scales.y_scale + scales.y_mean)
+    return seen, action, following
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_rollout_is_what_windows_that_are_moved_one_by_one_give(case):
+    task, scales, windows = plant_of(case)
+    policies, draws, noise = inputs_of(task)
+    found = rollout(task, scales, policies, draws, noise, windows)
+    for draw, own, particle in np.ndindex(3, 2, 2):
+        window = Window(*(leaf[particle] for leaf in windows))
+        for step in range(4):
+            luck = noise.latent[step, draw, particle], noise.additive[step, draw, particle]
+            drawn = draws.weights[draw], draws.log_noise[draw]
+            seen, action, window = one_step(task, scales, policies[own], *drawn, window, *luck)
+            at = step, draw, own, particle
+            newest = window.observations[-1]
+            np.testing.assert_allclose(found.features[at], seen, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(found.observations[at], newest, rtol=1e-4, atol=1e-5)
+            paid = newest[0] + 0.1 * action[0]
+            assert found.costs[at] == pytest.approx(float(paid), rel=1e-4)
+
+
+@pytest.mark.parametrize("case", ["mixed", "nothing new"])
+def test_gradient_follows_everything_that_is_carried(case):
+    task, scales, windows = plant_of(case)
+    policies, draws, noise = inputs_of(task)
+
+    def objective(trace):
+        return jnp.sum(trace.costs, axis=(0, 1, 3))
+
+    def by_windows(own):
+        total = 0.0
+        for draw, particle in np.ndindex(3, 2):
+            window = Window(*(leaf[particle] for leaf in windows))
+            for step in range(4):
+                luck = noise.latent[step, draw, particle], noise.additive[step, draw, particle]
+                drawn = draws.weights[draw], draws.log_noise[draw]
+                _, action, window = one_step(task, scales, own, *drawn, window, *luck)
+                total += window.observations[-1, 0] + 0.1 * action[0]
+        return total
+
+    _, slopes = values_and_gradients(objective, task, scales, policies, draws, noise, windows)
+    expected = jax.jit(jax.grad(by_windows))(policies[0])
+    size = float(jnp.abs(expected).max())
+    assert size > 1e-3
+    np.testing.assert_allclose(slopes[0], expected, rtol=1e-3, atol=1e-4 * size)
 
 
 def test_both_risks_of_a_linear_gaussian_system(task, scales):

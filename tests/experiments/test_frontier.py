@@ -58,7 +58,7 @@ def test_share_is_that_of_a_grid_of_points(rng):
 def test_claims_hold_where_trials_say_so(as_the_paper_says):
     found = claims(as_the_paper_says, "alpha", "nearest_neighbour", 0.0)
     decided = {name: value for name, value in found.items() if name.startswith("claims/")}
-    assert len(decided) == 5
+    assert len(decided) == 6
     assert set(decided.values()) == {1.0}
 
 
@@ -66,6 +66,7 @@ def test_claims_hold_where_trials_say_so(as_the_paper_says):
     ("name", "beta", "change"),
     [
         ("risk_ignoring_has_the_largest_bias", 0.0, {"model_bias": 20.0}),
+        ("risk_ignoring_has_more_bias", 0.0, {"model_bias": 2.0}),
         ("risk_ignoring_costs_more", 0.0, {"true_cost": 7.0}),
         ("bias_falls_with_beta", 0.0, {"model_bias": 0.0}),
     ],
@@ -84,6 +85,32 @@ def test_the_best_curve_decides_the_trade_off(as_the_paper_says):
     assert shares["gamma_0"] > shares["gamma_4"]
     other = claims(as_the_paper_says, "alpha", "nearest_neighbour", 4.0)
     assert other["claims/gamma_4_has_the_best_trade_off"] == 0.0
+
+
+def test_a_baseline_that_is_better_is_not_worse(as_the_paper_says):
+    """Better than all others, and so outside of what they span."""
+    better = [
+        t._replace(true_cost=t.true_cost - 10.0, model_bias=0.5) if "near" in t.method else t
+        for t in as_the_paper_says
+    ]
+    found = claims(better, "alpha", "nearest_neighbour", 0.0)
+    assert found["claims/nearest_neighbour_is_worse"] == 0.0
+    assert found["margin/nearest_neighbour_is_worse/mean"] < 0.0
+
+
+def test_a_policy_whose_bias_is_lost_dominates_nothing(as_the_paper_says):
+    def lost(t):
+        return (t.method, t.beta, t.gamma, t.seed) == ("alpha", 8.0, 4.0, 0)
+
+    trials = [t._replace(model_bias=np.nan) if lost(t) else t for t in as_the_paper_says]
+    curves = curves_of(as_the_paper_says, "alpha")
+    others = {
+        name: (method, [pair for pair in own if pair != (8.0, 4.0)])
+        for name, (method, own) in curves.items()
+    }
+    expected = trade_offs(as_the_paper_says, others)
+    assert trade_offs(trials, curves) == pytest.approx(expected)
+    assert min(expected["gamma_0"], expected["gamma_4"]) > 0.0
 
 
 def test_rank_correlations_are_within_seeds(rng):
@@ -197,6 +224,7 @@ def test_the_river_leaves_a_record_and_figures_and_goes_on_where_it_stopped(tmp_
     assert {p.name for p in tmp_path.glob("*.png")} == {
         "wet_chicken_frontier.png",
         "wet_chicken_rollouts.png",
+        "wet_chicken_scores.png",
     }
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.policy")}
     lost = next(tmp_path.glob("*alpha-0/trials.json"))

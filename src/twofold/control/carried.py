@@ -6,7 +6,8 @@ A layer sees ``(v − own mean) / own scale`` of each of its inputs v; carried i
     kernel · (v − own mean) / own scale + bias
         = kernel · scale / own scale · carried + [kernel · (mean − own mean) / own scale + bias]
 
-Lags of one column hardly differ in mean and scale, so nothing is lost to rounding.
+Little is lost to rounding if the lags of a column differ little in mean and scale, as they do in
+logs that are long beside them.
 """
 
 from typing import NamedTuple

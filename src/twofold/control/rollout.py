@@ -169,10 +169,11 @@ def _responding(
     latent_deviation = task.model.latent_variance**0.5
 
     def respond(past: Array, new: Array, latent: Array, additive: Array) -> Array:
+        flat = layout[0], layout[1] * layout[2]
         beside = [own.at(of_new).of(new), _for_policies(latent_deviation * latent, layout)]
-        rows = jnp.concatenate(beside, axis=-1).reshape(layout[0], -1, thin.shape[-1])
-        flat = past.reshape(layout[0], -1, carried)
-        y = network.apply_rows(layers, flat, network.rows_thin(thin, rows)).reshape(*layout, -1)
+        rows = jnp.concatenate(beside, axis=-1).reshape(*flat, thin.shape[-1])
+        more = network.rows_thin(thin, rows) if thin.shape[-1] else None
+        y = network.apply_rows(layers, past.reshape(*flat, carried), more).reshape(*layout, -1)
         return (y + _for_policies(deviation * additive, layout)) * scales.y_scale + scales.y_mean
 
     return respond

@@ -37,6 +37,7 @@ from twofold.policies.forecast import forecast
 from twofold.policies.probes import cost_fingerprint, embedding_fingerprint
 from twofold.policies.truth import bias_by_start, model_bias, true_costs
 
+MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
 START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
 MIXED_DRAWS = 50
 SILENT = -40.0  # the logarithm of a variance that is none
@@ -104,7 +105,7 @@ def advance(
     folder = work / f"{problem.name}-{method.name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "trials.json"
-    settings = described(problem, method, trials)
+    settings = {**described(problem, method, trials), **sees(problem, seed)}
     if done.exists():
         # It may have been made elsewhere, where simulations differ in their last digits.
         claim(folder, settings, among=tuple(settings))
@@ -112,7 +113,9 @@ def advance(
         log = problem.batch(seed)
         claim(folder, {**settings, **seen(problem, log)})
         started = time.perf_counter()
-        model, score = fitted(problem, method, seed, log, folder)
+        regressor = fitted(problem, method, seed, log, folder)
+        score = held_out_score(problem, regressor, log, seed)
+        model = planned(problem, method, regressor, log)
         policies = found(model, method, seed, folder)
         rows = tried(problem, method, model, policies, seed, trials)
         content = {
@@ -131,6 +134,14 @@ def described(problem: ControlProblem, method: Method, trials: Trials) -> dict[s
     data = {name: getattr(problem, name) for name in ("transitions", "length", "horizon")}
     own = {**method._asdict(), "settings": asdict(method.settings)}
     return json.loads(json.dumps({"data": data, "method": own, "trials": trials._asdict()}))
+
+
+def sees(problem: ControlProblem, seed: int) -> dict[str, Any]:
+    """What a model sees and predicts, in words, which are the same on every machine."""
+    embedding = problem.embed(problem.batch(seed, problem.length))
+    kinds = [transform.kind for transform in embedding.transforms]
+    names = {"inputs": embedding.input_names, "targets": embedding.target_names}
+    return {"sees": {**{key: list(own) for key, own in names.items()}, "transforms": kinds}}
 
 
 def seen(problem: ControlProblem, log: Log) -> dict[str, str]:
@@ -178,9 +189,8 @@ def read(folder: Path) -> Group:
 
 def fitted(
     problem: ControlProblem, method: Method, seed: int, log: Log, folder: Path
-) -> tuple[DynamicsModel, float]:
-    """The model, and its test log-likelihood per step in units of the outputs' deviations."""
-    embedding = problem.embed(log)
+) -> BNNLVRegressor:
+    """The fitted regressor, from its files where they are there."""
     paths = [folder / f"model_{number}.safetensors" for number in range(method.fits)]
     if all(path.exists() for path in paths):
         regressors = [twofold.load(path) for path in paths]
@@ -190,18 +200,30 @@ def fitted(
             BNNLVRegressor(random_state=own, checkpoint=checkpoint, **method.regressor)
             for own in range(seed * method.fits, (seed + 1) * method.fits)
         ]
-        x, y = embedding.design(log)
+        x, y = problem.embed(log).design(log)
         with whole():
             fit_many(regressors, [x] * method.fits, [y] * method.fits)
         for regressor, path in zip(regressors, paths, strict=True):
             regressor.set_params(checkpoint=None).save(path)
-    regressor = mixed(regressors) if method.fits > 1 else regressors[0]
+    return mixed(regressors) if method.fits > 1 else regressors[0]
+
+
+def held_out_score(
+    problem: ControlProblem, regressor: BNNLVRegressor, log: Log, seed: int
+) -> float:
+    """The test log-likelihood per step, in units of the outputs' deviations."""
     test = problem.batch(seed + TEST_STREAM, log.transitions // 4)
-    x, y = embedding.design(test)
+    x, y = problem.embed(log).design(test)
     score = regressor.log_likelihood(x, y).mean() + np.log(regressor.y_standardizer_.scale).sum()
-    if method.distance:
-        regressor = certain(regressor)
-    return DynamicsModel(regressor, embedding, problem.cost, log), float(score)
+    return float(score)
+
+
+def planned(
+    problem: ControlProblem, method: Method, regressor: BNNLVRegressor, log: Log
+) -> DynamicsModel:
+    """The model that policies are searched with."""
+    regressor = certain(regressor) if method.distance else regressor
+    return DynamicsModel(regressor, problem.embed(log), problem.cost, log)
 
 
 def mixed(regressors: Sequence[BNNLVRegressor]) -> BNNLVRegressor:

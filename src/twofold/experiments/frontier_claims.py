@@ -6,7 +6,8 @@ compared by the area that a curve dominates: the share of a rectangle, of costs 
 that lies above and to the right of at least one of its policies.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -36,9 +37,11 @@ def pairs(trials: Iterable[Trial], method: str) -> list[tuple[float, float]]:
 def points(
     trials: Sequence[Trial], method: str, weights: Iterable[tuple[float, float]]
 ) -> np.ndarray:
-    """Mean true cost and mean model bias of each pair of weights, ``[len(weights), 2]``."""
+    """Mean true cost and mean model bias of each pair of weights; those without a bias, as the
+    model's roll-outs were lost, are left out."""
     chosen = [at(trials, method, *pair) for pair in weights]
-    return np.array([[mean_of(t, "true_cost"), mean_of(t, "model_bias")] for t in chosen])
+    found = [[mean_of(t, "true_cost"), mean_of(t, "model_bias")] for t in chosen]
+    return np.array([row for row in found if np.isfinite(row).all()]).reshape(-1, 2)
 
 
 def dominated_share(curve: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
@@ -55,11 +58,11 @@ def dominated_share(curve: np.ndarray, low: np.ndarray, high: np.ndarray) -> flo
 def trade_offs(
     trials: Sequence[Trial], curves: dict[str, tuple[str, list[tuple[float, float]]]]
 ) -> dict[str, float]:
-    """The dominated share of each named curve, in a rectangle that holds all but the baseline's,
-    which may lie anywhere."""
+    """The dominated share of each named curve, in a rectangle from the best of all to the worst of
+    all but the baseline's, which may be arbitrarily bad."""
     every = {name: _with_roots(points(trials, *curve)) for name, curve in curves.items()}
-    together = np.concatenate([own for name, own in every.items() if name != BASELINE])
-    low, high = together.min(axis=0), together.max(axis=0)
+    low = np.concatenate(list(every.values())).min(axis=0)
+    high = np.concatenate([own for name, own in every.items() if name != BASELINE]).max(axis=0)
     high = np.where(high > low, high, low + 1.0)
     return {name: dominated_share(curve, low, high) for name, curve in every.items()}
 
@@ -111,9 +114,12 @@ def claims(
     trials: Sequence[Trial], method: str, neighbour: str, best_gamma: float
 ) -> dict[str, float]:
     """1 where a claim of the paper holds here, 0 where not, and what decided it."""
-    others = points(trials, method, [p for p in pairs(trials, method) if p != (0.0, 0.0)])
-    ignoring = mean_of(at(trials, method, 0.0, 0.0), "model_bias")
-    costs = margins(trials, method, "true_cost", (0.0, 0.0), (CAREFUL, 0.0))
+    ignoring, careful = (0.0, 0.0), (CAREFUL, 0.0)
+    others = {p: mean_of(at(trials, method, *p), "model_bias") for p in pairs(trials, method)}
+    worst = max((p for p in others if p != ignoring), key=lambda p: np.nan_to_num(others[p]))
+    largest = margins(trials, method, "model_bias", ignoring, worst)
+    more = margins(trials, method, "model_bias", ignoring, careful)
+    costs = margins(trials, method, "true_cost", ignoring, careful)
     falling = falls(trials, method)
     curves = curves_of(trials, method)
     if any(t.method == neighbour for t in trials):
@@ -122,21 +128,16 @@ def claims(
     best = f"gamma_{best_gamma:g}"
     rival = max((name for name in curves if name not in (best, BASELINE)), key=shares.__getitem__)
     ahead = {name: _ahead(trials, curves, best, name) for name in {rival, BASELINE} & {*curves}}
-    decided = {
-        "risk_ignoring_has_the_largest_bias": ignoring > others[:, 1].max(),
-        "risk_ignoring_costs_more": clearly_positive(costs),
-        "bias_falls_with_beta": clearly_positive(falling),
-        f"{best}_has_the_best_trade_off": clearly_positive(ahead[rival]),
-    }
     measured = {
+        "risk_ignoring_has_more_bias": more,
+        "risk_ignoring_has_the_largest_bias": largest,
         "risk_ignoring_costs_more": costs,
         "bias_falls_with_beta": falling,
         f"{best}_has_the_best_trade_off": ahead[rival],
     }
     if BASELINE in curves:
-        decided["nearest_neighbour_is_worse"] = clearly_positive(ahead[BASELINE])
         measured["nearest_neighbour_is_worse"] = ahead[BASELINE]
-    found = {f"claims/{name}": float(value) for name, value in decided.items()}
+    found = {f"claims/{name}": float(clearly_positive(own)) for name, own in measured.items()}
     for name, values in measured.items():
         found[f"margin/{name}/mean"] = float(values.mean())
         if len(values) > 1:
@@ -165,38 +166,60 @@ def rank_correlations(trials: Sequence[Trial]) -> dict[str, float]:
         "criterion_beta_2_vs_cost": ("criterion_2", "true_cost"),
         "criterion_beta_4_vs_cost": ("criterion_4", "true_cost"),
     }
-    groups = sorted({(t.method, t.seed) for t in trials})
-    found = {}
+    found: dict[str, float] = {}
     for name, fields in wanted.items():
-        values = []
-        for group in groups:
-            own = [t for t in trials if (t.method, t.seed) == group]
-            values.append(_correlation(*([getattr(t, f) for t in own] for f in fields)))
-        found[f"rank_correlation/{name}"] = float(np.mean(values))
-        if len(values) > 1:
-            found[f"rank_correlation/{name}/se"] = float(
-                np.std(values, ddof=1) / len(values) ** 0.5
-            )
+        found |= _over_seeds(
+            f"rank_correlation/{name}",
+            trials,
+            partial(_agreement, fields=fields),
+        )
     return found
+
+
+def _over_seeds(
+    name: str, trials: Sequence[Trial], value: Callable[[Sequence[Trial]], float]
+) -> dict[str, float]:
+    """A quantity of the policies of one model: its mean over the models of a seed, which share
+    their data, then the mean over seeds and its error; and that of each kind of model."""
+    methods = sorted({t.method for t in trials})
+    table = np.array(
+        [
+            [value([t for t in trials if (t.method, t.seed) == (m, seed)]) for m in methods]
+            for seed in sorted({t.seed for t in trials})
+        ]
+    )
+    of_seeds = table.mean(axis=1)
+    found = {name: float(of_seeds.mean())}
+    if len(of_seeds) > 1:
+        found[f"{name}/se"] = float(of_seeds.std(ddof=1) / len(of_seeds) ** 0.5)
+    kind, _, rest = name.partition("/")
+    return found | {
+        f"{m}/{kind}/{rest}": float(own) for m, own in zip(methods, table.mean(axis=0), strict=True)
+    }
 
 
 def regrets(trials: Sequence[Trial]) -> dict[str, float]:
     """How much more than the best a policy truly costs that is chosen by what its model says.
 
-    Chosen among all policies of a model, and averaged over models and seeds.
+    Chosen among all policies of a model, and averaged as rank correlations are.
     """
-    groups = sorted({(t.method, t.seed) for t in trials})
-    found = {}
+    found: dict[str, float] = {}
     for score in ("predicted_cost", "criterion_1", "criterion_2", "criterion_4"):
-        values = []
-        for group in groups:
-            own = [t for t in trials if (t.method, t.seed) == group]
-            known = [t for t in own if np.isfinite(getattr(t, score))]
-            if known:
-                chosen = min(known, key=lambda t: getattr(t, score))
-                values.append(chosen.true_cost - min(t.true_cost for t in own))
-        found[f"regret/{score}"] = float(np.mean(values))
+        found |= _over_seeds(f"regret/{score}", trials, partial(_regret, score=score))
     return found
+
+
+def _regret(trials: Sequence[Trial], score: str) -> float:
+    known = [trial for trial in trials if np.isfinite(getattr(trial, score))]
+    if not known:
+        return float("nan")
+    chosen = min(known, key=lambda trial: getattr(trial, score))
+    return chosen.true_cost - min(trial.true_cost for trial in trials)
+
+
+def _agreement(trials: Sequence[Trial], fields: tuple[str, str]) -> float:
+    said, came = ([getattr(trial, field) for trial in trials] for field in fields)
+    return _correlation(said, came)
 
 
 def _correlation(first: Sequence[float], second: Sequence[float]) -> float:

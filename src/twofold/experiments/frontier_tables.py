@@ -6,7 +6,8 @@ from pathlib import Path
 from twofold.experiments.markdown import markdown, mean_and_error, metrics
 
 CLAIMS = {
-    "risk_ignoring_has_the_largest_bias": "ignoring risk (β = γ = 0) has the largest model bias",
+    "risk_ignoring_has_more_bias": "ignoring risk (β = γ = 0) has more model bias than β = 4",
+    "risk_ignoring_has_the_largest_bias": "it has the largest bias of all pairs",
     "risk_ignoring_costs_more": "ignoring risk costs more on the true system than β = 4 (γ = 0)",
     "bias_falls_with_beta": "the bias falls as β grows (γ = 0)",
     "gamma_0_has_the_best_trade_off": "γ = 0 has the best trade-off of cost and bias",
@@ -20,11 +21,12 @@ SCORES = {
     "criterion_beta_2_vs_cost": "J with β = 2 against true cost",
     "criterion_beta_4_vs_cost": "J with β = 4 against true cost",
 }
+FIRST = next(iter(SCORES))
 REGRETS = {
-    "expected_cost_vs_cost": "predicted_cost",
-    "criterion_vs_cost": "criterion_1",
-    "criterion_beta_2_vs_cost": "criterion_2",
-    "criterion_beta_4_vs_cost": "criterion_4",
+    "predicted_cost": "predicted cost",
+    "criterion_1": "J with β = 1",
+    "criterion_2": "J with β = 2",
+    "criterion_4": "J with β = 4",
 }
 METHODS = {
     "alpha": "mean field, α = 1",
@@ -67,15 +69,22 @@ def claims(name: str, results: Path) -> str:
 
 
 def scores(name: str, results: Path) -> str:
-    """Rank correlations of what a model says with what came true."""
+    """Rank correlations of what a model says with what came true, and what it costs to choose by
+    it."""
     values = metrics(name, results)
+    own = {m: text for m, text in METHODS.items() if f"{m}/rank_correlation/{FIRST}" in values}
     rows = []
     for score, text in SCORES.items():
-        name = f"rank_correlation/{score}"
-        regret = f"{values[f'regret/{REGRETS[score]}']:.2f}" if score in REGRETS else ""
-        rows.append([text, f"{values[name]:.2f} ± {values[f'{name}/se']:.2f}", regret])
-    titles = ["rank correlation", "true cost of the policy it chooses, above the best"]
-    return markdown(["over all policies of a model", *titles], rows)
+        quantity = f"rank_correlation/{score}"
+        cells = [f"{values[quantity]:.2f} ± {values[f'{quantity}/se']:.2f}"]
+        rows.append([f"{text}, rank correlation", *cells])
+        rows[-1] += [f"{values[f'{m}/{quantity}']:.2f}" for m in own]
+    for score, said in REGRETS.items():
+        quantity = f"regret/{score}"
+        cells = [f"{values[quantity]:.2f} ± {values[f'{quantity}/se']:.2f}"]
+        rows.append([f"true cost of the policy with the lowest {said}, above the best", *cells])
+        rows[-1] += [f"{values[f'{m}/{quantity}']:.2f}" for m in own]
+    return markdown(["", "all models", *own.values()], rows)
 
 
 def models(name: str, results: Path) -> str:

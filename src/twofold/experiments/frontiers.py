@@ -5,49 +5,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
-from scipy.stats import rankdata
 
 from twofold.experiments import control_problems
 from twofold.experiments.control_problems import ControlProblem
 from twofold.experiments.frontier import (
-    LUCK_STREAM,
-    START_STREAM,
+    MAIN,
+    NEIGHBOUR,
     Group,
     Method,
     Trial,
     Trials,
     advance,
     described,
-    fitted,
     grid,
 )
-from twofold.experiments.frontier_claims import (
-    at,
-    claims,
-    curves_of,
-    mean_of,
-    pairs,
-    rank_correlations,
-    regrets,
-)
-from twofold.experiments.frontier_tables import METHODS as TITLES
+from twofold.experiments.frontier_claims import at, claims, pairs, rank_correlations, regrets
+from twofold.experiments.frontier_figures import draw
 from twofold.experiments.records import Record
 from twofold.policies import SearchSettings
-from twofold.policies.forecast import forecast
-from twofold.policies.truth import Starts, true_costs
-from twofold.report.frontier import frontier_figure, rollout_figure, score_figure
-from twofold.report.style import style
 
 BETAS = (0.0, 1.0, 2.0, 4.0, 8.0)
-MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
-SHOWN_ROLLOUTS = 100
-SAID = (
-    ("epistemic_risk", "model_bias"),
-    ("predicted_cost", "true_cost"),
-    ("criterion_1", "true_cost"),
-)
 MEASURED = (
     "true_cost",
     "true_deviation",
@@ -208,7 +186,7 @@ def run(name: str, smoke: bool, work: Path, output: Path) -> Record:
         for method in frontier.methods
         for seed in frontier.seeds
     }
-    draw(frontier, groups, work, output)
+    draw(frontier.name, problem, frontier.methods[0], frontier.seeds[0], groups, work, output)
     return recorded(frontier, groups)
 
 
@@ -255,86 +233,12 @@ def _add_finite(record: Record, name: str, values: Sequence[float]) -> None:
 
 
 def coverage(trials: Sequence[Trial]) -> dict[str, float]:
-    """The share of policies whose true bias is at most twice the epistemic risk, as deviations."""
+    """The share of policies whose true bias is at most twice the epistemic risk, as deviations.
+
+    The bias is that of the mean over starts, the risk a mean over starts: a lenient measure.
+    """
     within = [max(t.model_bias, 0.0) ** 0.5 <= 2.0 * t.epistemic_risk for t in trials]
     return {"bias_within_two_risks": float(np.mean(within))}
-
-
-def draw(
-    frontier: Frontier, groups: dict[tuple[str, int], Group], work: Path, output: Path
-) -> None:
-    """Figures 4 and 5, and what the models said of all policies, beside the record."""
-    trials = [trial for group in groups.values() for trial in group.trials]
-    curves = {
-        name.replace("_", " ", 1).replace("gamma ", "γ = ").replace("beta is_gamma", "β = γ"): own
-        for name, own in curves_of(trials, MAIN).items()
-    }
-    curves["nearest neighbour"] = (NEIGHBOUR, pairs(trials, NEIGHBOUR))
-    lines = {name: [_point(trials, m, pair) for pair in own] for name, (m, own) in curves.items()}
-    with style():
-        figure = frontier_figure(lines, frontier.name.replace("_frontier", "").replace("_", "-"))
-        figure.savefig(output / f"{frontier.name}.png", dpi=110)
-        rollout_figure(_rollouts(frontier, groups, work)).savefig(
-            output / f"{frontier.name.replace('frontier', 'rollouts')}.png", dpi=110
-        )
-        score_figure(_said_and_came(trials)).savefig(
-            output / f"{frontier.name.replace('frontier', 'scores')}.png", dpi=110
-        )
-
-
-def _said_and_came(trials: Sequence[Trial]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Ranks of policies within their model and seed, from 0 (lowest) to 1."""
-    panels = {
-        ("predicted epistemic risk (rank)", "true model bias (rank)"): SAID[0],
-        ("predicted cost (rank)", "true cost (rank)"): SAID[1],
-        ("J with β = 1 (rank)", "true cost (rank)"): SAID[2],
-    }
-    names = [name for name in dict.fromkeys(t.method for t in trials) if name != NEIGHBOUR]
-    return {
-        titles: {
-            TITLES[name]: tuple(_ranks(trials, name, field) for field in fields) for name in names
-        }
-        for titles, fields in panels.items()
-    }
-
-
-def _ranks(trials: Sequence[Trial], method: str, field: str) -> np.ndarray:
-    parts = []
-    for seed in dict.fromkeys(trial.seed for trial in trials):
-        own = [getattr(t, field) for t in trials if (t.method, t.seed) == (method, seed)]
-        parts.append((rankdata(own) - 1.0) / max(len(own) - 1, 1))
-    return np.concatenate(parts)
-
-
-def _point(
-    trials: Sequence[Trial], method: str, pair: tuple[float, float]
-) -> tuple[float, float, float, float]:
-    chosen = at(trials, method, *pair)
-    costs = [trial.true_cost for trial in chosen]
-    error = float(np.std(costs, ddof=1) / len(costs) ** 0.5) if len(costs) > 1 else 0.0
-    return pair[0], mean_of(chosen, "true_cost"), error, mean_of(chosen, "model_bias")
-
-
-def _rollouts(
-    frontier: Frontier, groups: dict[tuple[str, int], Group], work: Path
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Three policies of the first seed from one state, on the system and on the model."""
-    problem, method, seed = frontier.problem(), frontier.methods[0], frontier.seeds[0]
-    folder = work / f"{problem.name}-{method.name}-{seed}"
-    model, _ = fitted(problem, method, seed, problem.batch(seed), folder)
-    policies = groups[method.name, seed].policies
-    starts = problem.starts(jax.random.key(seed + START_STREAM), 1)
-    curves = [pair for pair in method.weights if pair[0] == 0.0]
-    panels = {}
-    for weights in ((0.0, 0.0), (4.0, 0.0), (0.0, max(gamma for _, gamma in curves))):
-        chosen = next(p for p in policies if (p.epistemic_weight, p.aleatoric_weight) == weights)
-        luck = jax.random.key(seed + LUCK_STREAM)
-        true = true_costs(
-            luck, problem.system, chosen, Starts(*starts), problem.horizon, SHOWN_ROLLOUTS
-        )
-        expected = forecast(model, chosen, starts.windows, problem.horizon)
-        panels[f"β = {weights[0]:g}, γ = {weights[1]:g}"] = (true[0], expected.expected[0])
-    return panels
 
 
 def _made_by(groups: dict[tuple[str, int], Group]) -> dict[str, dict[str, str]]:

@@ -74,6 +74,8 @@ def embed(
     )
     if not embedding.input_names:
         raise LogError("the model would see nothing: give it a window or an action_history")
+    if not len(embedding.layout.features):
+        raise LogError("a policy would see nothing: give at least one observation a window")
     _check_computed(log, embedding)
     return embedding
 

@@ -225,7 +225,11 @@ def _rows(embedding: Embedding, windows: Window, actions: Array, following: Arra
 
 def _stacked(values: list[Any], dtype: Any) -> Array:
     """Scalars as one array, of which there may be none."""
-    return jnp.stack([jnp.asarray(value, dtype) for value in values]) if values else jnp.zeros(0)
+    return (
+        jnp.stack([jnp.asarray(value, dtype) for value in values])
+        if values
+        else jnp.zeros(0, dtype)
+    )
 
 
 def _shifted(rows: Float[Array, "H D"], newest: Float[Array, "D"]) -> Float[Array, "H D"]:

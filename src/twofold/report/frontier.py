@@ -18,7 +18,7 @@ def frontier_axes(
     """Curves of (β, true cost, its standard error, model bias), each by its name; points grow with
     β. An estimate of no bias is drawn at the left edge."""
     roots = np.sqrt([max(point[3], 0.0) for points in curves.values() for point in points])
-    edge = 0.8 * roots[roots > 0].min(initial=1.0)
+    edge = 0.8 * min(roots[roots > 0], default=1.0)
     for index, (name, points) in enumerate(curves.items()):
         beta, cost, error, bias = np.array(sorted(points)).T
         bias = np.maximum(np.sqrt(np.maximum(bias, 0.0)), edge)
