@@ -107,9 +107,9 @@ QUICK = Frontier(
     _methods(
         {
             "hidden_layer_sizes": (50, 50),
-            "epochs": 150,
-            "batch_size": 500,
-            "draws": 10,
+            "epochs": 120,
+            "batch_size": 1200,
+            "draws": 25,
             "learning_rate": 5e-3,
         },
         SearchSettings(horizon=100, weight_draws=20, noise_draws=2, starts=2, epochs=15),
