@@ -87,8 +87,7 @@ def same(project, other):
     for one, two in zip(project.policies, other.policies, strict=True):
         np.testing.assert_array_equal(one.weights, two.weights)
     for one, two in zip(project.trials, other.trials, strict=True):
-        for mine, theirs in zip(vars(one).values(), vars(two).values(), strict=True):
-            np.testing.assert_array_equal(mine, theirs)
+        np.testing.assert_equal(vars(one), vars(two))
 
 
 def test_a_folder_has_everything(finished):
