@@ -151,8 +151,8 @@ def turbine() -> ControlProblem:
     """The wind turbine: 5,000 transitions around the neutral offsets.
 
     What an engineer knows is told to the model: the wind does not follow from the offsets and keeps
-    its last value, and all else stays within ``LIMITS``. Without the one, policies are found that
-    make the wind blow; without the other, some weight draws grow beyond all bounds.
+    its last value, and all else stays within ``LIMITS``. Without the one a model may promise wind
+    for offsets; without the other some weight draws grow beyond all bounds.
     """
     params = wind.Params(history=1)
     system = wind.wind_turbine(params)

@@ -192,10 +192,8 @@ def _over_seeds(
     found = {name: float(of_seeds.mean())}
     if len(of_seeds) > 1:
         found[f"{name}/se"] = float(of_seeds.std(ddof=1) / len(of_seeds) ** 0.5)
-    kind, _, rest = name.partition("/")
-    return found | {
-        f"{m}/{kind}/{rest}": float(own) for m, own in zip(methods, table.mean(axis=0), strict=True)
-    }
+    of_methods = zip(methods, table.mean(axis=0), strict=True)
+    return found | {f"{method}/{name}": float(own) for method, own in of_methods}
 
 
 def regrets(trials: Sequence[Trial]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from twofold.experiments.frontier import (
     fitted,
     planned,
 )
-from twofold.experiments.frontier_claims import at, curves_of, mean_of, pairs
+from twofold.experiments.frontier_claims import CAREFUL, at, curves_of, mean_of, pairs
 from twofold.experiments.frontier_tables import METHODS
 from twofold.policies.forecast import forecast
 from twofold.policies.truth import Starts, true_costs
@@ -28,7 +28,6 @@ from twofold.report.frontier import frontier_figure, rollout_figure, score_figur
 from twofold.report.style import style
 
 SHOWN_ROLLOUTS = 100
-CAREFUL = 4.0
 SAID = {
     ("predicted epistemic risk (rank)", "true model bias (rank)"): ("epistemic_risk", "model_bias"),
     ("predicted cost (rank)", "true cost (rank)"): ("predicted_cost", "true_cost"),

@@ -214,7 +214,8 @@ def recorded(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record
     judged = [trial for trial in trials if trial.method != NEIGHBOUR]
     found |= rank_correlations(judged) | regrets(judged)
     for name, value in found.items():
-        record.add(name, value)
+        if np.isfinite(value):
+            record.add(name, value)
     for method in frontier.methods:
         if method.distance:
             continue
