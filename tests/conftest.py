@@ -24,6 +24,14 @@ def room_for_programs():
         jax.clear_caches()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def records_elsewhere(tmp_path_factory):
+    """Records of commands that are tried here must not lie among a person's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def x64():
     """Everything inside the test in float64, so that an identity shows to its last digits."""

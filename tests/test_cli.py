@@ -8,6 +8,7 @@ import pytest
 
 from twofold import cli
 from twofold.campaign import Campaign, Categorical, Continuous, Integer, text
+from twofold.commands.errors import MISTAKE
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -90,7 +91,7 @@ def test_a_table_is_told_again_when_more_of_it_is_filled_in(twofold, oven, tmp_p
     assert "recorded 4\n" in twofold("tell", oven, "--csv", table, "--repeat")[1]
     fill_in(table, **{"yield": lambda i, _: i + 1})
     code, _, shown = twofold("tell", oven, "--csv", table)
-    assert code == cli.BAD_INPUT and "yield = 0 of proposal 1 was told before, now 1" in shown
+    assert code == MISTAKE and "yield = 0 of proposal 1 was told before, now 1" in shown
 
 
 def test_inputs_that_a_spreadsheet_has_rounded_are_those_proposed(twofold, place, tmp_path):
@@ -107,7 +108,7 @@ def test_inputs_that_a_spreadsheet_has_rounded_are_those_proposed(twofold, place
     twofold("ask", place, "--csv", table)
     fill_in(table, heat=lambda _, row: f"{float(row['heat']):.2f}", **{"yield": lambda i, _: i})
     code, _, shown = twofold("tell", place, "--csv", table)
-    assert code == cli.BAD_INPUT and re.search("proposal 3 is at heat = .*, not at heat", shown)
+    assert code == MISTAKE and re.search("proposal 3 is at heat = .*, not at heat", shown)
 
 
 def test_an_exported_table_takes_what_was_missing(twofold, place, tmp_path):
@@ -153,7 +154,7 @@ def test_settings_are_shown_and_changed(twofold, oven):
 
 def test_a_warning_is_a_sentence(twofold, oven, monkeypatch):
     monkeypatch.setattr(Campaign, "status", lambda self: warnings.warn("mind this", stacklevel=1))
-    monkeypatch.setattr("twofold.commands.campaign.show_status", lambda *_: None)
+    monkeypatch.setattr("twofold.commands.campaign._show_status", lambda *_: None)
     assert twofold("status", oven)[2] == "twofold: note: mind this\n"
 
 
@@ -175,7 +176,7 @@ def test_candidates_come_from_a_table(twofold, place, tmp_path):
         (("tell", "yield=1", "heat=300", "acid=a"), "heat must lie between 20.0 and 80.0, got 300"),
         (("tell", "yield=high", "heat=30", "acid=a"), "yield must be a number, got 'high'"),
         (("tell", "yield", "heat=30"), "expected NAME=VALUE, got 'yield'"),
-        (("tell",), "tell NAME=VALUE …, or --csv FILE"),
+        (("tell",), "tell NAME=VALUE …, or --table FILE"),
         (("tell", "--proposal", 7, "yield=1"), "there is no proposal 7"),
         (("tell", "proposal=7", "yield=1"), "there is no proposal 7"),
         (("tell", "proposal=1.5", "yield=1"), "proposal must be a whole number, got '1.5'"),
@@ -192,7 +193,7 @@ def test_candidates_come_from_a_table(twofold, place, tmp_path):
 def test_mistakes_are_one_sentence_and_change_nothing(twofold, oven, words, message):
     before = oven.read_bytes()
     code, _, shown = twofold(words[0], oven, *words[1:])
-    assert code == cli.BAD_INPUT
+    assert code == MISTAKE
     assert re.search(message, shown), shown
     assert len(shown.strip().splitlines()) == 1
     assert oven.read_bytes() == before
@@ -216,16 +217,16 @@ def test_a_table_with_one_wrong_row_leaves_the_campaign_as_it_was(
     table = tmp_path / "results.csv"
     table.write_text(content)
     code, _, shown = twofold("tell", oven, "--csv", table)
-    assert code == cli.BAD_INPUT and message in shown
+    assert code == MISTAKE and message in shown
     assert Campaign.open(oven).export() == []
 
 
 def test_a_missing_or_binary_table_is_named(twofold, oven, tmp_path):
     code, _, shown = twofold("tell", oven, "--csv", tmp_path / "none.csv")
-    assert code == cli.BAD_INPUT and "none.csv cannot be read" in shown
+    assert code == MISTAKE and "none.csv cannot be read" in shown
     (tmp_path / "photo.csv").write_bytes(b"\xff\xfe\x00\x81")
     code, _, shown = twofold("tell", oven, "--csv", tmp_path / "photo.csv")
-    assert code == cli.BAD_INPUT and "photo.csv cannot be read" in shown
+    assert code == MISTAKE and "photo.csv cannot be read" in shown
 
 
 def test_a_name_twice_or_two_numbers_are_refused(twofold, oven):

@@ -1,10 +1,13 @@
 """twofold: predict, split the uncertainty in two, and decide with each part separately."""
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
-from twofold.estimators.fitting import fit_many
-from twofold.estimators.regressor import BNNLVRegressor, load
-from twofold.uncertainty.decomposition import Decomposition
+if TYPE_CHECKING:
+    from twofold.estimators.fitting import fit_many
+    from twofold.estimators.regressor import BNNLVRegressor, load
+    from twofold.uncertainty.decomposition import Decomposition
 
 try:
     __version__ = version("twofold")
@@ -12,3 +15,22 @@ except PackageNotFoundError:
     __version__ = "unknown"
 
 __all__ = ["BNNLVRegressor", "Decomposition", "fit_many", "load"]
+
+# Imported when they are first asked for: the command line's help and completion need no JAX.
+_HOMES = {
+    "BNNLVRegressor": "twofold.estimators.regressor",
+    "Decomposition": "twofold.uncertainty.decomposition",
+    "fit_many": "twofold.estimators.fitting",
+    "load": "twofold.estimators.regressor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'twofold' has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,26 +1,58 @@
 """``twofold``: the command line."""
 
+import os
 import sys
+import traceback
 import warnings
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from twofold.campaign import CampaignError
+from twofold import __version__
 from twofold.commands import campaign, env, policy
-from twofold.commands.policy_input import PolicyError
-from twofold.logs import LogError
+from twofold.commands.decompose import decompose
+from twofold.commands.doctor import doctor
+from twofold.commands.errors import FAULT, exit_code
+from twofold.commands.fit import fit
+from twofold.commands.report import report
+from twofold.commands.reproduce import reproduce
+from twofold.commands.suggest import suggest
 
-BAD_INPUT = 2
+DEBUG = "--debug"
+EPILOG = (
+    "Exit codes: 0 done, 1 a fault of twofold's own, 2 a mistake in the command or its input, "
+    "3 the self-test of twofold doctor has failed, 130 stopped by Ctrl-C."
+)
 
-app = typer.Typer(help="Predict, split the uncertainty in two, and decide with each part.")
-app.add_typer(campaign.app, name="campaign")
-app.add_typer(env.app, name="env")
-app.add_typer(policy.app, name="policy")
+app = typer.Typer(
+    help="Predict, split the uncertainty in two, and decide with each part.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+for command in (fit, decompose, suggest, report, reproduce, doctor):
+    app.command()(command)
+for group in (campaign, policy, env):
+    app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version, and nothing else."""
+    if wanted:
+        print(f"twofold {__version__}")
+        raise typer.Exit()
 
 
 @app.callback()
-def about() -> None:
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=show_version, help="Show it.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option(DEBUG, help="Show where an error came from; may stand anywhere.")
+    ] = False,
+) -> None:
     """Predict, split the uncertainty in two, and decide with each part."""
 
 
@@ -30,11 +62,26 @@ def note(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def main() -> None:
-    """Run; a mistake of the user is one sentence on stderr and exit code 2."""
+    """Run; an error is one sentence on stderr and an exit code."""
+    words = sys.argv[1:]
     try:
         with warnings.catch_warnings():
             warnings.showwarning = note
-            app()
-    except (CampaignError, LogError, PolicyError, env.EnvError) as error:
-        print(f"twofold: {error}", file=sys.stderr)
-        raise SystemExit(BAD_INPUT) from error
+            app(args=[word for word in words if word != DEBUG], prog_name="twofold")
+    except BrokenPipeError:
+        # Who reads the output has seen enough; what is left must not be written at the end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (Exception, KeyboardInterrupt) as error:
+        raise SystemExit(told(error, DEBUG in words)) from error
+
+
+def told(error: BaseException, debug: bool) -> int:
+    """Say what went wrong; returns the exit code."""
+    if debug:
+        traceback.print_exception(error)
+    code = exit_code(error)
+    text = str(error) or "stopped"
+    if code == FAULT:
+        text = f"{type(error).__name__}: {text}; {DEBUG} shows where, please report it"
+    print(f"twofold: {text}", file=sys.stderr)
+    return code

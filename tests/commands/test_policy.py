@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from twofold import cli
+from twofold.commands.errors import MISTAKE
 from twofold.policies import load_policy, open_project, project
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -105,7 +106,7 @@ def test_from_a_log_to_an_action(twofold, place):
 
     before = (place / "tank/project.json").read_bytes()
     code, _, said = twofold(*words(*SMALL, **options | {"horizon": 4}, seed=0))
-    assert code == cli.BAD_INPUT and "belongs to another search" in said and "horizon was 3" in said
+    assert code == MISTAKE and "belongs to another search" in said and "horizon was 3" in said
     assert (place / "tank/project.json").read_bytes() == before
 
 
@@ -152,7 +153,7 @@ def test_from_a_log_to_an_action(twofold, place):
 def test_mistakes_are_one_sentence_and_change_nothing(twofold, place, given, message):
     before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
     code, _, said = twofold(*given)
-    assert code == cli.BAD_INPUT and message in said and "Traceback" not in said
+    assert code == MISTAKE and message in said and "Traceback" not in said
     files = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
     assert files == before and not (place / "tank").exists()
 
@@ -168,7 +169,7 @@ def test_mistakes_are_one_sentence_and_change_nothing(twofold, place, given, mes
 )
 def test_files_that_are_not_what_they_should_be(twofold, place, given, message):
     code, _, said = twofold(*given)
-    assert code == cli.BAD_INPUT and message in said and said.count("\n") == 1
+    assert code == MISTAKE and message in said and said.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_recent_rows_that_a_policy_cannot_act_on(twofold, tmp_path, monkeypatch,
     small_policy().save("a.policy")
     (tmp_path / "recent.csv").write_text(text)
     code, _, said = twofold("act", "a.policy", "recent.csv")
-    assert code == cli.BAD_INPUT and message in said and said.count("\n") == 1
+    assert code == MISTAKE and message in said and said.count("\n") == 1
 
 
 def small_policy():
@@ -218,6 +219,6 @@ def test_ctrl_c_is_a_sentence_too(twofold, place, monkeypatch):
     def stopped(*_, **__):
         raise project.Stopped("stopped by Ctrl-C; tank keeps what there is")
 
-    monkeypatch.setattr("twofold.commands.policy.find_policies", stopped)
+    monkeypatch.setattr("twofold.policies.find_policies", stopped)
     code, _, said = twofold(*words())
     assert code == 130 and said == "twofold: stopped by Ctrl-C; tank keeps what there is\n"

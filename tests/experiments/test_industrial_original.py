@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from twofold.experiments import industrial_original, systems_tables
-from twofold.experiments.__main__ import KEPT
 from twofold.experiments.records import Record
+from twofold.experiments.runner import KEPT
 
 ROOT = Path(__file__).parents[2]
 

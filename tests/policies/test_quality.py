@@ -19,7 +19,6 @@ from twofold.policies.quality import (
     PlanningWarning,
     assess,
     doubts_in,
-    linear_log_likelihood,
     warn_of,
 )
 from twofold.policies.replay import compare, passages, replay
@@ -168,22 +167,6 @@ def test_a_horizon_longer_than_all_episodes_is_cut_and_said():
     assert "long enough for the 50 steps asked" in found.text()
     with pytest.raises(ValueError, match="horizon must be at least 1"):
         assess(model_of(training, TRUE), held_out, 0)
-
-
-def test_the_linear_reference_is_a_gaussian_around_least_squares(rng):
-    """Two outputs with correlated residuals; the last input is a copy of another."""
-    x = rng.normal(size=(60, 3)) @ np.array([[1.0, 0, 0], [0, 1, 1], [0, 0, 0]])
-    mixing = np.array([[1.0, 0.8], [0.0, 0.6]])
-    y = x[:, :1] + rng.normal(size=(60, 2)) @ mixing
-    found = linear_log_likelihood(x[:40], y[:40], x[40:], y[40:])
-    columns = np.column_stack([np.ones(60), x[:, :2]])
-    solution = np.linalg.pinv(columns[:40]) @ y[:40]
-    residuals = y - columns @ solution
-    covariance = residuals[:40].T @ residuals[:40] / (40 - 3) + 1e-6 * np.eye(2)
-    for row, density in zip(residuals[40:], found, strict=True):
-        square = row @ np.linalg.solve(covariance, row)
-        expected = -0.5 * square - 0.5 * np.log(np.linalg.det(2 * np.pi * covariance))
-        assert density == pytest.approx(expected)
 
 
 def test_roll_outs_that_are_lost_stay_lost_and_count_for_nothing_else():

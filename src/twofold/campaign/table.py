@@ -1,4 +1,4 @@
-"""CSV files of a campaign: candidates and results in, proposals and measurements out."""
+"""Tables of a campaign: candidates and results in, proposals and measurements out."""
 
 import csv
 import io
@@ -19,10 +19,13 @@ from twofold.campaign.errors import CampaignError
 from twofold.campaign.inputs import Categorical
 from twofold.campaign.recording import Told
 from twofold.campaign.space import Point, Space, check_names
+from twofold.logs import files
 
 
 def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """The rows of a CSV file with a heading and their lines; blank cells are left out."""
+    """The rows of a table with a heading and their lines; blank cells are left out."""
+    if path.suffix.lower() in files.PARQUET:
+        return _read_parquet(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -46,6 +49,23 @@ def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     if not rows:
         raise CampaignError(f"{path} has a heading but no rows")
     return rows
+
+
+def _read_parquet(path: Path) -> list[tuple[int, dict[str, str]]]:
+    try:
+        table = files.read(path, None, "utf-8")
+    except files.LogError as error:
+        raise CampaignError(str(error)) from error
+    names = list(table.columns)
+    rows = zip(*table.columns.values(), strict=True)
+    return [
+        (line, {name: str(cell) for name, cell in zip(names, row, strict=True) if _given(cell)})
+        for line, row in enumerate(rows, start=1)
+    ]
+
+
+def _given(cell: Any) -> bool:
+    return cell is not None and cell == cell and str(cell).strip() != ""
 
 
 def _delimiter(text: str) -> str:
@@ -108,13 +128,11 @@ def point_of(space: Space, row: Mapping[str, str]) -> dict[str, Any]:
     return {name: v if name in words else _number(name, v) for name, v in row.items()}
 
 
-def write_rows(rows: Sequence[Mapping[str, Any]], headings: Sequence[str] = ()) -> str:
-    """Rows as CSV text, a blank cell for what is not there; without rows the headings alone."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0] if rows else headings), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
-    return text.getvalue()
+def columns_of(
+    rows: Sequence[Mapping[str, Any]], headings: Sequence[str] = ()
+) -> dict[str, list[Any]]:
+    """Rows as columns, None for what is not there; without rows the headings alone."""
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else headings)}
 
 
 def _number(name: str, text: str) -> float:

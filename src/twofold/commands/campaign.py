@@ -1,28 +1,24 @@
 """``twofold campaign``: ask where to measure next, tell what was found."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from twofold.campaign import Campaign, CampaignError, Space, Status
-from twofold.campaign.table import proposal_row, read_points, read_results, told, write_rows
-from twofold.campaign.text import (
-    curve_table,
-    parse_input,
-    parse_pairs,
-    parse_settings,
-    pending_table,
-    proposals_table,
-)
-from twofold.compilation import enable_compile_cache
+from twofold.commands.config import Config
+from twofold.commands.errors import CommandError
+from twofold.commands.output import TABLES, AsJson, check_place, csv_text, say, show_json
+from twofold.commands.run import Run
 
-app = typer.Typer(help="Ask where to measure next, tell what was found.")
+if TYPE_CHECKING:
+    from twofold.campaign import Campaign, Status
+
+app = typer.Typer(help="Ask where to measure next, tell what was found.", no_args_is_help=True)
 
 Place = Annotated[str, typer.Argument(help="The campaign's file, or a database URL.")]
 SETTING = "NAME=VALUE of the model, such as epochs=10000."
-Out = Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead.")]
+TABLE = ("--table", "--csv")
+Out = Annotated[Path | None, typer.Option(*TABLE, help="Write a *.csv or *.parquet file instead.")]
 
 
 @app.command()
@@ -32,52 +28,91 @@ def init(
         list[str], typer.Option(help="NAME=LOW..HIGH, NAME=LOW..HIGH:int, or NAME=a|b|c")
     ],
     output: Annotated[list[str], typer.Option(help="The name of an output.")],
-    candidates: Annotated[Path | None, typer.Option(help="CSV of the only points allowed.")] = None,
+    candidates: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet file of the only points allowed.")
+    ] = None,
     setting: Annotated[list[str] | None, typer.Option(help=SETTING)] = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a new campaign.
 
     Example: twofold campaign init oven.db --input heat=20..80 --input "acid=citric|lactic"
     --output yield
     """
+    from twofold.campaign import Campaign, Space
+    from twofold.campaign.table import read_points
+    from twofold.campaign.text import parse_input, parse_settings
+
     space = Space(tuple(parse_input(text) for text in input))
     allowed = None if candidates is None else read_points(candidates, space)
     settings = parse_settings(setting or [])
-    Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
-    print(f"created {place}")
+    made = Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
+    if as_json:
+        names = {"inputs": made.space.names, "outputs": made.outputs}
+        show_json({"campaign": place, **names, "settings": made.settings})
+    else:
+        print(f"created {place}")
 
 
 @app.command()
 def configure(
-    place: Place, settings: Annotated[list[str] | None, typer.Argument(help=SETTING)] = None
+    place: Place,
+    settings: Annotated[list[str] | None, typer.Argument(help=SETTING)] = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Replace the settings of the model; without any, go back to the defaults.
 
     Example: twofold campaign configure oven.db epochs=10000
     """
+    from twofold.campaign import Campaign
+    from twofold.campaign.text import parse_settings
+
     campaign = Campaign.open(place)
     campaign.configure(parse_settings(settings or []))
-    print(f"settings: {campaign.settings or 'the defaults'}")
+    if as_json:
+        show_json({"settings": campaign.settings})
+    else:
+        print(f"settings: {campaign.settings or 'the defaults'}")
 
 
 @app.command()
 def ask(
+    ctx: typer.Context,
     place: Place,
     num: Annotated[int, typer.Option("--num", "-n", help="How many points.")] = 1,
     out: Out = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Propose points to measure.
 
-    Example: twofold campaign ask oven.db --num 5 --csv next.csv
+    Example: twofold campaign ask oven.db --num 5 --table next.csv
     """
+    from rich.console import Console
+
+    from twofold.campaign import Campaign
+    from twofold.campaign.table import columns_of, proposal_row
+    from twofold.campaign.text import proposals_table
+    from twofold.compilation import enable_compile_cache
+
+    run = Run(ctx)
     campaign = Campaign.open(place)
-    check_writable(out)
+    check_place(out, TABLES)
     enable_compile_cache()
-    proposals = campaign.ask(num)
-    if out is None:
+    with run.timed("ask"):
+        proposals = campaign.ask(num)
+    curve = campaign.status().curve
+    run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
+    rows = [proposal_row(one, campaign.outputs) for one in proposals]
+    run.write(out)
+    if out is not None:
+        _write(out, columns_of(rows))
+    if as_json:
+        show_json([one._asdict() for one in proposals])
+    elif out is None:
         Console().print(proposals_table(proposals, campaign))
-    else:
-        write(out, write_rows([proposal_row(p, campaign.outputs) for p in proposals]))
 
 
 @app.command()
@@ -87,57 +122,85 @@ def tell(
         list[str] | None, typer.Argument(help="NAME=VALUE of outputs, inputs.")
     ] = None,
     proposal: Annotated[int | None, typer.Option(help="The number of the proposal.")] = None,
-    source: Annotated[Path | None, typer.Option("--csv", help="CSV of many results.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(*TABLE, help="CSV or Parquet file of many results.")
+    ] = None,
     repeat: Annotated[bool, typer.Option(help="A second measurement of the same.")] = False,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Record results.
 
     Example: twofold campaign tell oven.db --proposal 3 yield=0.71
     """
+    from twofold.campaign import Campaign
+    from twofold.campaign.table import told
+    from twofold.campaign.text import parse_pairs
+
     campaign = Campaign.open(place)
     if (source is None) == (not values):
-        raise CampaignError("tell NAME=VALUE …, or --csv FILE, one of the two")
+        raise CommandError("tell NAME=VALUE …, or --table FILE, one of the two")
     if source is not None and proposal is not None:
-        raise CampaignError("--proposal goes with NAME=VALUE; a table has a column for it")
+        raise CommandError("--proposal goes with NAME=VALUE; a table has a column for it")
     if source is not None:
-        tell_table(campaign, source, repeat)
+        _tell_table(campaign, source, repeat, as_json)
         return
     result = told(campaign, parse_pairs(values or []))
     if proposal is not None:
         if result.proposal not in (None, proposal):
-            raise CampaignError(f"proposal={result.proposal} and --proposal {proposal} differ")
+            raise CommandError(f"proposal={result.proposal} and --proposal {proposal} differ")
         result = result._replace(proposal=proposal)
     number = campaign.tell_all([result], repeat)[0]
-    print(f"recorded measurement {number}")
+    if as_json:
+        show_json({"recorded": [number]})
+    else:
+        print(f"recorded measurement {number}")
 
 
 @app.command()
-def status(place: Place) -> None:
+def status(place: Place, as_json: AsJson = False) -> None:
     """How far the campaign is, and whether to go on.
 
     Example: twofold campaign status oven.db
     """
+    from twofold.campaign import Campaign
+
     campaign = Campaign.open(place)
-    show_status(campaign.status(), campaign)
+    found = campaign.status()
+    if as_json:
+        show_json(found._asdict() | {"pending": [one._asdict() for one in found.pending]})
+    else:
+        _show_status(found, campaign)
 
 
 @app.command()
-def export(place: Place, out: Out = None) -> None:
-    """All measurements as CSV.
+def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
+    """All measurements, as CSV, Parquet or JSON.
 
-    Example: twofold campaign export oven.db --csv results.csv
+    Example: twofold campaign export oven.db --table results.csv
     """
+    from twofold.campaign import Campaign
+    from twofold.campaign.table import columns_of
+
     campaign = Campaign.open(place)
+    check_place(out, TABLES)
+    rows = campaign.export()
     headings = ["measurement", "proposal", *campaign.space.names, *campaign.outputs]
-    text = write_rows(campaign.export(), headings)
-    if out is None:
-        print(text, end="")
-    else:
-        write(out, text)
+    columns = columns_of(rows, headings)
+    if out is not None:
+        _write(out, columns)
+    if as_json:
+        show_json(rows)
+    elif out is None:
+        print(csv_text(columns), end="")
 
 
-def show_status(found: Status, campaign: Campaign) -> None:
+def _show_status(found: "Status", campaign: "Campaign") -> None:
     """Counts, what was left to learn, what is open, and what to do."""
+    from rich.console import Console
+
+    from twofold.campaign.text import curve_table, pending_table
+
     print(f"{found.measurements} measurements, {found.complete} complete")
     if found.curve:
         Console().print(curve_table(found.curve))
@@ -146,27 +209,24 @@ def show_status(found: Status, campaign: Campaign) -> None:
     print(found.advice)
 
 
-def tell_table(campaign: Campaign, source: Path, repeat: bool) -> None:
+def _tell_table(campaign: "Campaign", source: Path, repeat: bool, as_json: bool) -> None:
     """Record the rows of a table that are filled in and new."""
+    from twofold.campaign.table import read_results
+
     results, blank = read_results(source, campaign)
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
     known = len(results) - len(numbers)
+    if as_json:
+        show_json({"recorded": numbers, "known": known, "blank": blank})
+        return
     counts = [f"recorded {len(numbers)}"]
     counts += [f"{known} were recorded before"] if known else []
     counts += [f"{blank} have no result yet"] if blank else []
     print(", ".join(counts))
 
 
-def check_writable(out: Path | None) -> None:
-    """Refuse a place that a file cannot be written to before there is something to write."""
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        raise CampaignError(f"{out} cannot be written: expected a file in a folder that exists")
+def _write(out: Path, columns: dict[str, list[Any]]) -> None:
+    from twofold.logs import files
 
-
-def write(out: Path, text: str) -> None:
-    """Write a file, or say why not."""
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CampaignError(f"{out} cannot be written: {error}") from error
-    print(f"wrote {out}")
+    files.write(out, columns)
+    say(f"wrote {out}")

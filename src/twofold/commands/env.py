@@ -3,43 +3,46 @@
 import json
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import jax
-import jax.numpy as jnp
 import typer
-from rich.console import Console
-from rich.table import Column, Table
 
-from twofold.compilation import enable_compile_cache
-from twofold.envs import catalogue
-from twofold.envs.system import System, episodes, uniform
-from twofold.logs import from_episodes, write_minari, write_table
+from twofold.commands.config import Config
+from twofold.commands.errors import CommandError
+from twofold.commands.output import TABLES, AsJson, check_place, show_json, show_table
+from twofold.commands.run import Run
 
-app = typer.Typer(help="Systems to be controlled, and logs of them.")
+if TYPE_CHECKING:
+    from twofold.envs.system import System
+    from twofold.logs import Log
 
-
-class EnvError(ValueError):
-    """A mistake of the user's."""
+app = typer.Typer(help="Systems to be controlled, and logs of them.", no_args_is_help=True)
 
 
 @app.command(name="list")
-def list_systems() -> None:
+def list_systems(as_json: AsJson = False) -> None:
     """The systems, with what is seen of them and done to them.
 
     Example: twofold env list
     """
-    table = Table(Column("system", no_wrap=True), "observations", "actions", "steps of an episode")
-    for name in catalogue.SYSTEMS:
-        system = catalogue.make(name)
+    from twofold.envs import catalogue
+
+    systems = {name: catalogue.make(name) for name in catalogue.SYSTEMS}
+    if as_json:
+        parts = "observations", "actions", "horizon"
+        show_json({k: {part: getattr(v, part) for part in parts} for k, v in systems.items()})
+        return
+    rows = []
+    for name, system in systems.items():
         seen = f"{len(system.observations)}: {', '.join(system.observations[:5])}"
         seen += ", …" if len(system.observations) > 5 else ""
-        table.add_row(name, seen, ", ".join(system.actions), str(system.horizon))
-    Console().print(table)
+        rows.append([name, seen, ", ".join(system.actions), str(system.horizon)])
+    show_table(["system", "observations", "actions", "steps of an episode"], rows)
 
 
 @app.command()
 def sample(
+    ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="A system of twofold env list.")],
     transitions: Annotated[int, typer.Option(help="How many steps in all, at least.")] = 30_000,
     out: Annotated[Path | None, typer.Option(help="A file, *.csv or *.parquet.")] = None,
@@ -51,41 +54,59 @@ def sample(
     param: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of the system, such as history=1.")
     ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a system with its behaviour policy and write a log of it.
 
     Example: twofold env sample industrial_benchmark --transitions 30000 --out plant.csv
     """
+    from twofold.compilation import enable_compile_cache
+    from twofold.logs import write_minari, write_table
+
+    run = Run(ctx, seed)
     if out is None and minari is None:
-        raise EnvError("say where to: --out FILE, or --minari NAME, or both")
-    _check_file(out)
+        raise CommandError("say where to: --out FILE, or --minari NAME, or both")
+    check_place(out, TABLES)
     system = _system(name, param or [])
-    policies = {"behaviour": system.behaviour, "uniform": uniform(system)}
-    if policy not in policies or transitions < 1 or not 0 <= seed < 2**32:
-        raise EnvError(
+    if policy not in ("behaviour", "uniform") or transitions < 1 or not 0 <= seed < 2**32:
+        raise CommandError(
             "expected a policy that is behaviour or uniform, at least 1 transition and a seed "
             f"below 2**32, got {policy}, {transitions} and {seed}"
         )
     _check_data_set(minari)
     enable_compile_cache()
-    num = -(-transitions // system.horizon)
-    found = episodes(jax.random.key(seed), system, policies[policy], system.horizon, num)
-    if not all(bool(jnp.isfinite(part).all()) for part in found):
-        raise EnvError(f"with these parameters {name} gives numbers that are not finite")
-    log = from_episodes(system, found)
+    with run.timed("sample"):
+        log = _sampled(system, policy, transitions, seed)
+    counts = {"transitions": log.transitions, "episodes": len(log.episodes)}
+    run.metrics |= {name: float(count) for name, count in counts.items()}
     if out is not None:
         write_table(log, out)
-        print(f"wrote {out}: {log.transitions} transitions in {num} episodes")
     if minari is not None:
         write_minari(log, minari, description=f"{policy} of {name}, seed {seed}")
-        print(f"wrote the Minari data set {minari}: {log.transitions} transitions, {num} episodes")
-
-
-def _check_file(out: Path | None) -> None:
-    if out is None:
+    record = run.write(out)
+    if as_json:
+        show_json({"file": out, "minari": minari, **counts, "record": record})
         return
-    if out.suffix not in (".csv", ".parquet") or not out.parent.is_dir() or out.is_dir():
-        raise EnvError(f"expected a *.csv or *.parquet file in a folder that exists, got {out}")
+    for place in (out, f"the Minari data set {minari}" if minari else None):
+        if place is not None:
+            print(f"wrote {place}: {log.transitions} transitions in {len(log.episodes)} episodes")
+
+
+def _sampled(system: "System", policy: str, transitions: int, seed: int) -> "Log":
+    """Whole episodes, as many as hold the transitions."""
+    import jax
+    import jax.numpy as jnp
+
+    from twofold.envs.system import episodes, uniform
+    from twofold.logs import from_episodes
+
+    chosen = system.behaviour if policy == "behaviour" else uniform(system)
+    num = -(-transitions // system.horizon)
+    found = episodes(jax.random.key(seed), system, chosen, system.horizon, num)
+    if not all(bool(jnp.isfinite(part).all()) for part in found):
+        raise CommandError("with these parameters the system gives numbers that are not finite")
+    return from_episodes(system, found)
 
 
 def _check_data_set(name: str | None) -> None:
@@ -96,26 +117,28 @@ def _check_data_set(name: str | None) -> None:
         parse = import_module("minari.dataset.minari_dataset").parse_dataset_id
         path = import_module("minari.storage").get_dataset_path
     except ImportError as error:
-        raise EnvError(
+        raise CommandError(
             "Minari data sets need gymnasium and minari; install them with: "
             "pip install 'twofold[rl]'"
         ) from error
     try:
         parse(name)
     except (TypeError, ValueError) as error:
-        raise EnvError(
+        raise CommandError(
             "expected a Minari data set such as mine/a-v0, with a version and with two letters or "
             f"more before each slash, got {name!r}"
         ) from error
     if path(name).exists():
-        raise EnvError(f"the Minari data set {name} is there already; choose another version")
+        raise CommandError(f"the Minari data set {name} is there already; choose another version")
 
 
-def _system(name: str, params: list[str]) -> System:
+def _system(name: str, params: list[str]) -> "System":
+    from twofold.envs import catalogue
+
     try:
         return catalogue.make(name, **dict(map(_param, params)))
     except ValueError as error:
-        raise EnvError(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 def _param(text: str) -> tuple[str, object]:
@@ -123,4 +146,4 @@ def _param(text: str) -> tuple[str, object]:
     try:
         return name, json.loads(value if sign else "")
     except ValueError:
-        raise EnvError(f"expected NAME=NUMBER, or true or false, got {text!r}") from None
+        raise CommandError(f"expected NAME=NUMBER, or true or false, got {text!r}") from None

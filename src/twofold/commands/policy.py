@@ -1,44 +1,29 @@
 """``twofold policy``: from a log and a cost to policies with known risks."""
 
-import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from twofold.commands.policy_input import (
-    PolicyError,
-    action_after,
-    bounds,
-    function_at,
-    numbers,
-    regressor_of,
-    search_settings,
-    transform,
-    words,
-)
-from twofold.compilation import enable_compile_cache
-from twofold.estimators.training import NonFiniteEnergyError
-from twofold.logs import embed, read_table
-from twofold.persistence import FileFormatError
-from twofold.policies import ProjectError, find_policies, load_policy, open_project
-from twofold.policies.project import Project, Stopped
-from twofold.policies.summary import REPORT, advice, rows
+from twofold.commands.config import Config
+from twofold.commands.errors import CommandError, StoppedError
+from twofold.commands.output import AsJson, show_json, show_table
+from twofold.commands.run import Run
 
-app = typer.Typer(help="Policies from a log and a cost, with their risks.")
+if TYPE_CHECKING:
+    from twofold.policies import Project
 
-STOPPED = 130
+app = typer.Typer(help="Policies from a log and a cost, with their risks.", no_args_is_help=True)
+
 FUNCTION = "FILE.py:FUNCTION"
 PolicyFile = Annotated[Path, typer.Argument(help="A file *.policy of a search.")]
 
 
 @app.command(name="search")
 def search_command(
+    ctx: typer.Context,
     log: Annotated[Path, typer.Argument(help="A CSV or Parquet file, a row for each time step.")],
     observations: Annotated[str, typer.Option(help="Columns that are seen: a,b,c")],
     action: Annotated[list[str], typer.Option(help="NAME:LOW:HIGH of a column that is set.")],
@@ -64,17 +49,34 @@ def search_command(
         list[str] | None, typer.Option(help="NAME=VALUE of the model, such as epochs=2000.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same policies.")] = 0,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a model, judge it, find policies for a grid of risk weights, and write a report.
 
     Example: twofold policy search tank.csv --observations temperature,heater --action valve:0:1
     --cost tank.py:cost --episode run --time time --history 6 --out tank
     """
+    from twofold.commands.policy_input import (
+        bounds,
+        function_at,
+        numbers,
+        search_settings,
+        transform,
+    )
+    from twofold.commands.settings import regressor_of, words
+    from twofold.compilation import enable_compile_cache
+    from twofold.logs import embed, read_table
+    from twofold.policies import find_policies
+    from twofold.policies.project import planning_regressor
+
+    run = Run(ctx, seed)
     with _sentences():
         costs = function_at("cost", cost)
         part = None if known is None else function_at("known", known)
         pairs = [(b, g) for g in numbers("gamma", gamma) for b in numbers("beta", beta)]
-        settings, regressor = search_settings(horizon, setting or []), regressor_of(model or [])
+        settings = search_settings(horizon, setting or [])
+        regressor = regressor_of(model or [], "model", planning_regressor())
         mending: dict[str, Any] = dict.fromkeys(words(mend), True)
         found = read_table(
             log,
@@ -88,53 +90,67 @@ def search_command(
         )
         kinds = dict(map(transform, seen_as or []))
         embedding = embed(found, history=history, held=held or [], transforms=kinds, known=part)
+        run.reads(log)
         enable_compile_cache()
-        project = find_policies(
-            found,
-            costs,
-            out,
-            embedding=embedding,
-            regressor=regressor,
-            weights=pairs,
-            settings=settings,
-            random_state=seed,
-        )
-        show(project)
+        with run.timed("search"):
+            project = find_policies(
+                found,
+                costs,
+                out,
+                embedding=embedding,
+                regressor=regressor,
+                weights=pairs,
+                settings=settings,
+                random_state=seed,
+            )
+        run.metrics |= metrics_of(project)
+        run.write(out)
+        show(project, as_json)
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="The folder of a search.")]) -> None:
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of a search.")],
+    as_json: AsJson = False,
+) -> None:
     """Show what was found, and write the report again; nothing is fitted.
 
     Example: twofold policy report tank
     """
+    from twofold.policies import open_project
+
     with _sentences():
         project = open_project(folder)
         project.write_report()
-        show(project)
+        show(project, as_json)
 
 
 @app.command()
 def act(
     file: PolicyFile,
     recent: Annotated[Path, typer.Argument(help="A table that ends with the newest row.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """The action after the last rows of a table; what is set in the very last row does not count.
 
     Example: twofold policy act tank/policies/beta-2_gamma-0.policy recent.csv
     """
+    from twofold.commands.policy_input import action_after
+    from twofold.policies import load_policy
+
     with _sentences():
         policy = load_policy(file)
         found = action_after(policy, recent)
+    names = policy.embedding.actions
     if as_json:
-        print(json.dumps(dict(zip(policy.embedding.actions, found.tolist(), strict=True))))
+        show_json(dict(zip(names, found.tolist(), strict=True)))
         return
-    table = Table("action", "value", "from", "to")
     ends = zip(policy.shape.low, policy.shape.high, strict=True)
-    for name, value, (low, high) in zip(policy.embedding.actions, found, ends, strict=True):
-        table.add_row(name, f"{value:.6g}", f"{low:g}", f"{high:g}")
-    Console().print(table)
+    rows = [
+        [name, f"{value:.6g}", f"{low:g}", f"{high:g}"]
+        for name, value, (low, high) in zip(names, found, ends, strict=True)
+    ]
+    show_table(["action", "value", "from", "to"], rows)
 
 
 @app.command()
@@ -145,30 +161,58 @@ def export(
 
     Example: twofold policy export tank/policies/beta-2_gamma-0.policy tank.onnx
     """
+    from twofold.policies import load_policy
+
     with _sentences():
         load_policy(file).export_onnx(out)
     print(f"wrote {out}")
 
 
-def show(project: Project) -> None:
+def metrics_of(project: "Project") -> dict[str, float]:
+    """What the model says of each policy, as flat numbers."""
+    parts = "cost", "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
+    found = {"logged_cost": float(project.logged_cost)}
+    for one in project.trials:
+        beta, gamma = one.weights
+        found |= {f"beta_{beta:g}/gamma_{gamma:g}/{part}": getattr(one, part) for part in parts}
+    return found
+
+
+def show(project: "Project", as_json: bool) -> None:
     """The table of policies, and the advice."""
+    from twofold.policies.summary import REPORT, advice, recommended, rows
+
+    sentences = advice(project.quality, project.trials, project.logged_cost)
+    if as_json:
+        best = project.trials[recommended(project.trials)]
+        show_json(
+            {
+                "folder": project.folder,
+                "recommended": dict(zip(("beta", "gamma"), best.weights, strict=True)),
+                "advice": sentences,
+                "doubts": project.doubts,
+                "metrics": metrics_of(project),
+            }
+        )
+        return
     head, *body = rows(project.trials)
-    table = Table(*head)
-    for row in body:
-        table.add_row(*row)
-    Console().print(table)
-    print(*advice(project.quality, project.trials, project.logged_cost), sep="\n")
+    show_table(head, body)
+    print(*sentences, sep="\n")
     print(f"wrote {project.folder / REPORT}")
 
 
 @contextmanager
 def _sentences() -> Iterator[None]:
-    """Mistakes as ``PolicyError``; what Ctrl-C leaves as a sentence too."""
+    """Mistakes, and what Ctrl-C leaves, as sentences."""
+    from twofold.estimators.training import NonFiniteEnergyError
+    from twofold.persistence import FileFormatError
+    from twofold.policies import ProjectError
+    from twofold.policies.project import Stopped
+
     mistakes = ProjectError, FileFormatError, NonFiniteEnergyError, OSError, ImportError
     try:
         yield
     except Stopped as stopped:
-        print(f"twofold: {stopped}", file=sys.stderr)
-        raise typer.Exit(STOPPED) from stopped
+        raise StoppedError(str(stopped)) from stopped
     except mistakes as error:
-        raise PolicyError(str(error)) from error
+        raise CommandError(str(error)) from error

@@ -9,21 +9,11 @@ from typing import Any
 import numpy as np
 
 from twofold.campaign.text import parse_settings
-from twofold.estimators.regressor import BNNLVRegressor
-from twofold.estimators.validation import check_settings
+from twofold.commands.errors import CommandError
+from twofold.commands.settings import check_names, words
 from twofold.logs import Window, read_frame
 from twofold.naming import nearest
 from twofold.policies import LearnedPolicy, SearchSettings
-from twofold.policies.project import planning_regressor
-
-
-class PolicyError(ValueError):
-    """A mistake of the user's."""
-
-
-def words(text: str) -> list[str]:
-    """``a,b,c``."""
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def numbers(option: str, text: str) -> list[float]:
@@ -33,7 +23,7 @@ def numbers(option: str, text: str) -> list[float]:
     except ValueError:
         found = []
     if not found:
-        raise PolicyError(f"--{option} must be numbers such as 0,1,2, got {text!r}")
+        raise CommandError(f"--{option} must be numbers such as 0,1,2, got {text!r}")
     return found
 
 
@@ -43,7 +33,7 @@ def bounds(text: str) -> tuple[str, tuple[float, float]]:
     try:
         low, high = map(float, ends)
     except ValueError:
-        raise PolicyError(f"--action must be NAME:LOW:HIGH, got {text!r}") from None
+        raise CommandError(f"--action must be NAME:LOW:HIGH, got {text!r}") from None
     return name, (low, high)
 
 
@@ -51,7 +41,7 @@ def transform(text: str) -> tuple[str, str]:
     """``NAME=KIND``."""
     name, sign, kind = text.partition("=")
     if not sign:
-        raise PolicyError(f"--transform must be NAME=KIND, got {text!r}")
+        raise CommandError(f"--transform must be NAME=KIND, got {text!r}")
     return name, kind
 
 
@@ -60,20 +50,20 @@ def function_at(option: str, text: str) -> Callable:
     file, sign, name = text.rpartition(":")
     path = Path(file)
     if not sign or not name:
-        raise PolicyError(f"--{option} must be FILE.py:FUNCTION, got {text!r}")
+        raise CommandError(f"--{option} must be FILE.py:FUNCTION, got {text!r}")
     if not path.is_file() or path.suffix != ".py":
-        raise PolicyError(f"--{option}: there is no Python file {file}")
+        raise CommandError(f"--{option}: there is no Python file {file}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise PolicyError(f"--{option}: {path} fails: {type(error).__name__}: {error}") from error
+        raise CommandError(f"--{option}: {path} fails: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if not callable(found):
         known = [one for one, value in vars(module).items() if callable(value)]
-        raise PolicyError(f"--{option}: {path} has no function {name!r}{nearest(name, known)}")
+        raise CommandError(f"--{option}: {path} has no function {name!r}{nearest(name, known)}")
     return found
 
 
@@ -81,7 +71,7 @@ def search_settings(horizon: int, texts: list[str]) -> SearchSettings:
     """Settings of the search, ``NAME=VALUE`` of each."""
     given = parse_settings(texts)
     kinds = {one.name: one.default for one in fields(SearchSettings) if one.name != "horizon"}
-    _check_names("setting", given, list(kinds))
+    check_names("setting", given, list(kinds))
     for name, value in given.items():
         _check_kind(name, value, kinds[name])
     if "hidden" in given:
@@ -89,19 +79,7 @@ def search_settings(horizon: int, texts: list[str]) -> SearchSettings:
     try:
         return SearchSettings(horizon=horizon, **given)
     except ValueError as error:
-        raise PolicyError(str(error)) from error
-
-
-def regressor_of(texts: list[str]) -> BNNLVRegressor:
-    """The regressor for planning, with ``NAME=VALUE`` of each text."""
-    given, regressor = parse_settings(texts), planning_regressor()
-    _check_names("model", given, list(regressor.get_params()))
-    try:
-        regressor.set_params(**given)
-        check_settings(regressor)
-    except (TypeError, ValueError) as error:
-        raise PolicyError(str(error)) from error
-    return regressor
+        raise CommandError(str(error)) from error
 
 
 def recent_window(policy: LearnedPolicy, path: Path) -> Window:
@@ -112,10 +90,10 @@ def recent_window(policy: LearnedPolicy, path: Path) -> Window:
     done = {name: (low, high) for name, low, high in ends} if policy.sees_actions else {}
     frame = read_frame(path, observations=seen, actions=done)
     if len(frame) < history:
-        raise PolicyError(f"the policy looks back over {history} rows, {path} has {len(frame)}")
+        raise CommandError(f"the policy looks back over {history} rows, {path} has {len(frame)}")
     for name, found in frame.texts.items():
         if found:
-            raise PolicyError(
+            raise CommandError(
                 f"{path}: {name!r} must be numbers, got {next(iter(found.values()))!r}"
             )
     nothing = np.full(len(frame), np.nan)
@@ -130,15 +108,7 @@ def action_after(policy: LearnedPolicy, path: Path) -> np.ndarray:
     try:
         return policy.act(*window)
     except ValueError as error:
-        raise PolicyError(f"{path}: {error}") from error
-
-
-def _check_names(option: str, given: dict[str, Any], known: list[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise PolicyError(
-                f"--{option} knows {', '.join(known)}, got {name!r}{nearest(name, known)}"
-            )
+        raise CommandError(f"{path}: {error}") from error
 
 
 def _check_kind(name: str, value: Any, default: Any) -> None:
@@ -153,4 +123,4 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
         fine = type(value) is int or (type(value) is float and not whole)
         kind = "a whole number" if whole else "a number"
     if not fine:
-        raise PolicyError(f"{name} must be {kind}, got {value!r}")
+        raise CommandError(f"{name} must be {kind}, got {value!r}")

@@ -108,12 +108,17 @@ def _repeats(document: dict[str, Any], source: dict[str, Any]) -> bool:
 def command() -> str:
     """The command line that made the record."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
-    program = f"-m {module.parent}" if module and module.parent else sys.argv[0]
+    program = f"python -m {module.parent}" if module and module.parent else _program()
     words = list(sys.argv[1:])
     if "--output" in words:  # where the result was put is nobody's business
         place = words.index("--output")
         del words[place : place + 2]
-    return " ".join(["python", program, *words])
+    return " ".join([program, *words])
+
+
+def _program() -> str:
+    own = Path(sys.argv[0]).name == "twofold"
+    return "twofold" if own else f"python {sys.argv[0]}"
 
 
 def commit() -> str:

@@ -65,7 +65,7 @@ def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
     reader = csv.reader(file, delimiter=delimiter)
     headings = [heading.strip() for heading in next(reader, [])]
     if not any(headings):
-        raise LogError(f"{path} is empty: expected a heading and a row for each time step")
+        raise LogError(f"{path} is empty: expected a heading and rows")
     lines, records = _records(path, reader, len(headings))
     if not records:
         raise LogError(f"{path} has a heading but no rows")
@@ -136,7 +136,7 @@ def _read_parquet(path: Path) -> Table:
     return Table(str(path), "row", columns, np.arange(table.num_rows))
 
 
-def write(path: Path, columns: dict[str, np.ndarray | list[str]]) -> None:
+def write(path: Path, columns: dict[str, Any]) -> None:
     """Columns as a CSV or Parquet file; a blank cell where there is no number."""
     ending = path.suffix.lower()
     if ending not in (".csv", *PARQUET):
@@ -150,18 +150,17 @@ def write(path: Path, columns: dict[str, np.ndarray | list[str]]) -> None:
             _write_csv(path, columns)
 
 
-def _write_csv(path: Path, columns: dict[str, np.ndarray | list[str]]) -> None:
+def _write_csv(path: Path, columns: dict[str, Any]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(zip(*map(_cells, columns.values()), strict=True))
 
 
-def _cells(column: np.ndarray | list[str]) -> list[str]:
-    """Numbers with as many digits as give them back exactly."""
-    if isinstance(column, list):
-        return column
-    return ["" if value != value else repr(value) for value in column.tolist()]
+def _cells(column: Any) -> list[Any]:
+    """Numbers with as many digits as give them back exactly; blanks for what has no value."""
+    cells = column.tolist() if isinstance(column, np.ndarray) else column
+    return ["" if one is None or one != one else one for one in cells]
 
 
 @contextmanager

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import multivariate_normal
-from sklearn.linear_model import LinearRegression
 
+from twofold.baselines.linear import LinearGaussian
 from twofold.logs import Log
 from twofold.logs.windows import Window
 from twofold.policies.dynamics import DTYPE, DynamicsModel
@@ -28,9 +27,6 @@ LEVELS = np.array([0.5, 0.9])
 MOST_ROWS = 4_000
 # They leave 200 places for a measurement, of which both intervals hold a whole number.
 DRAWS = 199
-# The least variance of a residual, of its output's: who plans needs nothing finer than a thousandth
-# of a deviation, and of an output without noise no model but the linear one would be sure enough.
-LEAST_VARIANCE = 1e-6
 # A linear plant is predicted no better than by a linear model. In nats for each output, this is
 # what a mean that is off by a fifth of the noise costs.
 LINEAR_SLACK = 0.02
@@ -212,22 +208,10 @@ def one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator) -> O
         for a, b in (model.embedding.design(model.log), (x, y))
     ]
     own = float(regressor.log_likelihood(x, y).mean())
-    linear = float(linear_log_likelihood(*seen[0], *seen[1]).mean())
+    linear = float(LinearGaussian.fit(*seen[0]).log_likelihood(*seen[1]).mean())
     shift = float(np.log(scale).sum())
     places = metrics.pit(regressor.sample(x, DRAWS).reshape(DRAWS, *y.shape), y)
     shares = [metrics.coverage(column, LEVELS) for column in places.T]
     return OneStep(
         len(rows), Scores(own, own + shift), Scores(linear - shift, linear), *np.transpose(shares)
     )
-
-
-def linear_log_likelihood(
-    x: np.ndarray, y: np.ndarray, new_x: np.ndarray, new_y: np.ndarray
-) -> np.ndarray:
-    """``log N(y; B x + b, R)`` of new rows, with R the covariance of the residuals."""
-    fit = LinearRegression().fit(x, y)
-    residuals = y - fit.predict(x)
-    freedom = max(len(x) - fit.rank_ - 1, 1)
-    covariance = residuals.T @ residuals / freedom + LEAST_VARIANCE * np.eye(y.shape[1])
-    normal = multivariate_normal(cov=covariance)
-    return np.atleast_1d(normal.logpdf(new_y - fit.predict(new_x)))

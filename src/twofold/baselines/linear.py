@@ -1,0 +1,35 @@
+"""Linear regression with Gaussian residuals, which every model should be better than."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import multivariate_normal
+from sklearn.linear_model import LinearRegression
+
+# The least variance of a residual, of its output's: an output without noise has a density too.
+LEAST_VARIANCE = 1e-6
+
+
+class LinearGaussian(NamedTuple):
+    """``y = B x + b + ε``, ``ε ~ N(0, R)``, with R the covariance of the residuals."""
+
+    mean: LinearRegression
+    covariance: np.ndarray
+
+    @classmethod
+    def fit(cls, x: np.ndarray, y: np.ndarray) -> "LinearGaussian":
+        """Least squares for inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
+        mean = LinearRegression().fit(x, y)
+        residuals = (y - mean.predict(x)).reshape(len(y), -1)
+        freedom = max(len(x) - mean.rank_ - 1, 1)
+        least = LEAST_VARIANCE * np.maximum(np.var(y, axis=0), np.finfo(float).tiny)
+        return cls(mean, residuals.T @ residuals / freedom + np.diag(np.atleast_1d(least)))
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The mean of y at each row."""
+        return self.mean.predict(x)
+
+    def log_likelihood(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """``log p(y | x)`` of each row, joint over outputs."""
+        residuals = (y - self.mean.predict(x)).reshape(len(y), -1)
+        return np.atleast_1d(multivariate_normal(cov=self.covariance).logpdf(residuals))

@@ -1,0 +1,99 @@
+"""The record of one command: what it was asked, with which versions, how long it took, what came.
+
+It lies beside what the command wrote; of a command that writes no file of its own it is kept in
+``$XDG_STATE_HOME/twofold/runs`` (``~/.local/state`` by default).
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+ENDING = ".record.json"
+
+
+class Run:
+    """Collects what a record holds while a command is at work."""
+
+    def __init__(self, ctx: typer.Context, seed: int | None = None):
+        self._name = "-".join(ctx.command_path.split()[1:])
+        self._settings = {name: _plain(value) for name, value in ctx.params.items()}
+        self._seeds = [] if seed is None else [seed]
+        self._begun, self._clock = datetime.now(UTC), time.perf_counter()
+        self._reads: dict[str, str] = {}
+        self._times: dict[str, float] = {}
+        self.metrics: dict[str, float] = {}
+
+    def reads(self, path: Path) -> str:
+        """Note a file that the result depends on; returns the SHA-256 of its bytes."""
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        self._reads[str(path)] = digest
+        return digest
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Note how long a part takes."""
+        begun = time.perf_counter()
+        yield
+        self._times[what] = round(time.perf_counter() - begun, 3)
+
+    def write(self, wrote: Path | None = None) -> Path:
+        """Write the record beside what was written, or to the folder of runs."""
+        from twofold import persistence
+
+        path = self._place(wrote)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self._document(wrote), indent=2, ensure_ascii=False) + "\n"
+        persistence.write_text(path, text)
+        return path
+
+    def _place(self, wrote: Path | None) -> Path:
+        if wrote is None:
+            state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+            stamp = self._begun.strftime("%Y%m%dT%H%M%S.%f")
+            return state / "twofold" / "runs" / f"{stamp}-{self._name}-{os.getpid()}.json"
+        if wrote.is_dir():
+            return wrote / "record.json"
+        return wrote.with_name(wrote.name + ENDING)
+
+    def _document(self, wrote: Path | None) -> dict[str, Any]:
+        from twofold.experiments.records import device, versions
+
+        return {
+            "command": command(),
+            "begun": self._begun.isoformat(timespec="seconds"),
+            "versions": versions(),
+            "device": device(),
+            "seconds": round(time.perf_counter() - self._clock, 1),
+            "times": self._times,
+            "settings": self._settings,
+            "seeds": self._seeds,
+            "reads": self._reads,
+            "wrote": None if wrote is None else str(wrote),
+            "metrics": finite(self.metrics),
+        }
+
+
+def command() -> str:
+    """The command line that repeats the run."""
+    return shlex.join(["twofold", *sys.argv[1:]])
+
+
+def finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as JSON has them: what is not finite is null."""
+    return {name: v if abs(v) < float("inf") else None for name, v in numbers.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value

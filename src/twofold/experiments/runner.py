@@ -1,0 +1,115 @@
+"""Run an experiment by its name: record, figures and work that waits to be finished."""
+
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from twofold.experiments import (
+    alpha_vs_hmc,
+    batch_choice,
+    calibration,
+    contest,
+    contest_figure,
+    entropy_estimators,
+    frontiers,
+    industrial_original,
+    off_manifold,
+    random_batch,
+    systems,
+    table1,
+    table1_curves,
+    toy_figures,
+    toy_fit,
+    uci,
+    wet_chicken_map,
+)
+from twofold.experiments.records import Record, commit
+
+WORK = Path(".cache/experiments")
+
+RECORDED: dict[str, Callable[[bool, Path], Record]] = {
+    "toy_fit": toy_fit.run,
+    "uci": uci.run,
+    "uci_default": uci.run_default,
+    "entropy_estimators": entropy_estimators.run,
+    "alpha_vs_hmc": alpha_vs_hmc.run,
+    "posteriors": contest.run,
+    "off_manifold": off_manifold.run,
+    "systems": systems.run,
+    "systems_speed": systems.run_speed,
+    "systems_original": industrial_original.run,
+    "batch_choice": batch_choice.run,
+    "industrial_direct": random_batch.run_direct,
+}
+
+# What a run leaves of the record that it shares with other commands.
+KEPT: dict[str, Callable[[str], bool]] = {
+    "uci": lambda metric: uci.DEFAULT in metric,
+    "uci_default": lambda metric: uci.DEFAULT not in metric,
+    "posteriors": lambda metric: "/seconds_" in metric,
+    "systems": lambda metric: "/steps_per_second/" in metric or "/original/" in metric,
+    "systems_speed": lambda metric: True,
+    "industrial_direct": lambda metric: not metric.startswith("direct/"),
+    "industrial_random_batch": lambda metric: metric.startswith("direct/"),
+    "systems_original": lambda metric: True,
+}
+
+# Drawn from records and curves that are there.
+FIGURES: dict[str, Callable[[Path], Path]] = {
+    "posteriors_figure": contest_figure.run,
+    "table1_figure": table1_curves.draw,
+    "river": systems.draw_river,
+}
+
+DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {
+    "figure_3": wet_chicken_map.run,
+    "calibration": calibration.run,
+    "table1": table1.run,
+    "table1_record": table1.compose,
+    "industrial_random_batch": random_batch.run,
+    **{name: partial(frontiers.run, name) for name in frontiers.FRONTIERS},
+}
+
+
+def names() -> list[str]:
+    """Experiments that leave a record or figures of their own."""
+    return [*RECORDED, *DRAWN, *table1.ADVANCES, *toy_figures.FIGURES]
+
+
+class Made(NamedTuple):
+    """What a run has left: files, and the numbers of its record."""
+
+    files: list[Path]
+    metrics: dict[str, float]
+
+
+def run(name: str, smoke: bool, output: Path | None, resume: bool = True) -> Made:
+    """Run an experiment that leaves a record or figures.
+
+    Unfinished work waits in ``.cache/experiments``; without ``resume`` it is left alone, and all is
+    done anew.
+    """
+    work = Path(tempfile.mkdtemp()) if smoke else WORK / _folder(name, resume)
+    work.mkdir(parents=True, exist_ok=True)
+    output = output or (work if smoke else Path("results"))
+    if name in toy_figures.FIGURES:
+        return Made(toy_figures.run(name, smoke, work, output), {})
+    if name in table1.ADVANCES:
+        table1.ADVANCES[name](smoke, work)
+        return Made([work], {})
+    record = DRAWN[name](smoke, work, output) if name in DRAWN else RECORDED[name](smoke, work)
+    kept = KEPT.get(name, lambda metric: False)
+    return Made([record.merge(output, kept)], record.metrics)
+
+
+def _folder(name: str, resume: bool) -> str:
+    """Of one version of the source; long runs that are made in pieces outlive it."""
+    if not resume:
+        return f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    if name.startswith("table1"):
+        return "table1"
+    in_pieces = {*frontiers.FRONTIERS, "industrial_random_batch"}
+    return "frontiers" if name in in_pieces else commit()
