@@ -14,7 +14,7 @@ export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types format tables bench lock clean
+.PHONY: help demo test test-all lint types format tables docs bench lock clean
 
 # Create the virtual environment $(1) unless it is there.
 define create_venv
@@ -50,6 +50,10 @@ format: .venv/.installed-dev  ## repair format and style
 
 tables: .venv/.installed-run  ## write the tables of README and docs anew from results/
 	$(BIN)/python -m twofold.experiments tables
+	$(BIN)/python scripts/cli_page.py
+
+docs: .venv/.installed-dev  ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/.installed-run .bench-venv/.installed  ## time the training beside other libraries
 	$(BIN)/python benchmarks/train.py
@@ -65,7 +69,7 @@ lock:  ## write constraints.txt anew from pyproject.toml
 	rm -rf .cache/lock-venv
 
 clean:  ## remove environments, caches and the demo's output
-	rm -rf .venv .bench-venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-output
+	rm -rf .venv .bench-venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-output site
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed-run: pyproject.toml constraints.txt

@@ -69,7 +69,7 @@ def test_a_minari_data_set_is_written_and_read_by_minari(twofold, tmp_path, monk
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     words = ("--transitions", 120, "--minari", "industrial/behaviour-v0")
     code, shown, _ = twofold("sample", "industrial_benchmark", *words)
-    assert code == 0 and "200 transitions, 2 episodes" in shown
+    assert code == 0 and "200 transitions in 2 episodes" in shown
     dataset = minari.load_dataset("industrial/behaviour-v0")
     assert dataset.total_steps == 200 and dataset.total_episodes == 2
     first = next(iter(dataset.iterate_episodes()))

@@ -112,6 +112,14 @@ class Campaign:
             raise CampaignError(choice.advice([], self._missing(points), 0))
         return self._fitted(points, targets)
 
+    def kept_model(self) -> BNNLVRegressor | None:
+        """The model that chose the last proposals, if its file is there; nothing is fitted.
+
+        Measurements that have come since are not in it.
+        """
+        shape = sum(one.width for one in self.space.inputs), len(self.outputs)
+        return models.kept(self._storage.model_file, shape)
+
     def tell(
         self,
         outputs: Mapping[str, Any],

@@ -18,6 +18,7 @@ from twofold.estimators.methods import METHODS
 from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.estimators.validation import check_settings, plain
 from twofold.model.bnn import BNNLV
+from twofold.naming import nearest
 
 DEFAULTS = {"random_state": 0}
 
@@ -27,7 +28,10 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
     known = set(BNNLVRegressor().get_params()) - {"checkpoint", "checkpoint_seconds"}
     unknown = sorted(set(settings) - known)
     if unknown:
-        raise CampaignError(f"the model of a campaign has no setting {', '.join(unknown)}")
+        raise CampaignError(
+            f"the model of a campaign has no setting {', '.join(unknown)}; those there are: "
+            f"{', '.join(sorted(known))}{nearest(unknown[0], known)}"
+        )
     try:
         _rehearse(BNNLVRegressor(**settings))
         json.dumps(plain(settings), allow_nan=False)
@@ -49,9 +53,9 @@ def fitted(
 ) -> BNNLVRegressor:
     """The model of inputs ``[N, D]`` and outputs ``[N, O]``: that of the file, or a new one."""
     wanted = BNNLVRegressor(**(DEFAULTS | settings))
-    kept = None if file is None else _kept(file)
-    if kept is not None and identity(kept) == _identity(wanted, persistence.fingerprint(x, y)):
-        return kept
+    before = kept(file, (x.shape[1], y.shape[1]))
+    if before is not None and identity(before) == _identity(wanted, persistence.fingerprint(x, y)):
+        return before
     try:
         wanted.fit(x, y[:, 0] if y.shape[1] == 1 else y)
     except ValueError as error:
@@ -72,11 +76,15 @@ def _identity(model: BNNLVRegressor, data: str) -> str:
     return hashlib.sha256(f"{data} {settings}".encode()).hexdigest()
 
 
-def _kept(file: Path) -> BNNLVRegressor | None:
+def kept(file: Path | None, shape: tuple[int, int]) -> BNNLVRegressor | None:
+    """The model of a file, if it is there and sound, with so many input columns and outputs."""
     try:
-        return load(file)
+        model = None if file is None else load(file)
     except (OSError, ValueError, LookupError, TypeError):
         return None
+    if model is None or (model.model_.inputs, model.model_.outputs) != shape:
+        return None
+    return model
 
 
 def _keep(model: BNNLVRegressor, file: Path) -> None:

@@ -72,19 +72,26 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         The divergence: 1 is the paper's choice, 1e-6 is variational Bayes (``inference="alpha"``).
     latent_dim : int
         Number of latent inputs; 0 gives a plain Bayesian neural network.
-    weight_variance, latent_variance : float
-        Prior variances λ and γ_z (None: the number of input columns, as in the paper).
+    weight_variance : float
+        Prior variance λ of a weight.
+    latent_variance : float or None
+        Prior variance γ_z of a latent input (None: the number of input columns, as in the paper).
     epochs : int or None
         Passes over the data; None gives at least 100 passes, and at least 60,000 updates of a mean
         field or 5,000 of the others; "nuts" and "hmc" have none.
-    batch_size, draws : int
-        Size of a minibatch, and number K of joint draws of weights and latents per update.
-    learning_rate, learning_rate_decay : float or None, bool
-        Adam's rate (None: 5e-3 for a mean field, else 1e-2), and whether it falls to
-        zero along half a cosine.
-    n_weight_draws, n_latent_draws : int
-        M and L, the nested draws behind every prediction; of an ensemble or of chains no more
-        weight draws are used than there are.
+    batch_size : int
+        Rows of a minibatch.
+    draws : int
+        Number K of joint draws of weights and latents per update.
+    learning_rate : float or None
+        Adam's rate (None: 5e-3 for a mean field, else 1e-2).
+    learning_rate_decay : bool
+        Whether that falls to zero along half a cosine.
+    n_weight_draws : int
+        M, the weight draws behind every prediction; of an ensemble or of chains no more are used
+        than there are.
+    n_latent_draws : int
+        L, the latent draws for each of them.
     dtype : "float32" or "float64"
     random_state : int, RandomState or None
     checkpoint : path or None

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
@@ -14,7 +14,7 @@ from twofold.active.acquisition import best, epistemic_score
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.persistence import write_text
 from twofold.report import figures
-from twofold.report.page import page, table
+from twofold.report.page import page, picture, pictures, table
 from twofold.report.style import style
 
 CANDIDATES = 50
@@ -57,8 +57,8 @@ def compute(epochs: int | None = None, seed: int = 0) -> Demo:
     x, y = problem.training_data(seed)
     model = BNNLVRegressor(epochs=epochs, random_state=seed).fit(x, y)
     candidates = np.random.default_rng(seed).uniform(problem.low, problem.high, (CANDIDATES, 1))
-    split = model.decompose(candidates)
-    chosen = best(epistemic_score(split), CHOSEN)
+    entropies = model.decompose(candidates)
+    chosen = best(epistemic_score(entropies), CHOSEN)
 
     grid = np.linspace(problem.low, problem.high, 200)[:, None]
     test_x, test_y = problem.test_data(seed)
@@ -69,7 +69,7 @@ def compute(epochs: int | None = None, seed: int = 0) -> Demo:
         variances=model.decompose(grid, by="variance"),
         entropies=model.decompose(grid),
         candidates=candidates[:, 0],
-        candidate_entropies=split,
+        candidate_entropies=entropies,
         chosen=chosen,
         test_log_likelihood=model.log_likelihood(test_x, test_y).mean(),
         oracle=problem.log_density(test_x[:, 0], test_y).mean(),
@@ -78,12 +78,12 @@ def compute(epochs: int | None = None, seed: int = 0) -> Demo:
 
 def rows(demo: Demo) -> list[list[str]]:
     """One row for each point to measure, best first; entropies in nats."""
-    split = demo.candidate_entropies
+    parts = demo.candidate_entropies
     near = np.abs(demo.candidates[:, None] - demo.data[0]) < 0.25
     return [
         [
             f"{demo.candidates[i]:.2f}",
-            *(f"{part[i]:.2f}" for part in (split.epistemic, split.aleatoric, split.total)),
+            *(f"{part[i]:.2f}" for part in (parts.epistemic, parts.aleatoric, parts.total)),
             str(near[i].sum()),
         ]
         for i in demo.chosen
@@ -102,35 +102,64 @@ def rich_table(demo: Demo) -> Table:
 
 def draw(demo: Demo) -> Figure:
     """Three panels: prediction, split, choice."""
-    figure, axes = plt.subplots(3, 1, figsize=(8, 10), layout="constrained")
-    truth = 0.5 * np.log(2 * np.pi * np.e * np.square(3 * np.cos(demo.grid / 2)))
-    figures.predictive_bands(axes[0], demo.grid, demo.mean, demo.variances, demo.data)
-    figures.entropy_curves(axes[1], demo.grid, demo.entropies, truth)
-    choices = demo.candidates[demo.chosen], demo.candidate_entropies.epistemic[demo.chosen]
-    figures.epistemic_and_choices(
-        axes[2], demo.grid, demo.entropies.epistemic, demo.data[0], choices
-    )
-    for panel in axes:
-        panel.set_xlim(demo.grid[0], demo.grid[-1])
+    figure = Figure(figsize=(8, 10), layout="constrained")
+    for axes, panel in zip(figure.subplots(3, 1), (prediction, split, choice), strict=True):
+        panel(axes, demo)
     return figure
+
+
+def prediction(axes: Axes, demo: Demo) -> None:
+    """Data, mean and bands."""
+    figures.predictive_bands(axes, demo.grid, demo.mean, demo.variances, demo.data)
+    axes.set_xlim(demo.grid[0], demo.grid[-1])
+
+
+def split(axes: Axes, demo: Demo) -> None:
+    """The parts of the entropy, and the true noise's."""
+    truth = 0.5 * np.log(2 * np.pi * np.e * np.square(3 * np.cos(demo.grid / 2)))
+    figures.entropy_curves(axes, demo.grid, demo.entropies, truth)
+    axes.set_xlim(demo.grid[0], demo.grid[-1])
+
+
+def choice(axes: Axes, demo: Demo) -> None:
+    """The epistemic part, and where to measure next."""
+    choices = demo.candidates[demo.chosen], demo.candidate_entropies.epistemic[demo.chosen]
+    figures.epistemic_and_choices(axes, demo.grid, demo.entropies.epistemic, demo.data[0], choices)
+    axes.set_xlim(demo.grid[0], demo.grid[-1])
+
+
+PANELS = {
+    prediction: "Measurements, the predicted mean, and bands of both parts of its uncertainty",
+    split: "Total, aleatoric and epistemic entropy over x, and the entropy of the true noise",
+    choice: "The epistemic part over x, and the points that are chosen where it is largest",
+}
+
+
+def panels(demo: Demo) -> str:
+    """The same panels as pictures of a page."""
+    found = []
+    for panel, description in PANELS.items():
+        figure = Figure(figsize=(4.6, 3.4), layout="constrained")
+        panel(figure.subplots(), demo)
+        found.append(picture(figure, description))
+    return pictures(*found)
 
 
 def write(demo: Demo, output: Path) -> tuple[Path, Path]:
     """Write the figure and the page."""
     output.mkdir(parents=True, exist_ok=True)
     with style():
-        figure = draw(demo)
-        figure.savefig(output / "figure.png")
+        draw(demo).savefig(output / "figure.png")
         text = page(
             "twofold: where to measure next",
             "An ensemble of networks with a latent input was fitted to 750 noisy measurements. "
             "Its uncertainty is split into noise, which more data cannot remove (aleatoric), and "
             "ignorance, which it can (epistemic). The next measurements go where ignorance is "
             "largest, not where noise is.",
-            figure,
-            "Predictive bands, the entropy split over x, and the chosen points",
-            f"<h2>Measure here next (entropies in nats)</h2>{table(HEADINGS, rows(demo))}",
+            [
+                ("What the model says", panels(demo)),
+                ("Measure here next (entropies in nats)", table(HEADINGS, rows(demo))),
+            ],
         )
-        plt.close(figure)
     write_text(output / "index.html", text)
     return output / "figure.png", output / "index.html"

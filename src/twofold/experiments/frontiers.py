@@ -96,7 +96,7 @@ INDUSTRIAL = Frontier(
         SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=5, epochs=30),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 3.0, 10.0, 30.0, 100.0),
-        posteriors=("ensemble", "variational"),
+        posteriors=("ensemble", "alpha_0.5", "variational"),
     ),
     seeds=(0, 1, 2),
     best_gamma=0.0,

@@ -9,7 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from twofold.experiments import contest_tables, frontier_tables, systems_tables, table1_tables
+from twofold.experiments import (
+    claims,
+    contest_tables,
+    frontier_tables,
+    systems_tables,
+    table1_tables,
+)
 from twofold.experiments.jobs import LABELS, PAPER_METHODS
 from twofold.experiments.markdown import markdown, mean_and_error, metrics
 from twofold.persistence import write_text
@@ -239,6 +245,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "industrial_random_batch": frontier_tables.random_batch,
     "industrial_quick": partial(frontier_tables.policies, "industrial_quick"),
     "bench_search": frontier_tables.speed,
+    "claims_summary": claims.summary,
+    **{f"claims_{group}": partial(claims.table, group) for group in claims.GROUPS},
     **{
         f"{system}_{table.__name__}": partial(table, f"{system}_frontier")
         for system in ("industrial", "wet_chicken", "wind")

@@ -1,20 +1,45 @@
-"""Plots as functions that draw on matplotlib axes."""
+"""Plots of what a model says, as functions that draw on matplotlib axes."""
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.transforms import ScaledTranslation
 
 from twofold.report import style
-from twofold.uncertainty.decomposition import Decomposition
+from twofold.uncertainty.decomposition import Decomposition, Parts
+
+MOST_VECTORS = 2000
+MOST_INTERVALS = 60
+MOST_TICKS = 100
+LONGEST_LABEL = 34
+BELOW_INCHES = 0.45
+
+
+def label(name: str) -> str:
+    """A name as text of a figure: one line, not too long, and never read as mathematics."""
+    line = " ".join(name.split()) or "(no name)"
+    short = line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1] + "…"
+    return short.replace("$", r"\$")
+
+
+def legend_below(axes: Axes, ncols: int = 2) -> Axes:
+    """A legend under the axis and its label, where it covers nothing."""
+    figure = axes.figure
+    below = ScaledTranslation(0.0, -BELOW_INCHES, figure.dpi_scale_trans)
+    axes.legend(
+        loc="upper center", ncols=ncols, bbox_to_anchor=(0.5, 0.0), borderaxespad=0.0,
+        bbox_transform=axes.transAxes + below, columnspacing=1.2, handlelength=1.6,
+    )  # fmt: skip
+    return axes
 
 
 def predictive_bands(
     axes: Axes,
     grid: np.ndarray,
     mean: np.ndarray,
-    variances: Decomposition,
-    data: tuple[np.ndarray, np.ndarray],
+    variances: Decomposition | Parts,
+    data: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Axes:
-    """Data, predictive mean, and two-deviation bands: aleatoric inside, total outside."""
+    """Predictive mean and two-deviation bands, aleatoric inside, total outside; and the data."""
     inner = 2.0 * np.sqrt(variances.aleatoric)
     outer = 2.0 * np.sqrt(variances.total)
     axes.fill_between(
@@ -25,31 +50,34 @@ def predictive_bands(
         grid, mean - inner, mean + inner, color=style.ALEATORIC, alpha=0.6, linewidth=0,
         label="± 2σ aleatoric (noise)",
     )  # fmt: skip
-    axes.scatter(*data, s=5, color=style.POINTS, alpha=0.6, linewidths=0, label="measurements")
+    if data is not None:
+        many = len(data[0]) > MOST_VECTORS
+        axes.scatter(
+            *data, s=5, color=style.POINTS, alpha=0.6, linewidths=0, rasterized=many,
+            label="measurements",
+        )  # fmt: skip
     axes.plot(grid, mean, color=style.TOTAL, linewidth=1.2, label="predictive mean")
     axes.set(xlabel="x", ylabel="y", title="What the model predicts")
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high + 0.3 * (high - low))
-    axes.legend(loc="upper center", ncols=2)
-    return axes
+    return legend_below(axes)
 
 
 def entropy_curves(
-    axes: Axes, grid: np.ndarray, entropies: Decomposition, truth: np.ndarray | None = None
+    axes: Axes, grid: np.ndarray, entropies: Decomposition | Parts, truth: np.ndarray | None = None
 ) -> Axes:
     """Total and aleatoric entropy over x; the gap between them is the epistemic part."""
+    axes.fill_between(
+        grid, entropies.aleatoric, entropies.total, color=style.EPISTEMIC, alpha=0.35, linewidth=0,
+        label="epistemic I(y; W)",
+    )  # fmt: skip
     axes.plot(grid, entropies.total, color=style.TOTAL, label="total H[y|x]")
     axes.plot(grid, entropies.aleatoric, color=style.ALEATORIC, label="aleatoric E[H[y|x,W]]")
-    axes.fill_between(
-        grid, entropies.aleatoric, entropies.total, color=style.EPISTEMIC, alpha=0.35, linewidth=0
-    )
     if truth is not None:
+        # Noise can vanish, and its entropy then falls without bound.
+        low, high = axes.get_ylim()
         axes.plot(grid, truth, color=style.TRUTH, linestyle="--", label="true noise entropy")
-    low, high = entropies.aleatoric.min(), entropies.total.max()
-    axes.set_ylim(low - 0.6 * (high - low), high + 0.15 * (high - low))
+        axes.set_ylim(low - 0.2 * (high - low), high)
     axes.set(xlabel="x", ylabel="entropy (nats)", title="The split (blue: epistemic)")
-    axes.legend(loc="lower center", ncols=2)
-    return axes
+    return legend_below(axes)
 
 
 def epistemic_and_choices(
@@ -72,3 +100,67 @@ def epistemic_and_choices(
     axes.patch.set_visible(False)
     axes.legend(loc="upper center", ncols=2)
     return axes
+
+
+def rug(axes: Axes, values: np.ndarray) -> Axes:
+    """Ticks at the foot where data lie: where there are none, the model extrapolates."""
+    levels = np.linspace(0.0, 1.0, min(len(values), MOST_TICKS))
+    ticks = np.unique(np.quantile(values, levels, method="nearest"))
+    low, high = axes.get_xlim()
+    axes.plot(
+        ticks, np.full(len(ticks), 0.02), "|", color=style.POINTS, markersize=6, alpha=0.6,
+        markeredgewidth=0.8, transform=axes.get_xaxis_transform(),
+    )  # fmt: skip
+    axes.set_xlim(low, high)
+    return axes
+
+
+def histogram(axes: Axes, values: np.ndarray, name: str, color: str = style.DATA) -> Axes:
+    """How often each value came; whole numbers have a bar each where they are few."""
+    whole = np.all(values == np.round(values)) and np.ptp(values) <= 40
+    bins = np.arange(values.min() - 0.5, values.max() + 1.0) if whole else "auto"
+    edges = np.histogram_bin_edges(values, bins)
+    axes.hist(values, edges.tolist() if len(edges) <= 61 else 60, color=color)
+    axes.set(xlabel=label(name), ylabel="rows")
+    return axes
+
+
+def predicted_and_measured(
+    axes: Axes, y: np.ndarray, mean: np.ndarray, variances: Decomposition | Parts
+) -> Axes:
+    """Intervals of two deviations over what was measured; on the line they would be right."""
+    shown = np.linspace(0, len(y) - 1, min(len(y), MOST_INTERVALS)).astype(int)
+    y, mean = y[shown], mean[shown]
+    for deviations, colour, width, what in (
+        (np.sqrt(variances.total[shown]), style.EPISTEMIC, 1.2, "± 2σ total (blue: epistemic)"),
+        (np.sqrt(variances.aleatoric[shown]), style.ALEATORIC, 2.6, "± 2σ aleatoric (noise)"),
+    ):
+        axes.vlines(
+            y, mean - 2 * deviations, mean + 2 * deviations, color=colour, linewidth=width,
+            alpha=0.6, label=what,
+        )  # fmt: skip
+    axes.plot(y, mean, "o", color=style.TOTAL, markersize=2.5, label="predictive mean")
+    ends = [y.min(), y.max()]
+    axes.plot(ends, ends, color=style.CHOSEN, linewidth=1, label="predicted = measured")
+    axes.set(xlabel="measured", ylabel="predicted", title="Predicted and measured")
+    return legend_below(axes)
+
+
+def effect_bars(axes: Axes, names: list[str], effects: Parts) -> Axes:
+    """Total effects of each input, in percent: on the mean (``total``) and on each part."""
+    places = np.arange(len(names))
+    series = (
+        (effects.total, style.TOTAL, "predictive mean"),
+        (effects.epistemic, style.EPISTEMIC, "epistemic deviation"),
+        (effects.aleatoric, style.ALEATORIC, "aleatoric deviation"),
+    )
+    for i, (values, colour, what) in enumerate(series):
+        axes.barh(
+            places + 0.27 * (i - 1), 100.0 * np.asarray(values), height=0.25, color=colour,
+            label=what,
+        )  # fmt: skip
+    axes.set_yticks(places, [label(name) for name in names])
+    axes.invert_yaxis()
+    axes.set(xlabel="share of the variance over the data (%)", xlim=(0, None))
+    axes.set_title("Which inputs drive each part")
+    return legend_below(axes)

@@ -1,4 +1,4 @@
-"""Figures of a folder of policies: the frontier, risks over the horizon, distance from the data."""
+"""Figures of a folder of policies: the frontier, risks over the horizon, states and the data."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from twofold.report import style
 
@@ -28,32 +29,43 @@ def frontier_figure(points: Sequence[Point], chosen: Weights, logged_cost: float
     """Expected cost against epistemic risk: a curve for each γ, β written at its points."""
     figure = Figure(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()
+    frontier_axes(axes, points, chosen)
+    axes.set(title=f"What the model expects, and how sure it is (logged steps: {logged_cost:.4g})")
+    return figure
+
+
+def frontier_axes(axes: Axes, points: Sequence[Point], chosen: Weights) -> dict[Weights, Line2D]:
+    """The frontier; returns the marker of each policy."""
+    markers = {}
     for index, gamma in enumerate(sorted({point.gamma for point in points})):
         curve = sorted(point for point in points if point.gamma == gamma)
-        colour, marker = _colour(index), MARKERS[index % len(MARKERS)]
+        look: dict[str, Any] = {"color": _colour(index), "marker": MARKERS[index % len(MARKERS)]}
+        side: dict[str, Any] = {"ha": "right" if index % 2 else "left"}
         at = [one.risk for one in curve], [one.cost for one in curve]
-        axes.plot(*at, color=colour, marker=marker, linewidth=1.4, label=f"γ = {gamma:g}")
+        axes.plot(*at, color=look["color"], linewidth=1.4)
+        axes.plot([], [], linewidth=1.4, label=f"γ = {gamma:g}", **look)
         for number, one in enumerate(curve):
-            if one.beyond:
-                axes.plot(one.risk, one.cost, color=colour, marker=marker, markerfacecolor="white")
+            inside = "white" if one.beyond else look["color"]
+            found = axes.plot(one.risk, one.cost, markerfacecolor=inside, zorder=3, **look)
+            markers[one[:2]] = found[0]
             axes.annotate(
-                f"β = {one.beta:g}", (one.risk, one.cost), (6, 7 if number % 2 else -14),
-                textcoords="offset points", fontsize=8,
+                f"β = {one.beta:g}", (one.risk, one.cost),
+                (-7 if index % 2 else 7, 8 if number % 2 else -15),
+                textcoords="offset points", fontsize=8, **side,
             )  # fmt: skip
     own = next(one for one in points if one[:2] == chosen)
     axes.scatter(
         own.risk, own.cost, s=170, facecolors="none", edgecolors=style.CHOSEN, linewidths=1.8,
-        zorder=3, label="recommended",
+        zorder=2.5, label="recommended",
     )  # fmt: skip
     if any(one.beyond for one in points):
         hollow: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "color": style.DATA}
         axes.plot([], [], linestyle="none", label="hollow: mostly beyond the data", **hollow)
     axes.set(xlabel="epistemic risk (deviation of the cost per step)")
     axes.set(ylabel="expected cost per step")
-    axes.set(title=f"What the model expects, and how sure it is (logged steps: {logged_cost:.4g})")
     axes.margins(x=0.12, y=0.15)
     axes.legend()
-    return figure
+    return markers
 
 
 def risks_figure(
@@ -64,9 +76,9 @@ def risks_figure(
     """For each policy the expected cost and both deviations over the horizon."""
     figure = Figure(figsize=(4.3 * len(panels), 4.2), layout="constrained")
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (weights, (expected, epistemic, aleatoric)) in zip(row, panels.items(), strict=True):
-        bands(axes, expected, epistemic, aleatoric)
-        axes.axhline(logged_cost, color=style.DATA, linestyle="--", label="logged, held out")
+    for axes, (weights, parts) in zip(row, panels.items(), strict=True):
+        bands(axes, *parts)
+        add_logged_cost(axes, logged_cost)
         mark = ", recommended" if weights == chosen else ""
         axes.set(title=named(weights) + mark, xlabel="step")
     row[0].set(ylabel="cost")
@@ -92,6 +104,51 @@ def bands(axes: Axes, expected: np.ndarray, epistemic: np.ndarray, aleatoric: np
     axes.plot(steps, expected, color=style.TOTAL, linewidth=1.4, label="expected cost")
 
 
+def add_logged_cost(axes: Axes, logged_cost: float) -> None:
+    """What a held-out step cost as it was run."""
+    axes.axhline(logged_cost, color=style.DATA, linestyle="--", label="logged, held out")
+
+
+def deviations(axes: Axes, epistemic: np.ndarray, aleatoric: np.ndarray) -> None:
+    """Both risks over the horizon, as lines."""
+    steps = np.arange(1, len(epistemic) + 1)
+    axes.plot(steps, epistemic, color=style.EPISTEMIC, linewidth=1.8, label="epistemic")
+    axes.plot(steps, aleatoric, color=style.ALEATORIC, linewidth=1.8, ls="--", label="aleatoric")
+    axes.set(xlabel="step", ylabel="deviation of the cost", ylim=(0, None))
+
+
+def rollouts(axes: Axes, sampled: np.ndarray, expected: np.ndarray) -> None:
+    """Costs ``[R, T]`` of single roll-outs, and the expected ones ``[T]``."""
+    steps = np.arange(1, len(expected) + 1)
+    # One line with gaps, for a page with one element is smaller than one with thirty.
+    gaps = np.full((len(sampled), 1), np.nan)
+    each = np.tile(np.append(steps, steps[-1]).astype(float), len(sampled))
+    axes.plot(
+        each, np.hstack([sampled, gaps]).ravel(), color=style.POINTS, linewidth=0.7, alpha=0.45,
+        label=f"{len(sampled)} roll-outs",
+    )  # fmt: skip
+    axes.plot(steps, expected, color=style.TOTAL, linewidth=2.0, label="expected cost")
+    axes.set(xlabel="step", ylabel="cost")
+
+
+def column(axes: Axes, quantiles: np.ndarray, logged: np.ndarray) -> None:
+    """A column's quantiles ``[T, 5]`` over steps, in front of those of the log: the least, the same
+    five, and the largest."""
+    steps = np.arange(1, len(quantiles) + 1)
+    least, low, _, middle, _, high, most = logged
+    axes.axhspan(low, high, color=style.DATA, alpha=0.28, linewidth=0, label="log: 90 %")
+    axes.axhline(middle, color=style.DATA, linewidth=1.0, linestyle="--", label="log: median")
+    for edge, label in ((least, "log: all"), (most, None)):
+        axes.axhline(edge, color=style.DATA, linewidth=1.0, linestyle=":", label=label)
+    for first, last, alpha, label in ((0, 4, 0.3, "policy: 90 %"), (1, 3, 0.45, "policy: 50 %")):
+        axes.fill_between(
+            steps, quantiles[:, first], quantiles[:, last], color=style.CHOSEN, alpha=alpha,
+            linewidth=0, label=label,
+        )  # fmt: skip
+    axes.plot(steps, quantiles[:, 2], color=style.CHOSEN, linewidth=1.6, label="policy: median")
+    axes.set(xlabel="step")
+
+
 def reach_figure(
     curves: Mapping[Weights, tuple[np.ndarray, np.ndarray]], usual: float, far: float
 ) -> Figure:
@@ -101,32 +158,57 @@ def reach_figure(
     gammas = sorted({gamma for _, gamma in curves})
     betas = sorted({beta for beta, _ in curves})
     for (beta, gamma), (apart, beyond) in curves.items():
-        steps = np.arange(1, len(apart) + 1)
         look: dict[str, Any] = {
             "color": _colour(betas.index(beta)),
             "linestyle": LINES[gammas.index(gamma) % len(LINES)],
             "label": named((beta, gamma)),
         }
-        left.plot(steps, apart, **look)
-        right.plot(steps, 100.0 * beyond, **look)
+        _over_steps(left, apart, **look)
+        _over_steps(right, 100.0 * beyond, **look)
+    distance_axes(left, usual, far)
+    beyond_axes(right)
+    right.legend(ncols=1 + (len(curves) > 6))
+    return figure
+
+
+def distances(axes: Axes, apart: np.ndarray, usual: float, far: float) -> None:
+    """Distances from the data of one policy."""
+    _over_steps(axes, apart, color=style.CHOSEN, linewidth=1.8)
+    distance_axes(axes, usual, far)
+
+
+def share_beyond(axes: Axes, beyond: np.ndarray) -> None:
+    """The share of one policy's states that are beyond the data."""
+    _over_steps(axes, 100.0 * beyond, color=style.CHOSEN, linewidth=1.8)
+    beyond_axes(axes)
+
+
+def distance_axes(axes: Axes, usual: float, far: float) -> None:
+    """Labels, and how far held-out states are."""
     for height, name in ((usual, "median"), (far, "99 %")):
-        left.axhline(height, color=style.DATA, linestyle=":", linewidth=1.0)
-        left.annotate(
+        axes.axhline(height, color=style.DATA, linestyle=":", linewidth=1.0)
+        axes.annotate(
             f"held out: {name}", (1.0, height), (0, 2), xycoords=("axes fraction", "data"),
             textcoords="offset points", ha="right", fontsize=8, color=style.POINTS,
         )  # fmt: skip
-    right.axhline(1.0, color=style.DATA, linestyle=":", linewidth=1.0)
-    left.set(title="Distance to the nearest logged state (median)", xlabel="step", ylim=(0, None))
-    left.set(ylabel="deviations of what the policy sees")
-    right.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
-    right.set(ylabel="share beyond 99 % of held-out states (%)")
-    right.legend(ncols=1 + (len(curves) > 6))
-    return figure
+    axes.set(title="Distance to the nearest logged state (median)", xlabel="step", ylim=(0, None))
+    axes.set(ylabel="deviations of what the policy sees")
+
+
+def beyond_axes(axes: Axes) -> None:
+    """Labels, and the share of held-out states."""
+    axes.axhline(1.0, color=style.DATA, linestyle=":", linewidth=1.0)
+    axes.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
+    axes.set(ylabel="share beyond 99 % of held-out states (%)")
 
 
 def named(weights: Weights) -> str:
     """A policy by its weights."""
     return f"β = {weights[0]:g}, γ = {weights[1]:g}"
+
+
+def _over_steps(axes: Axes, values: np.ndarray, **look: Any) -> None:
+    axes.plot(np.arange(1, len(values) + 1), values, **look)
 
 
 def _colour(index: int) -> str:

@@ -1,0 +1,132 @@
+"""How a series of measurements went, whoever chose them: a campaign, or the pool loop."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twofold.active.loop import Round
+from twofold.campaign import Campaign
+from twofold.campaign.campaign import Proposal
+from twofold.campaign.choice import advice, information, is_enough
+from twofold.campaign.inputs import Continuous
+from twofold.campaign.space import Point, Space
+from twofold.estimators.regressor import BNNLVRegressor
+
+
+class Course(NamedTuple):
+    """Points measured in order, with values ``[N, O]`` (NaN where one has not come), what is
+    proposed, what each model found to be left to learn, and the last model, if it is at hand.
+
+    Rows of ``curve`` hold ``measurements``, ``epistemic_share``, ``epistemic_nats`` and perhaps
+    ``score``, of which ``score_name`` says what it is. The model's rows are ``space.encode``'s.
+    """
+
+    title: str
+    space: Space
+    outputs: list[str]
+    points: list[Point]
+    values: np.ndarray
+    proposals: list[Proposal]
+    curve: list[dict[str, float]]
+    advice: str
+    consider_stopping: bool
+    model: BNNLVRegressor | None = None
+    score_name: str = ""
+
+    @property
+    def complete(self) -> int:
+        """How many measurements have every output."""
+        return int(np.isfinite(self.values).all(axis=1).sum())
+
+
+def course_of_campaign(campaign: Campaign, title: str = "Measurement campaign") -> Course:
+    """What a campaign holds now; nothing is fitted and nothing is written."""
+    status, rows = campaign.status(), campaign.export()
+    values = [
+        [np.nan if row[name] is None else row[name] for name in campaign.outputs] for row in rows
+    ]
+    return Course(
+        title,
+        campaign.space,
+        campaign.outputs,
+        [{name: row[name] for name in campaign.space.names} for row in rows],
+        np.array(values, float).reshape(len(rows), len(campaign.outputs)),
+        status.pending,
+        status.curve,
+        status.advice,
+        status.consider_stopping,
+        campaign.kept_model(),
+    )
+
+
+def course_of_rounds(
+    rounds: Iterable[Round],
+    *,
+    start: int,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    reference: np.ndarray,
+    learner: int = 0,
+    score: Callable[[Any], float] | None = None,
+    score_name: str = "score",
+    proposed: np.ndarray | None = None,
+    title: str = "Active learning",
+) -> Course:
+    """The course of one learner of ``pool_loop``.
+
+    Parameters
+    ----------
+    rounds : what the loop yields, in order
+    start : how many measurements there were before the first round
+    inputs, outputs : names of the columns
+    reference : points ``[C, D]`` over which what is left to learn is averaged, such as a pool
+    learner : its number in the loop
+    score : of each round's model, such as its test log-likelihood; ``score_name`` says what it is
+    proposed : points ``[P, D]`` that would be measured next
+    """
+    curve: list[dict[str, float]] = []
+    known, model, data = start, None, None
+    for done in rounds:
+        model, data = done.models[learner], done.data[learner]
+        row = {"measurements": float(known), **left_to_learn(model, reference)}
+        curve.append(row if score is None else row | {"score": float(score(model))})
+        known = len(data.x)
+    if data is None:
+        raise ValueError("expected at least 1 round, got none; run the loop first")
+    names, places = list(inputs), [data.x, reference, *([] if proposed is None else [proposed])]
+    space = _space_of(names, np.concatenate(places))
+    following = [] if proposed is None else _points(names, proposed)
+    return Course(
+        title,
+        space,
+        list(outputs),
+        _points(names, data.x),
+        np.asarray(data.y, float).reshape(len(data.x), len(outputs)),
+        [Proposal(i + 1, point, {}, "chosen next") for i, point in enumerate(following)],
+        curve,
+        advice(curve, 0, len(data.x)),
+        is_enough(curve),
+        model,
+        score_name if score is not None else "",
+    )
+
+
+def left_to_learn(model: BNNLVRegressor, reference: np.ndarray) -> dict[str, float]:
+    """What more data could remove, over the reference points: nats, and a share of the variance."""
+    variances = model.decompose(reference, by="variance")
+    share = np.mean(variances.epistemic.mean(axis=0) / variances.total.mean(axis=0))
+    nats = information(model, reference).mean()
+    return {"epistemic_nats": float(nats), "epistemic_share": float(share)}
+
+
+def _space_of(names: list[str], x: np.ndarray) -> Space:
+    """The box that holds all points; an input that never changes gets some room."""
+    low, high = x.min(axis=0), x.max(axis=0)
+    room = np.where(low == high, 0.5, 0.0)
+    bounds = zip(names, low - room, high + room, strict=True)
+    return Space(tuple(Continuous(name, float(one), float(other)) for name, one, other in bounds))
+
+
+def _points(names: list[str], x: np.ndarray) -> list[Point]:
+    return [dict(zip(names, map(float, row), strict=True)) for row in x]

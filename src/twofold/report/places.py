@@ -1,0 +1,191 @@
+"""Where it was measured and where to go on, on a map of what there is to learn."""
+
+from typing import NamedTuple
+
+import matplotlib.patheffects as effects
+import numpy as np
+from matplotlib.axes import Axes
+
+from twofold.campaign.choice import information
+from twofold.campaign.inputs import Categorical, Input, Integer
+from twofold.campaign.space import Point, Space
+from twofold.estimators.regressor import BNNLVRegressor
+from twofold.report import style
+from twofold.report.course import Course
+from twofold.report.figures import MOST_VECTORS, label, legend_below, rug
+
+MOST_CELLS, WIDEST, NARROWEST = 8000, 30, 12
+MOST_NUMBERED = 30
+JITTER = 0.18
+PALE = 0.4
+STROKE = [effects.withStroke(linewidth=2.2, foreground="white")]
+
+
+class Map(NamedTuple):
+    """What a measurement would teach (nats, ``[H, W]``) over values of a second and a first input;
+    of one input alone ``[1, W]``."""
+
+    first: np.ndarray
+    second: np.ndarray
+    nats: np.ndarray
+
+
+def positions(space: Space, points: list[Point]) -> np.ndarray:
+    """Points as numbers ``[N, D]``, words by their place in the list of choices."""
+    rows = [[_position(one, point[one.name]) for one in space.inputs] for point in points]
+    return np.array(rows, float).reshape(len(points), len(space.inputs))
+
+
+def typical(course: Course) -> Point:
+    """Where the inputs that a map does not show are held: at the first open proposal, else at the
+    medians of what was measured."""
+    if course.proposals:
+        return course.proposals[0].point
+    middle = np.quantile(positions(course.space, course.points), 0.5, axis=0, method="nearest")
+    return {one.name: _value(one, v) for one, v in zip(course.space.inputs, middle, strict=True)}
+
+
+def epistemic_maps(
+    model: BNNLVRegressor, space: Space, at: Point, pairs: list[tuple[str, ...]]
+) -> list[Map]:
+    """A map for each pair of inputs (or a line for a single one), the others held at a point."""
+    side = int(np.clip(np.sqrt(MOST_CELLS / len(pairs)), NARROWEST, WIDEST))
+    inputs = {one.name: one for one in space.inputs}
+    grids = [[_grid(inputs[name], side) for name in pair] for pair in pairs]
+    points = [
+        at | dict(zip(pair, values, strict=True))
+        for pair, grid in zip(pairs, grids, strict=True)
+        for values in _cells([inputs[name] for name in pair], grid)
+    ]
+    nats = information(model, space.encode(points))
+    cuts = np.cumsum([np.prod([len(one) for one in grid]) for grid in grids])[:-1].astype(int)
+    return [
+        Map(grid[0], grid[-1], piece.reshape(-1, len(grid[0])))
+        for grid, piece in zip(grids, np.split(nats, cuts), strict=True)
+    ]
+
+
+def measured_map(
+    axes: Axes,
+    course: Course,
+    pair: tuple[str, str],
+    known: Map | None,
+    at: Point | None = None,
+    most: float | None = None,
+) -> Axes:
+    """Measured points and open proposals over two inputs, and behind them what is to be learned.
+
+    ``at`` is where the map holds the other inputs: points with another word there are drawn pale.
+    ``most`` is the end of the colours, so that several maps can share them.
+    """
+    one, other = (course.space.inputs[course.space.names.index(name)] for name in pair)
+    if known is not None:
+        shown = axes.pcolormesh(
+            known.first, known.second, known.nats, cmap="cividis", shading="nearest",
+            vmin=0.0, vmax=most, rasterized=True,
+        )  # fmt: skip
+        axes.figure.colorbar(shown, ax=axes, label="epistemic part (nats)")
+    places = np.stack([_spread_out(course.points, kind) for kind in (one, other)])
+    here = np.array([same_words(course.space, pair, point, at) for point in course.points], bool)
+    for which, alpha, name in ((~here, PALE, None), (here, 1.0, "measured")):
+        axes.plot(
+            *places[:, which], "o", color="white", markeredgecolor=style.TOTAL, markersize=4.5,
+            markeredgewidth=0.8, alpha=alpha, label=name, rasterized=len(here) > MOST_VECTORS,
+        )  # fmt: skip
+    proposed = positions(course.space, [proposal.point for proposal in course.proposals])
+    columns = [course.space.names.index(name) for name in pair]
+    pale = [not same_words(course.space, pair, one.point, at) for one in course.proposals]
+    _mark(axes, course, proposed[:, columns], pale)
+    for kind, axis in ((one, "x"), (other, "y")):
+        _scale(axes, kind, axis)
+    return legend_below(axes)
+
+
+def measured_line(axes: Axes, course: Course, known: Map | None) -> Axes:
+    """The same for a campaign with one input: what is to be learned along it."""
+    (one,) = course.space.inputs
+    heights = np.zeros(len(course.proposals))
+    places = positions(course.space, [proposal.point for proposal in course.proposals])[:, 0]
+    if known is not None:
+        look = "o-" if isinstance(one, Categorical) else "-"
+        axes.plot(known.first, known.nats[0], look, color=style.EPISTEMIC, label="epistemic part")
+        heights = np.interp(places, known.first, known.nats[0])
+        axes.set_ylabel("epistemic part (nats)")
+    else:
+        axes.set_yticks([])
+    _scale(axes, one, "x")
+    _mark(axes, course, np.stack([places, heights], axis=1), [False] * len(places))
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, 0.0) - 0.08 * (high - low), high + 0.08 * (high - low))
+    if course.points:
+        rug(axes, positions(course.space, course.points)[:, 0])
+        axes.plot([], [], "|", color=style.POINTS, label="measured")
+    return legend_below(axes, ncols=3)
+
+
+def same_words(space: Space, pair: tuple[str, ...], point: Point, at: Point | None) -> bool:
+    """Whether a point agrees with another in the words that a map of a pair does not show."""
+    hidden = [i.name for i in space.inputs if isinstance(i, Categorical) and i.name not in pair]
+    return at is None or all(point[name] == at[name] for name in hidden)
+
+
+def _mark(axes: Axes, course: Course, places: np.ndarray, pale: list[bool]) -> None:
+    """Proposals with their numbers, at ``places [P, 2]``."""
+    name: str | None = "proposed, with its number"
+    for i, (proposal, (x, y)) in enumerate(zip(course.proposals, places, strict=True)):
+        alpha = PALE if pale[i] else 1.0
+        axes.plot(
+            x, y, "^", color=style.CHOSEN, markersize=8, markeredgecolor="white", alpha=alpha,
+            clip_on=False, label=None if pale[i] else name, zorder=6,
+        )  # fmt: skip
+        name = name if pale[i] else None
+        if i < MOST_NUMBERED:
+            axes.annotate(
+                str(proposal.number), (x, y), xytext=(5, 3), textcoords="offset points",
+                fontsize=9, fontweight="bold", path_effects=STROKE, alpha=max(alpha, 0.6),
+                zorder=5, annotation_clip=False,
+            )  # fmt: skip
+
+
+def _scale(axes: Axes, one: Input, axis: str) -> None:
+    """Range, ticks and name of an input on one of the axes."""
+    if isinstance(one, Categorical):
+        bounds = -0.5, len(one.choices) - 0.5
+        axes.set(**{f"{axis}ticks": range(len(one.choices))})
+        axes.set(**{f"{axis}ticklabels": [label(choice) for choice in one.choices]})
+    else:
+        room = 0.03 * (one.high - one.low)
+        bounds = one.low - room, one.high + room
+    axes.set(**{f"{axis}lim": bounds, f"{axis}label": label(one.name)})
+
+
+def _spread_out(points: list[Point], one: Input) -> np.ndarray:
+    """Where points lie along an input; those of one word a little apart, so that all are seen."""
+    place = np.array([_position(one, point[one.name]) for point in points])
+    if not isinstance(one, Categorical):
+        return place
+    return place + np.random.default_rng(0).uniform(-JITTER, JITTER, len(place))
+
+
+def _grid(one: Input, side: int) -> np.ndarray:
+    if isinstance(one, Categorical):
+        return np.arange(len(one.choices), dtype=float)
+    grid = np.linspace(one.low, one.high, side)
+    return np.unique(np.round(grid)) if isinstance(one, Integer) else grid
+
+
+def _cells(inputs: list[Input], grids: list[np.ndarray]) -> list[tuple]:
+    """Values at the cells, the first input running fastest."""
+    mesh = np.meshgrid(*grids)
+    columns = [[_value(i, v) for v in m.ravel()] for i, m in zip(inputs, mesh, strict=True)]
+    return list(zip(*columns, strict=True))
+
+
+def _position(one: Input, value: float | int | str) -> float:
+    return float(one.choices.index(str(value)) if isinstance(one, Categorical) else value)
+
+
+def _value(one: Input, position: float) -> float | int | str:
+    if isinstance(one, Categorical):
+        return one.choices[round(position)]
+    return round(position) if isinstance(one, Integer) else float(position)

@@ -1,0 +1,155 @@
+"""A matplotlib figure as an inline SVG element that follows the colours of its page."""
+
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from twofold.report import style
+
+SPACE, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
+# Colours that would be lost on a dark page, and what the page has instead.
+THEMED = {
+    style.TOTAL: "currentColor",
+    "#ffffff": "var(--surface)",
+    style.POINTS: "var(--points)",
+    style.EPISTEMIC: "var(--blue)",
+}
+THEMED = {colour.lower(): name for colour, name in THEMED.items()}
+# Of the invisible disc around a clickable point, in the figure's units: large enough for a finger.
+TARGET_RADIUS = 11
+# Pixels that a figure's unit (1/72 inch) takes at most.
+LARGEST_SCALE = 1.5
+
+
+def clickable(artist: Artist, chooser: str, choice: Sequence[str], label: str) -> None:
+    """Let a point choose a block of the page's ``chooser`` of that name; ``label`` says in words
+    what it stands for. The artist must be drawn as one marker: a ``Line2D`` of one point."""
+    artist.set_gid(json.dumps(["choose", chooser, joined(choice), label]))
+
+
+def joined(choice: Sequence[str]) -> str:
+    """A combination of options as one word for the page's script."""
+    return "|".join(option.replace("|", "¦") for option in choice)
+
+
+def svg(figure: Figure, prefix: str) -> str:
+    """The figure as an SVG element whose ids begin with ``prefix``.
+
+    Text stays text, in the font and the colour of the page. Nothing is cut or added at the edges:
+    give the figure a layout, such as ``layout="constrained"``, or margins.
+    """
+    root = ET.fromstring(_drawn(figure))
+    width = float(root.attrib["viewBox"].split()[2])
+    root.attrib = {
+        "viewBox": root.attrib["viewBox"],
+        "class": "plot",
+        "style": f"max-width: {LARGEST_SCALE * width:.0f}px",
+    }
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{SPACE}metadata", f"{SPACE}style"):
+                parent.remove(child)
+    used = _referred(root)
+    for element in list(root.iter()):
+        own = element.attrib.pop("id", "")
+        if own in used:
+            element.attrib["id"] = prefix + own
+        elif own.startswith("["):
+            _make_clickable(element, own)
+        _mend(element, prefix)
+    return _text(root)
+
+
+def has_clickable(element: str) -> bool:
+    """Whether an SVG has points to click on."""
+    return "data-chooser=" in element
+
+
+def _drawn(figure: Figure) -> str:
+    """As ``savefig`` has it, which would draw everything twice."""
+    buffer, shown = io.StringIO(), [figure.patch, *(axes.patch for axes in figure.axes)]
+    shown = [patch for patch in shown if patch.get_visible()]
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "twofold"}
+    with mpl.rc_context(settings):  # type: ignore[arg-type]
+        for patch in shown:
+            patch.set_visible(False)
+        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
+        for patch in shown:
+            patch.set_visible(True)
+    return buffer.getvalue()
+
+
+def _referred(root: ET.Element) -> set[str]:
+    """Ids that something in the figure refers to: markers and clip paths."""
+    links = (element.attrib.get(LINK, "") for element in root.iter())
+    clips = (element.attrib.get("clip-path", "") for element in root.iter())
+    found = {
+        one.removeprefix("#").removeprefix("url(#").removesuffix(")") for one in [*links, *clips]
+    }
+    return found - {""}
+
+
+def _mend(element: ET.Element, prefix: str) -> None:
+    """References, colours, fonts and numbers of one element."""
+    attributes = element.attrib
+    target = attributes.pop(LINK, "")
+    if target:
+        attributes["href"] = f"#{prefix}{target[1:]}" if target[0] == "#" else target
+    if "clip-path" in attributes:
+        attributes["clip-path"] = attributes["clip-path"].replace("#", f"#{prefix}")
+    if "style" in attributes:
+        attributes["style"] = _themed(attributes["style"])
+    if attributes.get("transform", "").startswith("rotate(-0 "):
+        del attributes["transform"]
+    for name in ("d", "x", "y"):
+        if name in attributes:
+            short = re.sub(r"-?\d+\.\d+", _rounded, attributes[name])
+            attributes[name] = " ".join(short.split())
+
+
+def _make_clickable(element: ET.Element, gid: str) -> None:
+    """Button roles, and a disc around each marker that shows focus and is easy to hit."""
+    _, chooser, choice, label = json.loads(gid)
+    element.attrib |= {
+        "data-chooser": chooser, "data-choice": choice, "aria-label": label, "tabindex": "0",
+        "role": "button",
+    }  # fmt: skip
+    for marker in list(element.iter(f"{SPACE}use")):
+        at = {"cx": marker.attrib["x"], "cy": marker.attrib["y"], "r": str(TARGET_RADIUS)}
+        ET.SubElement(element, f"{SPACE}circle", {"class": "target", **at})
+
+
+def _themed(text: str) -> str:
+    """Colours and the font's family are those of the page; its size, weight and slant stay."""
+    text = re.sub(r"#[0-9a-f]{6}\b", lambda found: THEMED.get(found[0], found[0]), text)
+    text = re.sub(r"font-family: [^;]*(?:; )?", "", text)
+    return re.sub(r"font: ([^;']*?)([\d.]+px)[^;]*", _font, text)
+
+
+def _font(found: re.Match) -> str:
+    parts = [f"font-size: {found[2]}"]
+    for word in found[1].split():
+        parts.append(f"font-{'style' if word in ('italic', 'oblique') else 'weight'}: {word}")
+    return "; ".join(parts)
+
+
+def _rounded(found: re.Match) -> str:
+    return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
+
+
+def _text(root: ET.Element) -> str:
+    """Without name spaces, which HTML has no need of, and without indentation."""
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(SPACE)
+        if element.tag not in ("text", "tspan") and not (element.text or "").strip():
+            element.text = None
+        if not (element.tail or "").strip():
+            element.tail = None
+    return ET.tostring(root, encoding="unicode", short_empty_elements=True)

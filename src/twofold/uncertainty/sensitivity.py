@@ -1,0 +1,60 @@
+"""Which inputs drive a function of them: shares of its variance (total effects).
+
+``T_j = E[(p(x) − p(x'))²] / (2 Var p(x))``, where ``x'`` is ``x`` with its column j taken from
+another row of the data (Jansen 1999; the total effect of Sobol's analysis). For independent columns
+``T_j`` is the share of the variance that would go if all columns but j were known: 0 for a column
+that does not matter, and the shares add up to 1 where no two columns work together, to more where
+some do, for what they do together counts for each of them.
+
+Columns that depend on each other are swapped all the same: rows come about that no data are near,
+and what ``p`` does there counts too. ``T_j`` then says how ``p``, as a function, reacts to column j
+over its range in the data, not how much of the variance within the data column j explains; two
+columns that always move together may both have large shares, or both small ones.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+def total_effects(
+    function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, donors: np.ndarray
+) -> np.ndarray:
+    """``T_j`` of each column of ``x [N, D]``: ``[D]`` or, for P functions at once, ``[D, P]``.
+
+    ``function`` maps ``[N, D]`` to ``[N]`` or ``[N, P]``; row i is given single columns of row
+    ``donors[i]``. A function that does not vary over the rows is driven by nothing: zeros.
+    """
+    _check(x, donors)
+    values = np.asarray(function(x), np.float64)
+    variance = np.var(values, axis=0, ddof=1)
+    effects = []
+    for column in range(x.shape[1]):
+        other = x.copy()
+        other[:, column] = x[donors, column]
+        changes = np.asarray(function(other), np.float64) - values
+        effects.append(np.mean(np.square(changes), axis=0) / 2.0)
+    varies = variance > 0.0
+    return np.where(varies, np.array(effects) / np.where(varies, variance, 1.0), 0.0)
+
+
+def other_rows(rng: np.random.Generator, rows: int) -> np.ndarray:
+    """For each row another one, each taken once: the next in a random order."""
+    order = rng.permutation(rows)
+    donors = np.empty(rows, int)
+    donors[order] = np.roll(order, 1)
+    return donors
+
+
+def _check(x: np.ndarray, donors: np.ndarray) -> None:
+    if x.ndim != 2 or len(x) < 2:
+        raise ValueError(
+            f"expected x [N, D] with at least 2 rows, got shape {x.shape}; rows are swapped with "
+            "each other"
+        )
+    if donors.shape != (len(x),) or np.any(donors == np.arange(len(x))):
+        raise ValueError(
+            f"expected one other row for each of the {len(x)} rows, got {donors.shape} donors, "
+            f"{np.count_nonzero(donors == np.arange(len(donors)))} of them the row itself; "
+            "make them with other_rows"
+        )

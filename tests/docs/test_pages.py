@@ -1,0 +1,124 @@
+"""The code of the guides runs, at a small size."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SMALL = "random_state=0, epochs=2, inference_options={'members': 2}, n_latent_draws=10"
+
+
+def blocks(page: str) -> list[str]:
+    """The Python code of a page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+
+
+def run(page: str, changes: dict[str, str], names: dict | None = None) -> dict:
+    """All code of a page, one block after another; every change must be made somewhere."""
+    code = "\n".join(blocks(page))
+    for old, new in changes.items():
+        assert old in code, f"{page} has no {old!r} to make small"
+        code = code.replace(old, new)
+    names = {} if names is None else names
+    exec(compile(code, page, "exec"), names)
+    return names
+
+
+@pytest.fixture
+def oven(tmp_path, monkeypatch, rng):
+    """Tables of an oven, in the folder where the code runs."""
+    monkeypatch.chdir(tmp_path)
+    settings = np.stack([rng.uniform(150.0, 250.0, 60), rng.uniform(5.0, 40.0, 60)], axis=1)
+    measured = 0.2 * settings[:, 0] + settings[:, 1] + rng.normal(size=60)
+    full = np.column_stack([settings, measured])
+    np.savetxt("oven.csv", full, delimiter=",", header="heat,minutes,yield", comments="")
+    for name in ("new", "candidates"):
+        np.savetxt(f"{name}.csv", settings[:8], delimiter=",", header="heat,minutes", comments="")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_quick_start(oven, capsys):
+    pytest.importorskip("pandas")
+    names = run("quick_start.md", {"random_state=0": SMALL})
+    parts, deviation = names["parts"], names["deviation"]
+    total = np.hypot(parts.epistemic, parts.aleatoric)
+    np.testing.assert_allclose(total, deviation, rtol=1e-4)
+    again = names["again"].predict(names["new"])
+    np.testing.assert_allclose(again, names["mean"], rtol=1e-5)
+    assert len(set(names["best"](names["scores"], 5))) == 5
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_measure_next(capsys):
+    names = run("guide_measure.md", {"random_state=0": SMALL})
+    assert len(set(names["one_by_one"])) == len(set(names["together"])) == 5
+    assert names["one_by_one"][0] == names["together"][0]
+    assert "of the variance" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_policy_from_a_log(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("policy", ROOT / "examples/policy.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    monkeypatch.chdir(tmp_path)
+    example.write(Path("tank.csv"), runs=8, minutes=40)
+    small = "settings=small, regressor=fit, verbose=False"
+    names = run(
+        "guide_policy.md",
+        {"settings=SearchSettings(horizon=30)": small},
+        {"small": example.SMOKE_SEARCH, "fit": example.SMOKE_MODEL},
+    )
+    action = names["policy"].act(names["episode"].observations[-6:], names["episode"].actions[-5:])
+    assert 0.0 <= action[0] <= 6.0 and 0.0 <= action[1] <= 1.0
+    assert (tmp_path / "tank_policies/report.md").exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_reproduce_and_extend():
+    small = {
+        'inference="alpha", random_state=seed': 'inference="alpha", random_state=seed, epochs=2'
+    }
+    names = run("guide_research.md", small)
+    split = names["split"]
+    np.testing.assert_allclose(split.total, split.epistemic + split.aleatoric, rtol=1e-4)
+    # Half of the draws come from each fit.
+    key = names["jax"].random.key(1)
+    drawn = names["posterior"].sample(key, 10).weights
+    first = names["fits"][0].posterior_.sample(names["jax"].random.split(key, 2)[0], 5).weights
+    np.testing.assert_allclose(drawn[:5], first)
+    assert names["by_gaussian"].total.shape == (5,)
+    assert names["log"].transitions == 1000
+
+
+def test_the_estimator_of_the_guide_knows_a_gaussian(rng):
+    code = next(block for block in blocks("guide_research.md") if "def gaussian" in block)
+    names = {"jnp": np}
+    exec(code.partition("by_gaussian")[0], names)
+    samples = rng.normal(0.0, 3.0, (200_000, 1))
+    entropy = 0.5 * np.log(2.0 * np.pi * np.e * 9.0)
+    # The standard error is √½ / √200,000, below 0.002.
+    assert names["gaussian"](samples).mean() == pytest.approx(entropy, abs=0.008)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_entropy_estimators(rng):
+    from twofold import BNNLVRegressor
+
+    X = rng.uniform(-1.0, 1.0, (40, 1))
+    model = BNNLVRegressor((5,), epochs=2, inference_options={"members": 2}, random_state=0)
+    run("entropy_estimators.md", {}, {"model": model.fit(X, X[:, 0]), "X": X[:3]})
+
+
+def test_commands_of_the_guides_are_known():
+    from twofold.cli import app
+
+    known = {command.callback.__name__ for command in app.registered_commands}
+    known |= {group.name for group in app.registered_groups}
+    for page in ("quick_start.md", "guide_measure.md", "guide_policy.md", "guide_research.md"):
+        for name in re.findall(r"^twofold (\w+)", (ROOT / "docs" / page).read_text(), re.M):
+            assert name in known, f"{page}: there is no command twofold {name}"

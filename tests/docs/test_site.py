@@ -1,0 +1,61 @@
+"""The documentation site: links to results, every page in the navigation, nothing from outside."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra docs)")
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").glob("**/*.md"))
+
+
+@pytest.fixture
+def hooks():
+    spec = importlib.util.spec_from_file_location("hooks", ROOT / "scripts/docs_hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_links_to_results_are_those_of_the_site(hooks):
+    text = "![a](../results/a.png) and [b](../results/b.json), [c](c.md), ../results/d.png"
+    expected = "![a](results/a.png) and [b](results/b.json), [c](c.md), ../results/d.png"
+    assert hooks.rewritten(text, "page.md") == expected
+    assert hooks.linked(text, "page.md") == {"results/a.png", "results/b.json"}
+
+
+def test_a_page_in_a_folder_reaches_them_too(hooks):
+    text = "![a](../../results/a.png)"
+    assert hooks.rewritten(text, "concepts/page.md") == "![a](../results/a.png)"
+    assert hooks.linked(text, "concepts/page.md") == {"results/a.png"}
+    assert hooks.linked("![a](../results/a.png)", "concepts/page.md") == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_every_page_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    named = set(re.findall(r"[\w/]+\.md", navigation))
+    assert named == {str(page.relative_to(ROOT / "docs")) for page in PAGES}
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_warnings_and_needs_nothing_from_outside(tmp_path):
+    pytest.importorskip("material", reason="mkdocs-material is not installed (extra docs)")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    loaded = re.compile(
+        r"<(?:script|img|iframe)[^>]*\ssrc=[\"']?https?:|<link[^>]*href=[\"']?https?:"
+    )
+    for page in tmp_path.glob("**/*.html"):
+        assert not loaded.search(page.read_text()), f"{page.name} loads something from outside"

@@ -1,0 +1,215 @@
+"""The page of a campaign or of the pool loop, from the first day to the last, read-only."""
+
+import sqlite3
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from twofold import BNNLVRegressor
+from twofold.active.loop import Data, Setting, pool_loop
+from twofold.campaign import Campaign, Categorical, Continuous, Integer
+from twofold.campaign.campaign import Proposal
+from twofold.campaign.choice import information
+from twofold.campaign.space import Space
+from twofold.report import places, style
+from twofold.report.campaign_page import campaign_page, learning_page
+from twofold.report.course import (
+    Course,
+    course_of_campaign,
+    course_of_rounds,
+    left_to_learn,
+)
+
+INPUTS = (
+    Continuous("temperature & <T>", 20.0, 100.0),
+    Integer("stirring", 100, 1000),
+    Categorical("solvent", ("water", "ethanol")),
+)
+SMALL = {"epochs": 3, "latent_dim": 0, "inference_options": {"members": 3}, "verbose": False}
+pytestmark = pytest.mark.filterwarnings("ignore:the energy still fell")
+
+
+def tell(campaign, proposals):
+    for proposal in proposals:
+        value = float(proposal.point["stirring"]) / 100.0
+        campaign.tell({"yield": value}, proposal=proposal.number)
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory):
+    """One with a model, open proposals, and a measurement that came after."""
+    place = tmp_path_factory.mktemp("campaign") / "c.db"
+    found = Campaign.create(place, INPUTS, ["yield"], settings=SMALL)
+    tell(found, found.ask(14))
+    first, *_ = found.ask(3)
+    tell(found, [first])
+    return found
+
+
+@pytest.fixture
+def axes():
+    with style.style():
+        yield Figure(layout="constrained").subplots()
+
+
+def test_a_campaign_of_the_first_day(tmp_path):
+    campaign = Campaign.create(tmp_path / "c.db", INPUTS, ["yield"], settings=SMALL)
+    text = campaign_page(campaign)
+    assert "Nothing has been measured yet" in text and "No proposal is open" in text
+    assert "12 more complete measurements are needed" in text
+    campaign.ask(2)
+    text = campaign_page(campaign)
+    assert "evenly spread" in text and "shows the points alone" in text
+
+
+def test_looking_neither_fits_nor_writes(campaign, monkeypatch):
+    monkeypatch.setattr(BNNLVRegressor, "fit", lambda *_: pytest.fail("a page fits nothing"))
+    file = campaign._storage.model_file
+    before = [path.read_bytes() for path in (file, file.with_suffix(""))]
+    text = campaign_page(campaign, "Reactor")
+    assert [path.read_bytes() for path in (file, file.with_suffix(""))] == before
+    assert "The model knows 14 measurements; 1 have come since" in text
+    assert "temperature &amp; &lt;T&gt;" in text and "<T>" not in text
+    for proposal in campaign.pending():
+        assert proposal.reason in text
+        assert f"<td>{proposal.point['stirring']}</td>" in text
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_text("?")])
+def test_without_the_kept_model_the_page_has_points_alone(campaign, tmp_path, damage):
+    copy = tmp_path / "copy.db"
+    file = campaign._storage.model_file
+    with sqlite3.connect(file.with_suffix("")) as old, sqlite3.connect(copy) as new:
+        old.backup(new)
+    (tmp_path / "copy.db.model").write_bytes(file.read_bytes())
+    again = Campaign.open(copy)
+    assert again.kept_model() is not None
+    damage(tmp_path / "copy.db.model")
+    assert again.kept_model() is None
+    assert "shows the points alone" in campaign_page(again)
+
+
+def test_the_map_is_the_model_around_the_first_proposal(campaign):
+    course = course_of_campaign(campaign)
+    at = places.typical(course)
+    assert at == campaign.pending()[0].point
+    pairs = [("stirring", "solvent"), ("temperature & <T>", "stirring")]
+    first, second = places.epistemic_maps(course.model, course.space, at, pairs)
+    assert first.nats.shape == (2, 30) and second.nats.shape == (30, 30)
+    for one, column, row in ((first, 7, 1), (second, 3, 21)):
+        pair = pairs[0] if one is first else pairs[1]
+        values = float(one.first[column]), one.second[row]
+        point = at | dict(zip(pair, values, strict=True))
+        if one is first:
+            point["solvent"] = "ethanol"
+        expected = information(course.model, course.space.encode([point]))[0]
+        assert one.nats[row, column] == pytest.approx(expected, abs=1e-5)
+
+
+def test_points_lie_where_they_were_measured(campaign, axes):
+    course = course_of_campaign(campaign)
+    at = places.typical(course)
+    places.measured_map(axes, course, ("temperature & <T>", "stirring"), None, at)
+    pale, full = (line.get_xydata() for line in axes.lines[:2])
+    for drawn, same in ((pale, False), (full, True)):
+        wanted = [p for p in course.points if (p["solvent"] == at["solvent"]) is same]
+        expected = [[p["temperature & <T>"], p["stirring"]] for p in wanted]
+        np.testing.assert_allclose(drawn, np.reshape(expected, (-1, 2)))
+    numbers = [text.get_text() for text in axes.texts]
+    assert numbers == [str(proposal.number) for proposal in campaign.pending()]
+
+
+def test_words_are_positions_with_names(campaign, axes):
+    course = course_of_campaign(campaign)
+    places.measured_map(axes, course, ("stirring", "solvent"), None)
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["water", "ethanol"]
+    drawn = axes.lines[1].get_ydata()
+    words = [point["solvent"] for point in course.points]
+    np.testing.assert_array_equal(np.round(drawn), [("water", "ethanol").index(w) for w in words])
+
+
+def test_without_proposals_a_map_is_held_at_medians(campaign):
+    course = course_of_campaign(campaign)._replace(proposals=[])
+    at = places.typical(course)
+    speeds = sorted(point["stirring"] for point in course.points)
+    assert at["stirring"] == speeds[len(speeds) // 2] and isinstance(at["stirring"], int)
+    assert at["solvent"] in ("water", "ethanol")
+    assert "typical values" in learning_page(course)
+
+
+@pytest.mark.parametrize("one", [Continuous("x", 0.0, 2.0), Categorical("x", ("a", "b", "c"))])
+def test_one_input_has_a_line(axes, one):
+    spots = [0.5, 1.0] if isinstance(one, Continuous) else ["b", "c"]
+    points = [{"x": spot} for spot in spots]
+    proposals = [Proposal(7, points[-1], {}, "")]
+    course = Course("", Space((one,)), ["y"], points, np.zeros((2, 1)), proposals, [], "", False)
+    known = places.Map(np.arange(3.0), np.arange(3.0), np.array([[0.0, 0.2, 0.6]]))
+    places.measured_line(axes, course, known)
+    line, proposed, rug = (drawn.get_xydata() for drawn in axes.lines[:3])
+    np.testing.assert_allclose(line[:, 1], [0.0, 0.2, 0.6])
+    at = places.positions(course.space, points)[:, 0]
+    np.testing.assert_allclose(proposed, [[at[1], np.interp(at[1], [0, 1, 2], [0, 0.2, 0.6])]])
+    np.testing.assert_allclose(rug[:, 0], at)
+    assert [text.get_text() for text in axes.texts] == ["7"]
+
+
+def test_outputs_that_have_not_come_are_left_open(tmp_path):
+    campaign = Campaign.create(tmp_path / "c.db", INPUTS[:1], ["a", "b"])
+    campaign.tell({"a": 2.0}, point={"temperature & <T>": 30.0})
+    course = course_of_campaign(campaign)
+    assert (len(course.points), course.complete) == (1, 0)
+    np.testing.assert_array_equal(course.values, [[2.0, np.nan]])
+    text = campaign_page(campaign)
+    assert "<td>2</td><td>—</td>" in text
+    assert "Values of a in" in text and "Values of b in" not in text
+
+
+@pytest.fixture(scope="module")
+def rounds():
+    def fit(number, data):
+        model = BNNLVRegressor(random_state=number, **SMALL)
+        return [model.fit(own.x, own.y) for own in data]
+
+    setting = Setting(
+        fit,
+        lambda learner, number: np.random.default_rng(number).normal(size=(9, 2)),
+        lambda learner, number, model, pool: np.arange(3),
+        lambda learner, number, x: x.sum(axis=1),
+    )
+    start = Data(np.eye(8)[:, :2], np.arange(8.0))
+    return list(pool_loop(setting, [start], 2))
+
+
+def test_the_course_of_a_loop(rounds):
+    reference = np.random.default_rng(9).normal(size=(20, 2))
+    score = {id(done.models[0]): float(done.number) for done in rounds}
+    course = course_of_rounds(
+        iter(rounds), start=8, inputs=["u", "v"], outputs=["y"], reference=reference,
+        score=lambda model: score[id(model)], score_name="rounds done", proposed=reference[:2],
+    )  # fmt: skip
+    assert [row["measurements"] for row in course.curve] == [8, 11, 14]
+    assert [row["score"] for row in course.curve] == [0, 1, 2]
+    for row, done in zip(course.curve, rounds, strict=True):
+        split = done.models[0].decompose(reference, by="variance")
+        assert row["epistemic_share"] == pytest.approx(split.epistemic.mean() / split.total.mean())
+        assert left_to_learn(done.models[0], reference).items() <= row.items()
+    assert course.model is rounds[-1].models[0]
+    np.testing.assert_allclose(course.space.encode(course.points), rounds[-1].data[0].x)
+    np.testing.assert_allclose(course.values[:, 0], rounds[-1].data[0].y)
+    text = learning_page(course)
+    assert "rounds done" in text and "chosen next" in text
+    order = [
+        "Go on or stop",
+        "What is left",
+        "Where to measure",
+        "Open proposals",
+        "Results so far",
+    ]
+    assert all(text.index(one) < text.index(other) for one, other in pairwise(order))
+
+
+def test_a_loop_without_rounds_is_refused():
+    with pytest.raises(ValueError, match="at least 1 round"):
+        course_of_rounds([], start=0, inputs=["u"], outputs=["y"], reference=np.zeros((1, 1)))

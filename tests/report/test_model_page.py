@@ -1,0 +1,204 @@
+"""The page of a fitted model holds what it should, for tame and for odd data."""
+
+import re
+from copy import copy
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from twofold import BNNLVRegressor
+from twofold.report import slices
+from twofold.report.drives import drives, order_of
+from twofold.report.model_data import entropies, found, shown, subject
+from twofold.report.model_page import doubts, model_page
+from twofold.report.scores import qualities
+
+SMALL = {
+    "epochs": 5,
+    "inference_options": {"members": 3},
+    "n_latent_draws": 8,
+    "random_state": 0,
+    "verbose": False,
+}
+pytestmark = pytest.mark.filterwarnings("ignore:the energy still fell", "ignore:the latent input")
+
+
+class Known:
+    """A model whose mean, epistemic and aleatoric deviations are each driven by one input."""
+
+    def conditional_moments(self, x):
+        mean, epistemic, aleatoric = x[:, 0], 5.0 + x[:, 1], 5.0 + x[:, 2]
+        means = np.stack([mean - epistemic, mean + epistemic])[:, None]
+        return means, np.square(np.stack([aleatoric, aleatoric]))[:, None]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=60), rng.integers(0, 3, 60), np.ones(60)])
+    y = x[:, 0] + 0.3 * rng.normal(size=60)
+    return BNNLVRegressor(**SMALL).fit(x[:40], y[:40]), x, y
+
+
+class Balance(HTMLParser):
+    """Every element that needs an end has one."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "br", "hr", "img", "input", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def check(text):
+    """Whole, self-contained HTML."""
+    balance = Balance()
+    balance.feed(text)
+    assert not balance.open
+    assert not re.search(r"(src|href)=[\"'](https?:)?//", text)
+    assert ">nan<" not in text
+
+
+def test_what_is_found_is_the_law_of_total_variance():
+    here = found(Known(), np.array([[7.0, 1.0, -2.0]]))
+    assert here.mean == pytest.approx(7.0)
+    assert [float(part[0, 0]) for part in here.variances] == pytest.approx([45.0, 36.0, 9.0])
+    assert [float(part[0, 0]) for part in here.deviations()][1:] == pytest.approx([6.0, 3.0])
+
+
+def test_each_part_is_driven_by_its_own_input(rng):
+    x = rng.uniform(-1, 1, size=(400, 4))
+    about = subject(Known(), x, x[:, 0], list("abcd"), ["y"], None)
+    effects = drives(about)
+    for column, part in enumerate(effects):
+        # Four rounds of 400 swaps: a standard error of about sqrt(0.8 / 400) / 2 = 0.02, and as
+        # much again for the variance of the rows.
+        np.testing.assert_allclose(part[:, 0], np.eye(4)[column], atol=0.12)
+    assert sorted(order_of(effects)[:3]) == [0, 1, 2] and order_of(effects)[3] == 3
+
+
+def test_scores_are_those_of_plain_models_computed_otherwise(fitted):
+    model, x, y = fitted
+    about = subject(model, x[:40], y[:40], list("abc"), ["y"], (x[40:], y[40:]))
+    every = qualities(about, found(model, x[40:]))
+    design = np.column_stack([x[:, :2], np.ones(60)])
+    weights, residual, *_ = np.linalg.lstsq(design[:40], y[:40], rcond=None)
+    errors = y[40:] - design[40:] @ weights
+    linear = every["linear regression"]
+    assert linear.rmse[0] == pytest.approx(np.sqrt(np.mean(errors**2)))
+    noise = np.sqrt(residual[0] / (40 - 4))
+    assert linear.log_likelihood == pytest.approx(norm.logpdf(errors, scale=noise).mean())
+    deviations = y[40:] - y[:40].mean()
+    noise = y[:40].std(ddof=1)
+    constant = every["constant"].log_likelihood
+    assert constant == pytest.approx(norm.logpdf(deviations, scale=noise).mean())
+    own = every["this model"]
+    assert own.log_likelihood == pytest.approx(model.log_likelihood(x[40:], y[40:]).mean())
+    assert own.rmse[0] == pytest.approx(np.sqrt(np.mean((model.predict(x[40:]) - y[40:]) ** 2)))
+
+
+def test_slices_are_the_model_along_a_line(fitted):
+    model, x, y = fitted
+    about = subject(model, x, y, list("abc"), ["y"], None)
+    ((first, second),) = slices.slices(about, [0], [4, 9])
+    for row, one in ((4, first), (9, second)):
+        places = np.repeat(x[[row]], len(one.grid), axis=0)
+        places[:, 0] = one.grid
+        mean, deviation = model.predict(places, return_std=True)
+        np.testing.assert_allclose(one.found.mean[:, 0], mean, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(np.sqrt(one.found.variances.total[:, 0]), deviation, rtol=1e-3)
+        split = model.decompose(places)
+        np.testing.assert_allclose(one.entropies.epistemic[:, 0], split.epistemic, atol=1e-4)
+        assert one.grid[np.argmax(split.epistemic)] == one.most_epistemic[0]
+
+
+def test_grids_go_a_little_beyond_the_data_but_whole_numbers_stay():
+    grid = slices.grid_of(np.array([0.5, 2.0, 10.5]))
+    assert (grid[0], grid[-1]) == pytest.approx((-0.5, 11.5))
+    np.testing.assert_array_equal(slices.grid_of(np.array([3.0, 1.0, 1.0])), [1, 2, 3])
+
+
+def test_unknown_entropies_are_those_of_gaussians(fitted):
+    model, x, _ = fitted
+
+    class Narrow:
+        def decompose(self, rows):
+            split = model.decompose(rows)
+            split.total[0] = np.nan
+            return split
+
+    variances = found(model, x).variances
+    parts = entropies(Narrow(), x, variances)
+    np.testing.assert_allclose(parts.total, norm.entropy(scale=np.sqrt(variances.total)))
+    np.testing.assert_allclose(parts.epistemic, parts.total - parts.aleatoric)
+
+
+def test_the_page_of_a_model_with_held_out_rows(fitted):
+    model, x, y = fitted
+    held_out = x[40:], y[40:]
+    text = model_page(model, x[:40], y[:40], inputs=list("abc"), outputs=["y"], held_out=held_out)
+    check(text)
+    for heading in ("Key figures", "What it predicts", "drive", "Calibration", "Data"):
+        assert heading in text
+    assert "flatter" not in text and doubts(model)[1:] in unescape(text)
+    assert f"{model.log_likelihood(*held_out).mean():.3f} nats" in text
+    assert "1 never change in the data" in text
+    assert text.count("the row best known") > 1
+
+
+def test_one_input_shows_the_measurements_and_nothing_to_compare(fitted):
+    _, x, y = fitted
+    model = BNNLVRegressor(**SMALL).fit(x[:, :1], y)
+    text = model_page(model, x[:, :1], y, inputs=["only"], outputs=["y"])
+    check(text)
+    assert "flatter" in text and "Which inputs drive" not in text
+    assert "measurements</text>" in text
+
+
+def test_few_rows_odd_names_and_constants(rng):
+    x = np.column_stack([rng.integers(0, 2, 5), np.ones(5), rng.normal(size=5)])
+    y = np.column_stack([rng.normal(size=5), np.full(5, 3.0)])
+    model = BNNLVRegressor(**SMALL).fit(x, y)
+    names = ["a <b> & $x_1$", "µ", "long " * 20]
+    text = model_page(model, x, y, inputs=names, outputs=["_y <&>", "$"], title="<i>")
+    check(text)
+    assert "<i>" not in text and "<b>" not in text and "a &lt;b&gt; &amp; $x_1$" in text
+    text = model_page(model, np.ones((5, 3)), y, inputs=names, outputs=["a", "b"])
+    check(text)
+    assert "there is nothing to draw" in text
+
+
+def test_doubts_of_the_fit_are_told(fitted):
+    model = copy(fitted[0])
+    model.integration_error_ = 0.0
+    model.convergence_ = model.convergence_._replace(late_drop=0.0)
+    assert doubts(model) is None
+    model.convergence_ = model.convergence_._replace(planned_epochs=50, late_drop=9.0)
+    assert doubts(model).startswith("the fit was stopped after 5 of 50 epochs; the energy still")
+    model.convergence_, model.integration_error_ = None, 0.5
+    assert "integrated out with an error of 0.50" in doubts(model)
+
+
+def test_columns_without_names_and_bad_values_are_refused(fitted):
+    model, x, y = fitted
+    with pytest.raises(ValueError, match=r"2 inputs and 1 outputs .* got X \(60, 3\)"):
+        model_page(model, x, y, inputs=list("ab"), outputs=["y"])
+    with pytest.raises(ValueError, match="different names"):
+        model_page(model, x, y, inputs=list("aba"), outputs=["y"])
+    with pytest.raises(ValueError, match="1 of NaN"):
+        model_page(model, np.where(x == x[3, 0], np.nan, x), y, inputs=list("abc"), outputs=["y"])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(3.0, "3"), (0.123456, "0.1235"), (123456.0, "123456"), (np.nan, "—")]
+)
+def test_numbers_are_shown_with_four_digits(value, text):
+    assert shown(value) == text
