@@ -14,7 +14,7 @@ export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types format tables docs bench lock clean
+.PHONY: help demo test test-all lint types format tables docs examples bench lock clean
 
 # Create the virtual environment $(1) unless it is there.
 define create_venv
@@ -54,6 +54,10 @@ tables: .venv/.installed-run  ## write the tables of README and docs anew from r
 
 docs: .venv/.installed-dev  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+examples: .venv/.installed-dev  ## run the examples at full size and renew their pages and pictures
+	$(BIN)/python scripts/render_examples.py
+	$(BIN)/python scripts/page_pictures.py
 
 bench: .venv/.installed-run .bench-venv/.installed  ## time the training beside other libraries
 	$(BIN)/python benchmarks/train.py

@@ -1,29 +1,101 @@
-"""Examples run."""
+"""The examples run at smoke size, and their pages show what they print at full size.
 
+``own_system`` runs in ``logs/test_guide.py``, beside its guide.
+"""
+
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from twofold.campaign import Campaign
 from twofold.policies import open_project
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+
+
+def run(name, folder):
+    """What an example prints."""
+    words = [sys.executable, ROOT / f"examples/{name}.py", "--smoke", "--output", folder]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def assert_drawn(figure):
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert figure.stat().st_size > 20_000
+
+
+def test_regression_is_scored_beside_others_and_split(tmp_path):
+    said = run("regression", tmp_path)
+    scores = {
+        name.strip(): (float(density), float(error))
+        for name, density, error in re.findall(
+            r"^(.{20}) *(-?[\d.]+) ± [\d.]+ +([\d.]+)(?: +\d+%)? *$", said, re.MULTILINE
+        )
+    }
+    twofold = "twofold, ensemble", "twofold, α = 1"
+    assert set(scores) == {*twofold, "linear regression", "Gaussian process"}
+    # The patients and the split are always the same, so these two do not change.
+    assert scores["linear regression"] == pytest.approx((-5.436, 55.5), abs=0.01)
+    assert scores["Gaussian process"] == pytest.approx((-5.449, 55.9), abs=0.1)
+    assert len(re.findall(r"^twofold, .* \d+%$", said, re.MULTILINE)) == 2
+    assert re.search(r"[\d.]+ nats on average, more data could remove [\d.]+", said)
+    assert len(re.findall(r"epistemic ± \d+, aleatoric ± \d+; came \d+", said)) == 6
+    assert_drawn(tmp_path / "regression.png")
+
+
+def test_hmc_is_compared_with_three_others(tmp_path):
+    said = run("hmc", tmp_path)
+    rows = re.findall(r"^(\S.{15}) *(-?[\d.]+) +([\d.]+) +(-?[\d.]+) +(\d+)$", said, re.MULTILINE)
+    assert [row[0].strip() for row in rows] == ["HMC (NUTS)", "ensemble", "α = 1", "VB"]
+    assert all(-1.0 <= float(rank) <= 1.0 and float(apart) > 0.0 for _, rank, apart, *_ in rows)
+    assert "effective sample size" in said
+    assert_drawn(tmp_path / "hmc.png")
 
 
 def test_the_campaign_runs_goes_on_and_draws(tmp_path):
     for line in ("24 measurements", "going on with"):
-        words = [EXAMPLES / "campaign.py", "--smoke", "--output", tmp_path]
-        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
-        assert line in done.stdout
+        said = run("campaign", tmp_path)
+        assert line in said
+        assert re.search(r"noise, root mean square: [\d.]+ % points; the model says", said)
     assert Campaign.open(tmp_path / "smoke.db").status().measurements == 24
-    assert (tmp_path / "smoke.png").stat().st_size > 20_000
+    assert_drawn(tmp_path / "smoke.png")
 
 
 def test_policies_are_found_and_tried(tmp_path):
-    words = [EXAMPLES / "policy.py", "--smoke", "--output", tmp_path]
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert "Recommended is the policy" in done.stdout and "the operators" in done.stdout
+    said = run("policy", tmp_path)
+    assert "Recommended is the policy" in said and "the operators" in said
+    assert len(re.findall(r"^  β = .* ± .*the model expected", said, re.MULTILINE)) == 4
     assert open_project(tmp_path / "tank_smoke_policies").trials[-1].weights == (10.0, 0.0)
-    assert (tmp_path / "tank_smoke_policies.png").stat().st_size > 20_000
+    assert_drawn(tmp_path / "tank_smoke_policies.png")
+
+
+def test_the_examples_are_those_that_are_rendered():
+    assert NAMES == ["campaign", "hmc", "own_system", "policy", "regression"]
+    index = (ROOT / "docs/examples/index.md").read_text()
+    assert sorted(re.findall(r"\((\w+)\.md\) \| `python examples/\1\.py`", index)) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_shows_its_script_output_and_figure(name):
+    page = (ROOT / f"docs/examples/{name}.md").read_text()
+    assert f"```sh\npython examples/{name}.py\n```" in page
+    assert f'--8<-- "examples/{name}.py"' in page
+    shown = re.search(
+        rf"<!-- output: {name} -->\n```text\n(.+?)```\n<!-- end output -->", page, re.S
+    )
+    assert shown and "wrote demo-output/" in shown[1]
+    assert f"](../images/example_{name}.png)" in page
+    assert 20_000 < (ROOT / f"docs/images/example_{name}.png").stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_says_what_it_answers_and_how_it_is_called(name):
+    first, _, command = (ROOT / f"examples/{name}.py").read_text().splitlines()[:3]
+    assert first.startswith('"""') and first.endswith("?")
+    assert command == f"    python examples/{name}.py [--smoke] [--output FOLDER]"

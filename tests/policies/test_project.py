@@ -1,7 +1,9 @@
 """From a log to policies in a folder: all of it, once, and nothing lost or mixed up."""
 
 import csv
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,7 +95,7 @@ def same(project, other):
 def test_a_folder_has_everything(finished):
     project = open_project(finished)
     names = {path.name for path in content(finished)}
-    assert {"model.safetensors", "quality.txt", "report.md", "frontier.csv"} <= names
+    assert {"model.safetensors", "quality.txt", "report.md", "report.html", "frontier.csv"} <= names
     for pair in WEIGHTS:
         assert {file_name(pair, "policy"), file_name(pair, "json")} <= names
         assert (file_name(pair, "onnx") in names) == (find_spec("onnx") is not None)
@@ -108,6 +110,36 @@ def test_a_folder_has_everything(finished):
         assert (finished / row["policy"]).exists()
     assert project.quality.strip() in (finished / "report.md").read_text()
     assert project.regressor.checkpoint is None
+
+
+def test_trials_keep_rollouts_and_what_was_visited(finished):
+    logged = make_log().split(0.2, seed=0)[0]
+    flows = np.concatenate([one.actions[:, 0] for one in logged.episodes])
+    for trial in open_project(finished).trials:
+        assert trial.rollouts.shape == (25, SETTINGS.horizon)
+        assert {name: band.shape for name, band in trial.visited.items()} == {
+            "level": (SETTINGS.horizon, 5),
+            "flow": (SETTINGS.horizon, 5),
+        }
+        assert trial.rollouts.mean() == pytest.approx(trial.cost, abs=4 * trial.rollouts.std() / 5)
+        assert trial.logged["flow"] == pytest.approx(
+            np.percentile(flows, [0, 5, 25, 50, 75, 95, 100]), rel=1e-3
+        )
+
+
+def test_trials_of_an_older_version_are_read_without_them(finished, tmp_path):
+    older = shutil.copytree(finished, tmp_path / "older")
+    for path in (older / "policies").glob("*.json"):
+        content = json.loads(path.read_text())
+        for name in ("rollouts", "visited", "logged"):
+            del content[name]
+        path.write_text(json.dumps(content))
+    project = open_project(older)
+    project.write_report()
+    text = (older / "report.html").read_text()
+    assert "An older version tried this policy" in text and "sample roll-outs" not in text
+    text = (finished / "report.html").read_text()
+    assert "An older version" not in text and "sample roll-outs" in text
 
 
 def test_the_logged_cost_is_that_of_held_out_steps(finished):

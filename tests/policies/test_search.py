@@ -83,6 +83,7 @@ def test_a_forecast_has_a_value_for_each_start_and_step(model):
     few = type(model.starts)(*(leaf[:3] for leaf in model.starts))
     found = forecast(model, policy, few, 5, weight_draws=4, noise_draws=3)
     assert found.expected.shape == found.epistemic.shape == found.aleatoric.shape == (3, 5)
+    assert found.sampled.shape == (3, 5) and len(np.unique(found.sampled[:, -1])) == 3
     assert found.criterion(0.0, 0.0) == found.cost
     variance = np.maximum(4.0 * found.epistemic + found.aleatoric, 0.0)
     assert found.criterion(2.0, 1.0) == pytest.approx(found.cost + np.sqrt(variance).mean())

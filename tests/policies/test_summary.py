@@ -1,5 +1,7 @@
 """Which policy is recommended, and what is said of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,12 +70,16 @@ def test_tables_have_a_row_for_each_policy():
 
 
 def test_a_trial_survives_its_file(tmp_path):
-    lost = make(2.0, np.nan, np.inf)
+    bands = np.arange(20.0).reshape(4, 5)
+    bands[1, 2] = np.nan
+    more = {"rollouts": np.ones((3, 4)), "visited": {"level": bands}, "logged": {"level": bands[0]}}
+    lost = replace(make(2.0, np.nan, np.inf), **more)
     trial.write(tmp_path / "one.json", lost)
     found = trial.read(tmp_path / "one.json")
     assert np.isnan(found.expected).all() and np.isnan(found.epistemic).all()
     assert found.columns == lost.columns and found.weights == lost.weights
     np.testing.assert_array_equal(found.beyond, lost.beyond)
+    np.testing.assert_equal({name: getattr(found, name) for name in more}, more)
     for text in ("{", '{"far": 1}'):
         (tmp_path / "one.json").write_text(text)
         with pytest.raises(ProjectError, match="is damaged"):

@@ -71,7 +71,8 @@ def test_bias_is_unbiased_however_few_the_roll_outs(rng):
         costs.mean(axis=(0, 2)),
         *(np.stack([np.asarray(part) for part in parts]) for parts in zip(*split, strict=True)),
         costs.mean(axis=(1, 2)),
-        noise_draws,
+        sampled=costs[0, :, 0],
+        noise_draws=noise_draws,
     )
     # Per step the square of the mean has a deviation of about 1, the mean of six squares of 1.6.
     assert model_bias(true, forecast) / steps == pytest.approx(0.09, abs=4 * 1.0 / steps**0.5)

@@ -180,6 +180,7 @@ def metrics_of(project: "Project") -> dict[str, float]:
 
 def show(project: "Project", as_json: bool) -> None:
     """The table of policies, and the advice."""
+    from twofold.policies.page import PAGE
     from twofold.policies.summary import REPORT, advice, recommended, rows
 
     sentences = advice(project.quality, project.trials, project.logged_cost)
@@ -198,7 +199,7 @@ def show(project: "Project", as_json: bool) -> None:
     head, *body = rows(project.trials)
     show_table(head, body)
     print(*sentences, sep="\n")
-    print(f"wrote {project.folder / REPORT}")
+    print(f"wrote {project.folder / REPORT} and {project.folder / PAGE}")
 
 
 @contextmanager

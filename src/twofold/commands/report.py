@@ -103,7 +103,7 @@ def _model(path: Path, data: Path | None, run: Run) -> str:
     held_out = None if test is None else (test.x, test.y)
     return model_page(
         fitted, *train, inputs=about.inputs, outputs=about.outputs, held_out=held_out,
-        title=path.stem,
+        title=f"{', '.join(about.outputs)}, from {Path(about.source).name}",
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def reproduce(
     """Make a table or figure of the paper anew; its record says how it came about.
 
     A full run takes minutes to hours; what is done of it is kept in .cache/experiments, and the
-    same command goes on with it. Records made at other settings lie in results.
+    same command goes on with it.
 
     Example: twofold reproduce figure_1 --smoke
     """

@@ -20,13 +20,15 @@ ROLLOUTS_AT_ONCE = 20_000
 
 
 class Forecast(NamedTuple):
-    """For each start and step the expected cost and both variances, ``[B, T]``, and the expected
-    costs over all starts under each weight draw, ``[M, T]``."""
+    """For each start and step the expected cost and both variances, ``[B, T]``, the expected costs
+    over all starts under each weight draw, ``[M, T]``, and the costs of one roll-out from each
+    start, ``[B, T]``, as far as possible each under a weight draw of its own."""
 
     expected: np.ndarray
     epistemic: np.ndarray
     aleatoric: np.ndarray
     by_draw: np.ndarray
+    sampled: np.ndarray
     noise_draws: int
 
     @property
@@ -74,10 +76,12 @@ def forecast(
         rows = np.minimum(np.arange(first, first + at_once), num - 1)
         own = Window(*(jnp.asarray(np.asarray(leaf)[rows], jnp.float32) for leaf in starts))
         key = jax.random.fold_in(noise_key, first)
-        found = _forecast(task, horizon, noise_draws, key, scales, weights, draws, own)
+        found = _forecast(task, horizon, noise_draws, key, scales, weights, draws, own, rows)
         parts.append([np.asarray(part, np.float64)[: num - first] for part in found])
-    expected, epistemic, aleatoric, of_draws = map(np.concatenate, zip(*parts, strict=True))
-    return Forecast(expected, epistemic, aleatoric, of_draws.mean(axis=0), noise_draws)
+    expected, epistemic, aleatoric, of_draws, sampled = map(
+        np.concatenate, zip(*parts, strict=True)
+    )
+    return Forecast(expected, epistemic, aleatoric, of_draws.mean(axis=0), sampled, noise_draws)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -90,11 +94,13 @@ def _forecast(
     weights: Float[Array, "P"],
     draws: Draws,
     starts: Window,
-) -> tuple[Array, Array, Array, Array]:
+    rows: np.ndarray,
+) -> tuple[Array, Array, Array, Array, Array]:
     members, count = draws.weights.shape[0], starts.observations.shape[0] * noise_draws
     noise = draw_noise(key, task.model, horizon, members, count)
     trace = rollout(task, scales, weights[None], draws, noise, particles(starts, noise_draws))
     costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
     found = jax.vmap(risks)(costs)
     of_draws = jnp.moveaxis(costs.mean(axis=3), 2, 1)
-    return costs.mean(axis=(2, 3)), found.epistemic, found.aleatoric, of_draws
+    sampled = jax.vmap(lambda own, row: own[:, row % members, 0])(costs, rows)
+    return costs.mean(axis=(2, 3)), found.epistemic, found.aleatoric, of_draws, sampled

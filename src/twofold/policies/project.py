@@ -22,7 +22,7 @@ from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.logs import Cost, Embedding, Log, cost_of, embed
 from twofold.logs.cost import CostFunction
-from twofold.policies import identity, summary, trial
+from twofold.policies import identity, page, summary, trial
 from twofold.policies.dynamics import DynamicsModel
 from twofold.policies.identity import ProjectError
 from twofold.policies.learned import LearnedPolicy, load_policy
@@ -81,11 +81,15 @@ class Project:
         known = ", ".join(f"({b:g}, {g:g})" for b, g in (one.weights for one in self.trials))
         raise ProjectError(f"there is no policy with the weights {wanted}; there are {known}")
 
+    @property
+    def files(self) -> list[str]:
+        """The policies' files, within the folder."""
+        return [f"{POLICIES}/{file_name(one.weights, 'policy')}" for one in self.trials]
+
     def write_report(self) -> Path:
-        """Write ``report.md``, ``frontier.csv`` and the figures again."""
-        return summary.write_report(
-            self.folder, self.quality, self.trials, self.about, POLICIES, file_name
-        )
+        """Write ``report.html``, ``report.md``, ``frontier.csv`` and the figures again."""
+        persistence.write_text(self.folder / page.PAGE, page.policy_page(self))
+        return summary.write_report(self.folder, self.quality, self.trials, self.about, self.files)
 
 
 def find_policies(

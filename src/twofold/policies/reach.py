@@ -5,6 +5,7 @@ standardised. How far is usual is said by held-out episodes: rows of one episode
 other, so that distances within the model's own log would be too small.
 """
 
+import warnings
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -30,6 +31,8 @@ MOST_STATES = 2_000
 FAR = 0.99
 GROUPS = 10
 RISKIEST = 10
+# Of what is visited at each step, for the bands of a report.
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Distances(NamedTuple):
@@ -64,8 +67,9 @@ class States(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Distances from the data, columns (that explain most of the epistemic part first), and the
-    visited states with the largest epistemic part.
+    """Distances from the data, columns (that explain most of the epistemic part first), the
+    visited states with the largest epistemic part, and ``QUANTILES`` of what was visited, of all
+    observations and then of all actions.
 
     The epistemic part is the variance between weight draws of the expected outputs one step ahead,
     in squared deviations of each and summed.
@@ -74,6 +78,7 @@ class Reach(NamedTuple):
     distances: Distances
     columns: tuple[Column, ...]
     riskiest: States
+    quantiles: Float[np.ndarray, "columns T Q"]
 
 
 class Visited(NamedTuple):
@@ -126,7 +131,8 @@ def reach(
     ]
     columns.sort(key=lambda column: -column.explained)
     riskiest = np.argsort(-states.epistemic)[:RISKIEST]
-    return Reach(apart, tuple(columns), States(*(part[riskiest] for part in states)))
+    top = States(*(part[riskiest] for part in states))
+    return Reach(apart, tuple(columns), top, quantiles(found))
 
 
 def _windows(model: DynamicsModel, log: Log) -> Window:
@@ -209,6 +215,17 @@ def with_epistemic_part(model: DynamicsModel, visited: Visited, rng: np.random.G
     scale = model.regressor.y_standardizer_.scale
     epistemic = (split.epistemic.reshape(len(inputs), -1) / np.square(scale)).sum(axis=1)
     return States(steps + 1, observations, actions, epistemic)
+
+
+def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
+    """Of observations and actions at each step, over the roll-outs that are finite there."""
+    both = [np.asarray(part, float) for part in (visited.observations, visited.actions)]
+    values = np.concatenate(both, axis=2)
+    values[~np.isfinite(values)] = np.nan
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice")
+        found = np.nanquantile(values, QUANTILES, axis=1)
+    return np.moveaxis(found, (0, 1, 2), (2, 1, 0))
 
 
 def explain(name: str, values: np.ndarray, epistemic: np.ndarray) -> Column:

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,9 @@ def write_report(
     quality: str,
     trials: Sequence[Trial],
     about: Mapping[str, Any],
-    policies: str,
-    file_name: Callable[[tuple[float, float], str], str],
+    files: Sequence[str],
 ) -> Path:
-    """Write the table, the figures and the page; ``file_name`` names a policy's file."""
-    files = [f"{policies}/{file_name(one.weights, 'policy')}" for one in trials]
+    """Write the table, the figures and the page; ``files`` are those of the policies."""
     persistence.write_text(folder / FRONTIER, frontier_csv(trials, files))
     with style():
         for name, figure in drawn(trials, about["logged_cost"]).items():
@@ -196,21 +194,20 @@ EXPLANATION = (
 )
 
 
+def points(trials: Sequence[Trial]) -> list[figures.Point]:
+    """The policies on their frontier."""
+    return [
+        figures.Point(*one.weights, one.cost, one.epistemic_risk, one.share_beyond > MOST_BEYOND)
+        for one in trials
+    ]
+
+
 def drawn(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figure]:
     """Figures by the names of their files."""
     best = trials[recommended(trials)]
     shown = {one.weights: one for one in (trials[0], best, trials[-1])}.values()
     return {
-        "frontier": figures.frontier_figure(
-            [
-                figures.Point(
-                    *one.weights, one.cost, one.epistemic_risk, one.share_beyond > MOST_BEYOND
-                )
-                for one in trials
-            ],
-            best.weights,
-            logged_cost,
-        ),
+        "frontier": figures.frontier_figure(points(trials), best.weights, logged_cost),
         "risks": figures.risks_figure(
             {one.weights: (one.expected, one.epistemic, one.aleatoric) for one in shown},
             best.weights,

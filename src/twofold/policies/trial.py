@@ -1,7 +1,7 @@
 """``Trial``: what a model says of one policy, as numbers that a report needs, and their file."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ from twofold.policies.dynamics import DynamicsModel
 from twofold.policies.forecast import Forecast, forecast
 from twofold.policies.identity import ProjectError
 from twofold.policies.learned import LearnedPolicy
-from twofold.policies.reach import Reach, States, reach
+from twofold.policies.reach import QUANTILES, Reach, States, reach
 
 # Held-out windows that a policy is rolled out from.
 STARTS = 32
 # Times the epistemic risk is what a careful person adds to an expected cost.
 CAUTION = 2.0
+# Enough for a drawing, and a third of the file that all digits would make.
+DIGITS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,10 @@ class Trial:
     ``apart`` and ``beyond`` the median distance of visited states to the nearest logged one and the
     share of them that is farther than 99 % of held-out states (``far``) are. ``columns`` are
     observations with the share of the epistemic part that they explain, largest first, and
-    ``riskiest`` the visited states where it is largest, by column.
+    ``riskiest`` the visited states where it is largest, by column. ``rollouts`` are costs of some
+    roll-outs ``[R, T]``, ``visited`` has for each column the quantiles ``[T, 5]`` of its values at
+    each step, and ``logged`` the least, the same quantiles and the largest of the log's values.
+    The last three are empty in files that an older version wrote.
     """
 
     epistemic_weight: float
@@ -44,6 +49,9 @@ class Trial:
     far: float
     columns: dict[str, float]
     riskiest: dict[str, np.ndarray]
+    rollouts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    visited: dict[str, np.ndarray] = field(default_factory=dict)
+    logged: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def weights(self) -> tuple[float, float]:
@@ -104,7 +112,27 @@ def summary(policy: LearnedPolicy, found: Forecast, reached: Reach, log: Log) ->
         far=distances.far,
         columns={column.name: column.explained for column in reached.columns},
         riskiest=named(reached.riskiest, log),
+        rollouts=_rounded(found.sampled),
+        visited=dict(
+            zip((*log.observations, *log.actions), _rounded(reached.quantiles), strict=True)
+        ),
+        logged=logged_range(log),
     )
+
+
+def logged_range(log: Log) -> dict[str, np.ndarray]:
+    """For each column the least value, ``QUANTILES`` and the largest."""
+    seen = np.concatenate([episode.observations for episode in log.episodes])
+    done = np.concatenate([episode.actions for episode in log.episodes])
+    return {
+        name: _rounded(np.nanquantile(column, (0.0, *QUANTILES, 1.0)))
+        for name, column in zip((*log.observations, *log.actions), (*seen.T, *done.T), strict=True)
+    }
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """To a few digits."""
+    return np.vectorize(lambda value: float(f"{value:.{DIGITS}g}"), otypes=[float])(values)
 
 
 def named(states: States, log: Log) -> dict[str, np.ndarray]:
@@ -136,7 +164,7 @@ def read(path: Path) -> Trial:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return [_plain(float(one)) for one in value]
+        return [_plain(one) for one in (value if value.ndim > 1 else value.tolist())]
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     return value if np.isfinite(value) else None

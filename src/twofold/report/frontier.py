@@ -14,7 +14,7 @@ CURVES = (style.EPISTEMIC, style.ALEATORIC, style.CHOSEN, "#CC79A7", "#56B4E9")
 
 def frontier_axes(
     axes: Axes, curves: Mapping[str, Sequence[tuple[float, float, float, float]]]
-) -> None:
+) -> Axes:
     """Curves of (β, true cost, its standard error, model bias), each by its name; points grow with
     β. An estimate of no bias is drawn at the left edge."""
     roots = np.sqrt([max(point[3], 0.0) for points in curves.values() for point in points])
@@ -37,16 +37,18 @@ def frontier_axes(
     axes.set(xlabel="root of the model bias per step (units of cost)", xscale="log")
     axes.set(ylabel="true cost per step")
     axes.legend(title="numbers are β; larger points, larger β", fontsize=8)
+    return axes
 
 
-def score_axes(axes: Axes, models: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
+def score_axes(axes: Axes, models: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Axes:
     """What models said of policies against what came true, as ranks within each model."""
     for index, (name, (said, came)) in enumerate(models.items()):
         colour, marker = CURVES[index % len(CURVES)], "osD^v"[index % 5]
         axes.scatter(said, came, 14, color=colour, marker=marker, alpha=0.8, label=name)
+    return axes
 
 
-def rollout_axes(axes: Axes, true: np.ndarray, expected: np.ndarray, title: str) -> None:
+def rollout_axes(axes: Axes, true: np.ndarray, expected: np.ndarray, title: str) -> Axes:
     """Roll-outs ``[R, T]`` on the true system, their mean, and the model's mean ``[T]``."""
     steps = np.arange(1, true.shape[1] + 1)
     axes.plot(steps, true.T, color=style.DATA, linewidth=0.4, alpha=0.35)
@@ -54,6 +56,7 @@ def rollout_axes(axes: Axes, true: np.ndarray, expected: np.ndarray, title: str)
     axes.plot(steps, true.mean(axis=0), color=style.CHOSEN, linewidth=2.0, label="their mean")
     axes.plot(steps, expected, color=style.EPISTEMIC, linewidth=2.0, label="mean on the model")
     axes.set(title=title, xlabel="step")
+    return axes
 
 
 def frontier_figure(

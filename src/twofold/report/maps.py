@@ -23,7 +23,7 @@ def four_maps(states: np.ndarray, centres: np.ndarray, split: Decomposition) -> 
     return figure
 
 
-def panel(figure: Figure, axes: Axes, centres: np.ndarray, values: np.ndarray, title: str) -> None:
+def panel(figure: Figure, axes: Axes, centres: np.ndarray, values: np.ndarray, title: str) -> Axes:
     """One map with its own colours."""
     size = len(centres)
     shown = axes.pcolormesh(
@@ -32,3 +32,4 @@ def panel(figure: Figure, axes: Axes, centres: np.ndarray, values: np.ndarray, t
     )  # fmt: skip
     figure.colorbar(shown, ax=axes, label="nats", shrink=0.85)
     axes.set_title(title)
+    return axes

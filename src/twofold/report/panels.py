@@ -43,39 +43,44 @@ def six_panels(toy: Toy, title: str) -> Figure:
     return figure
 
 
-def add_truth(axes: Axes, toy: Toy) -> None:
+def add_truth(axes: Axes, toy: Toy) -> Axes:
     """The true entropy, as far as it stays near the fitted one: noise can vanish, entropy then
     falls without bound."""
     axes.plot(toy.grid, toy.true_entropy, "--", color=style.TRUTH, label="true process")
     low = np.nanmin(toy.split.aleatoric) - 1.0
     axes.set_ylim(bottom=max(low, axes.get_ylim()[0]))
     axes.legend()
+    return axes
 
 
-def data(axes: Axes, toy: Toy) -> None:
+def data(axes: Axes, toy: Toy) -> Axes:
     """The measurements."""
     axes.scatter(*toy.data, s=5, color=style.POINTS, alpha=0.6, linewidths=0, rasterized=True)
     axes.set(ylabel="y", title=f"(a) {len(toy.data[0])} measurements")
+    return axes
 
 
-def density(axes: Axes, toy: Toy) -> None:
+def density(axes: Axes, toy: Toy) -> Axes:
     """How often each input was measured."""
     bounds = toy.grid[0], toy.grid[-1]
     axes.hist(toy.data[0], bins=40, range=bounds, density=True, color=style.DATA)
     axes.set(ylabel="density", title="(b) density of x in the data")
+    return axes
 
 
-def predictive(axes: Axes, toy: Toy) -> None:
+def predictive(axes: Axes, toy: Toy) -> Axes:
     """Draws of y over the grid."""
     x = np.broadcast_to(toy.grid, toy.samples.shape)
     axes.scatter(x, toy.samples, s=3, color=style.CHOSEN, alpha=0.35, linewidths=0, rasterized=True)
     axes.set(ylabel="y", title="(c) draws from p(y|x)")
+    return axes
 
 
-def curve(axes: Axes, toy: Toy, part: str, title: str, color: str) -> None:
+def curve(axes: Axes, toy: Toy, part: str, title: str, color: str) -> Axes:
     """One part over x, with two Monte Carlo errors to each side."""
     values = getattr(toy.split, part)
     error = 2.0 * getattr(toy.split.standard_errors, part)
     axes.fill_between(toy.grid, values - error, values + error, color=color, alpha=0.2, linewidth=0)
     axes.plot(toy.grid, values, color=color)
     axes.set(ylabel="nats", title=title)
+    return axes

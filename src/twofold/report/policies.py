@@ -86,7 +86,7 @@ def risks_figure(
     return figure
 
 
-def bands(axes: Axes, expected: np.ndarray, epistemic: np.ndarray, aleatoric: np.ndarray) -> None:
+def bands(axes: Axes, expected: np.ndarray, epistemic: np.ndarray, aleatoric: np.ndarray) -> Axes:
     """Two deviations of noise around the expected cost, and beside them two of ignorance."""
     steps = np.arange(1, len(expected) + 1)
     inner, outer = 2.0 * aleatoric, 2.0 * np.hypot(epistemic, aleatoric)
@@ -102,22 +102,25 @@ def bands(axes: Axes, expected: np.ndarray, epistemic: np.ndarray, aleatoric: np
         label="± 2σ aleatoric",
     )  # fmt: skip
     axes.plot(steps, expected, color=style.TOTAL, linewidth=1.4, label="expected cost")
+    return axes
 
 
-def add_logged_cost(axes: Axes, logged_cost: float) -> None:
+def add_logged_cost(axes: Axes, logged_cost: float) -> Axes:
     """What a held-out step cost as it was run."""
     axes.axhline(logged_cost, color=style.DATA, linestyle="--", label="logged, held out")
+    return axes
 
 
-def deviations(axes: Axes, epistemic: np.ndarray, aleatoric: np.ndarray) -> None:
+def deviations(axes: Axes, epistemic: np.ndarray, aleatoric: np.ndarray) -> Axes:
     """Both risks over the horizon, as lines."""
     steps = np.arange(1, len(epistemic) + 1)
     axes.plot(steps, epistemic, color=style.EPISTEMIC, linewidth=1.8, label="epistemic")
     axes.plot(steps, aleatoric, color=style.ALEATORIC, linewidth=1.8, ls="--", label="aleatoric")
     axes.set(xlabel="step", ylabel="deviation of the cost", ylim=(0, None))
+    return axes
 
 
-def rollouts(axes: Axes, sampled: np.ndarray, expected: np.ndarray) -> None:
+def rollouts(axes: Axes, sampled: np.ndarray, expected: np.ndarray) -> Axes:
     """Costs ``[R, T]`` of single roll-outs, and the expected ones ``[T]``."""
     steps = np.arange(1, len(expected) + 1)
     # One line with gaps, for a page with one element is smaller than one with thirty.
@@ -129,9 +132,10 @@ def rollouts(axes: Axes, sampled: np.ndarray, expected: np.ndarray) -> None:
     )  # fmt: skip
     axes.plot(steps, expected, color=style.TOTAL, linewidth=2.0, label="expected cost")
     axes.set(xlabel="step", ylabel="cost")
+    return axes
 
 
-def column(axes: Axes, quantiles: np.ndarray, logged: np.ndarray) -> None:
+def column(axes: Axes, quantiles: np.ndarray, logged: np.ndarray) -> Axes:
     """A column's quantiles ``[T, 5]`` over steps, in front of those of the log: the least, the same
     five, and the largest."""
     steps = np.arange(1, len(quantiles) + 1)
@@ -147,6 +151,7 @@ def column(axes: Axes, quantiles: np.ndarray, logged: np.ndarray) -> None:
         )  # fmt: skip
     axes.plot(steps, quantiles[:, 2], color=style.CHOSEN, linewidth=1.6, label="policy: median")
     axes.set(xlabel="step")
+    return axes
 
 
 def reach_figure(
@@ -171,19 +176,21 @@ def reach_figure(
     return figure
 
 
-def distances(axes: Axes, apart: np.ndarray, usual: float, far: float) -> None:
+def distances(axes: Axes, apart: np.ndarray, usual: float, far: float) -> Axes:
     """Distances from the data of one policy."""
     _over_steps(axes, apart, color=style.CHOSEN, linewidth=1.8)
     distance_axes(axes, usual, far)
+    return axes
 
 
-def share_beyond(axes: Axes, beyond: np.ndarray) -> None:
+def share_beyond(axes: Axes, beyond: np.ndarray) -> Axes:
     """The share of one policy's states that are beyond the data."""
     _over_steps(axes, 100.0 * beyond, color=style.CHOSEN, linewidth=1.8)
     beyond_axes(axes)
+    return axes
 
 
-def distance_axes(axes: Axes, usual: float, far: float) -> None:
+def distance_axes(axes: Axes, usual: float, far: float) -> Axes:
     """Labels, and how far held-out states are."""
     for height, name in ((usual, "median"), (far, "99 %")):
         axes.axhline(height, color=style.DATA, linestyle=":", linewidth=1.0)
@@ -193,13 +200,15 @@ def distance_axes(axes: Axes, usual: float, far: float) -> None:
         )  # fmt: skip
     axes.set(title="Distance to the nearest logged state (median)", xlabel="step", ylim=(0, None))
     axes.set(ylabel="deviations of what the policy sees")
+    return axes
 
 
-def beyond_axes(axes: Axes) -> None:
+def beyond_axes(axes: Axes) -> Axes:
     """Labels, and the share of held-out states."""
     axes.axhline(1.0, color=style.DATA, linestyle=":", linewidth=1.0)
     axes.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
     axes.set(ylabel="share beyond 99 % of held-out states (%)")
+    return axes
 
 
 def named(weights: Weights) -> str:

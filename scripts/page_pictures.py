@@ -1,0 +1,79 @@
+"""Pictures of the report pages for README and docs, taken in a real browser.
+
+python scripts/page_pictures.py    # some minutes: it fits a model and runs two examples first
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+from sklearn.datasets import load_diabetes
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+DESK, PHONE = {"width": 1100, "height": 1250}, {"width": 390, "height": 760}
+
+
+def twofold(*words: str | Path) -> None:
+    """Run the command line."""
+    code = "from twofold.cli import main; main()"
+    subprocess.run([sys.executable, "-c", code, *map(str, words)], cwd=ROOT, check=True)
+
+
+def model_page(folder: Path) -> Path:
+    """Of the diabetes data that come with scikit-learn."""
+    table = folder / "diabetes.csv"
+    frame = load_diabetes(as_frame=True, scaled=False).frame
+    frame.rename(columns={"target": "progression"}).to_csv(table, index=False)
+    model = folder / "diabetes.twofold"
+    twofold("fit", table, "--target", "progression", "--setting", "epochs=100", "--out", model)
+    twofold("report", model)
+    return folder / "diabetes.twofold.html"
+
+
+def example(name: str, folder: Path) -> None:
+    """Run an example at full size."""
+    words = [sys.executable, f"examples/{name}.py", "--output", str(folder)]
+    subprocess.run(words, cwd=ROOT, check=True)
+
+
+def campaign_page(folder: Path) -> Path:
+    """Of the simulated reactor."""
+    example("campaign", folder)
+    twofold("report", folder / "reactor.db")
+    return folder / "reactor.db.html"
+
+
+def policy_page(folder: Path) -> Path:
+    """Of the simulated tank."""
+    example("policy", folder)
+    return folder / "tank_policies" / "report.html"
+
+
+def take(browser: Browser, page: Path, name: str, phone: bool = False) -> None:
+    """One picture; on a phone in dark colours."""
+    look = {"viewport": PHONE if phone else DESK, "color_scheme": "dark" if phone else "light"}
+    shown = browser.new_page(**look, device_scale_factor=1.5 if phone else 1.0)
+    shown.goto(page.as_uri())
+    shown.screenshot(path=IMAGES / f"{name}.png")
+    shown.close()
+
+
+def main() -> None:
+    """Make the pages and take the pictures."""
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        folder = Path(place)
+        path = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for make in (model_page, campaign_page, policy_page):
+            page = make(folder)
+            take(browser, page, make.__name__)
+            take(browser, page, f"{make.__name__}_phone", phone=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
