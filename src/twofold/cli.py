@@ -64,6 +64,8 @@ def note(message: Warning | str, *_: Any, **__: Any) -> None:
 def main() -> None:
     """Run; an error is one sentence on stderr and an exit code."""
     words = sys.argv[1:]
+    # What compilers have to say is not for users; errors come as exceptions.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with warnings.catch_warnings():
             warnings.showwarning = note

@@ -58,11 +58,17 @@ def test_everything_in_the_list_can_be_run(command):
     assert code == MISTAKE and "did you mean 'figure_1'?" in said
 
 
-def test_a_figure_is_made_again(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_figure_is_made_again_and_its_record_says_how(command, tmp_path, monkeypatch):
+    def figure(name, smoke, work, output):
+        assert (name, smoke, output) == ("figure_1", True, tmp_path)
+        (output / "figure_1.png").write_bytes(b"")
+        return [output / "figure_1.png"]
+
+    monkeypatch.setattr(runner.toy_figures, "run", figure)
     code, shown, _ = command("reproduce", "figure_1", "--smoke", "--output", tmp_path)
-    assert code == 0 and (tmp_path / "figure_1.png").exists()
-    assert f"wrote {tmp_path / 'figure_1.png'}" in shown
+    assert code == 0 and f"wrote {tmp_path / 'figure_1.png'}" in shown
+    record = json.loads((tmp_path / "figure_1.png.record.json").read_text())
+    assert record["command"] == f"twofold reproduce figure_1 --smoke --output {tmp_path}"
 
 
 def test_work_is_gone_on_with_unless_one_wishes_otherwise(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shlex
 import warnings
 
@@ -83,7 +84,7 @@ def test_scores_are_those_of_the_rows_held_out(oven, command):
     _, test = models.rows_of(read_sheet(oven / "oven.csv"), about)
     found = json.loads((oven / "oven.twofold.record.json").read_text())["metrics"]
     error = np.sqrt(np.mean((model.predict(test.x) - test.y) ** 2))
-    assert found["held-out RMSE"] == pytest.approx(error)
+    assert found["held-out RMSE of yield"] == pytest.approx(error)
     density = model.log_likelihood(test.x, test.y).mean()
     assert found["held-out log-likelihood (nats)"] == pytest.approx(density)
     split = model.decompose(test.x, by="variance")
@@ -133,7 +134,16 @@ def test_mistakes_in_a_file_are_named(oven, command, text, sentence):
         (["oven.csv", *fit_words(target="yeild")], "did you mean 'yield'?"),
         (["oven.csv", *fit_words(ignore="time")], "column 'name' must be numbers"),
         (["oven.csv", *fit_words(ignore="tiem")], "did you mean 'time'?"),
-        (["oven.csv", *fit_words(inputs="heat,yield")], "none of them both"),
+        (["oven.csv", *fit_words(inputs="heat,yield")], "no column twice"),
+        (["oven.csv", *fit_words(inputs="heat,heat")], "no column twice"),
+        (["oven.csv", *fit_words(target="yield,yield")], "no column twice"),
+        (["oven.csv", *fit_words(out="oven.csv")], "oven.csv is what is read here"),
+        (["oven.csv", *fit_words(out="new.csv")], "new.csv would be a table"),
+        (["comma1.csv", *fit_words(ignore="id")], "column 'heat' must be numbers"),
+        (["one.csv", *fit_words(ignore="id")], "has 1 row; at least 2 are needed"),
+        (["same.csv", *fit_words(ignore="id")], "'yield' is 2 in every row"),
+        (["oven.csv.png", *fit_words()], "is no text file: expected CSV or Parquet"),
+        ([".", *fit_words()], "cannot be read"),
         (["oven.csv", *fit_words(inputs="name")], "one target and one input"),
         (["oven.csv", *fit_words(out="no/where.twofold")], "in a folder that exists"),
         (["oven.csv", *fit_words(held_out=0.05)], "too few to judge a model by"),
@@ -141,13 +151,20 @@ def test_mistakes_in_a_file_are_named(oven, command, text, sentence):
         (["oven.csv", *fit_words(seed=-1)], "a seed below 2**32"),
         (["oven.csv", *fit_words(setting="alpha=2")], "alpha must lie in (0, 1], got 2"),
         (["oven.csv", *fit_words(setting="random_state=1")], "got 'random_state'"),
-        (["gaps.csv", *fit_words(ignore="id")], "1 of 3 rows have no value in a column ('heat' 1)"),
+        (
+            ["gaps.csv", *fit_words(ignore="id")],
+            "1 of 3 rows have no finite value in a column ('heat' 1)",
+        ),
         (["empty.csv", *fit_words()], "empty"),
     ],
 )
 def test_mistakes_are_one_sentence(oven, command, words, sentence):
     (oven / "gaps.csv").write_text("id,heat,yield\n1,1,2\n2,,3\n3,4,5\n")
     (oven / "empty.csv").write_text("")
+    (oven / "comma1.csv").write_text('id,heat,yield\n1,"1,004",2\n2,857,3\n')
+    (oven / "one.csv").write_text("id,heat,yield\n1,1,2\n")
+    (oven / "same.csv").write_text("id,heat,yield\n1,1,2\n2,2,2\n")
+    (oven / "oven.csv.png").write_bytes(b"\x89PNG\r\n\0\0\0")
     code, shown, said = command("fit", *words)
     assert code == MISTAKE and sentence in said and shown == "" and "Traceback" not in said
     assert not (oven / "other.twofold").exists()
@@ -161,6 +178,18 @@ def test_rows_with_gaps_are_left_out_where_wished_and_commas_are_understood(oven
     _, about = models.load(oven / "comma.twofold")
     train, test = models.rows_of(read_sheet(oven / "comma.csv"), about)
     assert set(np.concatenate([train.x, test.x])[:, 0]) == {i + 0.5 for i in range(50)}
+
+
+def test_two_targets_and_a_name_with_a_comma(oven, command):
+    rows = "".join(f"{i},{i % 7},{2 * i}\n" for i in range(60))
+    (oven / "two.csv").write_text('heat,"yield, dry",loss\n' + rows)
+    words = ["two.csv", "--target", "yield, dry", "--out", "two.twofold", "--json"]
+    code, shown, _ = command("fit", *words, *SMALL)
+    assert code == 0 and "held-out RMSE of yield, dry" in json.loads(shown)["metrics"]
+    words = ["two.csv", "--target", "loss,heat", "--out", "two.twofold", "--json"]
+    code, shown, _ = command("fit", *words, *SMALL)
+    found = json.loads(shown)["metrics"]
+    assert code == 0 and {"held-out RMSE of loss", "linear, held-out RMSE of heat"} <= set(found)
 
 
 def test_of_few_rows_none_are_held_out(oven, command):
@@ -198,6 +227,7 @@ def test_a_table_is_split_in_two_parts(oven, command):
     rows = json.loads(shown)
     split = model.decompose(x)
     assert code == 0 and [row["who"] for row in rows] == ["ann", "bob"]
+    assert [row["heat"] for row in rows] == [30.0, 90.0]
     np.testing.assert_allclose([row["yield epistemic nats"] for row in rows], split.epistemic)
     np.testing.assert_allclose([row["yield mean"] for row in rows], model.predict(x))
     words = ["new.csv", "--by", "variance", "--out", "split.parquet"]
@@ -211,6 +241,10 @@ def test_a_table_is_split_in_two_parts(oven, command):
     assert table["who"] == ["ann", "bob"] and (oven / "split.parquet.record.json").exists()
     code, shown, _ = command("decompose", "oven.twofold", "new.csv")
     assert shown.splitlines()[0].startswith("who,time,heat,yield mean,yield total nats")
+    before = (oven / "new.csv").read_bytes()
+    code, _, said = command("decompose", "oven.twofold", "new.csv", "--out", "new.csv")
+    assert code == MISTAKE and "what is read here" in said
+    assert (oven / "new.csv").read_bytes() == before
     (oven / "bad.csv").write_text("time\n2\n")
     code, _, said = command("decompose", "oven.twofold", "bad.csv")
     assert code == MISTAKE and "has no column 'heat'" in said
@@ -251,6 +285,13 @@ def test_the_page_of_a_model(oven, command, tmp_path):
     page = (oven / "oven.twofold.html").read_text()
     assert code == 0 and "wrote oven.twofold.html" in shown and said == ""
     assert "<svg" in page and "heat" in page and "yield" in page
+    (number,) = set(re.findall(r"a typical row \(line (\d+)\)", page))
+    line = (oven / "oven.csv").read_text().splitlines()[int(number) - 1]
+    _, about = models.load(oven / "oven.twofold")
+    train, _ = models.rows_of(read_sheet(oven / "oven.csv"), about)
+    scale = train.x.std(axis=0)
+    typical = np.argmin(np.abs((train.x - np.median(train.x, axis=0)) / scale).sum(axis=1))
+    assert [float(cell) for cell in line.split(",")[1:3]] == train.x[typical].tolist()
     moved = tmp_path / "moved.csv"
     moved.write_text((oven / "oven.csv").read_text() + "late,50,3,25\n")
     code, _, said = command("report", "oven.twofold", "--data", moved, "--out", tmp_path / "a.html")

@@ -2,10 +2,14 @@
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
+
+from twofold.cli import app
 
 ROOT = Path(__file__).parents[2]
 SMALL = "random_state=0, epochs=2, inference_options={'members': 2}, n_latent_draws=10"
@@ -78,6 +82,7 @@ def test_policy_from_a_log(tmp_path, monkeypatch):
     assert (tmp_path / "tank_policies/report.md").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_reproduce_and_extend():
     small = {
@@ -105,6 +110,7 @@ def test_the_estimator_of_the_guide_knows_a_gaussian(rng):
     assert names["gaussian"](samples).mean() == pytest.approx(entropy, abs=0.008)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_entropy_estimators(rng):
     from twofold import BNNLVRegressor
@@ -114,11 +120,29 @@ def test_entropy_estimators(rng):
     run("entropy_estimators.md", {}, {"model": model.fit(X, X[:, 0]), "X": X[:3]})
 
 
-def test_commands_of_the_guides_are_known():
-    from twofold.cli import app
+def commands_on(page):
+    """The words of each command line in the page's blocks of shell."""
+    for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.S):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("twofold "):
+                yield shlex.split(line, comments=True)[1:]
 
-    known = {command.callback.__name__ for command in app.registered_commands}
-    known |= {group.name for group in app.registered_groups}
-    for page in ("quick_start.md", "guide_measure.md", "guide_policy.md", "guide_research.md"):
-        for name in re.findall(r"^twofold (\w+)", (ROOT / "docs" / page).read_text(), re.M):
-            assert name in known, f"{page}: there is no command twofold {name}"
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_on_pages_are_known(page):
+    for words in commands_on(page):
+        command = typer.main.get_command(app)
+        while hasattr(command, "commands") and words and not words[0].startswith("-"):
+            assert words[0] in command.commands, f"there is no command {words[0]}"
+            command = command.commands[words.pop(0)]
+        known = {one for param in command.params for one in (*param.opts, *param.secondary_opts)}
+        known |= {"--help", "--install-completion", "--show-completion", "--debug"}
+        used = {word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word)}
+        assert used <= known, f"{command.name} has no {used - known}"
+
+
+def test_the_front_page_shows_commands():
+    assert len(list(commands_on(ROOT / "README.md"))) > 5

@@ -22,7 +22,8 @@ class LinearGaussian(NamedTuple):
         mean = LinearRegression().fit(x, y)
         residuals = (y - mean.predict(x)).reshape(len(y), -1)
         freedom = max(len(x) - mean.rank_ - 1, 1)
-        least = LEAST_VARIANCE * np.maximum(np.var(y, axis=0), np.finfo(float).tiny)
+        variance = np.var(y, axis=0)
+        least = LEAST_VARIANCE * np.where(variance > 0, variance, 1.0)
         return cls(mean, residuals.T @ residuals / freedom + np.diag(np.atleast_1d(least)))
 
     def predict(self, x: np.ndarray) -> np.ndarray:

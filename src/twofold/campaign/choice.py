@@ -86,7 +86,8 @@ def advice(curve: Sequence[dict[str, float]], missing: int, complete: int) -> st
     """Whether going on pays, in words."""
     if not curve:
         return (
-            f"no model yet: {missing} more complete measurements are needed"
+            f"no model yet: {missing} more complete measurement"
+            f"{'s are' if missing > 1 else ' is'} needed"
             if missing > 0
             else "no model yet: ask once to fit the first one"
         )

@@ -106,9 +106,9 @@ def ask(
     curve = campaign.status().curve
     run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
     rows = [proposal_row(one, campaign.outputs) for one in proposals]
-    run.write(out)
     if out is not None:
         _write(out, columns_of(rows))
+    run.write(out)
     if as_json:
         show_json([one._asdict() for one in proposals])
     elif out is None:

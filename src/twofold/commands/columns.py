@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.commands.errors import CommandError
+from twofold.commands.settings import words
 from twofold.logs import cells, files
 from twofold.naming import nearest
 
 # As spreadsheets of many countries write numbers, between semicolons.
+SEEN = 200
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 
 
@@ -43,6 +45,12 @@ class Sheet(NamedTuple):
                     f"{', '.join(self.names)}{nearest(name, self.names)}"
                 )
 
+    def named(self, text: str) -> list[str]:
+        """``a,b,c``, or the one column of that very name; all of them must be there."""
+        names = [text] if text in self.table.columns else words(text)
+        self.check(names)
+        return names
+
     def numbers(self, names: Sequence[str], drop_missing: bool = False) -> Columns:
         """Columns as numbers; rows with blank cells are refused, or left out."""
         self.check(names)
@@ -57,9 +65,17 @@ class Sheet(NamedTuple):
         return Columns(list(names), values[kept], kept)
 
     def columns_of(self, rows: np.ndarray) -> dict[str, list[Any]]:
-        """All columns as they were found, of some rows."""
-        found = {name: np.asarray(self.table.columns[name], object) for name in self.names}
-        return {name: column[rows].tolist() for name, column in found.items()}
+        """All columns, of some rows: those of numbers as numbers, the others as they were found."""
+        return {name: self._as_found(name)[rows].tolist() for name in self.names}
+
+    def places(self, rows: np.ndarray) -> list[str]:
+        """Where rows are in the file: ``line 17``."""
+        shift = 1 if self.table.unit == "row" else 0
+        return [f"{self.table.unit} {number + shift}" for number in self.table.rows[rows]]
+
+    def _as_found(self, name: str) -> np.ndarray:
+        values, texts = cells.numbers(self.table.columns[name], (), self.decimal)
+        return np.asarray(self.table.columns[name], object) if texts else values
 
     def _column(self, name: str) -> np.ndarray:
         values, texts = cells.numbers(self.table.columns[name], (), self.decimal)
@@ -78,14 +94,22 @@ class Sheet(NamedTuple):
         first = self.table.rows[np.flatnonzero(missing.any(axis=1))[0]]
         return (
             f"{self.table.source}: {missing.any(axis=1).sum()} of {len(missing)} rows have no "
-            f"value in a column ({', '.join(parts)}), the first of them {self.table.unit} {first}; "
-            "fill them in, or leave those rows out with --drop-missing"
+            f"finite value in a column ({', '.join(parts)}), the first of them {self.table.unit} "
+            f"{first}; fill them in, or leave those rows out with --drop-missing"
         )
 
 
 def read_sheet(path: Path) -> Sheet:
-    """A CSV or Parquet file; between semicolons, numbers may have decimal commas."""
+    """A CSV or Parquet file; where columns are not separated by commas, numbers may have them."""
     table = files.read(path, None, "utf-8-sig")
-    words = (one for column in table.columns.values() for one in column[:50])
-    comma = any(isinstance(one, str) and COMMA.fullmatch(one) for one in words)
-    return Sheet(table, "," if comma else ".")
+    return Sheet(table, "," if table.delimiter not in ("", ",") and _has_commas(table) else ".")
+
+
+def _has_commas(table: files.Table) -> bool:
+    """Whether a column is numbers with decimal commas and none with points."""
+    for column in table.columns.values():
+        given = [one for one in column[:SEEN] if isinstance(one, str) and one.strip()]
+        commas = sum(COMMA.fullmatch(one) is not None for one in given)
+        if commas and not any("." in one for one in given):
+            return True
+    return False

@@ -1,7 +1,10 @@
 """``--config FILE.toml``: options of a command from a file; the command line has the last word."""
 
+import csv
+import io
 import json
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,8 +93,15 @@ def _value(where: str, param: Any, value: Any) -> Any:
     if several:
         return [_word(one) for one in (value if isinstance(value, list) else [value])]
     if isinstance(value, list):
-        return ",".join(map(_word, value))
+        return _line(map(_word, value))
     return value if isinstance(value, bool) else _word(value)
+
+
+def _line(words: Iterable[str]) -> str:
+    """``a,b,c``, as ``settings.words`` reads it."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(words)
+    return text.getvalue()
 
 
 def _word(value: Any) -> str:

@@ -55,7 +55,7 @@ def decompose(
     from twofold.compilation import enable_compile_cache
     from twofold.logs import files
 
-    check_place(out, TABLES)
+    check_place(out, TABLES, reads=[model, data])
     run = Run(ctx)
     run.reads(model)
     fitted, about = models.load(model)
@@ -69,9 +69,10 @@ def decompose(
     columns: dict[str, Any] = sheet.columns_of(rows.kept)
     columns |= {name: column.tolist() for name, column in found.items()}
     run.metrics |= {f"mean {name}": float(column.mean()) for name, column in found.items()}
-    record = run.write(out)
     if out is not None:
         files.write(out, columns)
+    record = run.write(out)
+    if out is not None:
         say(f"wrote {out}: {len(rows.values)} rows; record: {record}")
     if as_json:
         show_json(records(columns))

@@ -8,10 +8,12 @@ import typer
 
 from twofold.commands.config import Config
 from twofold.commands.errors import CommandError, StoppedError
-from twofold.commands.output import AsJson, check_place, say, show_json, show_table
+from twofold.commands.output import TABLES, AsJson, check_place, say, show_json, show_table
 from twofold.commands.run import Run
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from twofold.commands.models import Rows
     from twofold.estimators.regressor import BNNLVRegressor
 
@@ -50,19 +52,24 @@ def fit(
     """
     from twofold.commands import models
     from twofold.commands.columns import read_sheet
-    from twofold.commands.settings import regressor_of, words
+    from twofold.commands.settings import regressor_of
     from twofold.compilation import enable_compile_cache
 
-    check_place(out)
+    check_place(out, reads=[data])
+    if out.suffix.lower() in TABLES:
+        raise CommandError(
+            f"{out} would be a table; name the model otherwise, such as {out.stem}.twofold"
+        )
     if (held_out is not None and not 0 <= held_out <= 0.9) or not 0 <= seed < 2**32:
         raise CommandError(
             f"expected --held-out of 0 to 0.9 and a seed below 2**32, got {held_out} and {seed}"
         )
     run = Run(ctx, seed)
     sheet, digest = read_sheet(data), run.reads(data)
-    outputs = words(target)
+    outputs = sheet.named(target)
     names = _inputs(sheet, outputs, inputs, ignore)
     found = sheet.numbers([*names, *outputs], drop_missing)
+    _check_rows(data, found.values[:, len(names) :], outputs)
     share = _share(held_out, len(found.values))
     train, test = models.divided(found.values, len(names), share, seed)
     checkpoint = out.with_name(out.name + ".checkpoint")
@@ -79,7 +86,7 @@ def fit(
     models.save(out, model, about)
     checkpoint.unlink(missing_ok=True)
     with run.timed("judge"):
-        run.metrics |= judged(model, train, test)
+        run.metrics |= judged(model, train, test, outputs)
     record = run.write(out)
     if as_json:
         show_json({"model": out, "record": record, "metrics": run.metrics, "doubts": doubts})
@@ -88,6 +95,15 @@ def fit(
     print(f"wrote {out} and {record}")
     for doubt in doubts:
         say(f"note: {doubt}")
+
+
+def _check_rows(data: Path, targets: "np.ndarray", outputs: list[str]) -> None:
+    """Refuse what nothing can be learnt from."""
+    if len(targets) < 2:
+        raise CommandError(f"{data} has {len(targets)} row; at least 2 are needed, better 50")
+    for name, column in zip(outputs, targets.T, strict=True):
+        if column.min() == column.max():
+            raise CommandError(f"{data}: {name!r} is {column[0]:g} in every row: nothing to learn")
 
 
 def _share(wanted: float | None, rows: int) -> float:
@@ -110,17 +126,20 @@ def fitted(model: "BNNLVRegressor", rows: "Rows", checkpoint: Path) -> list[str]
     from twofold.estimators.training import InterruptedFitWarning
 
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        model.fit(*rows)
+        warnings.simplefilter("always")
+        model.fit(rows.x, rows.y)
     for one in caught:
         if issubclass(one.category, InterruptedFitWarning):
             raise StoppedError(
                 f"stopped; {checkpoint} keeps what there is, and the same command goes on from it"
             )
-    return [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    unheard = DeprecationWarning, FutureWarning
+    return [str(one.message) for one in caught if not issubclass(one.category, unheard)]
 
 
-def judged(model: "BNNLVRegressor", train: "Rows", test: "Rows | None") -> dict[str, float]:
+def judged(
+    model: "BNNLVRegressor", train: "Rows", test: "Rows | None", outputs: list[str]
+) -> dict[str, float]:
     """How much of the uncertainty more data could remove, and scores on rows held out."""
     import numpy as np
 
@@ -132,35 +151,26 @@ def judged(model: "BNNLVRegressor", train: "Rows", test: "Rows | None") -> dict[
     found = {"rows fitted": float(len(train.x)), "epistemic share of the variance": np.mean(share)}
     if test is None:
         return found
-    linear = LinearGaussian.fit(*train)
+    linear = LinearGaussian.fit(train.x, train.y)
     scored: dict[str, Any] = {"": model, "linear, ": linear}
     for name, one in scored.items():
-        found[f"{name}held-out log-likelihood (nats)"] = np.mean(one.log_likelihood(*test))
+        found[f"{name}held-out log-likelihood (nats)"] = np.mean(one.log_likelihood(test.x, test.y))
         error = np.sqrt(np.mean(np.square(one.predict(test.x) - test.y), axis=0))
-        found |= _errors(f"{name}held-out RMSE", np.atleast_1d(error))
+        errors = zip(outputs, np.atleast_1d(error), strict=True)
+        found |= {f"{name}held-out RMSE of {output}": value for output, value in errors}
     return {"rows held out": float(len(test.x))} | {k: float(v) for k, v in found.items()}
-
-
-def _errors(label: str, errors: Any) -> dict[str, float]:
-    if len(errors) == 1:
-        return {label: float(errors[0])}
-    return {f"{label}, output {index + 1}": float(one) for index, one in enumerate(errors)}
 
 
 def _inputs(sheet: Any, outputs: list[str], inputs: str | None, ignore: str | None) -> list[str]:
     """The columns to predict from."""
-    from twofold.commands.settings import words
-
-    left_out = [*outputs, *words(ignore or "")]
-    sheet.check(left_out)
+    ignored = [] if ignore is None else sheet.named(ignore)
     if inputs is None:
-        names = [name for name in sheet.names if name not in left_out]
+        names = [name for name in sheet.names if name not in [*outputs, *ignored]]
     else:
-        names = [name for name in words(inputs) if name not in words(ignore or "")]
-    both = sorted(set(names) & set(outputs))
-    if not outputs or not names or both:
+        names = [name for name in sheet.named(inputs) if name not in ignored]
+    if not outputs or not names or len({*names, *outputs}) < len(names) + len(outputs):
         raise CommandError(
-            "expected at least one target and one input, none of them both, got "
+            "expected at least one target and one input, and no column twice, got "
             f"{', '.join(outputs) or 'no target'} and {', '.join(names) or 'no input'}"
         )
     return names

@@ -27,10 +27,11 @@ class About(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
+    """Inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``, and which rows of all they are."""
 
     x: np.ndarray
     y: np.ndarray
+    places: np.ndarray
 
 
 def save(path: Path, model: BNNLVRegressor, about: About) -> None:
@@ -73,17 +74,22 @@ def outputs_of(model: BNNLVRegressor, about: About | None) -> list[str]:
 
 
 def rows_of(sheet: Sheet, about: About) -> tuple[Rows, Rows | None]:
-    """The rows that a model was fitted to, and those that were held out."""
+    """The rows that a model was fitted to and those held out; ``places`` are those in the sheet."""
     found = sheet.numbers([*about.inputs, *about.outputs], about.drop_missing)
-    return divided(found.values, len(about.inputs), about.held_out, about.seed)
+    parts = divided(found.values, len(about.inputs), about.held_out, about.seed)
+    fitted, held = (one and one._replace(places=found.kept[one.places]) for one in parts)
+    assert fitted is not None
+    return fitted, held
 
 
 def divided(values: np.ndarray, inputs: int, share: float, seed: int) -> tuple[Rows, Rows | None]:
     """Rows to fit to and rows held out, drawn by the seed."""
     held = round(share * len(values))
     order = np.random.default_rng(seed).permutation(len(values))
-    parts = [values[np.sort(order[held:])], values[np.sort(order[:held])]]
-    fitted, kept = (Rows(part[:, :inputs], _targets(part[:, inputs:])) for part in parts)
+    indices = np.sort(order[held:]), np.sort(order[:held])
+    fitted, kept = (
+        Rows(values[index, :inputs], _targets(values[index, inputs:]), index) for index in indices
+    )
     return fitted, kept if held else None
 
 

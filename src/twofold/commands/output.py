@@ -63,14 +63,19 @@ def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def check_place(out: Path | None, endings: Sequence[str] = ()) -> None:
-    """Refuse a place that a file cannot be written to, before there is something to write."""
+def check_place(
+    out: Path | None, endings: Sequence[str] = (), reads: Sequence[Path | None] = ()
+) -> None:
+    """Refuse a place that a file cannot be written to, or that holds what is read, beforehand."""
     if out is None:
         return
     if endings and out.suffix.lower() not in endings:
         raise CommandError(f"expected a file that ends in {' or '.join(endings)}, got {out}")
     if out.is_dir() or not out.parent.is_dir():
         raise CommandError(f"{out} cannot be written: expected a file in a folder that exists")
+    for source in reads:
+        if source is not None and source.exists() and out.resolve() == source.resolve():
+            raise CommandError(f"{out} is what is read here; write to another file")
 
 
 def _plain(value: Any) -> Any:

@@ -99,11 +99,13 @@ def _model(path: Path, data: Path | None, run: Run) -> str:
         raise CommandError(f"the table {table} is not there; say where it is with --data FILE")
     if run.reads(table) != about.sha256:
         say(f"note: {table} is not, or no longer, the table that {path} was fitted to")
-    train, test = models.rows_of(read_sheet(table), about)
+    sheet = read_sheet(table)
+    train, test = models.rows_of(sheet, about)
     held_out = None if test is None else (test.x, test.y)
     return model_page(
-        fitted, *train, inputs=about.inputs, outputs=about.outputs, held_out=held_out,
+        fitted, train.x, train.y, inputs=about.inputs, outputs=about.outputs, held_out=held_out,
         title=f"{', '.join(about.outputs)}, from {Path(about.source).name}",
+        rows=sheet.places(train.places),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import typer
 
 from twofold.commands.errors import CommandError
 from twofold.commands.output import AsJson, show_json, show_table
+from twofold.commands.run import Run
 from twofold.experiments.catalogue import PIECES
 from twofold.naming import nearest
 
@@ -19,6 +20,7 @@ def known(incomplete: str) -> list[str]:
 
 
 def reproduce(
+    ctx: typer.Context,
     name: Annotated[
         str, typer.Argument(help="A table or figure, or list.", autocompletion=known)
     ] = LIST,
@@ -51,7 +53,10 @@ def reproduce(
     from twofold.experiments import runner
 
     enable_compile_cache()
+    run = Run(ctx)
     found = runner.run(PIECES[name].experiment, smoke, output, resume)
+    if not found.metrics:  # a figure has no record of its own
+        run.write(found.files[0])
     if as_json:
         show_json({"files": found.files, "metrics": found.metrics})
         return

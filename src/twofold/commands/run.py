@@ -18,6 +18,8 @@ from typing import Any
 
 import typer
 
+from twofold.commands.errors import CommandError
+
 ENDING = ".record.json"
 
 
@@ -32,10 +34,16 @@ class Run:
         self._reads: dict[str, str] = {}
         self._times: dict[str, float] = {}
         self.metrics: dict[str, float] = {}
+        if ctx.params.get("config") is not None:
+            self.reads(ctx.params["config"])
 
     def reads(self, path: Path) -> str:
         """Note a file that the result depends on; returns the SHA-256 of its bytes."""
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise CommandError(f"{path} cannot be read: {error.strerror}") from error
         self._reads[str(path)] = digest
         return digest
 
@@ -70,6 +78,7 @@ class Run:
 
         return {
             "command": command(),
+            "folder": str(Path.cwd()),
             "begun": self._begun.isoformat(timespec="seconds"),
             "versions": versions(),
             "device": device(),

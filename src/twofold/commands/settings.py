@@ -1,5 +1,6 @@
 """What a user types after options, as Python has it, and mistakes in it as sentences."""
 
+import csv
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,9 @@ NOT_FOR_FIT = ("random_state", "checkpoint")
 
 
 def words(text: str) -> list[str]:
-    """``a,b,c``."""
-    return [word.strip() for word in text.split(",") if word.strip()]
+    """``a,b,c``; a word with a comma stands in quotation marks."""
+    found = next(csv.reader([text], skipinitialspace=True), [])
+    return [word.strip() for word in found if word.strip()]
 
 
 def regressor_of(

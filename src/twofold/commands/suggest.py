@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_TOGETHER = 2_000
 SPREAD = 1_024
 # So many columns fit into a terminal.
-WIDE = 8
+WIDE = 6
 NATS = "expected information (nats)"
 
 
@@ -33,6 +33,9 @@ def suggest(
     num: Annotated[int, typer.Option("--num", "-n", help="How many points.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Also write *.csv or *.parquet.")] = None,
     seed: Annotated[int, typer.Option(help="Of the points in the measured range.")] = 0,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows with blank cells.")
+    ] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -47,7 +50,7 @@ def suggest(
     from twofold.compilation import enable_compile_cache
     from twofold.logs import files
 
-    check_place(out, TABLES)
+    check_place(out, TABLES, reads=[model, candidates])
     run = Run(ctx, seed)
     run.reads(model)
     fitted, about = models.load(model)
@@ -56,7 +59,7 @@ def suggest(
         pool = _spread(model, about, seed)
     else:
         run.reads(candidates)
-        pool = read_candidates(candidates, names)
+        pool = read_candidates(candidates, names, drop_missing)
     if not 1 <= num <= len(pool[names[0]]):
         raise CommandError(
             f"--num must lie between 1 and {len(pool[names[0]])} candidates, got {num}"
@@ -65,9 +68,10 @@ def suggest(
     with run.timed("choose"):
         columns = chosen_of(fitted, pool, names, outputs, num)
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
-    record = run.write(out)
     if out is not None:
         files.write(out, columns)
+    record = run.write(out)
+    if out is not None:
         say(f"wrote {out}; record: {record}")
     if as_json:
         show_json(records(columns))
@@ -75,14 +79,12 @@ def suggest(
     _show(columns, f"Measure here next, of {len(pool[names[0]])} candidates")
 
 
-def read_candidates(path: Path, names: list[str]) -> dict[str, list[Any]]:
-    """A table of candidates: the inputs as numbers, every other column as it is."""
+def read_candidates(path: Path, names: list[str], drop_missing: bool) -> dict[str, list[Any]]:
+    """A table of candidates, with every column it has."""
     from twofold.commands.columns import read_sheet
 
     sheet = read_sheet(path)
-    rows = sheet.numbers(names)
-    numbers = {name: rows.values[:, index].tolist() for index, name in enumerate(names)}
-    return sheet.columns_of(rows.kept) | numbers
+    return sheet.columns_of(sheet.numbers(names, drop_missing).kept)
 
 
 def chosen_of(

@@ -124,19 +124,21 @@ def _program() -> str:
 def commit() -> str:
     """The source's commit, with ``+`` where the working tree differs.
 
-    ``$TWOFOLD_COMMIT`` has the first word, for a source that was copied without its history.
+    ``$TWOFOLD_COMMIT`` has the first word, for a source that was copied without its history; of an
+    installed package it is the version.
     """
     if "TWOFOLD_COMMIT" in os.environ:
         return os.environ["TWOFOLD_COMMIT"]
     try:
         answer = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
+            cwd=Path(__file__).parent,
             capture_output=True,
             text=True,
             check=True,
         )
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return f"version-{persistence.LIBRARY_VERSION}"
     return answer.stdout.strip()
 
 

@@ -24,12 +24,14 @@ MARKS = {
 
 
 class Table(NamedTuple):
-    """A table as it was found: its columns, and the number of each row in the source."""
+    """A table as it was found: its columns, the number of each row in the source, and what the
+    columns of a CSV are separated by."""
 
     source: str
     unit: str
     columns: dict[str, Any]
     rows: np.ndarray
+    delimiter: str = ""
 
 
 def read(source: Any, delimiter: str | None, encoding: str) -> Table:
@@ -71,7 +73,7 @@ def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
         raise LogError(f"{path} has a heading but no rows")
     _check_headings(path, headings)
     columns = dict(zip(headings, map(list, zip(*records, strict=True)), strict=True))
-    return Table(str(path), "line", columns, np.array(lines))
+    return Table(str(path), "line", columns, np.array(lines), delimiter)
 
 
 def _text(path: Path, encoding: str) -> str:
@@ -87,8 +89,9 @@ def _text(path: Path, encoding: str) -> str:
         ) from None
     if b"\0" in data[:100] and not wide:
         raise LogError(
-            f"{path} is not written in {encoding}, nor in any text of bytes; save a spreadsheet as "
-            "CSV or Parquet, unpack what is packed, and for UTF-16 pass encoding='utf-16-le'"
+            f"{path} is no text file: expected CSV or Parquet; save a spreadsheet as CSV or "
+            "Parquet, unpack what is packed, and for UTF-16 without a mark pass "
+            "encoding='utf-16-le' (in Python)"
         )
     try:
         return data.decode(encoding)

@@ -12,11 +12,11 @@ MOST_ROWS = 4000
 
 
 class Table(NamedTuple):
-    """Inputs ``[N, D]``, outputs ``[N, O]``, and the numbers of these rows in the user's table."""
+    """Inputs ``[N, D]``, outputs ``[N, O]``, and what these rows are called: ``row 17``."""
 
     x: np.ndarray
     y: np.ndarray
-    numbers: np.ndarray
+    names: np.ndarray
 
 
 class Subject(NamedTuple):
@@ -47,14 +47,20 @@ class Found(NamedTuple):
 
 
 def subject(
-    model: Any, X: Any, y: Any, inputs: Sequence[str], outputs: Sequence[str], held_out: Any
+    model: Any,
+    X: Any,
+    y: Any,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    held_out: Any,
+    rows: Sequence[str] | None = None,
 ) -> Subject:
     """All of it checked; of long tables, as many rows as a page can show, spread evenly."""
     names, answers = list(inputs), list(outputs)
     for what, given in (("inputs", names), ("outputs", answers)):
         if len(set(given)) != len(given):
             raise ValueError(f"expected {what} with different names, got {', '.join(given)}")
-    data = _table(X, y, names, answers, fewest=2)
+    data = _table(X, y, names, answers, 2, rows)
     unseen = None if held_out is None else _table(held_out[0], held_out[1], names, answers, 1)
     return Subject(model, data, unseen, names, answers, len(np.asarray(X)))
 
@@ -91,7 +97,14 @@ def shown(value: float) -> str:
     return f"{value:.0f}" if whole else f"{value:.4g}"
 
 
-def _table(X: Any, y: Any, inputs: list[str], outputs: list[str], fewest: int) -> Table:
+def _table(
+    X: Any,
+    y: Any,
+    inputs: list[str],
+    outputs: list[str],
+    fewest: int,
+    rows: Sequence[str] | None = None,
+) -> Table:
     x, targets = np.asarray(X, np.float64), np.asarray(y, np.float64)
     targets = targets.reshape(len(targets), -1)
     expected = (len(x), len(inputs)), (len(x), len(outputs))
@@ -105,4 +118,7 @@ def _table(X: Any, y: Any, inputs: list[str], outputs: list[str], fewest: int) -
     if bad:
         raise ValueError(f"expected finite numbers, got {bad} of NaN or infinity; drop these rows")
     kept = evenly(len(x), MOST_ROWS)
-    return Table(x[kept], targets[kept], kept)
+    names = [f"row {number + 1}" for number in range(len(x))] if rows is None else list(rows)
+    if len(names) != len(x):
+        raise ValueError(f"expected a name for each of {len(x)} rows, got {len(names)}")
+    return Table(x[kept], targets[kept], np.array(names)[kept])

@@ -48,6 +48,7 @@ def model_page(
     outputs: Sequence[str],
     held_out: tuple[Any, Any] | None = None,
     title: str = "A fitted model",
+    rows: Sequence[str] | None = None,
 ) -> str:
     """The page, as HTML that needs nothing else.
 
@@ -58,9 +59,10 @@ def model_page(
     inputs, outputs : names of the columns
     held_out : X and y of rows it was not fitted to, by which it is judged
     title : of the page
+    rows : what the rows of X are called in the user's table, such as ``line 17``
     """
     check_is_fitted(model)
-    about = subject(model, X, y, inputs, outputs, held_out)
+    about = subject(model, X, y, inputs, outputs, held_out, rows)
     here = found(model, about.data.x)
     judged = here if about.held_out is None else found(model, about.held_out.x)
     effects = drives(about)
@@ -169,13 +171,13 @@ def _least_known(about: Subject, here: Found, order: np.ndarray) -> str:
     columns = order[: slices.MOST_INPUTS]
     outputs = range(len(about.outputs))[: slices.MOST_OUTPUTS]
     deviations = here.deviations()
-    headings = ["row", *(about.inputs[c] for c in columns)]
+    headings = ["", *(about.inputs[c] for c in columns)]
     for i in outputs:
         name = about.outputs[i]
         headings += [f"{name}, measured", "predicted", "epistemic σ", "aleatoric σ"]
     cells = []
     for row in rows:
-        cell = [str(data.numbers[row] + 1), *(shown(value) for value in data.x[row, columns])]
+        cell = [data.names[row], *(shown(value) for value in data.x[row, columns])]
         for i in outputs:
             values = data.y[row, i], here.mean[row, i], *(part[row, i] for part in deviations[1:])
             cell += [shown(float(value)) for value in values]

@@ -49,7 +49,7 @@ def anchors(about: Subject, here: Found) -> dict[str, int]:
         "the row with most to learn": int(np.argmax(share)),
         "the row best known": int(np.argmin(share)),
     }
-    return {f"{name} (row {about.data.numbers[row] + 1})": row for name, row in rows.items()}
+    return {f"{name} ({about.data.names[row]})": row for name, row in rows.items()}
 
 
 def slices(about: Subject, columns: Sequence[int], rows: Sequence[int]) -> list[list[Slice]]:
