@@ -66,7 +66,7 @@ class Standardizer(NamedTuple):
 
 
 class Running(NamedTuple):
-    """Number of rows, means, sums of squared deviations and ranges of columns that pass by in blocks."""
+    """Rows, means, sums of squared deviations and ranges of columns that pass by in blocks."""
 
     rows: int
     mean: np.ndarray

