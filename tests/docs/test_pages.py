@@ -147,12 +147,6 @@ def test_commands_on_pages_are_known(page):
 def test_the_front_page_shows_commands():
     assert len(list(commands_on(ROOT / "README.md"))) > 5
 
-    known = {command.callback.__name__ for command in app.registered_commands}
-    known |= {group.name for group in app.registered_groups}
-    for page in ("quick_start.md", "guide_measure.md", "guide_policy.md", "guide_research.md"):
-        for name in re.findall(r"^twofold (\w+)", (ROOT / "docs" / page).read_text(), re.M):
-            assert name in known, f"{page}: there is no command twofold {name}"
-
 
 @pytest.mark.filterwarnings("ignore")
 def test_large_data(tmp_path, monkeypatch, rng):
