@@ -78,6 +78,9 @@ def test_what_cannot_be_streamed_is_refused(table, command, tmp_path):
     words = ["--stream", "--out", tmp_path / "m", "--setting", "inference=alpha"]
     code, _, said = command("fit", table, "--target", "yield", "--ignore", "name", *words)
     assert code == MISTAKE and "keeps 28 bytes for each row" in said
+    (tmp_path / "same.csv").write_text("heat,yield\n1,2\n2,2\n3,2\n")
+    code, _, said = command("fit", tmp_path / "same.csv", "--target", "yield", *words[:3])
+    assert code == MISTAKE and "'yield' is 2 in every row" in said
     code, _, said = command("fit", table, "--target", "yeild", "--stream", "--out", tmp_path / "m")
     assert code == MISTAKE and "has no column 'yeild'" in said and "yield" in said
 

@@ -85,7 +85,7 @@ def fit(
         result, doubts = large.fitted_in_blocks(model, sheet, wanted, run)
     else:
         found = sheet.numbers([*names, *outputs], drop_missing)
-        _check_rows(data, found.values[:, len(names) :], outputs)
+        check_rows(data, found.values[:, len(names) :], outputs)
         share = _share(held_out, len(found.values))
         train, test = models.divided(found.values, len(names), share, seed)
         with run.timed("fit"):
@@ -112,7 +112,7 @@ def fit(
         say(f"note: {doubt}")
 
 
-def _check_rows(data: Path, targets: "np.ndarray", outputs: list[str]) -> None:
+def check_rows(data: Path, targets: "np.ndarray", outputs: list[str]) -> None:
     """Refuse what nothing can be learnt from."""
     if len(targets) < 2:
         raise CommandError(f"{data} has {len(targets)} row; at least 2 are needed, better 50")

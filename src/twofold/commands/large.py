@@ -87,7 +87,7 @@ def fitted_in_blocks(
     model: "BNNLVRegressor", table: Large, wanted: Wanted, run: Run
 ) -> tuple[Result, list[str]]:
     """Fit, and return what is needed to judge the result and what speaks against it."""
-    from twofold.commands.fit import fitted
+    from twofold.commands.fit import check_rows, fitted
     from twofold.commands.models import rows
 
     source, inputs = table.source, len(wanted.inputs)
@@ -97,6 +97,8 @@ def fitted_in_blocks(
     with tempfile.TemporaryDirectory(prefix="twofold-") as folder:
         with run.timed("read"):
             scratch = write_scratch(Path(folder) / "rows", _kept(source, wanted, share, held))
+        ends = np.stack([scratch.running.low, scratch.running.high])
+        check_rows(source.path, ends[:, inputs:], wanted.outputs)
         with run.timed("fit"):
             doubts = fitted(
                 lambda: fit_scratch(model, scratch, inputs, min(len(wanted.outputs), 2)),
@@ -106,8 +108,7 @@ def fitted_in_blocks(
         some = rows(scratch.read(places), inputs, places)
     kept = np.concatenate(held)
     test = rows(kept, inputs, np.arange(len(kept))) if len(kept) else None
-    low, high = scratch.running.low[:inputs], scratch.running.high[:inputs]
-    return Result(some, test, share, scratch.rows, low, high), doubts
+    return Result(some, test, share, scratch.rows, *ends[:, :inputs]), doubts
 
 
 def _share(source: Source, wanted: Wanted) -> float:

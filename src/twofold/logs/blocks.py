@@ -53,7 +53,7 @@ class ParquetSource:
             path.stat()
         self._parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not self._parts:
-            raise LogError(f"the folder {path} holds no *.parquet file")
+            raise LogError(f"the folder {path} cannot be read as a table: it has no *.parquet file")
         self.names = self._open(self._parts[0]).schema_arrow.names
         for part in self._parts[1:]:
             other = self._open(part).schema_arrow.names
