@@ -287,3 +287,14 @@ def test_a_split_that_fails_leaves_nothing_behind(tmp_path, fitted, monkeypatch)
     del_names = BNNLVRegressor((5,), **SMALL).fit(x[:100], y[:100])
     with pytest.raises(ValueError, match="without names"):
         decompose_table(del_names, path, tmp_path / "out.parquet")
+
+
+def test_reading_keeps_no_more_than_a_few_row_groups(tmp_path, rng):
+    columns = {name: rng.normal(size=200_000) for name in "abcd"}
+    pyarrow.parquet.write_table(
+        pyarrow.table(columns), tmp_path / "table.parquet", row_group_size=2_000
+    )
+    source, group = open_source(tmp_path / "table.parquet"), 2_000 * 4 * 8
+    before = pyarrow.total_allocated_bytes()
+    kept = [pyarrow.total_allocated_bytes() - before for _ in source.blocks("abcd", 2_000)]
+    assert len(kept) == 100 and max(kept) < 10 * group

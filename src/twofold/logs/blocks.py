@@ -79,7 +79,8 @@ class ParquetSource:
     def _open(self, part: Path) -> Any:
         parquet = files.pyarrow_module("pyarrow.parquet")
         try:
-            return parquet.ParquetFile(part)
+            # Buffered ahead, every row group that was read would stay in memory.
+            return parquet.ParquetFile(part, pre_buffer=False)
         except (OSError, ValueError) as error:
             raise LogError(f"{part} cannot be read as a Parquet file: {error}") from error
 
