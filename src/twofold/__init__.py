@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twofold.estimators.fitting import fit_many
+    from twofold.estimators.pools import decompose_table
     from twofold.estimators.regressor import BNNLVRegressor, load
+    from twofold.estimators.streaming import fit_table
     from twofold.uncertainty.decomposition import Decomposition
 
 try:
@@ -14,13 +16,22 @@ try:
 except PackageNotFoundError:
     __version__ = "unknown"
 
-__all__ = ["BNNLVRegressor", "Decomposition", "fit_many", "load"]
+__all__ = [
+    "BNNLVRegressor",
+    "Decomposition",
+    "decompose_table",
+    "fit_many",
+    "fit_table",
+    "load",
+]
 
 # Imported when they are first asked for: the command line's help and completion need no JAX.
 _HOMES = {
     "BNNLVRegressor": "twofold.estimators.regressor",
     "Decomposition": "twofold.uncertainty.decomposition",
+    "decompose_table": "twofold.estimators.pools",
     "fit_many": "twofold.estimators.fitting",
+    "fit_table": "twofold.estimators.streaming",
     "load": "twofold.estimators.regressor",
 }
 

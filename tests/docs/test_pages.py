@@ -146,3 +146,21 @@ def test_commands_on_pages_are_known(page):
 
 def test_the_front_page_shows_commands():
     assert len(list(commands_on(ROOT / "README.md"))) > 5
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_large_data(tmp_path, monkeypatch, rng):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.chdir(tmp_path)
+    for name in ("plant", "pool"):
+        columns = {"a": rng.normal(size=60), "yield": rng.normal(size=60)}
+        parquet.write_table(pyarrow.table(columns), f"{name}.parquet")
+    changes = {
+        "random_state=0": SMALL,
+        'inference_options={"encoder": [20]}': 'inference_options={"encoder": [3]}, epochs=2',
+    }
+    names = run("large_data.md", changes)
+    found = parquet.read_table("split.parquet")
+    assert found.num_rows == 60 and "y epistemic sd" in found.column_names
+    assert names["model"].inference == "alpha"

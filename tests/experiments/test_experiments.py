@@ -1,6 +1,8 @@
 """Each experiment runs at smoke size, and the published tables match the records."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +11,13 @@ import pytest
 from twofold import BNNLVRegressor, load
 from twofold.experiments import (
     alpha_vs_hmc,
+    amortised,
     batch_choice,
     calibration,
     demo,
     entropy_estimators,
     records,
+    scaling_tables,
     systems,
     tables,
     toy_figures,
@@ -185,3 +189,27 @@ def test_copies_teach_little_together():
     both = batch_choice.joint_information(covariance, noise, np.array([0, 1]))
     assert alone == pytest.approx(0.5 * np.log(1 + 2))
     assert both == pytest.approx(0.5 * np.log(1 + 4))
+
+
+def test_three_ways_to_treat_z(tmp_path):
+    record = amortised.run(smoke=True, work=tmp_path)
+    for problem in ("heteroscedastic", "bimodal"):
+        for method in amortised.METHODS:
+            place = f"{problem}/{method}"
+            assert np.isfinite(record.metrics[f"{place}/test_log_likelihood/mean"])
+            assert record.metrics[f"{place}/ms_per_update"] > 0
+    record.write(tmp_path)
+    assert "one encoder" in scaling_tables.amortised(tmp_path)
+    bytes_of = {m: amortised.state_bytes(m, 1000) for m in amortised.METHODS}
+    grown = {m: amortised.state_bytes(m, 1010) - bytes_of[m] for m in amortised.METHODS}
+    assert grown == {"per_datum": 280, "encoder": 0, "nodes": 0}
+
+
+def test_the_benchmark_of_scaling_at_smoke_size(tmp_path):
+    words = [sys.executable, str(ROOT / "benchmarks/scaling.py"), "--smoke", "--output", tmp_path]
+    subprocess.run(list(map(str, words)), check=True)
+    found = json.loads((tmp_path / "scaling.json").read_text())["metrics"]
+    assert found["rows_4000/seconds/fit"] > 0 and found["bytes_per_row/scratch"] == 8 * 21
+    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
+    assert "| 4,000 |" in scaling_tables.scaling(tmp_path)
+    assert "28 |" in scaling_tables.scaling_bytes(tmp_path)

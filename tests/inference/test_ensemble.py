@@ -7,9 +7,9 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from twofold.data import pad
+from twofold.data import Place, pad
 from twofold.inference import base, ensemble
-from twofold.inference.minibatch import Batch
+from twofold.inference.minibatch import Batch, deal
 from twofold.inference.schedule import Schedule
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
@@ -63,9 +63,12 @@ def test_members_of_a_linear_model_are_the_exact_minimisers(x64, rng):
     )  # fmt: skip
     last = run(config, x, y, members=5, epochs=4000, rate=0.02, dtype="float64")
     design = np.hstack([x, np.ones_like(x)])
-    found = last.states.network.weights, last.states.anchor, last.states.importance
-    for weights, anchor, importance in zip(*found, strict=True):
-        weighted = design.T * np.asarray(importance)[:40] / 0.25
+    data = pad(x, y, 64, "float64")
+    for weights, anchor, view in zip(
+        last.states.network.weights, last.states.anchor, last.states.view, strict=True
+    ):
+        importance = np.asarray(ensemble.importance(config, view, data))
+        weighted = design.T * importance[:40] / 0.25
         exact = np.linalg.solve(
             weighted @ design + np.eye(2) / 0.7, weighted @ y[:, 0] + anchor / 0.7
         )
@@ -154,3 +157,32 @@ def test_members_keep_to_their_anchors_where_there_are_no_data(rng):
 def test_impossible_settings_are_refused(setting, message):
     with pytest.raises(ValueError, match=message):
         ensemble.Config(**{"model": BNNLV(1, 1, (), 0, 1.0, 1.0), "batch_size": 5} | setting)
+
+
+def test_a_row_has_one_weight_in_every_block_and_rows_differ(rng):
+    config = ensemble.Config(BNNLV(1, 1, (), 0, 1.0, 1.0), 8, bootstrap=1.0)
+    view = jax.random.key_data(jax.random.key(3))
+
+    def weights_of(rows):
+        zeros = np.zeros((len(rows), 1))
+        place = Place(jnp.asarray(rows, jnp.int32), jnp.int32(5000))
+        return ensemble.importance(
+            config, view, pad(zeros, zeros, len(rows), "float32")._replace(place=place)
+        )
+
+    whole = np.asarray(weights_of(np.arange(5000)))
+    some = rng.permutation(5000)[:64]
+    np.testing.assert_array_equal(weights_of(some), whole[some])
+    assert len(np.unique(whole)) > 4990  # single precision has a few ties
+    # Four standard errors of the mean and of the mean square of exponential numbers (1 and 20).
+    assert abs(whole.mean() - 1) < 4 / np.sqrt(5000)
+    assert abs((whole**2).mean() - 2) < 4 * np.sqrt(20 / 5000)
+
+
+def test_a_block_of_a_larger_table_weighs_its_prior_by_all_rows(rng):
+    x, y = rng.normal(size=(16, 1)), rng.normal(size=(16, 1))
+    data = pad(x, y, 16, "float32")
+    place = Place(jnp.arange(16, dtype=jnp.int32), jnp.int32(1000))
+    for one, rows in ((data, 16), (data._replace(place=place), 1000)):
+        _, batch = deal(jax.random.key(0), one, jnp.ones(16), 8)
+        assert batch(jnp.int32(0)).num_data == rows

@@ -1,6 +1,5 @@
 """Columns of a CSV or Parquet file by name, as numbers."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,10 +10,6 @@ from twofold.commands.errors import CommandError
 from twofold.commands.settings import words
 from twofold.logs import cells, files
 from twofold.naming import nearest
-
-# As spreadsheets of many countries write numbers, between semicolons.
-SEEN = 200
-COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 
 
 class Columns(NamedTuple):
@@ -102,14 +97,5 @@ class Sheet(NamedTuple):
 def read_sheet(path: Path) -> Sheet:
     """A CSV or Parquet file; where columns are not separated by commas, numbers may have them."""
     table = files.read(path, None, "utf-8-sig")
-    return Sheet(table, "," if table.delimiter not in ("", ",") and _has_commas(table) else ".")
-
-
-def _has_commas(table: files.Table) -> bool:
-    """Whether a column is numbers with decimal commas and none with points."""
-    for column in table.columns.values():
-        given = [one for one in column[:SEEN] if isinstance(one, str) and one.strip()]
-        commas = sum(COMMA.fullmatch(one) is not None for one in given)
-        if commas and not any("." in one for one in given):
-            return True
-    return False
+    comma = table.delimiter not in ("", ",") and files.has_commas(table.columns)
+    return Sheet(table, "," if comma else ".")

@@ -1,11 +1,12 @@
 """``twofold decompose``: predictions for the rows of a table, their uncertainty in two parts."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from twofold.commands.config import Config
+from twofold.commands.errors import CommandError
 from twofold.commands.output import (
     TABLES,
     AsJson,
@@ -17,13 +18,7 @@ from twofold.commands.output import (
 )
 from twofold.commands.run import Run
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from twofold.estimators.regressor import BNNLVRegressor
-
 ModelFile = Annotated[Path, typer.Argument(help="A file of twofold fit.")]
-PARTS = ("total", "epistemic", "aleatoric")
 
 
 def decompose(
@@ -40,6 +35,10 @@ def decompose(
     drop_missing: Annotated[
         bool, typer.Option("--drop-missing", help="Leave out rows with blank cells.")
     ] = False,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Read the table in blocks; large ones always are."),
+    ] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,9 +49,10 @@ def decompose(
 
     Example: twofold decompose oven.twofold new.csv --by variance --out split.csv
     """
-    from twofold.commands import models
+    from twofold.commands import large, models
     from twofold.commands.columns import read_sheet
     from twofold.compilation import enable_compile_cache
+    from twofold.estimators.pools import decompose_table, split_columns
     from twofold.logs import files
 
     check_place(out, TABLES, reads=[model, data])
@@ -60,10 +60,23 @@ def decompose(
     run.reads(model)
     fitted, about = models.load(model)
     names, outputs = models.inputs_of(model, fitted, about), models.outputs_of(fitted, about)
+    enable_compile_cache()
+    if stream or large.is_large(data):
+        if out is None or as_json:
+            raise CommandError(
+                f"{data} is read in blocks, and so written to a file alone: say --out, not --json"
+            )
+        run.reads(data)
+        with run.timed("decompose"):
+            written = decompose_table(
+                fitted, data, out, by, inputs=names, outputs=outputs, drop_missing=drop_missing
+            )
+        run.metrics |= {f"mean {name}": mean for name, mean in written.means.items()}
+        say(f"wrote {out}: {written.rows} rows; record: {run.write(out)}")
+        return
     sheet = read_sheet(data)
     run.reads(data)
     rows = sheet.numbers(names, drop_missing)
-    enable_compile_cache()
     with run.timed("decompose"):
         found = split_columns(fitted, rows.values, outputs, by)
     columns: dict[str, Any] = sheet.columns_of(rows.kept)
@@ -78,19 +91,3 @@ def decompose(
         show_json(records(columns))
     elif out is None:
         print(csv_text(columns), end="")
-
-
-def split_columns(
-    model: "BNNLVRegressor", x: "np.ndarray", outputs: list[str], by: Literal["entropy", "variance"]
-) -> dict[str, "np.ndarray"]:
-    """For each output the predictive mean and the parts, in nats or as standard deviations."""
-    mean = model.predict(x).reshape(len(x), -1)
-    split = model.decompose(x, by=by)
-    parts = split if by == "entropy" else split.standard_deviations()
-    unit = "nats" if by == "entropy" else "sd"
-    found = {}
-    for index, name in enumerate(outputs):
-        found[f"{name} mean"] = mean[:, index]
-        for part in PARTS:
-            found[f"{name} {part} {unit}"] = getattr(parts, part).reshape(len(x), -1)[:, index]
-    return found

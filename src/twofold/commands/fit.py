@@ -1,6 +1,7 @@
 """``twofold fit``: a model of some columns of a table."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,9 @@ HELD_OUT, FEWEST_HELD_OUT = 0.1, 5
 
 def fit(
     ctx: typer.Context,
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file with a heading.")],
+    data: Annotated[
+        Path, typer.Argument(help="A CSV or Parquet file with a heading, or a folder of Parquet.")
+    ],
     target: Annotated[str, typer.Option(help="The column to predict; several: a,b")],
     out: Annotated[Path, typer.Option(help="The file of the model to write.")],
     inputs: Annotated[
@@ -41,6 +44,10 @@ def fit(
         list[str] | None, typer.Option(help="NAME=VALUE of BNNLVRegressor, such as epochs=2000.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Read the table in blocks; large ones always are."),
+    ] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +57,7 @@ def fit(
 
     Example: twofold fit oven.csv --target yield --out oven.twofold
     """
-    from twofold.commands import models
+    from twofold.commands import large, models
     from twofold.commands.columns import read_sheet
     from twofold.commands.settings import regressor_of
     from twofold.compilation import enable_compile_cache
@@ -65,28 +72,36 @@ def fit(
             f"expected --held-out of 0 to 0.9 and a seed below 2**32, got {held_out} and {seed}"
         )
     run = Run(ctx, seed)
-    sheet, digest = read_sheet(data), run.reads(data)
+    streamed = stream or large.is_large(data)
+    sheet: Any = large.open_large(data) if streamed else read_sheet(data)
+    digest = run.reads(data)
     outputs = sheet.named(target)
     names = _inputs(sheet, outputs, inputs, ignore)
-    found = sheet.numbers([*names, *outputs], drop_missing)
-    _check_rows(data, found.values[:, len(names) :], outputs)
-    share = _share(held_out, len(found.values))
-    train, test = models.divided(found.values, len(names), share, seed)
     checkpoint = out.with_name(out.name + ".checkpoint")
     model = regressor_of(setting or []).set_params(random_state=seed, checkpoint=checkpoint)
     enable_compile_cache()
-    with run.timed("fit"):
-        doubts = fitted(model, train, checkpoint)
+    if streamed:
+        wanted = large.Wanted(names, outputs, held_out, seed, drop_missing)
+        result, doubts = large.fitted_in_blocks(model, sheet, wanted, run)
+    else:
+        found = sheet.numbers([*names, *outputs], drop_missing)
+        check_rows(data, found.values[:, len(names) :], outputs)
+        share = _share(held_out, len(found.values))
+        train, test = models.divided(found.values, len(names), share, seed)
+        with run.timed("fit"):
+            doubts = fitted(lambda: model.fit(train.x, train.y), checkpoint)
+        low, high = train.x.min(axis=0), train.x.max(axis=0)
+        result = large.Result(train, test, share, len(train.x), low, high)
     model.set_params(checkpoint=None)
-    low, high = train.x.min(axis=0).tolist(), train.x.max(axis=0).tolist()
-    place = str(data.resolve())
     about = models.About(
-        names, outputs, low, high, place, digest, share, seed, drop_missing
+        names, outputs, result.low.tolist(), result.high.tolist(), str(data.resolve()), digest,
+        result.share, seed, drop_missing, streamed,
     )  # fmt: skip
     models.save(out, model, about)
     checkpoint.unlink(missing_ok=True)
     with run.timed("judge"):
-        run.metrics |= judged(model, train, test, outputs)
+        run.metrics |= judged(model, result.train, result.test, outputs)
+        run.metrics["rows fitted"] = float(result.rows)
     record = run.write(out)
     if as_json:
         show_json({"model": out, "record": record, "metrics": run.metrics, "doubts": doubts})
@@ -97,7 +112,7 @@ def fit(
         say(f"note: {doubt}")
 
 
-def _check_rows(data: Path, targets: "np.ndarray", outputs: list[str]) -> None:
+def check_rows(data: Path, targets: "np.ndarray", outputs: list[str]) -> None:
     """Refuse what nothing can be learnt from."""
     if len(targets) < 2:
         raise CommandError(f"{data} has {len(targets)} row; at least 2 are needed, better 50")
@@ -121,13 +136,13 @@ def _share(wanted: float | None, rows: int) -> float:
     return 0.0
 
 
-def fitted(model: "BNNLVRegressor", rows: "Rows", checkpoint: Path) -> list[str]:
+def fitted(fit: Callable[[], Any], checkpoint: Path) -> list[str]:
     """Fit, and return what speaks against the result."""
     from twofold.estimators.training import InterruptedFitWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(rows.x, rows.y)
+        fit()
     for one in caught:
         if issubclass(one.category, InterruptedFitWarning):
             raise StoppedError(

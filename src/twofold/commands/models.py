@@ -8,12 +8,16 @@ import numpy as np
 from twofold import persistence
 from twofold.commands.columns import Sheet
 from twofold.commands.errors import CommandError
+from twofold.commands.large import chosen
 from twofold.estimators import storage
 from twofold.estimators.regressor import BNNLVRegressor
 
 
 class About(NamedTuple):
-    """The table a model was fitted to: its columns, where it lay, and which rows were held out."""
+    """The table a model was fitted to: its columns, where it lay, and which rows were held out.
+
+    Of a table that was read in blocks (``streamed``) they were chosen one by one.
+    """
 
     inputs: list[str]
     outputs: list[str]
@@ -24,6 +28,7 @@ class About(NamedTuple):
     held_out: float
     seed: int
     drop_missing: bool
+    streamed: bool = False
 
 
 class Rows(NamedTuple):
@@ -76,21 +81,36 @@ def outputs_of(model: BNNLVRegressor, about: About | None) -> list[str]:
 def rows_of(sheet: Sheet, about: About) -> tuple[Rows, Rows | None]:
     """The rows that a model was fitted to and those held out; ``places`` are those in the sheet."""
     found = sheet.numbers([*about.inputs, *about.outputs], about.drop_missing)
-    parts = divided(found.values, len(about.inputs), about.held_out, about.seed)
-    fitted, held = (one and one._replace(places=found.kept[one.places]) for one in parts)
+    if about.streamed:
+        held = chosen(np.asarray(sheet.table.rows)[found.kept], about.held_out, about.seed)
+        parts = parted(found.values, len(about.inputs), held)
+    else:
+        parts = divided(found.values, len(about.inputs), about.held_out, about.seed)
+    fitted, kept = (one and one._replace(places=found.kept[one.places]) for one in parts)
     assert fitted is not None
-    return fitted, held
+    return fitted, kept
+
+
+def parted(values: np.ndarray, inputs: int, held: np.ndarray) -> tuple[Rows, Rows | None]:
+    """Rows to fit to and rows held out, where it is known which."""
+    fitted, kept = (
+        rows(values[index], inputs, index) for index in map(np.flatnonzero, (~held, held))
+    )
+    return fitted, kept if held.any() else None
+
+
+def rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
+    """Columns as inputs and outputs."""
+    return Rows(values[:, :inputs], _targets(values[:, inputs:]), places)
 
 
 def divided(values: np.ndarray, inputs: int, share: float, seed: int) -> tuple[Rows, Rows | None]:
     """Rows to fit to and rows held out, drawn by the seed."""
     held = round(share * len(values))
     order = np.random.default_rng(seed).permutation(len(values))
-    indices = np.sort(order[held:]), np.sort(order[:held])
-    fitted, kept = (
-        Rows(values[index, :inputs], _targets(values[index, inputs:]), index) for index in indices
-    )
-    return fitted, kept if held else None
+    out = np.zeros(len(values), bool)
+    out[order[:held]] = True
+    return parted(values, inputs, out)
 
 
 def _targets(values: np.ndarray) -> np.ndarray:

@@ -85,6 +85,7 @@ def default_place(subject: str, kind: str) -> Path:
 def _model(path: Path, data: Path | None, run: Run) -> str:
     from twofold.commands import models
     from twofold.commands.columns import read_sheet
+    from twofold.commands.large import is_large
     from twofold.report.model_page import model_page
 
     run.reads(path)
@@ -97,6 +98,11 @@ def _model(path: Path, data: Path | None, run: Run) -> str:
     table = data or Path(about.source)
     if not table.is_file():
         raise CommandError(f"the table {table} is not there; say where it is with --data FILE")
+    if is_large(table):
+        raise CommandError(
+            f"a page needs all rows in memory, and {table} is too large; give a part of it with "
+            "--data FILE"
+        )
     if run.reads(table) != about.sha256:
         say(f"note: {table} is not, or no longer, the table that {path} was fitted to")
     sheet = read_sheet(table)

@@ -21,6 +21,7 @@ import typer
 from twofold.commands.errors import CommandError
 
 ENDING = ".record.json"
+DIGEST_BYTES = 2**20
 
 
 class Run:
@@ -40,8 +41,7 @@ class Run:
     def reads(self, path: Path) -> str:
         """Note a file that the result depends on; returns the SHA-256 of its bytes."""
         try:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = digest_of(path)
         except OSError as error:
             raise CommandError(f"{path} cannot be read: {error.strerror}") from error
         self._reads[str(path)] = digest
@@ -90,6 +90,17 @@ class Run:
             "wrote": None if wrote is None else str(wrote),
             "metrics": finite(self.metrics),
         }
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file's bytes, or of those of a folder's files in the order of their names."""
+    digest = hashlib.sha256()
+    parts = sorted(part for part in path.iterdir() if part.is_file()) if path.is_dir() else [path]
+    for part in parts:
+        with part.open("rb") as file:
+            while chunk := file.read(DIGEST_BYTES):
+                digest.update(chunk)
+    return digest.hexdigest()
 
 
 def command() -> str:

@@ -100,7 +100,7 @@ def chosen_of(
     from twofold.active.acquisition import best
     from twofold.active.batch import best_together
     from twofold.campaign.choice import information
-    from twofold.commands.decompose import split_columns
+    from twofold.estimators.pools import split_columns
 
     x = np.array([pool[name] for name in names], float).T
     scores = information(model, x)

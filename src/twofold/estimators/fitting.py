@@ -33,17 +33,23 @@ TRAINING_SETTINGS = (
 )
 
 
-class Prepared(NamedTuple):
-    """One member before training: standardised data and all that goes with it."""
+class About(NamedTuple):
+    """What one member keeps of its data."""
 
-    x: np.ndarray
-    y: np.ndarray
     x_standardizer: Standardizer
     y_standardizer: Standardizer
     y_ndim: int
     seed: int
     fingerprint: str
     model: BNNLV
+
+
+class Prepared(NamedTuple):
+    """One member before training: standardised data and all that goes with it."""
+
+    x: np.ndarray
+    y: np.ndarray
+    about: About
 
 
 def fit_many(
@@ -61,18 +67,19 @@ def fit_many(
     members = [_prepare(e, a, b) for e, a, b in zip(estimators, X, y, strict=True)]
     _check_columns(members)
     first, dtype = estimators[0], estimators[0].dtype
+    abouts = [member.about for member in members]
     sizes = np.array([len(member.x) for member in members])
     if capacity is not None:
         validation.check_integer("capacity", capacity, int(sizes.max()))
     room = padded_size(capacity or int(sizes.max()))
     with jax.enable_x64(dtype == "float64"):
-        method = METHODS[first.inference](estimators, members[0].model, sizes)
-        checkpoint = _checkpoint(estimators, members, method)
+        method = METHODS[first.inference](estimators, abouts[0].model, sizes)
+        checkpoint = checkpoint_of(estimators, abouts, method)
         data = _stack(members, room, dtype)
         spread = partial(jnp.repeat, repeats=method.members, axis=0)
         outcome = train(
             method.algorithm,
-            _keys(members, method.members),
+            keys_of(abouts, method.members),
             method.problems(jax.tree.map(spread, data)),
             method.schedule,
             Plan(
@@ -85,15 +92,15 @@ def fit_many(
         )
         # Cut up on the host: thousands of small slices on a device take longer than its fits.
         every, data = jax.device_get((outcome.states, data))
-        for i, (estimator, member) in enumerate(zip(estimators, members, strict=True)):
+        for i, (estimator, about) in enumerate(zip(estimators, abouts, strict=True)):
             own = slice(i * method.members, (i + 1) * method.members)
             states = jax.tree.map(lambda leaf, own=own: jnp.asarray(leaf[own]), every)
             energies = outcome.energies[:, own]
             fitted = method.finish(
                 states, energies, jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), data)
             )
-            _store(estimator, member, fitted, energies.mean(axis=1))
-    _warn(estimators)
+            store(estimator, about, fitted, energies.mean(axis=1))
+    warn(estimators)
     return list(estimators)
 
 
@@ -105,9 +112,9 @@ def key_of(seed: int, *streams: int) -> jax.Array:
     return key
 
 
-def _keys(members: Sequence[Prepared], runs: int) -> jax.Array:
+def keys_of(abouts: Sequence[About], runs: int) -> jax.Array:
     """One key for each run; the runs of one member differ."""
-    own = jnp.stack([key_of(member.seed, TRAINING_STREAM) for member in members])
+    own = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in abouts])
     if runs == 1:
         return own
     of_runs = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
@@ -152,26 +159,31 @@ def _prepare(estimator: Regressor, X: Any, y: Any) -> Prepared:
     x, targets = validation.check_training_data(estimator, X, y)
     columns = targets.reshape(len(targets), -1)
     standardizers = Standardizer.fit(x), Standardizer.fit(columns)
+    fingerprint = persistence.fingerprint(x, columns)
+    about = about_data(estimator, standardizers, targets.ndim, fingerprint)
+    return Prepared(standardizers[0].transform(x), standardizers[1].transform(columns), about)
+
+
+def about_data(
+    estimator: Regressor,
+    standardizers: tuple[Standardizer, Standardizer],
+    y_ndim: int,
+    fingerprint: str,
+) -> About:
+    """Model and seed of an estimator for data of which this is known."""
     for name, standardizer in zip("Xy", standardizers, strict=True):
         validation.refuse_huge(name, standardizer.scale)
+    inputs, outputs = (len(standardizer.mean) for standardizer in standardizers)
     model = BNNLV(
-        inputs=x.shape[1],
-        outputs=columns.shape[1],
+        inputs=inputs,
+        outputs=outputs,
         hidden=tuple(int(units) for units in estimator.hidden_layer_sizes),
         latents=int(estimator.latent_dim),
         weight_variance=float(estimator.weight_variance),
-        latent_variance=float(estimator.latent_variance or x.shape[1]),
+        latent_variance=float(estimator.latent_variance or inputs),
     )
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
-    return Prepared(
-        standardizers[0].transform(x),
-        standardizers[1].transform(columns),
-        *standardizers,
-        targets.ndim,
-        int(seed),
-        persistence.fingerprint(x, columns),
-        model,
-    )
+    return About(*standardizers, y_ndim, int(seed), fingerprint, model)
 
 
 def _stack(members: Sequence[Prepared], length: int, dtype: str) -> Padded:
@@ -179,31 +191,32 @@ def _stack(members: Sequence[Prepared], length: int, dtype: str) -> Padded:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
 
 
-def _checkpoint(
-    estimators: Sequence[Regressor], members: Sequence[Prepared], method: Method
+def checkpoint_of(
+    estimators: Sequence[Regressor], abouts: Sequence[About], method: Method
 ) -> Checkpoint | None:
+    """Where the state of a run is kept, and by what it is known again."""
     first = estimators[0]
     if first.checkpoint is None:
         return None
     settings = first.get_params()
     identity = {name: validation.plain(settings[name]) for name in TRAINING_SETTINGS}
-    identity["hidden_layer_sizes"] = list(members[0].model.hidden)
+    identity["hidden_layer_sizes"] = list(abouts[0].model.hidden)
     identity["resolved"] = method.resolved
     identity["epochs"] = int(method.epochs)
     identity["alpha"] = [float(e.alpha) for e in estimators]
-    identity["seed"] = [member.seed for member in members]
-    identity["data"] = [member.fingerprint for member in members]
+    identity["seed"] = [about.seed for about in abouts]
+    identity["data"] = [about.fingerprint for about in abouts]
     return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
 
 
-def _store(estimator: Regressor, member: Prepared, fitted: Fitted, energies: np.ndarray) -> None:
+def store(estimator: Regressor, about: About, fitted: Fitted, energies: np.ndarray) -> None:
     """All fitted attributes at once, so that a failed fit leaves an earlier one whole."""
-    estimator.seed_ = member.seed
-    estimator.y_ndim_ = member.y_ndim
-    estimator.x_standardizer_ = member.x_standardizer
-    estimator.y_standardizer_ = member.y_standardizer
-    estimator.fingerprint_ = member.fingerprint
-    estimator.model_ = member.model
+    estimator.seed_ = about.seed
+    estimator.y_ndim_ = about.y_ndim
+    estimator.x_standardizer_ = about.x_standardizer
+    estimator.y_standardizer_ = about.y_standardizer
+    estimator.fingerprint_ = about.fingerprint
+    estimator.model_ = about.model
     estimator.posterior_ = fitted.posterior
     estimator.energies_ = energies
     estimator.convergence_ = fitted.convergence
@@ -211,7 +224,8 @@ def _store(estimator: Regressor, member: Prepared, fitted: Fitted, energies: np.
     estimator.integration_error_ = fitted.integration_error
 
 
-def _warn(estimators: Sequence[Regressor]) -> None:
+def warn(estimators: Sequence[Regressor]) -> None:
+    """Say of which fits the result is not to be trusted yet."""
     found = [
         Fitted(
             e.posterior_, e.convergence_, e.diagnostics_, e.integration_error_, e.model_.latents

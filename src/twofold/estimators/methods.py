@@ -30,6 +30,12 @@ from twofold.uncertainty.chains import Diagnostics
 MIN_UPDATES, LEARNING_RATE = 60_000, 5e-3
 MIN_ENSEMBLE_UPDATES, ENSEMBLE_LEARNING_RATE = 5_000, 1e-2
 MIN_EPOCHS = 100
+# What a fit takes at least, of the methods that learn from minibatches.
+LEAST_UPDATES = {
+    "alpha": MIN_UPDATES,
+    "ensemble": MIN_ENSEMBLE_UPDATES,
+    "sghmc": MIN_ENSEMBLE_UPDATES,
+}
 DEFAULT_CHAINS, DEFAULT_MEMBERS = 4, 32
 DIAGNOSED_ROWS = 50
 INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
@@ -149,14 +155,15 @@ def by_alpha(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -
     """Mean field, fitted by α-divergence minimisation."""
     first = estimators[0]
     lesson = _lesson(first, sizes, MIN_UPDATES, LEARNING_RATE)
-    nodes = checked_options(first, ALPHA_OPTIONS).get("nodes", 0)
-    config = alpha.Config(model, lesson.slots, int(first.draws), nodes)
+    config = alpha.Config(
+        model, lesson.slots, int(first.draws), **checked_options(first, ALPHA_OPTIONS)
+    )
     alphas = jnp.asarray([e.alpha for e in estimators], first.dtype)
 
     def finish(states: alpha.State, energies: np.ndarray, data: Padded) -> Fitted:
         posterior = jax.vmap(partial(alpha.posterior, config))(states)
         lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posterior)
-        error = _integration_error(model, lone, data, nodes)
+        error = _integration_error(model, lone, data, config.nodes)
         return Fitted(lone, convergence(energies[:, 0], lesson.epochs), None, error, model.latents)
 
     def problems(data: Padded) -> alpha.Problem:

@@ -8,8 +8,8 @@ from twofold.estimators.validation import check_integer, is_number
 
 Regressor = Any  # a BNNLVRegressor, whose module imports the one that imports this
 
-# Smallest values; pairs and rates have checks of their own.
-ALPHA_OPTIONS = {"nodes": 0}
+# Smallest values; pairs, rates and layers have checks of their own.
+ALPHA_OPTIONS = {"nodes": 0, "encoder": 1}
 ENSEMBLE_OPTIONS = {"members": 2, "nodes": 1, "bootstrap": 0, "start": 0, "log_noise_prior": 0}
 SGHMC_OPTIONS = {
     "chains": 2,
@@ -50,12 +50,27 @@ def checked_options(estimator: Regressor, known: dict[str, int]) -> dict[str, An
     for name, value in options.items():
         if name == "log_noise_prior":
             checked[name] = _pair(name, value)
+        elif name == "encoder":
+            checked[name] = _layers(name, value)
         elif name in NUMBERS:
             checked[name] = _number(name, value)
         else:
             check_integer(name, value, known[name])
             checked[name] = int(value)
     return checked
+
+
+def _layers(name: str, value: Any) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, tuple | list):
+        raise ValueError(
+            f"{name} must be a list of the units of its hidden layers such as [20], or None, got "
+            f"{value!r}"
+        )
+    for units in value:
+        check_integer(f"every entry of {name}", units, 1)
+    return tuple(int(units) for units in value)
 
 
 def _number(name: str, value: Any) -> float:

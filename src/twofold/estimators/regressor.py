@@ -63,10 +63,11 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     inference_options : dict or None
         For "ensemble": ``members``, ``nodes``, ``bootstrap``, ``start``, ``log_noise_prior``. For
         "alpha": ``nodes``, over which the latent input is integrated out (0, the default, gives
-        every datum a q(z), as in the paper). For "sghmc": ``chains``, ``samples``, ``nodes``,
-        ``step_size``, ``friction``, ``start``, ``log_noise_prior``. For the chains: ``chains``,
-        ``warmup``, ``annealing``, ``samples``, ``thin``, ``nodes`` (0 samples z beside the
-        weights), ``leapfrog_steps``, ``max_doublings``, ``target_acceptance``,
+        every datum a q(z), as in the paper), or ``encoder``, the hidden units of a network that
+        gives every datum its q(z), such as ``[20]``. For "sghmc": ``chains``, ``samples``,
+        ``nodes``, ``step_size``, ``friction``, ``start``, ``log_noise_prior``. For the chains:
+        ``chains``, ``warmup``, ``annealing``, ``samples``, ``thin``, ``nodes`` (0 samples z beside
+        the weights), ``leapfrog_steps``, ``max_doublings``, ``target_acceptance``,
         ``log_noise_prior``.
     alpha : float in (0, 1]
         The divergence: 1 is the paper's choice, 1e-6 is variational Bayes (``inference="alpha"``).

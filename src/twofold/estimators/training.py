@@ -43,13 +43,18 @@ class Outcome(NamedTuple):
 
 
 def train(algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: Plan) -> Outcome:
-    """Advance all members to the plan's end, resuming from the checkpoint where there is one."""
-    run = _start(algorithm, keys, problems, plan.checkpoint)
+    """Advance all members to the plan's end, resuming from the checkpoint where there is one.
+
+    ``problems`` may be a function of the epoch, for data that pass by in blocks.
+    """
+    passing = callable(problems)
+    run = _start(algorithm, keys, problems(0) if passing else problems, plan.checkpoint)
     batches = int(plan.batches.max())
     labels = plan.title, plan.unit, plan.energy
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
     with bar, graceful_interrupt() as interrupt:
-        chunks = base.run(algorithm, keys, run.states, problems, schedule, run.epoch, plan.epochs)
+        advance = base.run_past if passing else base.run
+        chunks = advance(algorithm, keys, run.states, problems, schedule, run.epoch, plan.epochs)
         for chunk in chunks:
             energies = np.concatenate([run.energies, chunk.energies])
             skipped = np.concatenate([run.skipped, chunk.skipped])

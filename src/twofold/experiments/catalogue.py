@@ -32,6 +32,7 @@ PIECES = {
     "posteriors": Piece(BEYOND, "a contest of posteriors", "posteriors"),
     "off_manifold": Piece(BEYOND, "posteriors away from a thin sheet of data", "off_manifold"),
     "batch_choice": Piece(BEYOND, "several measurements at a time", "batch_choice"),
+    "amortised": Piece(BEYOND, "one network for every q(z)", "amortised"),
     "systems": Piece(BEYOND, "costs of the systems under simple policies", "systems"),
     "river": Piece(BEYOND, "policy search on wet-chicken", "wet_chicken_frontier"),
     "industrial_quick": Piece(BEYOND, "figure_4a in a quarter of an hour", "industrial_quick"),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from twofold.experiments import (
     alpha_vs_hmc,
+    amortised,
     batch_choice,
     calibration,
     contest,
@@ -43,6 +44,7 @@ RECORDED: dict[str, Callable[[bool, Path], Record]] = {
     "systems_original": industrial_original.run,
     "batch_choice": batch_choice.run,
     "industrial_direct": random_batch.run_direct,
+    "amortised": amortised.run,
 }
 
 # What a run leaves of the record that it shares with other commands.

@@ -13,6 +13,7 @@ from twofold.experiments import (
     claims,
     contest_tables,
     frontier_tables,
+    scaling_tables,
     systems_tables,
     table1_tables,
 )
@@ -234,6 +235,9 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "posteriors": contest_tables.posteriors,
     "contest_chains": contest_tables.contest_chains,
     "off_manifold": contest_tables.off_manifold,
+    "scaling": scaling_tables.scaling,
+    "scaling_bytes": scaling_tables.scaling_bytes,
+    "amortised": scaling_tables.amortised,
     "systems_costs": systems_tables.systems_costs,
     "systems_speed": systems_tables.systems_speed,
     "systems_wind": systems_tables.systems_wind,

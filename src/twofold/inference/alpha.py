@@ -8,7 +8,8 @@ With normalised densities the energy of the mean field q is
 estimated with K joint draws and minibatches. α → 0 is variational Bayes, α = 1 the paper's choice.
 Adam minimises it; each datum's q(z) keeps its own moments and step count, advanced when visited.
 With z *integrated out* (``model.integrated``) the likelihood is that of y given W alone, the ratio
-of p(z) and q(z) falls away, and there is no q(z).
+of p(z) and q(z) falls away, and there is no q(z). With an *encoder* (``inference.amortised``) a
+network gives each datum its q(z), and nothing is kept for a datum.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import jax.numpy as jnp
 import optax
 
 from twofold.data import Padded
+from twofold.inference import amortised
 from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.meanfield import (
     Gaussian,
@@ -40,19 +42,23 @@ from twofold.typing import Array, Bool, Float, Int, Key
 ADAM = optax.scale_by_adam()
 # N/B times the rate, the authors' choice, would be many prior deviations a step for large N.
 MAX_LATENT_RATE = 0.5
+ENCODER_STREAM = 2**31 - 1  # no epoch has this number
+COUNT_BYTES = 4
 
 
 @dataclass(frozen=True)
 class Config:
     """What is compiled into the program; everything else may change without recompiling.
 
-    ``nodes`` latent nodes integrate z out; with 0, the paper's way, every datum has a q(z).
+    ``nodes`` latent nodes integrate z out; with 0, the paper's way, every datum has a q(z), its own
+    or, with the hidden units of an ``encoder``, one that a network makes of x and y.
     """
 
     model: BNNLV
     batch_size: int
     draws: int
     nodes: int = 0
+    encoder: tuple[int, ...] | None = None
 
     def __post_init__(self):
         for name in ("batch_size", "draws"):
@@ -60,11 +66,23 @@ class Config:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.nodes:
             latent_nodes(self.model, self.nodes)
+        if self.encoder is not None and self.nodes:
+            raise ValueError(
+                f"z is either integrated out over nodes ({self.nodes}) or has an encoder "
+                f"({self.encoder}); give one of the two"
+            )
+        if self.encoder is not None and not self.model.latents:
+            raise ValueError("an encoder needs a latent input to encode; set latent_dim=1")
+
+    @property
+    def drawn(self) -> int:
+        """Latent inputs that are drawn from a q(z): none where they are integrated out."""
+        return 0 if self.nodes else self.model.latents
 
     @property
     def latents(self) -> int:
-        """Latent inputs that have a q(z): none where they are integrated out."""
-        return 0 if self.nodes else self.model.latents
+        """Latent inputs for which every datum keeps a q(z) of its own."""
+        return self.drawn if self.encoder is None else 0
 
 
 class Problem(NamedTuple):
@@ -75,14 +93,16 @@ class Problem(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Parameters every datum shares: q(W) and the noise."""
+    """Parameters every datum shares: q(W), the noise, and the encoder where there is one."""
 
     weights: Gaussian
     log_noise: Float[Array, "O"]
+    encoder: Float[Array, "E"] | None = None
 
 
 class State(NamedTuple):
-    """Parameters and optimiser moments; the latent ones have one row for each datum."""
+    """Parameters and optimiser moments; the latent ones have one row for each datum, and the
+    moments are None where no datum has a q(z) of its own."""
 
     shared: Shared
     shared_moments: Any
@@ -119,7 +139,7 @@ def alpha_energy(
 def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
     """Standard normal numbers for one update: the weights' first, then the latent inputs'."""
     model = config.model
-    count = model.num_weights + config.latents * config.batch_size
+    count = model.num_weights + config.drawn * config.batch_size
     if dtype == jnp.float32:
         return fast_normal(key, (config.draws, count))
     return jax.random.normal(key, (config.draws, count), dtype)
@@ -146,6 +166,8 @@ def batch_energy(
         likelihood = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)
         log_ratio_z = jnp.zeros_like(likelihood)
     else:
+        if config.encoder is not None and shared.encoder is not None:
+            latents = amortised.encode(model, config.encoder, shared.encoder, batch.x, batch.y)
         z, log_ratio_z = draw_latents(config, latents, latent_noise)
         likelihood = bnn.log_likelihood(model, weights, log_noise, batch.x, z, batch.y)
     ratio = jnp.sum(log_ratio, axis=1)
@@ -168,12 +190,23 @@ def init(config: Config, key: Key, problem: Problem) -> State:
     """The authors' starting point: small random means, narrow q(W), q(z) near its prior."""
     model, dtype = config.model, problem.data.x.dtype
     means = 0.1 * jax.random.normal(key, (model.num_weights,), dtype)
+    encoder = None
+    if config.encoder is not None:
+        encoder_key = jax.random.fold_in(key, ENCODER_STREAM)
+        encoder = amortised.start(encoder_key, model, config.encoder, dtype)
     shared = Shared(
-        Gaussian(means, jnp.full_like(means, -10.0)), jnp.full(model.outputs, -5.0, dtype)
+        Gaussian(means, jnp.full_like(means, -10.0)), jnp.full(model.outputs, -5.0, dtype), encoder
     )
     shape = (problem.data.x.shape[0], config.latents)
-    latents = Gaussian(jnp.zeros(shape, dtype), jnp.full(shape, 5.0, dtype))
-    return State(shared, ADAM.init(shared), latents, jax.vmap(ADAM.init)(latents))
+    latents = Gaussian(jnp.zeros(shape, dtype), jnp.full(shape, amortised.START_RHO, dtype))
+    moments = jax.vmap(ADAM.init)(latents) if config.latents else None
+    return State(shared, ADAM.init(shared), latents, moments)
+
+
+def bytes_per_datum(latents: int, itemsize: int) -> int:
+    """What a q(z) of its own costs for each datum: mean and ρ of each latent input, two moments of
+    Adam's for both, and its count of steps."""
+    return 6 * latents * itemsize + COUNT_BYTES
 
 
 def update(
@@ -201,10 +234,12 @@ def update(
 
     direction, shared_moments = ADAM.update(gradients[0], state.shared_moments)
     shared = jax.tree.map(lambda p, d: p - rate * d, state.shared, direction)
-    scale = batch.num_data / jnp.maximum(jnp.sum(batch.mask), 1.0)
-    latent_rate = jnp.minimum(rate * scale, MAX_LATENT_RATE)
-    direction, latent_moments = jax.vmap(ADAM.update)(gradients[1], state.latent_moments)
-    latents = jax.tree.map(lambda p, d: p - latent_rate * d, state.latents, direction)
+    latents, latent_moments = state.latents, state.latent_moments
+    if config.latents:
+        scale = batch.num_data / jnp.maximum(jnp.sum(batch.mask), 1.0)
+        latent_rate = jnp.minimum(rate * scale, MAX_LATENT_RATE)
+        direction, latent_moments = jax.vmap(ADAM.update)(gradients[1], latent_moments)
+        latents = jax.tree.map(lambda p, d: p - latent_rate * d, latents, direction)
 
     applied = finite & nonempty
     rows = applied & (batch.mask > 0)
@@ -262,7 +297,7 @@ def step(
         # Empty slots hold rows of the next batch: cleared, lest a bad row spoil two batches.
         filled = jnp.arange(size) < length
         batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
-        batch = Batch(batch_x, batch_y, filled.astype(x.dtype), data.size.astype(x.dtype))
+        batch = Batch(batch_x, batch_y, filled.astype(x.dtype), data.num_data.astype(x.dtype))
         local = State(shared, shared_moments, *jax.tree.map(cut, rows))
         progress = (epoch + index / batches) / schedule.epochs
         rate = learning_rate(schedule, progress).astype(x.dtype)

@@ -145,6 +145,23 @@ def run(
         count = _next_count(count, seconds, compiled_before=epoch - count > first)
 
 
+def run_past(
+    algorithm: Algorithm,
+    keys: Keys,
+    states: Any,
+    problems_of: Callable[[int], Any],
+    schedule: Any,
+    first: int,
+    last: int,
+) -> Iterator[Progress]:
+    """As ``run``, with the problems of each epoch its own: data that pass by in blocks."""
+    for epoch in range(first, last):
+        states, energies, skipped = advance(
+            algorithm, keys, states, problems_of(epoch), schedule, jnp.int32(epoch), jnp.int32(1)
+        )
+        yield Progress(states, epoch + 1, np.asarray(energies)[:1], np.asarray(skipped)[:1])
+
+
 def _next_count(count: int, seconds: float, compiled_before: bool) -> int:
     """Aim at CHUNK_SECONDS, growing at most fourfold; the first chunk's time is compilation."""
     if not compiled_before:

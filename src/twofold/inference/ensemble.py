@@ -31,7 +31,7 @@ from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import latent_nodes, log_marginal
 from twofold.numerics import gaussian_log_density
-from twofold.typing import Array, Bool, Float, Int, Key
+from twofold.typing import Array, Bool, Float, Int, Key, UInt32
 
 ADAM = optax.scale_by_adam()
 ROUGHEST_START = 20.0
@@ -78,11 +78,15 @@ class Network(NamedTuple):
 
 
 class State(NamedTuple):
-    """A member: its network, its anchor, its view of the data and its optimiser's moments."""
+    """A member: its network, its anchor, the key of its view of the data, its optimiser's moments.
+
+    Nothing in it grows with the data: the weights of the data are drawn anew, and the same, from
+    the key in every epoch.
+    """
 
     network: Network
     anchor: Float[Array, "P"]
-    importance: Float[Array, "N"]
+    view: UInt32[Array, "2"]
     moments: Any
 
 
@@ -118,17 +122,27 @@ def start_fraction(config: Config) -> float:
 
 
 def init(config: Config, key: Key, data: Padded) -> State:
-    """An anchor drawn from the prior, a start on the way to it, and the weights of the data."""
+    """An anchor drawn from the prior, a start on the way to it, and the key of its view."""
     model, dtype = config.model, data.x.dtype
     anchor_key, importance_key = jax.random.split(jax.random.fold_in(key, START_STREAM))
     deviation = jnp.sqrt(model.weight_variance).astype(dtype)
     anchor = deviation * jax.random.normal(anchor_key, (model.num_weights,), dtype)
-    exponential = jax.random.exponential(importance_key, data.x.shape[:1], dtype)
-    importance = 1.0 + config.bootstrap * (exponential - 1.0)
     network = Network(
         start_fraction(config) * anchor, jnp.full(model.outputs, START_LOG_NOISE, dtype)
     )
-    return State(network, anchor, importance, ADAM.init(network))
+    return State(network, anchor, jax.random.key_data(importance_key), ADAM.init(network))
+
+
+def importance(config: Config, view: UInt32[Array, "2"], data: Padded) -> Float[Array, "N"]:
+    """``u_n = 1 + s (e_n − 1)``, a member's weights of the data; a row keeps its weight in whatever
+    block of a larger table it comes."""
+    key, dtype = jax.random.wrap_key_data(view, impl="threefry2x32"), data.x.dtype
+    if data.place is None:
+        exponential = jax.random.exponential(key, data.x.shape[:1], dtype)
+    else:
+        own = jax.vmap(partial(jax.random.fold_in, key))(data.place.rows)
+        exponential = jax.vmap(lambda row: jax.random.exponential(row, (), dtype))(own)
+    return 1.0 + config.bootstrap * (exponential - 1.0)
 
 
 def update(
@@ -163,7 +177,8 @@ def step(
     epoch: Int[Array, ""],
 ) -> tuple[State, Info]:
     """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
-    batches, batch = deal(key, data, state.importance, config.batch_size)
+    weights = importance(config, state.view, data)
+    batches, batch = deal(key, data, weights, config.batch_size)
 
     def on_batch(state, index, nonempty):
         progress = (epoch + index / batches) / schedule.epochs

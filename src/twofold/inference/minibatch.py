@@ -52,7 +52,7 @@ def deal(
         cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=slots)
         batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
         weights = jnp.where(filled, cut(importance), 0.0)
-        return Batch(batch_x, batch_y, weights, length, data.size.astype(x.dtype))
+        return Batch(batch_x, batch_y, weights, length, data.num_data.astype(x.dtype))
 
     return batches, batch
 

@@ -105,7 +105,7 @@ def stiffness(config: Config, member: ensemble.State, size: Int[Array, ""]) -> N
     moments = member.moments
     squares = jax.tree.map(lambda nu: nu / (1.0 - ADAM_DECAY**moments.count), moments.nu)
     prior = 1.0 / config.model.weight_variance, config.log_noise_prior[1] ** -2
-    rows = size.astype(member.importance.dtype) * config.batch_size
+    rows = size.astype(member.anchor.dtype) * config.batch_size
     return Network(*(jnp.sqrt(rows * s + p) for s, p in zip(squares, prior, strict=True)))
 
 
@@ -161,8 +161,9 @@ def walk_epoch(
 ) -> tuple[State, Info]:
     """One pass over the data, a step on each minibatch."""
     deal_key, noise_key = jax.random.split(key)
-    batches, batch = deal(deal_key, data, state.member.importance, config.batch_size)
-    scale = stiffness(config, state.member, data.size)
+    everything = jnp.ones(data.x.shape[:1], data.x.dtype)
+    batches, batch = deal(deal_key, data, everything, config.batch_size)
+    scale = stiffness(config, state.member, data.num_data)
 
     def on_batch(state, index, nonempty):
         step_key = jax.random.fold_in(noise_key, index)

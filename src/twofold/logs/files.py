@@ -3,9 +3,11 @@
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +17,9 @@ from twofold.logs.errors import LogError
 
 DELIMITERS = ",;\t|"
 PARQUET = (".parquet", ".pq")
+# As spreadsheets of many countries write numbers, between semicolons; so many rows tell.
+SEEN = 200
+COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 # What a file may begin with to say how it is written.
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -61,6 +66,17 @@ def _array(column: Any) -> np.ndarray:
 
 def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
     file = io.StringIO(_text(path, encoding), newline=None)
+    reader, headings = begun(path, file, delimiter)
+    lines, records = next_records(path, reader, len(headings))
+    if not records:
+        raise LogError(f"{path} has a heading but no rows")
+    columns = dict(zip(headings, map(list, zip(*records, strict=True)), strict=True))
+    return Table(str(path), "line", columns, np.array(lines), reader.dialect.delimiter)
+
+
+def begun(path: Path, file: Any, delimiter: str | None = None) -> tuple[Any, list[str]]:
+    """A CSV reader behind the heading of an open file, and the headings; a column that has none is
+    named by a blank and its place."""
     if delimiter is None:
         delimiter = max(DELIMITERS, key=file.readline().count)
         file.seek(0)
@@ -68,19 +84,30 @@ def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
     headings = [heading.strip() for heading in next(reader, [])]
     if not any(headings):
         raise LogError(f"{path} is empty: expected a heading and rows")
-    lines, records = _records(path, reader, len(headings))
-    if not records:
-        raise LogError(f"{path} has a heading but no rows")
     _check_headings(path, headings)
-    columns = dict(zip(headings, map(list, zip(*records, strict=True)), strict=True))
-    return Table(str(path), "line", columns, np.array(lines), delimiter)
+    return reader, headings
+
+
+def encoding_of(start: bytes, otherwise: str) -> str:
+    """The encoding that the first bytes of a file say, or else this one."""
+    return next((name for mark, name in MARKS.items() if start.startswith(mark)), otherwise)
+
+
+def has_commas(columns: dict[str, Any]) -> bool:
+    """Whether a column is numbers with decimal commas and none with points."""
+    for column in columns.values():
+        given = [one for one in column[:SEEN] if isinstance(one, str) and one.strip()]
+        commas = sum(COMMA.fullmatch(one) is not None for one in given)
+        if commas and not any("." in one for one in given):
+            return True
+    return False
 
 
 def _text(path: Path, encoding: str) -> str:
     """The text of a file, in the encoding that its first bytes say, or else in this one."""
-    with _named(path, "read"):
+    with named(path, "read"):
         data = path.read_bytes()
-    encoding = next((name for mark, name in MARKS.items() if data.startswith(mark)), encoding)
+    encoding = encoding_of(data, encoding)
     try:
         wide = codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
     except LookupError:
@@ -102,10 +129,13 @@ def _text(path: Path, encoding: str) -> str:
         ) from error
 
 
-def _records(path: Path, reader: Any, width: int) -> tuple[list[int], list[list[str]]]:
-    """Lines and cells of the rows that are not blank, blanks where cells are missing."""
+def next_records(
+    path: Path, reader: Any, width: int, most: int | None = None
+) -> tuple[list[int], list[list[str]]]:
+    """Lines and cells of the rows that are not blank (of at most so many), blanks where cells are
+    missing."""
     lines, records = [], []
-    for cells in reader:
+    for cells in islice(reader, most):
         if len(cells) > width and any(cell.strip() for cell in cells[width:]):
             raise LogError(
                 f"{path}, line {reader.line_num}: {len(cells)} cells for {width} columns; if "
@@ -126,8 +156,8 @@ def _check_headings(path: Path, headings: list[str]) -> None:
 
 
 def _read_parquet(path: Path) -> Table:
-    parquet = _pyarrow("pyarrow.parquet")
-    with _named(path, "read"):
+    parquet = pyarrow_module("pyarrow.parquet")
+    with named(path, "read"):
         path.stat()
     try:
         table = parquet.read_table(path)
@@ -146,9 +176,11 @@ def write(path: Path, columns: dict[str, Any]) -> None:
         raise LogError(
             f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
         )
-    with _named(path, "written"):
+    with named(path, "written"):
         if ending in PARQUET:
-            _pyarrow("pyarrow.parquet").write_table(_pyarrow("pyarrow").table(columns), path)
+            pyarrow_module("pyarrow.parquet").write_table(
+                pyarrow_module("pyarrow").table(columns), path
+            )
         else:
             _write_csv(path, columns)
 
@@ -157,17 +189,17 @@ def _write_csv(path: Path, columns: dict[str, Any]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+        writer.writerows(zip(*map(cells, columns.values()), strict=True))
 
 
-def _cells(column: Any) -> list[Any]:
+def cells(column: Any) -> list[Any]:
     """Numbers with as many digits as give them back exactly; blanks for what has no value."""
-    cells = column.tolist() if isinstance(column, np.ndarray) else column
-    return ["" if one is None or one != one else one for one in cells]
+    found = column.tolist() if isinstance(column, np.ndarray) else column
+    return ["" if one is None or one != one else one for one in found]
 
 
 @contextmanager
-def _named(path: Path, done: str) -> Iterator[None]:
+def named(path: Path, done: str) -> Iterator[None]:
     """Errors of the disk, with the file or the folder that is not there."""
     try:
         yield
@@ -178,7 +210,7 @@ def _named(path: Path, done: str) -> Iterator[None]:
         raise LogError(f"{path} cannot be {done}: {why}") from error
 
 
-def _pyarrow(module: str) -> Any:
+def pyarrow_module(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:

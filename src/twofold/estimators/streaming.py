@@ -1,0 +1,174 @@
+"""``fit_table``: fit to a table on disk that is never in memory as a whole.
+
+The table is read once, into a scratch file of plain numbers (8 bytes a number) beside which nothing
+grows with its rows; training then passes over it block by block. A block is trained on as a data
+set of its own would be, in one call of the method's compiled program, but that its prior counts as
+one part of *all* rows.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import clone
+
+from twofold.data import Padded, Place, Standardizer, pad, padded_size
+from twofold.estimators import validation
+from twofold.estimators.fitting import About, about_data, checkpoint_of, keys_of, store, warn
+from twofold.estimators.methods import LEAST_UPDATES, METHODS
+from twofold.estimators.options import ALPHA_OPTIONS, checked_options
+from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
+from twofold.estimators.training import Plan, train
+from twofold.inference.alpha import bytes_per_datum
+from twofold.logs.blocks import Source, check_names, numbers, open_source
+from twofold.logs.errors import LogError
+
+Regressor = Any  # a BNNLVRegressor
+
+
+def fit_table(
+    estimator: Regressor,
+    source: Any,
+    *,
+    target: str | Sequence[str],
+    inputs: Sequence[str] | None = None,
+    drop_missing: bool = False,
+    scratch: Any = None,
+) -> Regressor:
+    """Fit to columns of a Parquet file, a folder of them, or a CSV file, block by block.
+
+    Predicts ``target`` from ``inputs`` (all other columns where they are not named). Rows without a
+    finite number in every column are refused, or left out with ``drop_missing``. ``scratch`` is the
+    folder of a temporary file with 8 bytes for each number used (None: the system's). ``epochs``
+    are passes over the table; without them there are as many as the least number of updates takes.
+    Returns the estimator, fitted as ``fit`` would have left it.
+    """
+    opened = open_source(source)
+    outputs = [target] if isinstance(target, str) else list(target)
+    names = [n for n in opened.names if n not in outputs] if inputs is None else list(inputs)
+    check_names(opened, [*names, *outputs])
+    if not names or not outputs or set(names) & set(outputs):
+        raise LogError(
+            "expected at least one target and one input, none of them both, got "
+            f"{', '.join(outputs) or 'no target'} and {', '.join(names) or 'no input'}"
+        )
+    check_streamed(estimator, opened.rows())
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="twofold-") as folder:
+        values = values_of(opened, [*names, *outputs], drop_missing)
+        fit_scratch(
+            estimator,
+            write_scratch(Path(folder) / "rows", values),
+            len(names),
+            1 if isinstance(target, str) else 2,
+        )
+    estimator.feature_names_in_ = np.array(names, dtype=object)
+    return estimator
+
+
+def values_of(source: Source, names: Sequence[str], drop_missing: bool) -> Iterator[np.ndarray]:
+    """Columns of a table as numbers, block by block."""
+    for block in source.blocks(names, BLOCK_ROWS):
+        yield numbers(source, block, names, drop_missing)[0]
+
+
+def check_streamed(estimator: Regressor, rows: int | None) -> None:
+    """Refuse what cannot be fitted block by block, and say what it would cost."""
+    validation.check_settings(estimator)
+    if estimator.inference not in LEAST_UPDATES:
+        raise ValueError(
+            f"{estimator.inference!r} looks at all data in every step and cannot be fitted block "
+            f"by block; use one of {', '.join(map(repr, LEAST_UPDATES))}"
+        )
+    if estimator.inference != "alpha" or not estimator.latent_dim:
+        return
+    options = checked_options(estimator, ALPHA_OPTIONS)
+    if options.get("nodes") or options.get("encoder") is not None:
+        return
+    each = bytes_per_datum(estimator.latent_dim, np.dtype(estimator.dtype).itemsize)
+    total = "" if rows is None else f", {each * rows / 2**20:,.0f} MiB for {rows:,} rows"
+    raise ValueError(
+        f"a mean field with a q(z) for every datum keeps {each} bytes for each row{total}, and is "
+        "not fitted block by block; use inference_options={'encoder': [20]}, one network for "
+        "every q(z), or {'nodes': 24}, or inference='ensemble', which integrate z out"
+    )
+
+
+def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int) -> None:
+    """Fit to the rows of a scratch file, of whose columns the first are the inputs."""
+    joint = scratch.running.standardizer()
+    sides = (slice(None, inputs), slice(inputs, None))
+    x, y = (Standardizer(joint.mean[side], joint.scale[side]) for side in sides)
+    about = about_data(estimator, (x, y), y_ndim, scratch.fingerprint)
+    stand_in = clone(estimator).set_params(epochs=_visits(estimator, scratch))
+    with jax.enable_x64(estimator.dtype == "float64"):
+        method = METHODS[estimator.inference](
+            [stand_in], about.model, np.array([scratch.block_rows])
+        )
+        with ThreadPoolExecutor(1) as pool:
+            blocks = Blocks(scratch, about, estimator.dtype, pool, method.epochs)
+            spread = partial(jnp.repeat, repeats=method.members, axis=0)
+
+            def problems(visit: int) -> Any:
+                lone = jax.tree.map(lambda leaf: leaf[None], blocks(visit))
+                return method.problems(jax.tree.map(spread, lone))
+
+            outcome = train(
+                method.algorithm,
+                keys_of([about], method.members),
+                problems,
+                method.schedule,
+                Plan(
+                    method.epochs,
+                    np.repeat(method.batches, method.members),
+                    "blocks",
+                    estimator.verbose,
+                    checkpoint_of([stand_in], [about], method),
+                ),
+            )
+            fitted = method.finish(outcome.states, outcome.energies, blocks(0))
+    store(estimator, about, fitted, outcome.energies.mean(axis=1))
+    estimator.n_features_in_ = inputs
+    warn([estimator])
+
+
+def _visits(estimator: Regressor, scratch: Scratch) -> int:
+    """How many blocks are trained on, in all passes together."""
+    updates = scratch.blocks * -(-scratch.block_rows // estimator.batch_size)
+    passes = estimator.epochs or -(-LEAST_UPDATES[estimator.inference] // updates)
+    return int(passes * scratch.blocks)
+
+
+class Blocks:
+    """Standardised blocks by the number of their visit; the next one is read ahead."""
+
+    def __init__(
+        self, scratch: Scratch, about: About, dtype: str, pool: ThreadPoolExecutor, visits: int
+    ):
+        self._scratch, self._about, self._dtype = scratch, about, dtype
+        self._pool, self._visits = pool, visits
+        self._length = padded_size(scratch.block_rows)
+        self._ahead: tuple[int, Future[Any]] | None = None
+
+    def __call__(self, visit: int) -> Padded:
+        """The block of a visit."""
+        if self._ahead is not None and self._ahead[0] == visit:
+            x, y, rows = self._ahead[1].result()
+        else:
+            x, y, rows = self._read(visit)
+        if visit + 1 < self._visits:
+            self._ahead = visit + 1, self._pool.submit(self._read, visit + 1)
+        numbered = jnp.asarray(np.pad(rows, (0, self._length - len(rows))), jnp.int32)
+        place = Place(numbered, jnp.asarray(self._scratch.rows, jnp.int32))
+        return pad(x, y, self._length, self._dtype)._replace(place=place)
+
+    def _read(self, visit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rows = self._scratch.rows_of(visit, self._about.seed)
+        values, inputs = self._scratch.read(rows), self._about.model.inputs
+        x = self._about.x_standardizer.transform(values[:, :inputs])
+        return x, self._about.y_standardizer.transform(values[:, inputs:]), rows

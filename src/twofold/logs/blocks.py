@@ -1,0 +1,238 @@
+"""Tables too large for memory, read and written a block of rows at a time."""
+
+import csv
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from twofold.logs import cells, files
+from twofold.logs.errors import LogError
+from twofold.naming import nearest
+
+
+class Block(NamedTuple):
+    """Some rows as they were found: their columns, and the number of each row in the source."""
+
+    columns: dict[str, Any]
+    rows: np.ndarray
+
+
+class Source(Protocol):
+    """A table on disk: where, what a row is called there, its columns, what marks decimals."""
+
+    path: Path
+    unit: str
+    names: list[str]
+    decimal: str
+
+    def rows(self) -> int | None:
+        """How many there are; None where only reading them tells."""
+        ...
+
+    def blocks(self, names: Sequence[str], size: int) -> Iterator[Block]:
+        """Columns of some names, at most ``size`` rows at a time, in their order."""
+        ...
+
+
+class ParquetSource:
+    """A Parquet file, or a folder of them in the order of their names.
+
+    No more than a row group of a file is in memory.
+    """
+
+    unit, decimal = "row", "."
+
+    def __init__(self, path: Path):
+        self.path = path
+        with files.named(path, "read"):
+            path.stat()
+        self._parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not self._parts:
+            raise LogError(f"the folder {path} cannot be read as a table: it has no *.parquet file")
+        self.names = self._open(self._parts[0]).schema_arrow.names
+        for part in self._parts[1:]:
+            other = self._open(part).schema_arrow.names
+            if other != self.names:
+                raise LogError(
+                    f"{part} has the columns {', '.join(other)}, but {self._parts[0]} has "
+                    f"{', '.join(self.names)}; the files of a folder must agree"
+                )
+
+    def rows(self) -> int:
+        """As the files say."""
+        return sum(self._open(part).metadata.num_rows for part in self._parts)
+
+    def blocks(self, names: Sequence[str], size: int) -> Iterator[Block]:
+        """Columns as Arrow has them."""
+        first = 0
+        for part in self._parts:
+            for batch in self._open(part).iter_batches(size, columns=list(names)):
+                columns = {name: batch.column(name) for name in names}
+                yield Block(columns, np.arange(first, first + batch.num_rows))
+                first += batch.num_rows
+
+    def _open(self, part: Path) -> Any:
+        parquet = files.pyarrow_module("pyarrow.parquet")
+        try:
+            # Buffered ahead, every row group that was read would stay in memory.
+            return parquet.ParquetFile(part, pre_buffer=False)
+        except (OSError, ValueError) as error:
+            raise LogError(f"{part} cannot be read as a Parquet file: {error}") from error
+
+
+class CsvSource:
+    """A CSV file with a heading, in UTF-8 unless its first bytes say otherwise."""
+
+    unit = "line"
+
+    def __init__(self, path: Path):
+        self.path = path
+        with files.named(path, "read"), path.open("rb") as file:
+            self._encoding = files.encoding_of(file.read(4), "utf-8-sig")
+        with self._opened() as (reader, headings):
+            delimiter = reader.dialect.delimiter
+        self.names = [name for name in headings if name.strip()]
+        first = next(self.blocks(self.names, files.SEEN), Block({}, np.arange(0)))
+        comma = delimiter != "," and files.has_commas(first.columns)
+        self.decimal = "," if comma else "."
+
+    def rows(self) -> None:
+        """Only reading them all tells."""
+        return None
+
+    def blocks(self, names: Sequence[str], size: int) -> Iterator[Block]:
+        """Columns as lists of texts."""
+        with self._opened() as (reader, headings):
+            places = [headings.index(name) for name in names]
+            while True:
+                begun = reader.line_num
+                lines, records = files.next_records(self.path, reader, len(headings), size)
+                if reader.line_num == begun:
+                    return
+                if records:
+                    columns = {
+                        n: [r[i] for r in records] for n, i in zip(names, places, strict=True)
+                    }
+                    yield Block(columns, np.array(lines))
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, list[str]]]:
+        try:
+            with self.path.open(encoding=self._encoding, newline=None) as file:
+                yield files.begun(self.path, file)
+        except UnicodeDecodeError as error:
+            raise LogError(
+                f"{self.path} is not written in {self._encoding} ({error}); save it as UTF-8"
+            ) from error
+
+
+def open_source(path: str | os.PathLike[str]) -> Source:
+    """A CSV or Parquet file, or a folder of Parquet files."""
+    place = Path(path)
+    if place.is_dir() or place.suffix.lower() in files.PARQUET:
+        return ParquetSource(place)
+    return CsvSource(place)
+
+
+def check_names(source: Source, names: Sequence[str]) -> None:
+    """Refuse names of columns that are not there."""
+    for name in names:
+        if name not in source.names:
+            raise LogError(
+                f"{source.path} has no column {name!r}; its columns are "
+                f"{', '.join(source.names)}{nearest(name, source.names)}"
+            )
+
+
+def numbers(
+    source: Source, block: Block, names: Sequence[str], drop_missing: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of a block as numbers ``[N, C]``, and which of its rows they are: all, or those that
+    have a value in every column."""
+    columns = [_column(source, block, name) for name in names]
+    values = np.stack(columns, axis=1)
+    missing = ~np.isfinite(values)
+    if missing.any() and not drop_missing:
+        row, column = np.argwhere(missing)[0]
+        raise LogError(
+            f"{source.path}: column {names[column]!r} has no finite number in {source.unit} "
+            f"{block.rows[row]}; fill it in, or leave such rows out (drop_missing)"
+        )
+    kept = np.flatnonzero(~missing.any(axis=1))
+    return values[kept], kept
+
+
+def _column(source: Source, block: Block, name: str) -> np.ndarray:
+    values, texts = cells.numbers(_as_numpy(block.columns[name]), (), source.decimal)
+    if texts:
+        row, text = next(iter(texts.items()))
+        raise LogError(
+            f"{source.path}: column {name!r} must be numbers, but {source.unit} {block.rows[row]} "
+            f"has {text!r}; leave the column out, or write it as numbers"
+        )
+    return values
+
+
+def _as_numpy(column: Any) -> Any:
+    return column.to_numpy(zero_copy_only=False) if hasattr(column, "to_numpy") else column
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Any]:
+    """Gives a function that adds a block of columns to a CSV or Parquet file.
+
+    What is written has another name until all of it is there; after an error nothing is left.
+    """
+    temporary = path.with_name(f".twofold-{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
+    try:
+        with files.named(path, "written"):
+            kind = _parquet_writer if path.suffix.lower() in files.PARQUET else _csv_writer
+            with kind(temporary) as write:
+                yield write
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _parquet_writer(path: Path) -> Iterator[Any]:
+    arrow, parquet = (files.pyarrow_module(name) for name in ("pyarrow", "pyarrow.parquet"))
+    writers: list[Any] = []
+
+    def write(columns: dict[str, Any]) -> None:
+        table = arrow.table(columns)
+        if not writers:
+            writers.append(parquet.ParquetWriter(path, table.schema))
+        writers[0].write_table(table)
+
+    try:
+        yield write
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+@contextmanager
+def _csv_writer(path: Path) -> Iterator[Any]:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        headed = False
+
+        def write(columns: dict[str, Any]) -> None:
+            nonlocal headed
+            if not headed:
+                writer.writerow(columns)
+                headed = True
+            found = map(_plain, columns.values())
+            writer.writerows(zip(*map(files.cells, found), strict=True))
+
+        yield write
+
+
+def _plain(column: Any) -> Any:
+    return column.to_pylist() if hasattr(column, "to_pylist") else column
