@@ -25,14 +25,18 @@ class Standardizer(NamedTuple):
     @classmethod
     def fit(cls, values: np.ndarray) -> "Standardizer":
         """Means and standard deviations of the columns."""
+        with np.errstate(over="ignore"):
+            return cls._fit(values)
+
+    @classmethod
+    def _fit(cls, values: np.ndarray) -> "Standardizer":
         low, high = values.min(axis=0), values.max(axis=0)
         # Decided on the range: the mean and deviation of a long constant column carry the rounding
         # of their sums, which would be taken for a spread.
         negligible = 10 * np.finfo(values.dtype).eps * np.maximum(np.abs(low), np.abs(high))
         constant = high - low <= negligible
         mean = np.where(constant, low, values.mean(axis=0))
-        with np.errstate(over="ignore"):
-            return cls(mean, np.where(constant, 1.0, values.std(axis=0)))
+        return cls(mean, np.where(constant, 1.0, values.std(axis=0)))
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Raw units to standardised ones."""

@@ -54,6 +54,7 @@ SNAPSHOTS = sql.Table(
     sql.Column("created", sql.Float, nullable=False),
     sql.Column("model", sql.String(64), nullable=True),
 )
+TEXTS = {"point", "split", "outputs", "numbers"}
 # SQLite locks when a transaction begins; elsewhere this row is what writers take turns at.
 TURN = sql.select(ABOUT.c.value).where(ABOUT.c.name == "version").with_for_update()
 
@@ -88,6 +89,7 @@ class Storage:
         with storage.reading() as connection:
             if not sql.inspect(connection).has_table(ABOUT.name):
                 raise CampaignError(f"{storage._place} is a database, but holds no campaign")
+            storage._check_pages(connection)
             version = storage._version(connection)
         while version < migration.VERSION:
             version = storage._step()
@@ -134,6 +136,16 @@ class Storage:
                 version += 1
                 self._set_about(connection, "version", version)
             return version
+
+    def _check_pages(self, connection: sql.Connection) -> None:
+        """Find pages of an SQLite file that were changed or cut; what cells say it cannot know."""
+        if self._engine.url.get_backend_name() != "sqlite":
+            return
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        if found != "ok":
+            raise CampaignError(
+                f"{self._place} is damaged ({str(found).strip()}); restore it from a copy"
+            )
 
     def _version(self, connection: sql.Connection) -> int:
         version = self._about(connection, "version")
@@ -186,12 +198,22 @@ def count(connection: sql.Connection, table: sql.Table) -> int:
 
 def rows(connection: sql.Connection, table: sql.Table) -> list[dict[str, Any]]:
     """All rows in order, JSON texts as what they say."""
-    texts = {"point", "split", "outputs", "numbers"}
     found = connection.execute(sql.select(table).order_by(table.c.number)).mappings()
     return [
-        {name: json.loads(value) if name in texts else value for name, value in row.items()}
+        {name: _read(table, row, name) if name in TEXTS else row[name] for name in row}
         for row in found
     ]
+
+
+def _read(table: sql.Table, row: Any, name: str) -> dict[str, Any]:
+    """What a JSON text says, which is always a dictionary."""
+    try:
+        return dict(json.loads(row[name]).items())
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise CampaignError(
+            f"the campaign is damaged: the {name} of {table.name} {row['number']} cannot be read "
+            f"({error}); restore it from a copy"
+        ) from error
 
 
 def _engine(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:

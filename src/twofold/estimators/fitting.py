@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 
 from twofold import persistence
 from twofold.data import Padded, Standardizer, pad, padded_size
-from twofold.estimators import validation
+from twofold.estimators import memory, validation
 from twofold.estimators.checkpoint import Checkpoint
 from twofold.estimators.methods import METHODS, Fitted, Method
-from twofold.estimators.training import Plan, train
+from twofold.estimators.training import NonFiniteEnergyError, Plan, train
 from twofold.model.bnn import BNNLV
 
 TRAINING_STREAM = 2
@@ -65,6 +65,7 @@ def fit_many(
     if capacity is not None:
         validation.check_integer("capacity", capacity, int(sizes.max()))
     room = padded_size(capacity or int(sizes.max()))
+    memory.check_fit(estimators, members[0].model, sizes if capacity is None else [capacity])
     with jax.enable_x64(dtype == "float64"):
         method = METHODS[first.inference](estimators, members[0].model, sizes)
         checkpoint = _checkpoint(estimators, members, method)
@@ -92,6 +93,7 @@ def fit_many(
             fitted = method.finish(
                 states, energies, jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), data)
             )
+            _refuse_lost(fitted)
             _store(estimator, member, fitted, energies.mean(axis=1))
     _warn(estimators)
     return list(estimators)
@@ -194,6 +196,15 @@ def _checkpoint(
     identity["seed"] = [member.seed for member in members]
     identity["data"] = [member.fingerprint for member in members]
     return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
+
+
+def _refuse_lost(fitted: Fitted) -> None:
+    """The last step may lead out of all numbers, and no energy after it says so."""
+    if not all(np.isfinite(leaf).all() for leaf in fitted.posterior):
+        raise NonFiniteEnergyError(
+            "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
+            "for extreme values in the data"
+        )
 
 
 def _store(estimator: Regressor, member: Prepared, fitted: Fitted, energies: np.ndarray) -> None:

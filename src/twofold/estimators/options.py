@@ -33,6 +33,13 @@ HMC_OPTIONS = {
     "target_acceptance": 0,
     "log_noise_prior": 0,
 }
+OPTIONS = {
+    "ensemble": ENSEMBLE_OPTIONS,
+    "alpha": ALPHA_OPTIONS,
+    "sghmc": SGHMC_OPTIONS,
+    "nuts": HMC_OPTIONS,
+    "hmc": HMC_OPTIONS,
+}
 
 
 def checked_options(estimator: Regressor, known: dict[str, int]) -> dict[str, Any]:

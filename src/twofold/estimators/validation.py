@@ -1,12 +1,17 @@
 """Bad input gets a clear error before any work."""
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+# The square of it, and of its inverse, are still numbers with all their digits.
+SMALLEST_SPREAD = 1e-150
+# JAX counts with 32 bits.
+LARGEST_INTEGER = 2**31 - 1
 INFERENCES = ("ensemble", "alpha", "sghmc", "nuts", "hmc")
 
 
@@ -71,11 +76,12 @@ def refuse_nonfinite(name: str, values: Any) -> None:
 
 
 def refuse_huge(name: str, scale: np.ndarray) -> None:
-    """Refuse columns whose spread overflows."""
-    bad = np.flatnonzero(~np.isfinite(scale))
+    """Refuse columns whose spread, or the square of it, is no finite positive number."""
+    bad = np.flatnonzero(~((scale > SMALLEST_SPREAD) & (scale < 1.0 / SMALLEST_SPREAD)))
     if bad.size:
         raise ValueError(
-            f"{name} has values too large to standardise in column(s) {bad.tolist()}; rescale them"
+            f"{name} has values too large or too close together to standardise in column(s) "
+            f"{bad.tolist()}; rescale them"
         )
 
 
@@ -124,9 +130,11 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
 
 
 def check_integer(name: str, value: Any, minimum: int) -> None:
-    """An integer of at least ``minimum``."""
+    """An integer of at least ``minimum``, and no more than 32 bits hold."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+    if value > LARGEST_INTEGER:
+        raise ValueError(f"{name} must be an integer of at most {LARGEST_INTEGER}, got {value!r}")
 
 
 def is_number(value: Any) -> bool:
@@ -143,7 +151,7 @@ def check_positive(name: str, value: Any) -> None:
 def check_settings(estimator: Any) -> None:
     """Refuse impossible settings of a ``BNNLVRegressor``."""
     hidden = estimator.hidden_layer_sizes
-    if isinstance(hidden, str) or not hasattr(hidden, "__iter__"):
+    if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):
         raise ValueError(f"hidden_layer_sizes must be a tuple such as (20, 20), got {hidden!r}")
     for units in hidden:
         check_integer("every entry of hidden_layer_sizes", units, 1)

@@ -3,8 +3,9 @@
 import codecs
 import csv
 import io
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,11 +144,11 @@ def write(path: Path, columns: dict[str, Any]) -> None:
         raise LogError(
             f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
         )
-    with _named(path, "written"):
+    with _named(path, "written"), _replacing(path) as temporary:
         if ending in PARQUET:
-            _pyarrow("pyarrow.parquet").write_table(_pyarrow("pyarrow").table(columns), path)
+            _pyarrow("pyarrow.parquet").write_table(_pyarrow("pyarrow").table(columns), temporary)
         else:
-            _write_csv(path, columns)
+            _write_csv(temporary, columns)
 
 
 def _write_csv(path: Path, columns: dict[str, Any]) -> None:
@@ -161,6 +162,19 @@ def _cells(column: Any) -> list[Any]:
     """Numbers with as many digits as give them back exactly; blanks for what has no value."""
     cells = column.tolist() if isinstance(column, np.ndarray) else column
     return ["" if one is None or one != one else one for one in cells]
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file to write beside one that it takes the place of once it is whole."""
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}-{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
