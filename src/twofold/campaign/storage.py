@@ -228,10 +228,10 @@ def _engine(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
         text = f"sqlite:///{path}"
     try:
         url = make_url(text)
-    except sql.exc.ArgumentError as error:
+        if url.get_backend_name() != "sqlite":
+            return sql.create_engine(url), url.render_as_string(hide_password=True)
+    except (sql.exc.ArgumentError, ValueError) as error:
         raise CampaignError(f"{place} is neither a path nor a database URL") from error
-    if url.get_backend_name() != "sqlite":
-        return sql.create_engine(url), url.render_as_string(hide_password=True)
     engine = sql.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     sql.event.listen(engine, "connect", _durable)
     sql.event.listen(engine, "begin", _begin)

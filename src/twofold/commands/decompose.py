@@ -55,7 +55,7 @@ def decompose(
     from twofold.compilation import enable_compile_cache
     from twofold.logs import files
 
-    check_place(out, TABLES)
+    check_place(out, TABLES, [model, data, config])
     run = Run(ctx)
     run.reads(model)
     fitted, about = models.load(model)

@@ -53,7 +53,7 @@ def fit(
     from twofold.commands.settings import regressor_of, words
     from twofold.compilation import enable_compile_cache
 
-    check_place(out)
+    check_place(out, reads=[data, config])
     if (held_out is not None and not 0 <= held_out <= 0.9) or not 0 <= seed < 2**32:
         raise CommandError(
             f"expected --held-out of 0 to 0.9 and a seed below 2**32, got {held_out} and {seed}"

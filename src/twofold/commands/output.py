@@ -63,14 +63,22 @@ def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def check_place(out: Path | None, endings: Sequence[str] = ()) -> None:
-    """Refuse a place that a file cannot be written to, before there is something to write."""
+def check_place(
+    out: Path | None, endings: Sequence[str] = (), reads: Sequence[Path | None] = ()
+) -> None:
+    """Refuse a place that a file cannot be written to, before there is something to write.
+
+    What the command ``reads`` it must not write over.
+    """
     if out is None:
         return
     if endings and out.suffix.lower() not in endings:
         raise CommandError(f"expected a file that ends in {' or '.join(endings)}, got {out}")
     if out.is_dir() or not out.parent.is_dir():
         raise CommandError(f"{out} cannot be written: expected a file in a folder that exists")
+    for one in reads:
+        if one is not None and one.exists() and out.exists() and out.samefile(one):
+            raise CommandError(f"{out} is read by this command; write to another file")
 
 
 def _plain(value: Any) -> Any:

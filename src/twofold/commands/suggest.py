@@ -47,7 +47,7 @@ def suggest(
     from twofold.compilation import enable_compile_cache
     from twofold.logs import files
 
-    check_place(out, TABLES)
+    check_place(out, TABLES, [model, candidates, config])
     run = Run(ctx, seed)
     run.reads(model)
     fitted, about = models.load(model)

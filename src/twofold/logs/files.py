@@ -59,7 +59,19 @@ def _array(column: Any) -> np.ndarray:
 
 
 def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
-    file = io.StringIO(_text(path, encoding), newline=None)
+    text = _text(path, encoding)
+    if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
+        raise LogError(f"delimiter must be one character, got {delimiter!r}")
+    try:
+        return _parsed(path, text, delimiter)
+    except (csv.Error, TypeError, ValueError) as error:
+        if isinstance(error, LogError):
+            raise
+        raise LogError(f"{path} cannot be read as a CSV file: {error}") from error
+
+
+def _parsed(path: Path, text: str, delimiter: str | None) -> Table:
+    file = io.StringIO(text, newline=None)
     if delimiter is None:
         delimiter = max(DELIMITERS, key=file.readline().count)
         file.seek(0)
@@ -93,7 +105,7 @@ def _text(path: Path, encoding: str) -> str:
         )
     try:
         return data.decode(encoding)
-    except UnicodeDecodeError as error:
+    except (UnicodeError, LookupError) as error:
         raise LogError(
             f"{path} is not written in {encoding} ({error}); for a file of an older Windows "
             "program pass encoding='cp1252'"
@@ -129,11 +141,11 @@ def _read_parquet(path: Path) -> Table:
         path.stat()
     try:
         table = parquet.read_table(path)
-    except (OSError, ValueError) as error:
+        columns = {
+            name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names
+        }
+    except (OSError, ValueError, MemoryError, _pyarrow("pyarrow").ArrowException) as error:
         raise LogError(f"{path} cannot be read as a Parquet file: {error}") from error
-    columns = {
-        name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names
-    }
     return Table(str(path), "row", columns, np.arange(table.num_rows))
 
 
