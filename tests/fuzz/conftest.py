@@ -30,10 +30,10 @@ class HangError(BaseException):
 
 
 class Fuzz:
-    """Tries cases of one surface and counts what came of them."""
+    """Tries cases and counts what came of them."""
 
-    def __init__(self, surface: str, examples: int):
-        self.surface, self.examples = surface, examples
+    def __init__(self, examples: int):
+        self.examples = examples
         self.counts = Counter(dict.fromkeys(("cases", "refused", "crashes", "hangs", "losses"), 0))
 
     def given(self, *strategies, examples=None):
@@ -128,14 +128,14 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def fuzz(request):
-    """The counting fuzzer of a module, whose ``SURFACE`` is the name the counts go under."""
-    made, begun = Fuzz(request.module.SURFACE, request.param), time.perf_counter()
+    """The counting fuzzer of a test."""
+    made, begun = Fuzz(request.param), time.perf_counter()
     yield made
     assert made.counts["cases"], "no case was tried"
     place = os.environ.get("TWOFOLD_FAULTS")
     if place:
         seconds = time.perf_counter() - begun
-        line = {"surface": made.surface, "test": request.node.name, "seconds": seconds}
+        line = {"test": request.node.name, "seconds": round(seconds, 1)}
         with Path(place).open("a") as file:
             file.write(json.dumps(line | dict(made.counts)) + "\n")
 

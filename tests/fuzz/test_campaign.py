@@ -11,7 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from twofold.campaign import Campaign, CampaignError, Categorical, Continuous, Integer, Told
 from twofold.campaign.storage import TABLES
 
-SURFACE = "campaign"
 INPUTS = (Continuous("x", -1.0, 1.0), Integer("n", 0, 3))
 ODD = st.sampled_from(
     [None, True, "a", "", float("nan"), float("inf"), 1e300, -(10**20), 10**400, 1.5, [], {}, b"x"]

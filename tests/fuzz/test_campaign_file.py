@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from twofold.campaign import Campaign, CampaignError, Categorical, Continuous
 
-SURFACE = "campaign file"
 ROWS = 30
 
 

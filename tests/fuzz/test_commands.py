@@ -21,7 +21,6 @@ from twofold.logs import Embedding, Transform
 from twofold.model import network
 from twofold.policies import LearnedPolicy
 
-SURFACE = "commands"
 # What a word of the user's would start in earnest: a browser, or hours of work.
 LEFT_OUT = ("--open", "--install-completion", "--show-completion", "--minari")
 FILES = (

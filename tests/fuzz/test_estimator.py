@@ -11,7 +11,6 @@ from sklearn.base import clone
 from twofold import BNNLVRegressor
 from twofold.estimators.training import NonFiniteEnergyError
 
-SURFACE = "estimator"
 REFUSALS = (ValueError, TypeError, NonFiniteEnergyError)
 pandas = pytest.importorskip("pandas")
 sparse = pytest.importorskip("scipy.sparse")

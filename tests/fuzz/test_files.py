@@ -16,8 +16,6 @@ from twofold.persistence import FileFormatError
 from twofold.policies import LearnedPolicy, ProjectError, load_policy, open_project, trial
 from twofold.policies.trial import Trial
 
-SURFACE = "files"
-
 
 @st.composite
 def edits(draw):

@@ -11,7 +11,6 @@ from twofold.estimators.methods import METHODS
 from twofold.inference import base
 from twofold.model.bnn import BNNLV
 
-SURFACE = "memory"
 # The estimate is made from sizes alone; what the compiler fuses, and what it keeps twice, differs
 # between methods, so that a factor of three either way is what can be promised.
 FACTOR = 3.0

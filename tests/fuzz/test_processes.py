@@ -7,7 +7,6 @@ import pytest
 
 from twofold.campaign import Campaign, Continuous
 
-SURFACE = "processes"
 WORKERS = 4
 
 

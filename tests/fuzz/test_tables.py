@@ -12,7 +12,6 @@ from twofold.commands.columns import read_sheet
 from twofold.commands.errors import CommandError
 from twofold.logs import Episode, Log, LogError, files, read_table, write_table
 
-SURFACE = "tables"
 pyarrow = pytest.importorskip("pyarrow")
 TABLE = "run,t,level,valve,cost\n" + "".join(
     f"{run},{t},{0.5 * t + run},{t % 2},{'' if t == 0 else t}\n" for run in (1, 2) for t in range(5)

@@ -54,6 +54,7 @@ SNAPSHOTS = sql.Table(
     sql.Column("created", sql.Float, nullable=False),
     sql.Column("model", sql.String(64), nullable=True),
 )
+READING = {"twofold_reading": True}
 TEXTS = {"point", "split", "outputs", "numbers"}
 # SQLite locks when a transaction begins; elsewhere this row is what writers take turns at.
 TURN = sql.select(ABOUT.c.value).where(ABOUT.c.name == "version").with_for_update()
@@ -118,7 +119,7 @@ class Storage:
     def reading(self) -> Iterator[sql.Connection]:
         """A connection whose errors are a campaign's."""
         with self._explaining(), self._engine.connect() as connection:
-            yield connection
+            yield connection.execution_options(**READING)
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
@@ -247,5 +248,9 @@ def _durable(connection: Any, _: Any) -> None:
 
 
 def _begin(connection: sql.Connection) -> None:
-    """Take the lock on writing at once: a reader that turns writer could wait for itself."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    """Take the lock on writing at once: a reader that turns writer could wait for itself.
+
+    Who only reads needs none, and a disk that may only be read gives none.
+    """
+    reads = READING.items() <= connection.get_execution_options().items()
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

@@ -101,7 +101,8 @@ def read(folder: Path) -> dict[str, Any]:
         if not np.isfinite(found["about"]["logged_cost"]):
             raise ValueError("the logged cost is not a number")
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-        raise ProjectError(f"{path} is damaged ({error!r}); restore it from a copy") from error
+        why = f"{type(error).__name__}: {error}"
+        raise ProjectError(f"{path} is damaged ({why}); restore it from a copy") from error
     if version > FORMAT_VERSION:
         raise ProjectError(f"{path} was written by a newer twofold; upgrade twofold")
     return found
