@@ -111,7 +111,7 @@ class Calls(RuleBasedStateMachine):
         assert status.measurements == len(held)
 
 
-@pytest.mark.examples(4, 80)
+@pytest.mark.examples(4, 40)
 def test_calls_in_any_order(fuzz, tmp_path, tiny):
     Calls.fuzz, Calls.folder = fuzz, tmp_path
     Calls.tiny = tiny | {"hidden_layer_sizes": [3]}

@@ -50,7 +50,7 @@ def damages(draw):
     return damage
 
 
-@pytest.mark.examples(60, 2500)
+@pytest.mark.examples(60, 1200)
 def test_damaged_campaigns(fuzz, campaign_file, tmp_path):
     whole, path = campaign_file.read_bytes(), tmp_path / "c.db"
 

@@ -1,5 +1,6 @@
 """Any settings and any data: a fit, or an error that says which of them was wrong."""
 
+import re
 import warnings
 
 import jax
@@ -51,7 +52,7 @@ def costs_much(name, value):
     return isinstance(value, dict) or any(COSTLY[name] < one < 2**31 for one in numbers)
 
 
-@pytest.mark.examples(40, 3000)
+@pytest.mark.examples(40, 1500)
 def test_settings(fuzz, tiny, data):
     @fuzz.given(st.sampled_from(PARAMETERS), nested_things)
     def check(name, value):
@@ -71,7 +72,7 @@ options = st.sampled_from(
 METHODS = ["ensemble", "alpha", "sghmc", "nuts", "hmc"]
 
 
-@pytest.mark.examples(30, 1000)
+@pytest.mark.examples(30, 500)
 def test_options_of_the_inference_methods(fuzz, tiny, data):
     @fuzz.given(st.sampled_from(METHODS), options, odd_things)
     def check(method, name, value):
@@ -149,17 +150,16 @@ def said(call):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = call()
-    parts = [found] if isinstance(found, np.ndarray) else jax.tree.leaves(tuple(found)[:4])
-    numbers = [part for part in parts if isinstance(part, np.ndarray)]
-    assert numbers, "there is no result"
-    own = [one for one in caught if "twofold" in str(one.filename) or "rows" in str(one.message)]
+    split = hasattr(found, "total")
+    numbers = (found.total, found.epistemic, found.aleatoric) if split else jax.tree.leaves(found)
+    own = [one for one in caught if re.search("rows have no|points are not", str(one.message))]
     assert own or all(np.isfinite(part).all() for part in numbers), "NaN, and nobody said so"
 
 
 WORDS = "X y input array feature sample dtype convert float number shape energy column data row"
 
 
-@pytest.mark.examples(40, 2500)
+@pytest.mark.examples(30, 1200)
 def test_data_to_fit(fuzz, tiny):
     @fuzz.given(tables(), tables(widths=(1, 1, 1, 2)))
     def check(X, y):
@@ -178,7 +178,7 @@ CALLS = {
 }
 
 
-@pytest.mark.examples(40, 3000)
+@pytest.mark.examples(30, 1500)
 def test_data_to_predict(fuzz, fitted):
     before = fitted.predict(np.zeros((3, 2)))
 
@@ -190,7 +190,7 @@ def test_data_to_predict(fuzz, fitted):
             fuzz.lost("the model predicts otherwise than before")
 
 
-@pytest.mark.examples(20, 500)
+@pytest.mark.examples(20, 300)
 def test_arguments_of_predictions(fuzz, fitted, data):
     @fuzz.given(
         st.sampled_from(["n_samples", "random_state", "by", "joint", "estimator"]), nested_things

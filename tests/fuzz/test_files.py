@@ -65,7 +65,7 @@ def test_every_byte_of_a_model(fuzz, model_file, fitted):
             fuzz.lost(f"byte {place} was changed, and nobody noticed")
 
 
-@pytest.mark.examples(40, 1000)
+@pytest.mark.examples(40, 500)
 def test_edited_models(fuzz, model_file, fitted, data):
     whole, expected = model_file.read_bytes(), fitted.predict(data[0])
 
@@ -77,7 +77,7 @@ def test_edited_models(fuzz, model_file, fitted, data):
                 fuzz.lost("a changed model predicts otherwise")
 
 
-@pytest.mark.examples(15, 400)
+@pytest.mark.examples(15, 200)
 def test_edited_checkpoints(fuzz, tmp_path, tiny, data):
     path = tmp_path / "run.checkpoint"
     model = BNNLVRegressor(**tiny | {"checkpoint": path})
@@ -100,7 +100,7 @@ def small_policy():
     return LearnedPolicy(embedding, shape, scale, weights, 1.0, 0.0, 0, {})
 
 
-@pytest.mark.examples(30, 800)
+@pytest.mark.examples(30, 400)
 def test_edited_policies(fuzz, tmp_path):
     path, policy = tmp_path / "p.policy", small_policy()
     policy.save(path)
@@ -163,7 +163,7 @@ def json_edits(draw):
     return edit
 
 
-@pytest.mark.examples(40, 1500)
+@pytest.mark.examples(40, 800)
 def test_edited_projects(fuzz, project, tmp_path):
     wholes = {part: (project / part).read_bytes() for part in PARTS}
 
@@ -179,7 +179,7 @@ def test_edited_projects(fuzz, project, tmp_path):
         (project / part).write_bytes(wholes[part])
 
 
-@pytest.mark.examples(10, 200)
+@pytest.mark.examples(10, 60)
 def test_files_in_each_others_place(fuzz, project, tmp_path, model_file):
     every = sorted(path for path in project.rglob("*") if path.is_file())
     copies = shutil.copytree(project, tmp_path / "copies")

@@ -43,6 +43,7 @@ def compiled_bytes(model, shape, rows):
     )  # fmt: skip
 
 
+@pytest.mark.examples(None, 1)
 @pytest.mark.parametrize(("settings", "rows"), FITS)
 def test_the_memory_of_a_fit(fuzz, settings, rows):
     model = BNNLVRegressor(**{"epochs": 1, "random_state": 0, "verbose": False} | settings)

@@ -56,7 +56,7 @@ def damaged(draw):
     return content
 
 
-@pytest.mark.examples(60, 3000)
+@pytest.mark.examples(60, 1500)
 def test_damaged_csv_files(fuzz, tmp_path):
     path = tmp_path / "log.csv"
     columns = st.fixed_dictionaries(
@@ -86,7 +86,7 @@ def test_damaged_csv_files(fuzz, tmp_path):
             assert np.isfinite(read_sheet(path).numbers(["level", "valve"]).values).all()
 
 
-@pytest.mark.examples(25, 800)
+@pytest.mark.examples(25, 400)
 def test_results_of_a_campaign(fuzz, tmp_path):
     place, path = tmp_path / "c.db", tmp_path / "results.csv"
     campaign = Campaign.create(place, [Continuous("valve", 0.0, 1.0)], ["level"])
@@ -101,7 +101,7 @@ def test_results_of_a_campaign(fuzz, tmp_path):
             read_results(path, campaign)
 
 
-@pytest.mark.examples(20, 600)
+@pytest.mark.examples(20, 300)
 def test_damaged_parquet_files(fuzz, tmp_path):
     path, buffer = tmp_path / "log.parquet", io.BytesIO()
     rows = [line.split(",") for line in TABLE.splitlines()]
@@ -151,7 +151,7 @@ def logs(draw):
     return Log(tuple(seen), (done,), np.zeros(1), np.ones(1), tuple(episodes))
 
 
-@pytest.mark.examples(20, 800)
+@pytest.mark.examples(20, 400)
 def test_what_was_written_is_read_back(fuzz, tmp_path):
     @fuzz.given(logs(), st.sampled_from(["csv", "parquet"]))
     def check(log, ending):

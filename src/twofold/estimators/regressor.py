@@ -198,6 +198,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
             draws = self._posterior().sample(weight_key, n_samples)
             function = partial(_sample, row_key, self.model_, draws)
             values = in_chunks(function, [x, rows], limit, self.dtype, on_progress)
+        _warn_of_overflow(values, self.dtype, stacklevel=3)
         values = np.swapaxes(self.y_standardizer_.inverse(values), 0, 1)
         return values[..., 0] if self.y_ndim_ == 1 else values
 
@@ -304,7 +305,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
             nested = nest(key, self.model_, self._posterior(), draws, self.n_latent_draws)
             function = partial(function, self.model_, nested)
             found = in_chunks(function, columns, limit, self.dtype, on_progress)
-        _warn_of_overflow(found, self.dtype)
+        _warn_of_overflow(found, self.dtype, stacklevel=4)
         return found
 
     def _precision(self) -> Any:
@@ -323,7 +324,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         return values[:, 0] if self.y_ndim_ == 1 else values
 
 
-def _warn_of_overflow(found: Any, dtype: str) -> None:
+def _warn_of_overflow(found: Any, dtype: str, stacklevel: int) -> None:
     """Predictions that are no numbers come with a word about why."""
     finite = [
         np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in jax.tree.leaves(found)
@@ -334,7 +335,7 @@ def _warn_of_overflow(found: Any, dtype: str) -> None:
             f"{unknown} of {len(finite[0])} rows have no finite prediction: their values lie too "
             f"far from the data that the model was fitted to for dtype={dtype!r}",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 
