@@ -180,6 +180,11 @@ class Storage:
             raise CampaignError(
                 f"{self._place} cannot be used as a campaign: {error.__cause__}"
             ) from error
+        except UnicodeError as error:
+            # What SQLite says of a damaged schema may hold bytes of it that are no text.
+            raise CampaignError(
+                f"{self._place} is damaged ({error}); restore it from a copy"
+            ) from error
 
 
 def insert(connection: sql.Connection, table: sql.Table, **values: Any) -> int:
