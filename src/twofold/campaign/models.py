@@ -46,7 +46,7 @@ def _rehearse(model: BNNLVRegressor) -> None:
     check_settings(model)
     check_random_state(model.random_state)
     shape = BNNLV(1, 1, tuple(model.hidden_layer_sizes), model.latent_dim, 1.0, 1.0)
-    memory.check_fit([model], shape, np.array([2]))
+    memory.check_fit([model], shape, 2)
     METHODS[model.inference]([model], shape, np.array([2]))
 
 

@@ -65,7 +65,7 @@ def fit_many(
     if capacity is not None:
         validation.check_integer("capacity", capacity, int(sizes.max()))
     room = padded_size(capacity or int(sizes.max()))
-    memory.check_fit(estimators, members[0].model, sizes if capacity is None else [capacity])
+    memory.check_fit(estimators, members[0].model, capacity or int(sizes.max()))
     with jax.enable_x64(dtype == "float64"):
         method = METHODS[first.inference](estimators, members[0].model, sizes)
         checkpoint = _checkpoint(estimators, members, method)

@@ -59,14 +59,14 @@ def refuse_beyond(needed: float, what: str, remedy: str) -> None:
         )
 
 
-def check_fit(estimators: Sequence[Regressor], model: BNNLV, sizes: np.ndarray) -> None:
-    """Refuse a fit that cannot fit into memory; ``sizes`` are the rows of each data set."""
+def check_fit(estimators: Sequence[Regressor], model: BNNLV, rows: int) -> None:
+    """Refuse a fit that cannot fit into memory, with so many rows of the largest data set."""
     first = estimators[0]
-    needed = fit_bytes(first, model, int(np.max(sizes)), len(estimators))
+    needed = fit_bytes(first, model, rows, len(estimators))
     options = ", ".join(sorted(OPTIONS[first.inference]))
     refuse_beyond(
         needed,
-        f"a fit of {int(np.max(sizes)):,} rows",
+        f"a fit of {rows:,} rows",
         f"use a smaller batch_size, fewer draws, hidden_layer_sizes, inference_options ({options}) "
         "or epochs, or fewer rows",
     )

@@ -140,7 +140,7 @@ def check_integer(name: str, value: Any, minimum: int) -> None:
     """An integer of at least ``minimum``, and no more than 32 bits hold."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
-    if value > LARGEST_INTEGER:
+    if int(value) > LARGEST_INTEGER:
         raise ValueError(f"{name} must be an integer of at most {LARGEST_INTEGER}, got {value!r}")
 
 
