@@ -53,7 +53,8 @@ class Standardizer(NamedTuple):
         # Decided on the range: the mean and deviation of a long constant column carry the rounding
         # of their sums, which would be taken for a spread.
         negligible = 10 * np.finfo(low.dtype).eps * np.maximum(np.abs(low), np.abs(high))
-        constant = high - low <= negligible
+        with np.errstate(over="ignore"):
+            constant = high - low <= negligible
         return cls(np.where(constant, low, mean), np.where(constant, 1.0, deviation))
 
     def transform(self, values: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -97,9 +98,20 @@ def write_bytes(path: FilePath, *chunks: bytes | memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        # Errors of writing and syncing do not say where.
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror or "it failed", str(target)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
     _sync_directory(target.parent)
+
+
+def _remove(temporary: Path) -> None:
+    """Where nothing can be written, there is nothing to remove."""
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
 
 
 def fingerprint(*arrays: np.ndarray) -> str:

@@ -137,7 +137,7 @@ def test_mistakes_in_a_file_are_named(oven, command, text, sentence):
         (["oven.csv", *fit_words(inputs="heat,yield")], "no column twice"),
         (["oven.csv", *fit_words(inputs="heat,heat")], "no column twice"),
         (["oven.csv", *fit_words(target="yield,yield")], "no column twice"),
-        (["oven.csv", *fit_words(out="oven.csv")], "oven.csv is what is read here"),
+        (["oven.csv", *fit_words(out="oven.csv")], "oven.csv is read by this command"),
         (["oven.csv", *fit_words(out="new.csv")], "new.csv would be a table"),
         (["comma1.csv", *fit_words(ignore="id")], "column 'heat' must be numbers"),
         (["one.csv", *fit_words(ignore="id")], "has 1 row; at least 2 are needed"),
@@ -243,7 +243,7 @@ def test_a_table_is_split_in_two_parts(oven, command):
     assert shown.splitlines()[0].startswith("who,time,heat,yield mean,yield total nats")
     before = (oven / "new.csv").read_bytes()
     code, _, said = command("decompose", "oven.twofold", "new.csv", "--out", "new.csv")
-    assert code == MISTAKE and "what is read here" in said
+    assert code == MISTAKE and "is read by this command" in said
     assert (oven / "new.csv").read_bytes() == before
     (oven / "bad.csv").write_text("time\n2\n")
     code, _, said = command("decompose", "oven.twofold", "bad.csv")

@@ -27,6 +27,9 @@ from twofold.campaign.storage import (
 )
 from twofold.estimators.regressor import BNNLVRegressor
 
+# So many points are compared with each other in memory.
+MOST_ASKED = 10_000
+
 
 class Proposal(NamedTuple):
     """A point to measure, what is known there, and why it was chosen."""
@@ -52,12 +55,20 @@ class Campaign:
     """A series of measurements; made by ``Campaign.create`` or ``Campaign.open``."""
 
     def __init__(self, storage: Storage):
-        definition = storage.about("definition")
         self._storage = storage
+        try:
+            self._take(storage.about("definition"))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CampaignError(
+                f"the campaign is damaged: its definition cannot be read ({error!r}); restore it "
+                "from a copy"
+            ) from error
+
+    def _take(self, definition: Mapping[str, Any]) -> None:
         self.space = Space.from_plain(definition["inputs"])
-        self.outputs: list[str] = definition["outputs"]
+        self.outputs: list[str] = [str(name) for name in definition["outputs"]]
         self.candidates: list[Point] | None = definition["candidates"]
-        self.settings: dict[str, Any] = definition["settings"]
+        self.settings: dict[str, Any] = dict(definition["settings"])
 
     @classmethod
     def create(
@@ -91,6 +102,8 @@ class Campaign:
         """``num`` points to measure next; they are recorded, and stay open until told."""
         if not isinstance(num, int | np.integer) or isinstance(num, bool) or num < 1:
             raise CampaignError(f"ask for at least 1 point, got {num!r}")
+        if num > MOST_ASKED:
+            raise CampaignError(f"ask for at most {MOST_ASKED} points at once, got {num}")
         if self.candidates is not None and num > len(self.candidates):
             raise CampaignError(f"there are {len(self.candidates)} candidates, got num={num}")
         points, targets = self._complete()

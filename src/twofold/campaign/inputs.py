@@ -1,5 +1,6 @@
 """One input of a campaign: its name, what values it takes, and as columns of numbers."""
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from twofold.naming import nearest
 # shows three or four digits or of the instrument itself, and nothing that a model of a few hundred
 # measurements could tell apart.
 STEP, ROUNDING = 1e-4, 1e-3
+# The squares of ranges, and whole numbers up to here, are exact enough in double precision.
+NARROWEST, LARGEST = 1e-150, 2**53
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class Continuous:
         if not self.low < self.high:
             raise CampaignError(
                 f"{self.name}: bounds must be finite and low < high, got {self.low} and {self.high}"
+            )
+        if not NARROWEST < self.high - self.low < 1.0 / NARROWEST:
+            raise CampaignError(
+                f"{self.name}: the range from {self.low} to {self.high} is too narrow or too wide "
+                "to compute with; use other units"
             )
 
     width = 1
@@ -83,10 +91,11 @@ class Integer(Exact):
     high: int
 
     def __post_init__(self):
-        if not (_whole(self.low) and _whole(self.high) and self.low < self.high):
+        whole = _whole(self.low) and _whole(self.high)
+        if not (whole and -LARGEST <= self.low < self.high <= LARGEST):
             raise CampaignError(
-                f"{self.name}: bounds must be whole numbers and low < high, got {self.low!r} and "
-                f"{self.high!r}"
+                f"{self.name}: bounds must be whole numbers of at most 2**53 and low < high, got "
+                f"{self.low!r} and {self.high!r}"
             )
 
     width = 1
@@ -131,7 +140,7 @@ class Categorical(Exact):
 
     def check(self, value: Any) -> str:
         """The value, if it is one of the choices."""
-        if value not in self.choices:
+        if not isinstance(value, str) or value not in self.choices:
             raise CampaignError(
                 f"{self.name} must be one of {', '.join(self.choices)}, got {value!r}"
                 f"{nearest(value, self.choices)}"
@@ -160,9 +169,13 @@ def _whole(value: Any) -> bool:
 def check_number(name: str, value: Any) -> float:
     """The value as a finite float."""
     is_number = isinstance(value, int | float | np.integer | np.floating)
-    if not is_number or isinstance(value, bool) or not np.isfinite(value):
-        raise CampaignError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
+    try:
+        number = float(value) if is_number and not isinstance(value, bool) else np.nan
+    except OverflowError:
+        number = np.inf
+    if not np.isfinite(number):
+        raise CampaignError(f"{name} must be a finite number, got {reprlib.repr(value)}")
+    return number
 
 
 def _check_bounds(one: Continuous | Integer, value: float) -> None:

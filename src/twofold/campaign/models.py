@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from twofold import persistence
 from twofold.campaign.errors import CampaignError
+from twofold.estimators import memory
 from twofold.estimators.methods import METHODS
 from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.estimators.validation import check_settings, plain
@@ -45,6 +46,7 @@ def _rehearse(model: BNNLVRegressor) -> None:
     check_settings(model)
     check_random_state(model.random_state)
     shape = BNNLV(1, 1, tuple(model.hidden_layer_sizes), model.latent_dim, 1.0, 1.0)
+    memory.check_fit([model], shape, 2)
     METHODS[model.inference]([model], shape, np.array([2]))
 
 

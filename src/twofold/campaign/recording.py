@@ -125,9 +125,9 @@ def _locate(ledger: Ledger, space: Space, result: Told) -> tuple[Point, int | No
 
 
 def _numbered(what: str, number: Any, known: dict[int, Row]) -> Row:
-    if number not in known:
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number not in known:
         raise CampaignError(f"there is no {what} {number!r}; status and export list what there is")
-    return known[number]
+    return known[int(number)]
 
 
 def _check_point(space: Space, what: str, expected: Point, given: Mapping[str, Any] | None) -> None:

@@ -81,6 +81,8 @@ class Space:
 
 def check_names(what: str, given: Mapping[str, Any], known: Sequence[str], complete: bool) -> None:
     """Refuse unknown names, and missing ones where all are needed."""
+    if not isinstance(given, Mapping):
+        raise CampaignError(f"expected a mapping from each {what} to its value, got {given!r}")
     for name in given:
         if name not in known:
             raise CampaignError(

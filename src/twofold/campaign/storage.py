@@ -54,6 +54,8 @@ SNAPSHOTS = sql.Table(
     sql.Column("created", sql.Float, nullable=False),
     sql.Column("model", sql.String(64), nullable=True),
 )
+READING = {"twofold_reading": True}
+TEXTS = {"point", "split", "outputs", "numbers"}
 # SQLite locks when a transaction begins; elsewhere this row is what writers take turns at.
 TURN = sql.select(ABOUT.c.value).where(ABOUT.c.name == "version").with_for_update()
 
@@ -88,6 +90,7 @@ class Storage:
         with storage.reading() as connection:
             if not sql.inspect(connection).has_table(ABOUT.name):
                 raise CampaignError(f"{storage._place} is a database, but holds no campaign")
+            storage._check_pages(connection)
             version = storage._version(connection)
         while version < migration.VERSION:
             version = storage._step()
@@ -116,7 +119,7 @@ class Storage:
     def reading(self) -> Iterator[sql.Connection]:
         """A connection whose errors are a campaign's."""
         with self._explaining(), self._engine.connect() as connection:
-            yield connection
+            yield connection.execution_options(**READING)
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
@@ -134,6 +137,16 @@ class Storage:
                 version += 1
                 self._set_about(connection, "version", version)
             return version
+
+    def _check_pages(self, connection: sql.Connection) -> None:
+        """Find pages of an SQLite file that were changed or cut; what cells say it cannot know."""
+        if self._engine.url.get_backend_name() != "sqlite":
+            return
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        if found != "ok":
+            raise CampaignError(
+                f"{self._place} is damaged ({str(found).strip()}); restore it from a copy"
+            )
 
     def _version(self, connection: sql.Connection) -> int:
         version = self._about(connection, "version")
@@ -167,6 +180,11 @@ class Storage:
             raise CampaignError(
                 f"{self._place} cannot be used as a campaign: {error.__cause__}"
             ) from error
+        except UnicodeError as error:
+            # What SQLite says of a damaged schema may hold bytes of it that are no text.
+            raise CampaignError(
+                f"{self._place} is damaged ({error}); restore it from a copy"
+            ) from error
 
 
 def insert(connection: sql.Connection, table: sql.Table, **values: Any) -> int:
@@ -186,12 +204,22 @@ def count(connection: sql.Connection, table: sql.Table) -> int:
 
 def rows(connection: sql.Connection, table: sql.Table) -> list[dict[str, Any]]:
     """All rows in order, JSON texts as what they say."""
-    texts = {"point", "split", "outputs", "numbers"}
     found = connection.execute(sql.select(table).order_by(table.c.number)).mappings()
     return [
-        {name: json.loads(value) if name in texts else value for name, value in row.items()}
+        {name: _read(table, row, name) if name in TEXTS else row[name] for name in row}
         for row in found
     ]
+
+
+def _read(table: sql.Table, row: Any, name: str) -> dict[str, Any]:
+    """What a JSON text says, which is always a dictionary."""
+    try:
+        return dict(json.loads(row[name]).items())
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise CampaignError(
+            f"the campaign is damaged: the {name} of {table.name} {row['number']} cannot be read "
+            f"({error}); restore it from a copy"
+        ) from error
 
 
 def _engine(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
@@ -206,10 +234,10 @@ def _engine(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
         text = f"sqlite:///{path}"
     try:
         url = make_url(text)
-    except sql.exc.ArgumentError as error:
+        if url.get_backend_name() != "sqlite":
+            return sql.create_engine(url), url.render_as_string(hide_password=True)
+    except (sql.exc.ArgumentError, ValueError) as error:
         raise CampaignError(f"{place} is neither a path nor a database URL") from error
-    if url.get_backend_name() != "sqlite":
-        return sql.create_engine(url), url.render_as_string(hide_password=True)
     engine = sql.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     sql.event.listen(engine, "connect", _durable)
     sql.event.listen(engine, "begin", _begin)
@@ -225,5 +253,9 @@ def _durable(connection: Any, _: Any) -> None:
 
 
 def _begin(connection: sql.Connection) -> None:
-    """Take the lock on writing at once: a reader that turns writer could wait for itself."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    """Take the lock on writing at once: a reader that turns writer could wait for itself.
+
+    Who only reads needs none, and a disk that may only be read gives none.
+    """
+    reads = READING.items() <= connection.get_execution_options().items()
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

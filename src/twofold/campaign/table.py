@@ -30,6 +30,13 @@ def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise CampaignError(f"{path} cannot be read as a CSV file: {error}") from error
+    try:
+        return _parsed(path, text)
+    except csv.Error as error:
+        raise CampaignError(f"{path} cannot be read as a CSV file: {error}") from error
+
+
+def _parsed(path: Path, text: str) -> list[tuple[int, dict[str, str]]]:
     reader = csv.reader(io.StringIO(text), delimiter=_delimiter(text))
     headings = [heading.strip() for heading in next(reader, [])]
     if not any(headings):

@@ -55,7 +55,7 @@ def decompose(
     from twofold.estimators.pools import decompose_table, split_columns
     from twofold.logs import files
 
-    check_place(out, TABLES, reads=[model, data])
+    check_place(out, TABLES, reads=[model, data, config])
     run = Run(ctx)
     run.reads(model)
     fitted, about = models.load(model)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from twofold.envs.system import System
     from twofold.logs import Log
 
+# Of a log: on the device, on the host, and as columns of a table.
+COPIES = 4
+
 app = typer.Typer(help="Systems to be controlled, and logs of them.", no_args_is_help=True)
 
 
@@ -62,6 +65,7 @@ def sample(
     Example: twofold env sample industrial_benchmark --transitions 30000 --out plant.csv
     """
     from twofold.compilation import enable_compile_cache
+    from twofold.estimators import memory
     from twofold.logs import write_minari, write_table
 
     run = Run(ctx, seed)
@@ -75,6 +79,10 @@ def sample(
             f"below 2**32, got {policy}, {transitions} and {seed}"
         )
     _check_data_set(minari)
+    numbers = len(system.observations) + len(system.actions) + 2
+    memory.refuse_beyond(
+        COPIES * 8.0 * transitions * numbers, f"a log of {transitions} transitions", "ask for fewer"
+    )
     enable_compile_cache()
     with run.timed("sample"):
         log = _sampled(system, policy, transitions, seed)
@@ -137,7 +145,7 @@ def _system(name: str, params: list[str]) -> "System":
 
     try:
         return catalogue.make(name, **dict(map(_param, params)))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise CommandError(str(error)) from error
 
 

@@ -62,7 +62,7 @@ def fit(
     from twofold.commands.settings import regressor_of
     from twofold.compilation import enable_compile_cache
 
-    check_place(out, reads=[data])
+    check_place(out, reads=[data, config])
     if out.suffix.lower() in TABLES:
         raise CommandError(
             f"{out} would be a table; name the model otherwise, such as {out.stem}.twofold"

@@ -73,9 +73,9 @@ def check_place(
         raise CommandError(f"expected a file that ends in {' or '.join(endings)}, got {out}")
     if out.is_dir() or not out.parent.is_dir():
         raise CommandError(f"{out} cannot be written: expected a file in a folder that exists")
-    for source in reads:
-        if source is not None and source.exists() and out.resolve() == source.resolve():
-            raise CommandError(f"{out} is what is read here; write to another file")
+    for one in reads:
+        if one is not None and one.exists() and out.exists() and out.samefile(one):
+            raise CommandError(f"{out} is read by this command; write to another file")
 
 
 def _plain(value: Any) -> Any:

@@ -39,7 +39,7 @@ def report(
     enable_compile_cache()
     kind = kind_of(subject)
     page = out or default_place(subject, kind)
-    check_place(page, (".html",))
+    check_place(page, (".html",), [Path(subject), data, config])
     if data is not None and kind != "model":
         raise CommandError(f"--data goes with a model, and {subject} is a {kind}")
     with run.timed("page"):

@@ -19,6 +19,7 @@ from typing import Any
 import typer
 
 from twofold.commands.errors import CommandError
+from twofold.commands.output import say
 
 ENDING = ".record.json"
 DIGEST_BYTES = 2**20
@@ -55,13 +56,19 @@ class Run:
         self._times[what] = round(time.perf_counter() - begun, 3)
 
     def write(self, wrote: Path | None = None) -> Path:
-        """Write the record beside what was written, or to the folder of runs."""
+        """Write the record beside what was written, or to the folder of runs.
+
+        One that cannot be written is said, and costs no result.
+        """
         from twofold import persistence
 
         path = self._place(wrote)
-        path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self._document(wrote), indent=2, ensure_ascii=False) + "\n"
-        persistence.write_text(path, text)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            persistence.write_text(path, text)
+        except OSError as error:
+            say(f"note: the record {path} could not be written: {error}")
         return path
 
     def _place(self, wrote: Path | None) -> Path:

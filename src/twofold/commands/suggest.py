@@ -50,7 +50,7 @@ def suggest(
     from twofold.compilation import enable_compile_cache
     from twofold.logs import files
 
-    check_place(out, TABLES, reads=[model, candidates])
+    check_place(out, TABLES, reads=[model, candidates, config])
     run = Run(ctx, seed)
     run.reads(model)
     fitted, about = models.load(model)

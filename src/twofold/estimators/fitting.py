@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 
 from twofold import persistence
 from twofold.data import Padded, Standardizer, pad, padded_size
-from twofold.estimators import validation
+from twofold.estimators import memory, validation
 from twofold.estimators.checkpoint import Checkpoint
 from twofold.estimators.methods import METHODS, Fitted, Method
-from twofold.estimators.training import Plan, train
+from twofold.estimators.training import NonFiniteEnergyError, Plan, train
 from twofold.model.bnn import BNNLV
 
 TRAINING_STREAM = 2
@@ -72,6 +72,7 @@ def fit_many(
     if capacity is not None:
         validation.check_integer("capacity", capacity, int(sizes.max()))
     room = padded_size(capacity or int(sizes.max()))
+    memory.check_fit(estimators, abouts[0].model, capacity or int(sizes.max()))
     with jax.enable_x64(dtype == "float64"):
         method = METHODS[first.inference](estimators, abouts[0].model, sizes)
         checkpoint = checkpoint_of(estimators, abouts, method)
@@ -99,6 +100,7 @@ def fit_many(
             fitted = method.finish(
                 states, energies, jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), data)
             )
+            refuse_lost(fitted)
             store(estimator, about, fitted, energies.mean(axis=1))
     warn(estimators)
     return list(estimators)
@@ -207,6 +209,15 @@ def checkpoint_of(
     identity["seed"] = [about.seed for about in abouts]
     identity["data"] = [about.fingerprint for about in abouts]
     return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
+
+
+def refuse_lost(fitted: Fitted) -> None:
+    """The last step may lead out of all numbers, and no energy after it says so."""
+    if not all(np.isfinite(leaf).all() for leaf in fitted.posterior):
+        raise NonFiniteEnergyError(
+            "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
+            "for extreme values in the data"
+        )
 
 
 def store(estimator: Regressor, about: About, fitted: Fitted, energies: np.ndarray) -> None:

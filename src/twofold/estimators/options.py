@@ -33,6 +33,13 @@ HMC_OPTIONS = {
     "target_acceptance": 0,
     "log_noise_prior": 0,
 }
+OPTIONS = {
+    "ensemble": ENSEMBLE_OPTIONS,
+    "alpha": ALPHA_OPTIONS,
+    "sghmc": SGHMC_OPTIONS,
+    "nuts": HMC_OPTIONS,
+    "hmc": HMC_OPTIONS,
+}
 
 
 def checked_options(estimator: Regressor, known: dict[str, int]) -> dict[str, Any]:
@@ -40,7 +47,7 @@ def checked_options(estimator: Regressor, known: dict[str, int]) -> dict[str, An
     options = {} if estimator.inference_options is None else estimator.inference_options
     if not isinstance(options, dict):
         raise ValueError(f"inference_options must be a dict or None, got {options!r}")
-    unknown = sorted(set(options) - set(known))
+    unknown = sorted(str(name) for name in options if name not in known)
     if unknown:
         raise ValueError(
             f"inference_options of {estimator.inference!r} are {', '.join(sorted(known))}; "

@@ -16,10 +16,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from twofold import persistence
-from twofold.estimators import storage, validation
+from twofold.estimators import memory, storage, validation
 from twofold.estimators.fitting import fit_many, key_of
 from twofold.estimators.progress import row_progress
 from twofold.inference.base import Posterior
+from twofold.inference.sampled import SampledPosterior
 from twofold.uncertainty import predictive
 from twofold.uncertainty.chunks import in_chunks, rows_at_once
 from twofold.uncertainty.decomposition import Decomposition, Parts, by_variance
@@ -190,6 +191,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         x = self._standardised(X)
         rows = np.arange(len(x))[:, None]
+        self._check_memory(len(x), n_samples, 1, n_samples * self.model_.outputs)
         limit = rows_at_once(self.model_, n_samples, 1)
         streams = () if random_state is None else (random_state,)
         with self._precision(), self._progress("sampling", len(x), limit) as on_progress:
@@ -197,6 +199,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
             draws = self._posterior().sample(weight_key, n_samples)
             function = partial(_sample, row_key, self.model_, draws)
             values = in_chunks(function, [x, rows], limit, self.dtype, on_progress)
+        _warn_of_overflow(values, self.dtype, stacklevel=3)
         values = np.swapaxes(self.y_standardizer_.inverse(values), 0, 1)
         return values[..., 0] if self.y_ndim_ == 1 else values
 
@@ -211,7 +214,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def conditional_moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """``E[y|x,W]`` and ``Var[y|x,W]`` for each weight draw, ``[M, O, N]``, in raw units."""
         check_is_fitted(self)
-        found = self._by_row(_conditional_moments, self._standardised(X))
+        results = 2 * self._weight_draws() * self.model_.outputs
+        found = self._by_row(_conditional_moments, self._standardised(X), results=results)
         scale, shift = self.y_standardizer_.scale[:, None], self.y_standardizer_.mean[:, None]
         mean, variance = (np.moveaxis(part, 0, -1) for part in found)
         return mean * scale + shift, variance * np.square(scale)
@@ -234,6 +238,9 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         x = self._standardised(X)
+        self._check_memory(
+            len(x), self._weight_draws(), self.n_latent_draws, 6 * self.model_.outputs
+        )
         limit = rows_at_once(self.model_, self.n_weight_draws, self.n_latent_draws)
         with self._precision(), self._progress("splitting", len(x), limit) as on_progress:
             split = decompose(
@@ -276,15 +283,31 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         total, epistemic, aleatoric = map(shape, parts)
         return Decomposition(split.by, total, epistemic, aleatoric, Parts(*map(shape, errors)))
 
-    def _by_row(self, function: Callable, *columns: np.ndarray) -> Any:
-        """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows."""
+    def _weight_draws(self) -> int:
+        """How many weight draws there are, of a set of draws no more than it has."""
+        posterior = self.posterior_
+        several = isinstance(posterior, SampledPosterior)
+        return min(self.n_weight_draws, len(posterior.weights)) if several else self.n_weight_draws
+
+    def _check_memory(self, rows: int, weights: int, latents: int, results: int) -> None:
+        memory.check_prediction(self.model_, rows, weights, latents, results, self.dtype)
+
+    def _by_row(self, function: Callable, *columns: np.ndarray, results: int | None = None) -> Any:
+        """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows.
+
+        ``results`` is how many numbers it gives for a row, where that is more than two an output.
+        """
+        results = 2 * self.model_.outputs if results is None else results
+        self._check_memory(len(columns[0]), self._weight_draws(), self.n_latent_draws, results)
         limit = rows_at_once(self.model_, self.n_weight_draws, self.n_latent_draws)
         rows = len(columns[0])
         with self._precision(), self._progress("predicting", rows, limit) as on_progress:
             key, draws = key_of(self.seed_, PREDICTION_STREAM), self.n_weight_draws
             nested = nest(key, self.model_, self._posterior(), draws, self.n_latent_draws)
             function = partial(function, self.model_, nested)
-            return in_chunks(function, columns, limit, self.dtype, on_progress)
+            found = in_chunks(function, columns, limit, self.dtype, on_progress)
+        _warn_of_overflow(found, self.dtype, stacklevel=4)
+        return found
 
     def _precision(self) -> Any:
         return jax.enable_x64(self.dtype == "float64")
@@ -300,6 +323,21 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[:, 0] if self.y_ndim_ == 1 else values
+
+
+def _warn_of_overflow(found: Any, dtype: str, stacklevel: int) -> None:
+    """Predictions that are no numbers come with a word about why."""
+    finite = [
+        np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in jax.tree.leaves(found)
+    ]
+    unknown = int((~np.logical_and.reduce(finite)).sum())
+    if unknown:
+        warnings.warn(
+            f"{unknown} of {len(finite[0])} rows have no finite prediction: their values lie too "
+            f"far from the data that the model was fitted to for dtype={dtype!r}",
+            RuntimeWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def _warn_of_doubts(split: Decomposition) -> None:

@@ -63,7 +63,7 @@ def train(algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: 
             bar.update(run.epoch, float(chunk.energies[-1].mean()))
             done = run.epoch == plan.epochs or interrupt.requested
             if plan.checkpoint is not None and (done or plan.checkpoint.due()):
-                plan.checkpoint.save(run)
+                _keep(plan.checkpoint, run)
             if interrupt.requested:
                 break
     _report(run, plan)
@@ -78,6 +78,19 @@ def _start(
     stored = None if checkpoint is None else checkpoint.load(like=states)
     nothing = np.empty((0, members))
     return stored or Resumed(states, 0, nothing, nothing.astype(np.int64))
+
+
+def _keep(checkpoint: Checkpoint, run: Resumed) -> None:
+    """A file that cannot be written must not cost what has been learned."""
+    try:
+        checkpoint.save(run)
+    except OSError as error:
+        warnings.warn(
+            f"the checkpoint {checkpoint.path} could not be written ({error}); the fit goes on, "
+            "but cannot be continued from here if it is stopped",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
 
 def _refuse_non_finite(run: Resumed, batches: np.ndarray) -> None:

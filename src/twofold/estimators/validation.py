@@ -1,12 +1,17 @@
 """Bad input gets a clear error before any work."""
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+# The square of it, and of its inverse, are still numbers with all their digits.
+SMALLEST_SPREAD = 1e-150
+# JAX counts with 32 bits.
+LARGEST_INTEGER = 2**31 - 1
 INFERENCES = ("ensemble", "alpha", "sghmc", "nuts", "hmc")
 
 
@@ -47,6 +52,11 @@ def refuse_nonfinite(name: str, values: Any) -> None:
 
     What is not an array of numbers passes: scikit-learn's own validation refuses it afterwards.
     """
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"Input {name} is a masked array with {np.ma.count_masked(values)} masked values, "
+            "which would be taken for numbers; remove or fill these rows first"
+        )
     try:
         array = np.asarray(values)
         if np.iscomplexobj(array) or not array.ndim or not array.size:
@@ -71,11 +81,12 @@ def refuse_nonfinite(name: str, values: Any) -> None:
 
 
 def refuse_huge(name: str, scale: np.ndarray) -> None:
-    """Refuse columns whose spread overflows."""
-    bad = np.flatnonzero(~np.isfinite(scale))
+    """Refuse columns whose spread, or the square of it, is no finite positive number."""
+    bad = np.flatnonzero(~((scale > SMALLEST_SPREAD) & (scale < 1.0 / SMALLEST_SPREAD)))
     if bad.size:
         raise ValueError(
-            f"{name} has values too large to standardise in column(s) {bad.tolist()}; rescale them"
+            f"{name} has values too large or too close together to standardise in column(s) "
+            f"{bad.tolist()}; rescale them"
         )
 
 
@@ -116,6 +127,8 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
     """A float array ``[N, O]`` that matches the inputs."""
     refuse_text("y", y)
     refuse_nonfinite("y", y)
+    if np.iscomplexobj(y):
+        raise ValueError("y must hold real numbers, got complex ones")
     array = np.asarray(y, dtype=np.float64)
     array = array.reshape(-1, 1) if array.ndim == 1 else array
     if array.shape != (rows, outputs):
@@ -124,14 +137,22 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
 
 
 def check_integer(name: str, value: Any, minimum: int) -> None:
-    """An integer of at least ``minimum``."""
+    """An integer of at least ``minimum``, and no more than 32 bits hold."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+    if int(value) > LARGEST_INTEGER:
+        raise ValueError(f"{name} must be an integer of at most {LARGEST_INTEGER}, got {value!r}")
 
 
 def is_number(value: Any) -> bool:
-    """A real number; True and False are none."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    """A real number that a float can hold; True and False are none."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def check_positive(name: str, value: Any) -> None:
@@ -143,11 +164,11 @@ def check_positive(name: str, value: Any) -> None:
 def check_settings(estimator: Any) -> None:
     """Refuse impossible settings of a ``BNNLVRegressor``."""
     hidden = estimator.hidden_layer_sizes
-    if isinstance(hidden, str) or not hasattr(hidden, "__iter__"):
+    if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):
         raise ValueError(f"hidden_layer_sizes must be a tuple such as (20, 20), got {hidden!r}")
     for units in hidden:
         check_integer("every entry of hidden_layer_sizes", units, 1)
-    if estimator.inference not in INFERENCES:
+    if not isinstance(estimator.inference, str) or estimator.inference not in INFERENCES:
         raise ValueError(
             f"inference must be one of {', '.join(map(repr, INFERENCES))}, got "
             f"{estimator.inference!r}"
@@ -188,7 +209,8 @@ def check_settings(estimator: Any) -> None:
         )
     if estimator.epochs is not None:
         check_integer("epochs", estimator.epochs, 1)
-    if estimator.dtype not in ("float32", "float64"):
+    if not isinstance(estimator.dtype, str) or estimator.dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {estimator.dtype!r}")
-    if estimator.verbose not in (True, False, "auto"):
+    is_flag = isinstance(estimator.verbose, bool | np.bool_ | int)
+    if not is_flag and not (isinstance(estimator.verbose, str) and estimator.verbose == "auto"):
         raise ValueError(f"verbose must be True, False or 'auto', got {estimator.verbose!r}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from twofold.experiments import (
     claims,
     contest_tables,
+    fault_tables,
     frontier_tables,
     scaling_tables,
     systems_tables,
@@ -245,6 +246,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "table1_river": table1_tables.table1_river,
     "table1_gains": table1_tables.table1_gains,
     "table1_times": table1_tables.table1_times,
+    "faults": fault_tables.faults,
     "batch_choice": table1_tables.batch_choice,
     "industrial_random_batch": frontier_tables.random_batch,
     "industrial_quick": partial(frontier_tables.policies, "industrial_quick"),

@@ -3,9 +3,10 @@
 import codecs
 import csv
 import io
+import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -65,7 +66,19 @@ def _array(column: Any) -> np.ndarray:
 
 
 def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
-    file = io.StringIO(_text(path, encoding), newline=None)
+    text = _text(path, encoding)
+    if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
+        raise LogError(f"delimiter must be one character, got {delimiter!r}")
+    try:
+        return _parsed(path, text, delimiter)
+    except (csv.Error, TypeError, ValueError) as error:
+        if isinstance(error, LogError):
+            raise
+        raise LogError(f"{path} cannot be read as a CSV file: {error}") from error
+
+
+def _parsed(path: Path, text: str, delimiter: str | None) -> Table:
+    file = io.StringIO(text, newline=None)
     reader, headings = begun(path, file, delimiter)
     lines, records = next_records(path, reader, len(headings))
     if not records:
@@ -122,7 +135,7 @@ def _text(path: Path, encoding: str) -> str:
         )
     try:
         return data.decode(encoding)
-    except UnicodeDecodeError as error:
+    except (UnicodeError, LookupError) as error:
         raise LogError(
             f"{path} is not written in {encoding} ({error}); for a file of an older Windows "
             "program pass encoding='cp1252'"
@@ -161,11 +174,11 @@ def _read_parquet(path: Path) -> Table:
         path.stat()
     try:
         table = parquet.read_table(path)
-    except (OSError, ValueError) as error:
+        columns = {
+            name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names
+        }
+    except (OSError, ValueError, MemoryError, pyarrow_module("pyarrow").ArrowException) as error:
         raise LogError(f"{path} cannot be read as a Parquet file: {error}") from error
-    columns = {
-        name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names
-    }
     return Table(str(path), "row", columns, np.arange(table.num_rows))
 
 
@@ -176,13 +189,12 @@ def write(path: Path, columns: dict[str, Any]) -> None:
         raise LogError(
             f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
         )
-    with named(path, "written"):
+    with named(path, "written"), _replacing(path) as temporary:
         if ending in PARQUET:
-            pyarrow_module("pyarrow.parquet").write_table(
-                pyarrow_module("pyarrow").table(columns), path
-            )
+            table = pyarrow_module("pyarrow").table(columns)
+            pyarrow_module("pyarrow.parquet").write_table(table, temporary)
         else:
-            _write_csv(path, columns)
+            _write_csv(temporary, columns)
 
 
 def _write_csv(path: Path, columns: dict[str, Any]) -> None:
@@ -196,6 +208,19 @@ def cells(column: Any) -> list[Any]:
     """Numbers with as many digits as give them back exactly; blanks for what has no value."""
     found = column.tolist() if isinstance(column, np.ndarray) else column
     return ["" if one is None or one != one else one for one in found]
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file to write beside one that it takes the place of once it is whole."""
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}-{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -95,13 +95,25 @@ def read(folder: Path) -> dict[str, Any]:
         raise ProjectError(f"{folder} is not a folder of policies: it has no {FILE}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        version, found = content["format_version"], {"about": dict(content["about"])}
+        version, found = int(content["format_version"]), {"about": dict(content["about"])}
         found["identity"] = dict(content["identity"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ProjectError(f"{path} is damaged ({error!r}); restore it from a copy") from error
+        found["identity"]["weights"] = _pairs(found["identity"]["weights"])
+        if not np.isfinite(found["about"]["logged_cost"]):
+            raise ValueError("the logged cost is not a number")
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ProjectError(f"{path} is damaged ({why}); restore it from a copy") from error
     if version > FORMAT_VERSION:
         raise ProjectError(f"{path} was written by a newer twofold; upgrade twofold")
     return found
+
+
+def _pairs(weights: Any) -> list[list[float]]:
+    """The weights β and γ of each policy, at least one."""
+    pairs = [[float(beta), float(gamma)] for beta, gamma in weights]
+    if not pairs:
+        raise ValueError("there are no weights")
+    return pairs
 
 
 def _refuse_other(folder: Path, stored: Mapping[str, Any], mine: Mapping[str, Any]) -> None:

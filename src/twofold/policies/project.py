@@ -164,11 +164,20 @@ def open_project(folder: str | Path) -> Project:
     files = [folder / POLICIES / file_name(pair, "policy") for pair in pairs]
     return Project(
         folder,
-        (folder / QUALITY).read_text(encoding="utf-8"),
+        _read_quality(folder / QUALITY),
         tuple(load_policy(path) for path in files),
         tuple(trial.read(path.with_suffix(".json")) for path in files),
         content["about"],
     )
+
+
+def _read_quality(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise ProjectError(
+            f"{path} is damaged ({error}); delete it and search again, which makes it anew"
+        ) from error
 
 
 def planning_regressor() -> BNNLVRegressor:
@@ -202,7 +211,7 @@ def _quality(
     if not path.exists():
         found = assess(model, held_out, horizon, random_state=random_state)
         persistence.write_text(path, found.text() + "\n")
-    return path.read_text(encoding="utf-8")
+    return _read_quality(path)
 
 
 def _found(

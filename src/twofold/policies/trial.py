@@ -1,7 +1,7 @@
 """``Trial``: what a model says of one policy, as numbers that a report needs, and their file."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,13 @@ STARTS = 32
 CAUTION = 2.0
 # Enough for a drawing, and a third of the file that all digits would make.
 DIGITS = 5
+STEPWISE = ("expected", "epistemic", "aleatoric", "apart", "beyond")
+KINDS: dict[Any, tuple[type, ...]] = {
+    float: (int, float),
+    np.ndarray: (np.ndarray,),
+    dict[str, float]: (dict,),
+    dict[str, np.ndarray]: (dict,),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,11 +162,24 @@ def read(path: Path) -> Trial:
     """A trial that ``write`` wrote."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return Trial(**{name: _numbers(value) for name, value in content.items()})
-    except (ValueError, TypeError) as error:
+        found = Trial(**{name: _numbers(value) for name, value in content.items()})
+        _check(found)
+        return found
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ProjectError(
             f"{path} is damaged ({error}); delete it and search again, which makes it anew"
         ) from error
+
+
+def _check(found: Trial) -> None:
+    """Every part of a trial is of the kind that ``write`` wrote."""
+    for part in fields(Trial):
+        value = getattr(found, part.name)
+        if part.type not in KINDS or not isinstance(value, KINDS[part.type]):
+            raise ValueError(f"its {part.name} is {value!r}")
+    steps = {len(getattr(found, name)) for name in STEPWISE}
+    if len(steps) != 1 or 0 in steps:
+        raise ValueError("its parts have different numbers of steps, or none")
 
 
 def _plain(value: Any) -> Any:

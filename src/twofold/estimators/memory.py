@@ -1,0 +1,124 @@
+"""How much memory a request will take, and a refusal beforehand of what cannot be had.
+
+The estimates count the arrays that grow with what a user can ask for: rows, members, draws, nodes,
+units. They are meant to be right within a factor of about two (``tests/fuzz/test_memory.py``
+compares them with measured peaks), so that a request that is refused could not have been met, or
+only just.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from twofold.data import padded_size
+from twofold.estimators.options import OPTIONS, checked_options
+from twofold.model.bnn import BNNLV
+from twofold.model.integrated import default_nodes
+from twofold.uncertainty.chunks import FEWEST_ROWS, rows_at_once
+
+# What there is of an array of activations at once: itself, its gradient, and a copy on the way.
+ACTIVATIONS = 3
+# Weights, anchor and Adam's two moments; of a mean field the same for means and variances.
+STATE, MEAN_FIELD_STATE = 4, 8
+# Data as they are and in the order of an epoch, on the device and on the host.
+COPIES = 4
+# An array of results as its chunks, joined, and in raw units.
+RESULTS = 3
+DOUBLE = 8
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+Regressor = Any  # a BNNLVRegressor, whose module imports this one
+
+
+class TooLargeError(ValueError):
+    """A request needs more memory than there is."""
+
+
+def available() -> int:
+    """Bytes that the device has, or, where it does not say, that this computer has."""
+    stats = jax.devices()[0].memory_stats() or {}
+    if "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(physical, int(CONTAINER_LIMIT.read_text()))
+    except (OSError, ValueError):
+        return physical
+
+
+def refuse_beyond(needed: float, what: str, remedy: str) -> None:
+    """Refuse what needs more than is available."""
+    limit = available()
+    if needed > limit:
+        raise TooLargeError(
+            f"{what} would take about {_shown(needed)} of memory, and there are {_shown(limit)}; "
+            f"{remedy}"
+        )
+
+
+def check_fit(estimators: Sequence[Regressor], model: BNNLV, rows: int) -> None:
+    """Refuse a fit that cannot fit into memory, with so many rows of the largest data set."""
+    first = estimators[0]
+    needed = fit_bytes(first, model, rows, len(estimators))
+    options = ", ".join(sorted(OPTIONS[first.inference]))
+    refuse_beyond(
+        needed,
+        f"a fit of {rows:,} rows",
+        f"use a smaller batch_size, fewer draws, hidden_layer_sizes, inference_options ({options}) "
+        "or epochs, or fewer rows",
+    )
+
+
+def fit_bytes(first: Regressor, model: BNNLV, rows: int, fits: int = 1) -> float:
+    """Bytes of a fit of ``fits`` estimators with the settings of the first one."""
+    options = checked_options(first, OPTIONS[first.inference])
+    room, itemsize = padded_size(rows), np.dtype(first.dtype).itemsize
+    slots = min(int(first.batch_size), room)
+    nodes = options.get("nodes", 0 if first.inference == "alpha" else max(default_nodes(model), 1))
+    members = options.get("members", options.get("chains", 1))
+    width, weights = sum(model.sizes[1:]), model.num_weights
+    data = COPIES * room * (model.inputs + model.outputs)
+    if first.inference == "alpha":
+        draws = int(first.draws)
+        latents = 0 if nodes else model.latents
+        state = MEAN_FIELD_STATE * (weights + room * latents)
+        work = ACTIVATIONS * draws * (weights + slots * (latents + max(nodes, 1) * width))
+    elif first.inference in ("nuts", "hmc"):
+        state = weights * (STATE + options.get("samples", 1))
+        work = ACTIVATIONS * room * max(nodes, 1) * width
+    else:
+        state = weights * (STATE + options.get("samples", 0)) + room
+        work = ACTIVATIONS * slots * max(nodes, 1) * width
+    traces = 4 * DOUBLE * int(first.epochs or 0)
+    return float(fits * members * (itemsize * (data + state + work) + traces))
+
+
+def prediction_bytes(
+    model: BNNLV, rows: int, weights: int, latents: int, results: int, dtype: str
+) -> float:
+    """Bytes of a prediction: the nested draws, one chunk of rows, and ``results`` numbers a row."""
+    latents = latents if model.latents else 1
+    draws = weights * (model.num_weights + model.outputs + latents * model.latents)
+    chunk = min(rows_at_once(model, weights, latents), max(rows, FEWEST_ROWS))
+    work = ACTIVATIONS * chunk * weights * max(model.sizes)
+    itemsize = np.dtype(dtype).itemsize
+    return float(itemsize * (draws + work) + RESULTS * DOUBLE * rows * results)
+
+
+def check_prediction(
+    model: BNNLV, rows: int, weights: int, latents: int, results: int, dtype: str
+) -> None:
+    """Refuse a prediction that cannot fit into memory."""
+    refuse_beyond(
+        prediction_bytes(model, rows, weights, latents, results, dtype),
+        f"{rows:,} rows with {weights:,} weight draws of {latents:,} latent draws each",
+        "ask for fewer rows at a time, or for fewer draws (n_weight_draws, n_latent_draws, "
+        "n_samples)",
+    )
+
+
+def _shown(number: float) -> str:
+    return f"{number / 2**30:,.1f} GiB"

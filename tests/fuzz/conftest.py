@@ -1,0 +1,174 @@
+"""Every property of this folder runs at two sizes, and every case is counted.
+
+``@pytest.mark.examples(few, many)`` says how many cases a property is tried with in the quick tests
+and in the slow ones. With ``$TWOFOLD_FAULTS`` the counts of each test are added to that file, one
+JSON object a line (``benchmarks/faults.py`` reads them); ``$TWOFOLD_FUZZ_SEED`` draws other cases.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import time
+import warnings
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+
+SEED = int(os.environ.get("TWOFOLD_FUZZ_SEED", "0"))
+# A case takes milliseconds; one that compiles, a few seconds; one that waits for a lock, a minute.
+PATIENCE = 120
+LONGEST_MESSAGE = 2_000
+
+
+class HangError(BaseException):
+    """A case took longer than anything here should."""
+
+
+class Fuzz:
+    """Tries cases and counts what came of them."""
+
+    def __init__(self, examples: int):
+        self.examples = examples
+        self.counts = Counter(dict.fromkeys(("cases", "refused", "crashes", "hangs", "losses"), 0))
+
+    def given(self, *strategies, examples=None):
+        """Try a function with examples of the strategies, at once."""
+        few = settings(
+            max_examples=examples or self.examples,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        return lambda check: seed(SEED)(few(given(*strategies)(check)))()
+
+    @contextmanager
+    def case(self, *allowed, names=""):
+        """One case: it may succeed, or be refused by one of ``allowed``, in a sentence that has one
+        of the words of ``names``; anything else is a crash."""
+        self.counts["cases"] += 1
+        try:
+            with _limit(PATIENCE), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        except HangError:
+            self.counts["hangs"] += 1
+            raise
+        except allowed as error:
+            self.counts["refused"] += 1
+            _check_sentence(error, names)
+        except AssertionError:
+            raise
+        except Exception:
+            self.counts["crashes"] += 1
+            raise
+
+    @contextmanager
+    def unchanged(self, *paths):
+        """What is stored in files and folders must be as it was."""
+        before = [_digest(Path(path)) for path in paths]
+        yield
+        if before != [_digest(Path(path)) for path in paths]:
+            self.lost(f"one of {paths} has changed")
+
+    def lost(self, what):
+        """Count and report stored data that are not as they were."""
+        self.counts["losses"] += 1
+        raise AssertionError(what)
+
+
+def _check_sentence(error, names):
+    text = str(error)
+    assert text and len(text) <= LONGEST_MESSAGE, f"{type(error).__name__}: {len(text)} characters"
+    words = names.split()
+    assert not words or any(word.lower() in text.lower() for word in words), (
+        f"{type(error).__name__} names none of {words}: {text}"
+    )
+
+
+@contextmanager
+def _limit(seconds):
+    """Stop the block after so long; what no signal reaches the benchmark's own limit does."""
+
+    def stop(*_):
+        raise HangError(f"a case took more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _digest(path):
+    if path.is_dir():
+        return {str(one): _digest(one) for one in sorted(path.rglob("*")) if one.is_file()}
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "examples(few, many): cases of a property, quick and slow")
+
+
+def pytest_generate_tests(metafunc):
+    if "fuzz" not in metafunc.fixturenames:
+        return
+    marker = metafunc.definition.get_closest_marker("examples")
+    few, many = marker.args if marker else (1, None)
+    sizes = [] if few is None else [pytest.param(few, id="few")]
+    sizes += [] if many is None else [pytest.param(many, id="many", marks=pytest.mark.slow)]
+    metafunc.parametrize("fuzz", sizes, indirect=True)
+
+
+@pytest.fixture
+def fuzz(request):
+    """The counting fuzzer of a test."""
+    made, begun = Fuzz(request.param), time.perf_counter()
+    yield made
+    assert made.counts["cases"], "no case was tried"
+    place = os.environ.get("TWOFOLD_FAULTS")
+    if place:
+        seconds = time.perf_counter() - begun
+        line = {"test": request.node.name, "seconds": round(seconds, 1)}
+        with Path(place).open("a") as file:
+            file.write(json.dumps(line | dict(made.counts)) + "\n")
+
+
+TINY = {
+    "hidden_layer_sizes": (3,),
+    "inference_options": {"members": 2, "nodes": 2},
+    "epochs": 1,
+    "n_latent_draws": 3,
+    "n_weight_draws": 2,
+    "random_state": 0,
+    "verbose": False,
+}
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """Settings of a model that is fitted in milliseconds."""
+    return dict(TINY)
+
+
+@pytest.fixture(scope="session")
+def data():
+    """Eight rows of two inputs and an output."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(8, 2)), rng.normal(size=8)
+
+
+@pytest.fixture(scope="session")
+def fitted(tiny, data):
+    """A fitted model."""
+    from twofold import BNNLVRegressor
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return BNNLVRegressor(**tiny).fit(*data)

@@ -1,0 +1,195 @@
+"""Models, policies, checkpoints and projects whose bytes were changed: refused, or as they were."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from twofold import BNNLVRegressor, load
+from twofold.control.policy import PolicyNetwork
+from twofold.data import Standardizer
+from twofold.logs import Embedding, Transform
+from twofold.model import network
+from twofold.persistence import FileFormatError
+from twofold.policies import LearnedPolicy, ProjectError, load_policy, open_project, trial
+from twofold.policies.trial import Trial
+
+
+@st.composite
+def edits(draw):
+    """A function that changes some bytes: flips, cuts, inserts, repeats, swaps, extends."""
+    how = draw(st.sampled_from("flip flip put cut insert repeat swap extend empty zero".split()))
+    places = draw(st.lists(st.floats(0, 1, exclude_max=True), min_size=2, max_size=4))
+    some = draw(st.binary(min_size=1, max_size=8))
+
+    def edit(content: bytes) -> bytes:
+        at = sorted(int(place * len(content)) for place in places)
+        first, last, bytes_ = at[0], at[-1], bytearray(content)
+        if how == "flip":
+            for place, value in zip(at, some, strict=False):
+                bytes_[place] ^= value or 1
+            return bytes(bytes_)
+        return {
+            "put": content[:first] + some + content[first + len(some) :],
+            "cut": content[:first],
+            "insert": content[:first] + some + content[first:],
+            "repeat": content[:last] + content[first:],
+            "swap": content[last:] + content[first:last] + content[:first],
+            "extend": content + some,
+            "empty": b"",
+            "zero": content[:first] + bytes(last - first) + content[last:],
+        }[how]
+
+    return edit
+
+
+@pytest.fixture
+def model_file(tmp_path, fitted):
+    path = tmp_path / "model"
+    fitted.save(path)
+    return path
+
+
+@pytest.mark.examples(60, 100_000)
+def test_every_byte_of_a_model(fuzz, model_file, fitted):
+    whole = model_file.read_bytes()
+    step = max(1, len(whole) // fuzz.examples)
+    for place in range(0, len(whole), step):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << (place % 8)
+        model_file.write_bytes(changed)
+        with fuzz.unchanged(model_file), fuzz.case(FileFormatError, names=str(model_file)):
+            load(model_file)
+            fuzz.lost(f"byte {place} was changed, and nobody noticed")
+
+
+@pytest.mark.examples(40, 500)
+def test_edited_models(fuzz, model_file, fitted, data):
+    whole, expected = model_file.read_bytes(), fitted.predict(data[0])
+
+    @fuzz.given(edits())
+    def check(edit):
+        model_file.write_bytes(edit(whole))
+        with fuzz.unchanged(model_file), fuzz.case(FileFormatError, names=str(model_file)):
+            if not (load(model_file).predict(data[0]) == expected).all():
+                fuzz.lost("a changed model predicts otherwise")
+
+
+@pytest.mark.examples(15, 200)
+def test_edited_checkpoints(fuzz, tmp_path, tiny, data):
+    path = tmp_path / "run.checkpoint"
+    model = BNNLVRegressor(**tiny | {"checkpoint": path})
+    expected = model.fit(*data).predict(data[0])
+    whole = path.read_bytes()
+
+    @fuzz.given(edits())
+    def check(edit):
+        path.write_bytes(edit(whole))
+        with fuzz.unchanged(path), fuzz.case(FileFormatError, names=str(path)):
+            if not (model.fit(*data).predict(data[0]) == expected).all():
+                fuzz.lost("a changed checkpoint leads elsewhere")
+
+
+def small_policy():
+    embedding = Embedding(("level",), ("valve",), (2,), (0,), ("level",), (), (Transform(),))
+    shape = PolicyNetwork(2, (3,), (0.0,), (1.0,))
+    weights = np.linspace(-1, 1, network.num_weights(shape.sizes)).astype(np.float32)
+    scale = Standardizer(np.zeros(2, np.float32), np.ones(2, np.float32))
+    return LearnedPolicy(embedding, shape, scale, weights, 1.0, 0.0, 0, {})
+
+
+@pytest.mark.examples(30, 400)
+def test_edited_policies(fuzz, tmp_path):
+    path, policy = tmp_path / "p.policy", small_policy()
+    policy.save(path)
+    whole = path.read_bytes()
+
+    @fuzz.given(edits())
+    def check(edit):
+        path.write_bytes(edit(whole))
+        with fuzz.unchanged(path), fuzz.case(FileFormatError, names=str(path)):
+            if not (load_policy(path).weights == policy.weights).all():
+                fuzz.lost("a changed policy was loaded")
+
+
+@pytest.fixture
+def project(tmp_path, fitted):
+    """A folder like that of a search, with one policy."""
+    folder = tmp_path / "project"
+    (folder / "policies").mkdir(parents=True)
+    about = {"transitions": 9, "episodes": 2, "held_out_transitions": 3, "logged_cost": 1.0}
+    content = {"format_version": 1, "identity": {"weights": [[1.0, 0.0]]}, "about": about}
+    (folder / "project.json").write_text(json.dumps(content, indent=1))
+    (folder / "quality.txt").write_text("Steps ahead: fine.\n")
+    fitted.save(folder / "model.safetensors")
+    small_policy().save(folder / "policies/beta-1_gamma-0.policy")
+    steps = np.ones(3)
+    found = Trial(
+        1.0, 0.0, steps, steps, steps, steps, steps, 1.0, 2.0, {"level": 1.0}, {"level": steps}
+    )
+    trial.write(folder / "policies/beta-1_gamma-0.json", found)
+    open_project(folder)
+    return folder
+
+
+PARTS = ("project.json", "quality.txt", "policies/beta-1_gamma-0.json")
+odd_json = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(), st.text(max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["weights", "identity", "about", "x"]), inner, max_size=3),
+    ),
+    max_leaves=5,
+)
+
+
+@st.composite
+def json_edits(draw):
+    """A function that puts an odd value somewhere into a JSON document, or takes something out."""
+    where, value, drop = draw(st.integers(0, 30)), draw(odd_json), draw(st.booleans())
+
+    def edit(content: bytes) -> bytes:
+        document = json.loads(content)
+        places = [(document, key) for key in document]
+        places += [(v, key) for v in document.values() if isinstance(v, dict) for key in v]
+        holder, key = places[where % len(places)]
+        holder[key] = value
+        if drop:
+            del holder[key]
+        return json.dumps(document).encode()
+
+    return edit
+
+
+@pytest.mark.examples(40, 800)
+def test_edited_projects(fuzz, project, tmp_path):
+    wholes = {part: (project / part).read_bytes() for part in PARTS}
+
+    @fuzz.given(st.sampled_from(PARTS), edits(), json_edits(), st.booleans())
+    def check(part, edit, json_edit, as_json):
+        edit = json_edit if as_json and part.endswith("json") else edit
+        (project / part).write_bytes(edit(wholes[part]))
+        names = f"{project} damaged"
+        with fuzz.unchanged(project), fuzz.case(ProjectError, FileFormatError, names=names):
+            found = open_project(project)
+            assert [one.careful_cost for one in found.trials] and found.recommended
+            assert np.isfinite(found.logged_cost)
+        (project / part).write_bytes(wholes[part])
+
+
+@pytest.mark.examples(10, 60)
+def test_files_in_each_others_place(fuzz, project, tmp_path, model_file):
+    every = sorted(path for path in project.rglob("*") if path.is_file())
+    copies = shutil.copytree(project, tmp_path / "copies")
+
+    @fuzz.given(st.sampled_from(every), st.sampled_from(every))
+    def check(one, other):
+        one.write_bytes((copies / other.relative_to(project)).read_bytes())
+        for read in (load, load_policy):
+            with fuzz.unchanged(project), fuzz.case(FileFormatError, names=str(one)):
+                read(one)
+        with fuzz.unchanged(project), fuzz.case(ProjectError, FileFormatError, names=str(project)):
+            open_project(project)
+        one.write_bytes((copies / one.relative_to(project)).read_bytes())
