@@ -36,8 +36,9 @@ def data(rows=30, outputs=1):
 def fits(settings, count, outputs=1, checkpoint=None):
     """``count`` seeds side by side, each with data of its own."""
     common = {"batch_size": 8, "n_weight_draws": 12, "n_latent_draws": 30, "verbose": False}
+    common |= {"checkpoint": checkpoint, "checkpoint_seconds": 1e-6}
     models = [
-        BNNLVRegressor((6,), random_state=seed, checkpoint=checkpoint, **common, **settings)
+        BNNLVRegressor((6,), random_state=seed, **common, **settings)
         for seed in range(count)
     ]
     sets = [data(30 + seed, outputs) for seed in range(count)]
@@ -98,6 +99,7 @@ def begin(path):
         fits(ALPHA, 9, checkpoint=path)
     finally:
         base.run = whole
+    assert path.exists()
 
 
 class Watch:
