@@ -9,7 +9,7 @@ runs the same script on the same data and gets the whole result.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -24,7 +24,8 @@ WHOLE, SHARED = PartitionSpec(), PartitionSpec(AXIS)
 
 def devices_for(entries: int) -> Mesh | None:
     """The devices that share a batch axis of so many entries; None where one has it all."""
-    if entries < 2 or jax.config.jax_default_device is not None:
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if entries < 2 or chosen is not None:
         return None
     devices = jax.devices()
     if jax.process_count() == 1:
@@ -104,10 +105,14 @@ def divided(
     )
 
 
-def by_rows(*, static: Sequence[str], rows: Sequence[str]) -> Callable[[Callable], Callable]:
+def by_rows(
+    *, static: Sequence[str], rows: Sequence[str], draws: Mapping[str, Sequence[int]] | None = None
+) -> Callable[[Callable], Callable]:
     """Compile a function whose arguments ``rows``, and whose results, have rows in front.
 
-    ``static`` names arguments that are compiled in. The rows' number must be a ``room``.
+    ``static`` names arguments that are compiled in. Results have as many rows as there is ``room``
+    for. Of a lone row the weight draws are shared out instead, and XLA divides the work: ``draws``
+    names the argument that holds them, and says of each of its fields which axis is theirs.
     """
 
     def decorate(function: Callable) -> Callable:
@@ -128,13 +133,33 @@ def by_rows(*, static: Sequence[str], rows: Sequence[str]) -> Callable[[Callable
         @wraps(function)
         def call(*arguments: Any) -> Any:
             given = dict(zip(names, arguments, strict=True))
+            fixed = tuple(given[name] for name in static)
             mesh = devices_for(len(given[rows[0]]))
+            if mesh is None:
+                own = given | _draws_apart(given, draws or {})
+                return compiled(None, fixed, *(own[name] for name in arrays))
             values = [
                 spread(mesh, given[name]) if name in rows else copied(mesh, given[name])
                 for name in arrays
             ]
-            return compiled(mesh, tuple(given[name] for name in static), *values)
+            return compiled(mesh, fixed, *values)
 
         return call
 
     return decorate
+
+
+def _draws_apart(given: Mapping[str, Any], draws: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Arguments with their weight draws over as many devices as can have equally many."""
+    found = {}
+    for name, axes in draws.items():
+        count = given[name][0].shape[axes[0]]
+        mesh = devices_for(count)
+        if mesh is None or jax.process_count() > 1:
+            continue
+        shares = max(n for n in range(1, mesh.size + 1) if count % n == 0)
+        mesh = Mesh(mesh.devices[:shares], (AXIS,))
+        specs = [PartitionSpec(*[None] * axis, AXIS) for axis in axes]
+        placed = [_put(mesh, spec, leaf) for spec, leaf in zip(specs, given[name], strict=True)]
+        found[name] = type(given[name])(*placed)
+    return found

@@ -77,10 +77,12 @@ def test_a_run_goes_on_on_another_number_of_devices(here, apart):
 
 
 def test_the_work_is_spread(apart, here):
-    # Nine members, three ensembles of three, 21 rows, five policies.
-    wanted = {"alpha": DEVICES, "ensemble": DEVICES, "rows": DEVICES, "policies": 5}
-    assert {stage: int(apart[f"devices/{stage}"]) for stage in wanted} == wanted
-    assert all(int(here[f"devices/{stage}"]) == 1 for stage in wanted)
+    # Nine members, three ensembles of three, 21 rows, five policies; three weight draws of one row,
+    # whose result every device has whole.
+    wanted = {"alpha": (8, 8), "ensemble": (8, 8), "rows": (8, 8), "policies": (5, 5)}
+    wanted["few"] = 1, 3
+    assert {stage: tuple(apart[f"devices/{stage}"]) for stage in wanted} == wanted
+    assert all((here[f"devices/{stage}"] == 1).all() for stage in wanted)
 
 
 def test_a_device_that_was_chosen_is_the_only_one(apart):

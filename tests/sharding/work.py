@@ -38,8 +38,7 @@ def fits(settings, count, outputs=1, checkpoint=None):
     common = {"batch_size": 8, "n_weight_draws": 12, "n_latent_draws": 30, "verbose": False}
     common |= {"checkpoint": checkpoint, "checkpoint_seconds": 1e-6}
     models = [
-        BNNLVRegressor((6,), random_state=seed, **common, **settings)
-        for seed in range(count)
+        BNNLVRegressor((6,), random_state=seed, **common, **settings) for seed in range(count)
     ]
     sets = [data(30 + seed, outputs) for seed in range(count)]
     return fit_many(models, [x for x, _ in sets], [y for _, y in sets])
@@ -59,6 +58,12 @@ def splits(model, x):
     found["variance"] = np.stack([split.total, split.epistemic, split.aleatoric])
     found["moments"] = model.conditional_moments(x)
     return found
+
+
+def lone(model, x):
+    """The split of one row, by estimators that do not fill it up to many."""
+    found = [(name, model.decompose(x, estimator=name)) for name in ("mixture", "histogram")]
+    return {name: np.stack([split.total, split.aleatoric]) for name, split in found}
 
 
 def tank():
@@ -103,17 +108,20 @@ def begin(path):
 
 
 class Watch:
-    """The fewest devices that any result which came to the host was spread over, by stage."""
+    """By stage, of the results that came to the host the fewest parts that one was in, and the
+    fewest devices that one was made by."""
 
     def __init__(self):
         self.stages = {}
 
     def __call__(self, stage, function, *arguments):
-        seen, fetch = [], sharding.on_host
+        seen, fetch = [], sharding.on_host  # pairs of parts and devices
 
         def watched(tree):
             leaves = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
-            seen.extend(len({str(s.index) for s in leaf.addressable_shards}) for leaf in leaves)
+            for leaf in leaves:
+                parts = {str(shard.index) for shard in leaf.addressable_shards}
+                seen.append((len(parts), len(leaf.sharding.device_set)))
             return fetch(tree)
 
         sharding.on_host = watched
@@ -121,7 +129,7 @@ class Watch:
             return function(*arguments)
         finally:
             sharding.on_host = fetch
-            self.stages[f"devices/{stage}"] = np.array(min(seen))
+            self.stages[f"devices/{stage}"] = np.min(seen, axis=0)
 
 
 def everything(folder):
@@ -136,7 +144,7 @@ def everything(folder):
     joint = wide.decompose(x, joint=True)
     found["rows/joint"] = np.stack([joint.total, joint.epistemic, joint.aleatoric])
     found["rows/density"] = ensemble[0].log_likelihood(*data(21))
-    found["few/entropy"] = ensemble[0].decompose(x[:1], estimator="nearest_neighbour").total
+    found |= {f"few/{name}": v for name, v in watch("few", lone, ensemble[0], x[:1]).items()}
     found |= {f"policies/{name}": v for name, v in watch("policies", policies, plant()).items()}
     resumed = fits(ALPHA, 9, checkpoint=folder / "begun.checkpoint")
     found |= {f"resumed/{name}": v for name, v in posteriors(resumed).items()}

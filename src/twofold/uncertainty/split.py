@@ -15,7 +15,7 @@ from twofold.uncertainty import entropy, mixture, quadrature
 from twofold.uncertainty.chunks import FEWEST_ROWS, OnProgress, in_chunks, rows_at_once
 from twofold.uncertainty.decomposition import Decomposition, Split, by_entropy, by_variance
 from twofold.uncertainty.entropies import PointEstimator, entropies, from_samples
-from twofold.uncertainty.predictive import Nested, moments, nest
+from twofold.uncertainty.predictive import DRAW_AXES, Nested, moments, nest
 
 ESTIMATORS: dict[str, PointEstimator] = {
     "quadrature": quadrature.integrate,
@@ -30,7 +30,7 @@ def _variance_split(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Spl
     return _rows_first(by_variance(moments(model, nested, x)))
 
 
-@sharding.by_rows(static=["estimator", "joint", "model"], rows=["x"])
+@sharding.by_rows(static=["estimator", "joint", "model"], rows=["x"], draws={"nested": DRAW_AXES})
 def _entropy_split(
     estimator: PointEstimator,
     joint: bool,
