@@ -51,7 +51,7 @@ def posteriors(models):
 def splits(model, x):
     """All that is asked of a model, by name."""
     found = {"predict": model.predict(x, return_std=True), "sample": model.sample(x, 4)}
-    for name in ("quadrature", "mixture", "nearest_neighbour"):
+    for name in ("quadrature", "mixture"):
         split = model.decompose(x, estimator=name)
         found[f"entropy/{name}"] = np.stack([split.total, split.epistemic, split.aleatoric])
     split = model.decompose(x, by="variance")
