@@ -4,6 +4,7 @@ from twofold.campaign.campaign import Campaign, Proposal, Status
 from twofold.campaign.errors import CampaignError
 from twofold.campaign.inputs import Categorical, Continuous, Integer
 from twofold.campaign.recording import Told
+from twofold.campaign.refits import Refit, refit
 from twofold.campaign.space import Space
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "Continuous",
     "Integer",
     "Proposal",
+    "Refit",
     "Space",
     "Status",
     "Told",
+    "refit",
 ]

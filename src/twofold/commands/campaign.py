@@ -7,6 +7,7 @@ import typer
 
 from twofold.commands.config import Config
 from twofold.commands.errors import CommandError
+from twofold.commands.executor import ExecutorName, chosen
 from twofold.commands.output import TABLES, AsJson, check_place, csv_text, say, show_json
 from twofold.commands.run import Run
 
@@ -193,6 +194,32 @@ def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
         show_json(rows)
     elif out is None:
         print(csv_text(columns), end="")
+
+
+@app.command()
+def refit(
+    ctx: typer.Context,
+    places: Annotated[list[str], typer.Argument(help="The campaigns' files.")],
+    executor: ExecutorName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the models of campaigns that have been told something new, ready for the next ask.
+
+    Example: twofold campaign refit oven.db mill.db --executor ray
+    """
+    from twofold.campaign import refit as refit_all
+    from twofold.compilation import enable_compile_cache
+
+    run = Run(ctx)
+    enable_compile_cache()
+    with run.timed("refit"):
+        found = refit_all(places, chosen(executor))
+    run.write(None)
+    if as_json:
+        show_json([one._asdict() for one in found])
+        return
+    for one in found:
+        print(f"{one.place}: a model of {one.measurements} measurements")
 
 
 def _show_status(found: "Status", campaign: "Campaign") -> None:

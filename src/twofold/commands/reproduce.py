@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from twofold.commands.errors import CommandError
+from twofold.commands.executor import ExecutorName, chosen
 from twofold.commands.output import AsJson, show_json, show_table
 from twofold.commands.run import Run
 from twofold.experiments.catalogue import PIECES
@@ -31,6 +32,7 @@ def reproduce(
     output: Annotated[
         Path | None, typer.Option(help="Folder for records and figures (default: results).")
     ] = None,
+    executor: ExecutorName = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a table or figure of the paper anew; its record says how it came about.
@@ -54,7 +56,7 @@ def reproduce(
 
     enable_compile_cache()
     run = Run(ctx)
-    found = runner.run(PIECES[name].experiment, smoke, output, resume)
+    found = runner.run(PIECES[name].experiment, smoke, output, resume, chosen(executor))
     if not found.metrics:  # a figure has no record of its own
         run.write(found.files[0])
     if as_json:

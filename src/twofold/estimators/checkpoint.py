@@ -53,7 +53,8 @@ class Checkpoint:
         arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
         arrays |= {"energies": run.energies, "skipped": run.skipped}
         metadata = {"identity": self._identity, "epoch": run.epoch}
-        persistence.write(self.path, "checkpoint", arrays, metadata)
+        if jax.process_index() == 0:
+            persistence.write(self.path, "checkpoint", arrays, metadata)
         self._written = time.monotonic()
 
     def _refuse_bad_place(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from twofold import persistence
+from twofold import persistence, sharding
 from twofold.estimators import memory, storage, validation
 from twofold.estimators.fitting import fit_many, key_of
 from twofold.estimators.progress import row_progress
@@ -29,21 +29,22 @@ from twofold.uncertainty.split import decompose
 
 PREDICTION_STREAM, SAMPLE_STREAM = 0, 1
 
-_sample = jax.jit(predictive.sample, static_argnames="model")
+_by_row = partial(sharding.by_rows, static=["model"])
+_sample = _by_row(rows=["x", "rows"])(predictive.sample)
 
 
-@partial(jax.jit, static_argnames="model")
+@_by_row(rows=["x"])
 def _mean_and_deviation(model, nested, x):
     moments = predictive.moments(model, nested, x)
     return moments.mean.mean(axis=0).T, jnp.sqrt(by_variance(moments).parts.total).T
 
 
-@partial(jax.jit, static_argnames="model")
+@_by_row(rows=["x", "y"])
 def _log_density(model, nested, x, y):
     return predictive.log_density(model, nested, x, y)
 
 
-@partial(jax.jit, static_argnames="model")
+@_by_row(rows=["x"])
 def _conditional_moments(model, nested, x):
     moments = predictive.moments(model, nested, x)
     return jnp.moveaxis(moments.mean, -1, 0), jnp.moveaxis(moments.variance, -1, 0)

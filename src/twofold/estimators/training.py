@@ -1,10 +1,13 @@
 """Run an inference method to its end with progress, checkpoints and a graceful Ctrl-C."""
 
 import warnings
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.sharding import Mesh
 
+from twofold import sharding
 from twofold.estimators.checkpoint import Checkpoint, Resumed
 from twofold.estimators.progress import ProgressBar, graceful_interrupt
 from twofold.inference import base
@@ -45,39 +48,54 @@ class Outcome(NamedTuple):
 def train(algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: Plan) -> Outcome:
     """Advance all members to the plan's end, resuming from the checkpoint where there is one.
 
-    ``problems`` may be a function of the epoch, for data that pass by in blocks.
+    ``problems`` may be a function of the epoch, for data that pass by in blocks. The members are
+    spread over all devices; what is stored and returned does not show it.
     """
+    members = keys.shape[0]
+    mesh = sharding.devices_for(members)
+    keys, schedule = sharding.spread(mesh, keys), sharding.copied(mesh, schedule)
     passing = callable(problems)
-    run = _start(algorithm, keys, problems(0) if passing else problems, plan.checkpoint)
+    first = problems(0) if passing else problems
+    first = sharding.spread(mesh, first)
+    run = _start(algorithm, keys, first, plan.checkpoint, mesh, members)
     batches = int(plan.batches.max())
     labels = plan.title, plan.unit, plan.energy
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
     with bar, graceful_interrupt() as interrupt:
-        advance = base.run_past if passing else base.run
-        chunks = advance(algorithm, keys, run.states, problems, schedule, run.epoch, plan.epochs)
+        advance: Callable[..., Iterator[base.Progress]] = base.run_past if passing else base.run
+        given = (lambda epoch: sharding.spread(mesh, problems(epoch))) if passing else first
+        chunks = advance(algorithm, keys, run.states, given, schedule, run.epoch, plan.epochs, mesh)
         for chunk in chunks:
-            energies = np.concatenate([run.energies, chunk.energies])
-            skipped = np.concatenate([run.skipped, chunk.skipped])
+            energies = np.concatenate([run.energies, chunk.energies[:, :members]])
+            skipped = np.concatenate([run.skipped, chunk.skipped[:, :members]])
             run = Resumed(chunk.states, chunk.epoch, energies, skipped)
             _refuse_non_finite(run, plan.batches)
-            bar.update(run.epoch, float(chunk.energies[-1].mean()))
-            done = run.epoch == plan.epochs or interrupt.requested
-            if plan.checkpoint is not None and (done or plan.checkpoint.due()):
-                _keep(plan.checkpoint, run)
-            if interrupt.requested:
+            bar.update(run.epoch, float(energies[-1].mean()))
+            stopped = bool(sharding.agreed(interrupt.requested))
+            done = run.epoch == plan.epochs or stopped
+            if plan.checkpoint is not None and sharding.agreed(done or plan.checkpoint.due()):
+                whole = run._replace(states=sharding.cut(mesh, run.states, members))
+                _keep(plan.checkpoint, whole)
+            if stopped:
                 break
     _report(run, plan)
-    return Outcome(run.states, run.energies)
+    return Outcome(sharding.cut(mesh, run.states, members), run.energies)
 
 
 def _start(
-    algorithm: Algorithm, keys: Keys, problems: Any, checkpoint: Checkpoint | None
+    algorithm: Algorithm,
+    keys: Keys,
+    problems: Any,
+    checkpoint: Checkpoint | None,
+    mesh: Mesh | None,
+    members: int,
 ) -> Resumed:
-    members = keys.shape[0]
-    states = base.init(algorithm, keys, problems)
+    states = base.init(algorithm, keys, problems, mesh)
     stored = None if checkpoint is None else checkpoint.load(like=states)
+    if stored is not None:
+        return stored._replace(states=sharding.spread(mesh, stored.states))
     nothing = np.empty((0, members))
-    return stored or Resumed(states, 0, nothing, nothing.astype(np.int64))
+    return Resumed(states, 0, nothing, nothing.astype(np.int64))
 
 
 def _keep(checkpoint: Checkpoint, run: Resumed) -> None:

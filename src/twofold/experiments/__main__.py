@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from twofold.compilation import enable_compile_cache
+from twofold.executors import EXECUTORS, named
 from twofold.experiments import demo, runner, tables
 from twofold.experiments.records import join
 
@@ -16,6 +17,7 @@ def main() -> None:
     parser.add_argument("records", nargs="*", type=Path, help="for join: records made elsewhere")
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
     parser.add_argument("--output", type=Path, help="folder for results (default: see below)")
+    parser.add_argument("--executor", choices=list(EXECUTORS), help="who runs its jobs")
     parser.epilog = "Default folders: demo-output for the demo, results for records and figures."
     arguments = parser.parse_args()
     if (arguments.name == "join") != bool(arguments.records):
@@ -32,7 +34,8 @@ def main() -> None:
     elif arguments.name in runner.FIGURES:
         print(f"wrote {runner.FIGURES[arguments.name](arguments.output or Path('results'))}")
     else:
-        made = runner.run(arguments.name, arguments.smoke, arguments.output)
+        executor = None if arguments.executor is None else named(arguments.executor)
+        made = runner.run(arguments.name, arguments.smoke, arguments.output, executor=executor)
         for file in made.files:
             print(f"wrote {file}")
         for metric, value in made.metrics.items():

@@ -102,7 +102,7 @@ def advance(
     problem: ControlProblem, method: Method, seed: int, trials: Trials, work: Path
 ) -> Group:
     """Do what is missing of a group: fit, search, try."""
-    folder = work / f"{problem.name}-{method.name}-{seed}"
+    folder = folder_of(problem, method, seed, work)
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "trials.json"
     settings = {**described(problem, method, trials), **sees(problem, seed)}
@@ -127,6 +127,11 @@ def advance(
         }
         persistence.write_text(done, json.dumps(content, indent=1))
     return read(folder)
+
+
+def folder_of(problem: ControlProblem, method: Method, seed: int, work: Path) -> Path:
+    """Where a group lies."""
+    return work / f"{problem.name}-{method.name}-{seed}"
 
 
 def described(problem: ControlProblem, method: Method, trials: Trials) -> dict[str, Any]:

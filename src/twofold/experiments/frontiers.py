@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from twofold.executors import Executor, Job
+from twofold.executors import run as run_jobs
 from twofold.experiments import control_problems
 from twofold.experiments.control_problems import ControlProblem
 from twofold.experiments.frontier import (
@@ -18,6 +20,7 @@ from twofold.experiments.frontier import (
     Trials,
     advance,
     described,
+    folder_of,
     grid,
 )
 from twofold.experiments.frontier_claims import at, claims, pairs, rank_correlations, regrets
@@ -177,10 +180,15 @@ def rehearsal(frontier: Frontier) -> Frontier:
     return frontier._replace(problem=problem, methods=tuple(methods), seeds=(0, 1), trials=trials)
 
 
-def run(name: str, smoke: bool, work: Path, output: Path) -> Record:
-    """All groups of a frontier, its record and its figures."""
+def run(
+    name: str, smoke: bool, work: Path, output: Path, executor: Executor | None = None
+) -> Record:
+    """All groups of a frontier, its record and its figures; every group that is missing is a job of
+    the executor, or done here."""
     frontier = rehearsal(FRONTIERS[name]) if smoke else FRONTIERS[name]
     problem = frontier.problem()
+    if executor is not None:
+        run_jobs(executor, missing(name, frontier, smoke, work))
     groups = {
         (method.name, seed): advance(problem, method, seed, frontier.trials, work)
         for method in frontier.methods
@@ -188,6 +196,23 @@ def run(name: str, smoke: bool, work: Path, output: Path) -> Record:
     }
     draw(frontier.name, problem, frontier.methods[0], frontier.seeds[0], groups, work, output)
     return recorded(frontier, groups)
+
+
+def missing(name: str, frontier: Frontier, smoke: bool, work: Path) -> list[Job]:
+    """A job for each group that is not finished; its files are its result."""
+    problem = frontier.problem()
+    return [
+        Job(f"{method.name}/{seed}", finish, (name, smoke, number, seed, work.resolve()), {})
+        for number, method in enumerate(frontier.methods)
+        for seed in frontier.seeds
+        if not (folder_of(problem, method, seed, work) / "trials.json").exists()
+    ]
+
+
+def finish(name: str, smoke: bool, number: int, seed: int, work: Path) -> None:
+    """Do what is missing of the group of a method, by its number, and a seed."""
+    frontier = rehearsal(FRONTIERS[name]) if smoke else FRONTIERS[name]
+    advance(frontier.problem(), frontier.methods[number], seed, frontier.trials, work)
 
 
 def recorded(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record:

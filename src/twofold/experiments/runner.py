@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from twofold.executors import Executor
 from twofold.experiments import (
     alpha_vs_hmc,
     amortised,
@@ -31,7 +32,7 @@ from twofold.experiments.records import Record, commit
 
 WORK = Path(".cache/experiments")
 
-RECORDED: dict[str, Callable[[bool, Path], Record]] = {
+RECORDED: dict[str, Callable[..., Record]] = {
     "toy_fit": toy_fit.run,
     "uci": uci.run,
     "uci_default": uci.run_default,
@@ -66,7 +67,7 @@ FIGURES: dict[str, Callable[[Path], Path]] = {
     "river": systems.draw_river,
 }
 
-DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {
+DRAWN: dict[str, Callable[..., Record]] = {
     "figure_3": wet_chicken_map.run,
     "calibration": calibration.run,
     "table1": table1.run,
@@ -74,6 +75,9 @@ DRAWN: dict[str, Callable[[bool, Path, Path], Record]] = {
     "industrial_random_batch": random_batch.run,
     **{name: partial(frontiers.run, name) for name in frontiers.FRONTIERS},
 }
+
+# Made of parts that do not depend on each other, which an executor can run elsewhere.
+IN_JOBS = ("uci", "uci_default", "table1", *frontiers.FRONTIERS)
 
 
 def names() -> list[str]:
@@ -88,12 +92,23 @@ class Made(NamedTuple):
     metrics: dict[str, float]
 
 
-def run(name: str, smoke: bool, output: Path | None, resume: bool = True) -> Made:
-    """Run an experiment that leaves a record or figures.
+def run(
+    name: str,
+    smoke: bool,
+    output: Path | None,
+    resume: bool = True,
+    executor: Executor | None = None,
+) -> Made:
+    """Run an experiment that leaves a record or figures; those of IN_JOBS by an executor, if given.
 
     Unfinished work waits in ``.cache/experiments``; without ``resume`` it is left alone, and all is
     done anew.
     """
+    if executor is not None and name not in IN_JOBS:
+        raise ValueError(
+            f"{name} is one job, which no executor can share out; those that are many: "
+            f"{', '.join(IN_JOBS)}"
+        )
     work = Path(tempfile.mkdtemp()) if smoke else WORK / _folder(name, resume)
     work.mkdir(parents=True, exist_ok=True)
     output = output or (work if smoke else Path("results"))
@@ -102,7 +117,11 @@ def run(name: str, smoke: bool, output: Path | None, resume: bool = True) -> Mad
     if name in table1.ADVANCES:
         table1.ADVANCES[name](smoke, work)
         return Made([work], {})
-    record = DRAWN[name](smoke, work, output) if name in DRAWN else RECORDED[name](smoke, work)
+    shared = {} if executor is None else {"executor": executor}
+    if name in DRAWN:
+        record = DRAWN[name](smoke, work, output, **shared)
+    else:
+        record = RECORDED[name](smoke, work, **shared)
     kept = KEPT.get(name, lambda metric: False)
     return Made([record.merge(output, kept)], record.metrics)
 

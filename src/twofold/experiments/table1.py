@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from twofold.executors import Executor, Job
+from twofold.executors import run as run_jobs
 from twofold.experiments.learning import (
     Arm,
     Course,
@@ -117,11 +119,29 @@ def advance(block: str, smoke: bool, work: Path) -> None:
         part.advance(work)
 
 
-def run(smoke: bool, work: Path, output: Path) -> Record:
-    """Run what is left of all blocks; the record and its curves."""
+def run(smoke: bool, work: Path, output: Path, executor: Executor | None = None) -> Record:
+    """Run what is left of all blocks, as jobs or here; the record and its curves."""
+    if executor is not None:
+        jobs = [
+            Job(
+                f"{part.block}/{part.group}",
+                finish,
+                (part.block, part.group, smoke, work.resolve()),
+                {},
+            )
+            for part in parts(smoke)
+        ]
+        run_jobs(executor, jobs)
     for block in BLOCKS:
         advance(block, smoke, work)
     return compose(smoke, work, output)
+
+
+def finish(block: str, group: str, smoke: bool, work: Path) -> None:
+    """Run the part of a block and a group to its end; its course is its result."""
+    for part in parts(smoke, block):
+        if part.group == group:
+            part.advance(work)
 
 
 def compose(smoke: bool, work: Path, output: Path) -> Record:

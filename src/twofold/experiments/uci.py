@@ -12,6 +12,9 @@ import numpy as np
 from sklearn.base import clone
 
 from twofold import BNNLVRegressor
+from twofold.estimators.validation import plain
+from twofold.executors import Executor, Job, LocalExecutor
+from twofold.executors import run as run_jobs
 from twofold.experiments.fits import fit_whole
 from twofold.experiments.records import Record
 
@@ -43,24 +46,41 @@ def load_splits(path: Path, limit: int | None = None) -> list[Split]:
     return splits
 
 
-def run(smoke: bool, work: Path) -> Record:
+def run(smoke: bool, work: Path, executor: Executor | None = None) -> Record:
     """Fit and score all splits with the paper's inference; ``smoke`` is a rehearsal on two."""
-    return _run({"inference": "alpha"}, "", smoke, work)
+    return _run({"inference": "alpha"}, "", smoke, work, executor)
 
 
-def run_default(smoke: bool, work: Path) -> Record:
+def run_default(smoke: bool, work: Path, executor: Executor | None = None) -> Record:
     """The same with the estimator's default inference."""
-    return _run({}, DEFAULT, smoke, work)
+    return _run({}, DEFAULT, smoke, work, executor)
 
 
-def _run(settings: dict[str, Any], place: str, smoke: bool, work: Path) -> Record:
-    limit = 2 if smoke else None
+def _run(
+    settings: dict[str, Any], place: str, smoke: bool, work: Path, executor: Executor | None
+) -> Record:
+    """Every set is a job."""
     estimator = BNNLVRegressor(HIDDEN, epochs=1 if smoke else None, **settings)
     record = Record("uci", {"estimator": estimator.get_params()}, seeds=[0])
+    limit, data, work = 2 if smoke else None, data_folder().resolve(), work.resolve()
+    jobs = []
     for name in SETS:
-        splits = load_splits(data_folder() / f"{name}.npz", limit)
-        measure(f"{name}{place}", splits, estimator, work, record)
+        arguments = name, place, limit, estimator, data, work
+        identity = {"set": name, "settings": plain(estimator.get_params()), "limit": limit}
+        jobs.append(Job(f"{name}{place}", metrics_of, arguments, identity))
+    for metrics in run_jobs(executor or LocalExecutor(), jobs, work / "jobs"):
+        record.metrics |= metrics
     return record
+
+
+def metrics_of(
+    name: str, place: str, limit: int | None, estimator: BNNLVRegressor, data: Path, work: Path
+) -> dict[str, float]:
+    """What the record says of one set."""
+    record = Record("uci", {}, seeds=[0])
+    splits = load_splits(data / f"{name}.npz", limit)
+    measure(f"{name}{place}", splits, estimator, work, record)
+    return record.metrics
 
 
 def measure(

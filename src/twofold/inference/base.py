@@ -15,7 +15,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 
+from twofold import sharding
 from twofold.typing import Array, Float, Int, Key, Keys
 
 CHUNK_SECONDS = 0.5
@@ -76,13 +78,14 @@ class Progress(NamedTuple):
     skipped: np.ndarray
 
 
-@partial(jax.jit, static_argnames="algorithm")
-def init(algorithm: Algorithm, keys: Keys, problems: Any) -> Any:
-    """Initial states of all members."""
-    return jax.vmap(algorithm.init)(keys, problems)
+@partial(jax.jit, static_argnames=("algorithm", "mesh"))
+def init(algorithm: Algorithm, keys: Keys, problems: Any, mesh: Mesh | None = None) -> Any:
+    """Initial states of all members, which are ``sharding.spread`` over the mesh."""
+    shared = [sharding.SHARED] * 2
+    return sharding.divided(jax.vmap(algorithm.init), mesh, shared)(keys, problems)
 
 
-@partial(jax.jit, static_argnames="algorithm", donate_argnames="states")
+@partial(jax.jit, static_argnames=("algorithm", "mesh"), donate_argnames="states")
 def advance(
     algorithm: Algorithm,
     keys: Keys,
@@ -91,8 +94,29 @@ def advance(
     schedule: Any,
     first: Int[Array, ""],
     count: Int[Array, ""],
+    mesh: Mesh | None = None,
 ) -> tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]:
     """Run ``count`` (at most CHUNK_EPOCHS) epochs from epoch ``first`` on, in one program."""
+    shared, whole = sharding.SHARED, sharding.WHOLE
+    traces = PartitionSpec(None, sharding.AXIS)
+    advance_some = sharding.divided(
+        partial(_advance, algorithm),
+        mesh,
+        [shared, shared, shared, whole, whole, whole],
+        (shared, traces, traces),
+    )
+    return advance_some(keys, states, problems, schedule, first, count)
+
+
+def _advance(
+    algorithm: Algorithm,
+    keys: Keys,
+    states: Any,
+    problems: Any,
+    schedule: Any,
+    first: Int[Array, ""],
+    count: Int[Array, ""],
+) -> tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]:
     members = keys.shape[0]
     step = algorithm.step if algorithm.together else _over_members(algorithm.step, members)
 
@@ -129,6 +153,7 @@ def run(
     schedule: Any,
     first: int,
     last: int,
+    mesh: Mesh | None = None,
 ) -> Iterator[Progress]:
     """Advance from epoch ``first`` to ``last``, yielding after chunks of about half a second."""
     count, epoch = 1, first
@@ -136,13 +161,13 @@ def run(
         count = min(count, last - epoch, CHUNK_EPOCHS)
         started = time.perf_counter()
         states, energies, skipped = advance(
-            algorithm, keys, states, problems, schedule, jnp.int32(epoch), jnp.int32(count)
+            algorithm, keys, states, problems, schedule, np.int32(epoch), np.int32(count), mesh
         )
-        energies, skipped = np.asarray(energies)[:count], np.asarray(skipped)[:count]
+        energies, skipped = (sharding.on_host(trace)[:count] for trace in (energies, skipped))
         seconds = time.perf_counter() - started
         epoch += count
         yield Progress(states, epoch, energies, skipped)
-        count = _next_count(count, seconds, compiled_before=epoch - count > first)
+        count = sharding.agreed(_next_count(count, seconds, compiled_before=epoch - count > first))
 
 
 def run_past(
@@ -153,13 +178,16 @@ def run_past(
     schedule: Any,
     first: int,
     last: int,
+    mesh: Mesh | None = None,
 ) -> Iterator[Progress]:
     """As ``run``, with the problems of each epoch its own: data that pass by in blocks."""
     for epoch in range(first, last):
+        problems = problems_of(epoch)
         states, energies, skipped = advance(
-            algorithm, keys, states, problems_of(epoch), schedule, jnp.int32(epoch), jnp.int32(1)
+            algorithm, keys, states, problems, schedule, np.int32(epoch), np.int32(1), mesh
         )
-        yield Progress(states, epoch + 1, np.asarray(energies)[:1], np.asarray(skipped)[:1])
+        energies, skipped = (sharding.on_host(trace)[:1] for trace in (energies, skipped))
+        yield Progress(states, epoch + 1, energies, skipped)
 
 
 def _next_count(count: int, seconds: float, compiled_before: bool) -> int:

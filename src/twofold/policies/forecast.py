@@ -7,9 +7,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 
+from twofold import sharding
 from twofold.control.risk import risks
-from twofold.control.rollout import Scales, Task, draw_noise, particles, rollout
+from twofold.control.rollout import Noise, Scales, Task, draw_noise, particles, rollout
 from twofold.inference.base import Draws
 from twofold.logs.windows import Window
 from twofold.policies.dynamics import DynamicsModel
@@ -71,33 +73,67 @@ def forecast(
     draws = model.posterior.sample(draw_key, weight_draws)
     num = starts.observations.shape[0]
     at_once = max(1, min(num, ROLLOUTS_AT_ONCE // (weight_draws * noise_draws)))
+    mesh = sharding.devices_for(at_once)
     parts = []
     for first in range(0, num, at_once):
         rows = np.minimum(np.arange(first, first + at_once), num - 1)
         own = Window(*(jnp.asarray(np.asarray(leaf)[rows], jnp.float32) for leaf in starts))
         key = jax.random.fold_in(noise_key, first)
-        found = _forecast(task, horizon, noise_draws, key, scales, weights, draws, own, rows)
-        parts.append([np.asarray(part, np.float64)[: num - first] for part in found])
+        given = sharding.copied(mesh, (key, scales, weights, draws, own, rows))
+        found = sharding.on_host(_forecast(task, horizon, noise_draws, mesh, *given))
+        filled = min(at_once, num - first)
+        parts.append([part[:filled].astype(np.float64) for part in found])
     expected, epistemic, aleatoric, of_draws, sampled = map(
         np.concatenate, zip(*parts, strict=True)
     )
     return Forecast(expected, epistemic, aleatoric, of_draws.mean(axis=0), sampled, noise_draws)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _forecast(
     task: Task,
     horizon: int,
     noise_draws: int,
+    mesh: Mesh | None,
     key: Key,
     scales: Scales,
     weights: Float[Array, "P"],
     draws: Draws,
     starts: Window,
-    rows: np.ndarray,
+    rows: Array,
 ) -> tuple[Array, Array, Array, Array, Array]:
-    members, count = draws.weights.shape[0], starts.observations.shape[0] * noise_draws
-    noise = draw_noise(key, task.model, horizon, members, count)
+    """All starts, shared out over the devices; the noise is that of one device."""
+    members, count = draws.weights.shape[0], starts.observations.shape[0]
+    noise = draw_noise(key, task.model, horizon, members, count * noise_draws)
+    # The devices' shares must be of one size: the last start is repeated, with any noise.
+    more = sharding.room(mesh, count) - count
+    starts, rows = jax.tree.map(
+        lambda leaf: jnp.pad(leaf, ((0, more), *[(0, 0)] * (leaf.ndim - 1)), "edge"),
+        (starts, rows),
+    )
+    beside = (0, 0), (0, 0), (0, more * noise_draws), (0, 0)
+    noise = jax.tree.map(lambda leaf: jnp.pad(leaf, beside), noise)
+    whole, shared = sharding.WHOLE, sharding.SHARED
+    share = sharding.divided(
+        partial(_share, task, horizon, noise_draws),
+        mesh,
+        [whole, whole, whole, PartitionSpec(None, None, sharding.AXIS), shared, shared],
+    )
+    return share(scales, weights, draws, noise, starts, rows)
+
+
+def _share(
+    task: Task,
+    horizon: int,
+    noise_draws: int,
+    scales: Scales,
+    weights: Float[Array, "P"],
+    draws: Draws,
+    noise: Noise,
+    starts: Window,
+    rows: Array,
+) -> tuple[Array, Array, Array, Array, Array]:
+    members = draws.weights.shape[0]
     trace = rollout(task, scales, weights[None], draws, noise, particles(starts, noise_draws))
     costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
     found = jax.vmap(risks)(costs)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold import sharding
 from twofold.model.bnn import BNNLV
 
 CHUNK_VALUES = 2**27
@@ -31,19 +32,23 @@ def in_chunks(
     """``function`` of equal chunks of rows (the last one padded), its results joined.
 
     The results are arrays with the rows first, in float64 on the host. ``on_progress`` is called
-    with the number of rows done. A lone chunk is a power of two, at least ``fewest``.
+    with the number of rows done. A lone chunk is a power of two, at least ``fewest``. Several
+    devices share the rows of a chunk, and each may have ``limit`` of them.
     """
     rows = len(columns[0])
+    mesh = sharding.devices_for(max(rows, fewest))
+    limit *= 1 if mesh is None else mesh.size
     chunks = -(-rows // limit)
     size = -(-rows // chunks) if chunks > 1 else max(fewest, 2 ** (rows - 1).bit_length())
-    size = min(limit, size)
+    size = sharding.room(mesh, min(limit, size))
     parts = []
     for start in range(0, rows, size):
         chunk = [column[start : start + size] for column in columns]
         filled = len(chunk[0])
         padded = [np.pad(column, ((0, size - filled), (0, 0)), "edge") for column in chunk]
         values = function(*(_on_device(column, dtype) for column in padded))
-        parts.append(jax.tree.map(lambda v, n=filled: np.asarray(v, np.float64)[:n], values))
+        values = sharding.on_host(values)
+        parts.append(jax.tree.map(lambda v, n=filled: v[:n].astype(np.float64), values))
         if on_progress is not None:
             on_progress(start + filled)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)

@@ -26,6 +26,9 @@ class Nested(NamedTuple):
     latents: Float[Array, "L M Z"]
 
 
+DRAW_AXES = (0, 0, 1)  # of the fields of Nested: where M stands
+
+
 class Moments(NamedTuple):
     """Mean and variance of y given each weight draw: over z and the noise."""
 

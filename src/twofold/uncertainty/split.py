@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold import sharding
 from twofold.inference.base import Posterior
 from twofold.model.bnn import BNNLV
 from twofold.typing import Array, Float, Key
@@ -14,7 +15,7 @@ from twofold.uncertainty import entropy, mixture, quadrature
 from twofold.uncertainty.chunks import FEWEST_ROWS, OnProgress, in_chunks, rows_at_once
 from twofold.uncertainty.decomposition import Decomposition, Split, by_entropy, by_variance
 from twofold.uncertainty.entropies import PointEstimator, entropies, from_samples
-from twofold.uncertainty.predictive import Nested, moments, nest
+from twofold.uncertainty.predictive import DRAW_AXES, Nested, moments, nest
 
 ESTIMATORS: dict[str, PointEstimator] = {
     "quadrature": quadrature.integrate,
@@ -24,12 +25,12 @@ ESTIMATORS: dict[str, PointEstimator] = {
 ENTROPY_STREAM = 2**31 - 1  # apart from the small numbers that splitting a key uses
 
 
-@partial(jax.jit, static_argnames="model")
+@sharding.by_rows(static=["model"], rows=["x"])
 def _variance_split(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Split:
     return _rows_first(by_variance(moments(model, nested, x)))
 
 
-@partial(jax.jit, static_argnames=("estimator", "joint", "model"))
+@sharding.by_rows(static=["estimator", "joint", "model"], rows=["x"], draws={"nested": DRAW_AXES})
 def _entropy_split(
     estimator: PointEstimator,
     joint: bool,

@@ -1,0 +1,49 @@
+"""``refit``: the models of many campaigns brought up to date, each a job."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twofold.campaign import models
+from twofold.campaign.campaign import Campaign
+from twofold.campaign.errors import CampaignError
+from twofold.campaign.storage import Storage
+from twofold.executors import Executor, Job, LocalExecutor, run
+
+
+class Refit(NamedTuple):
+    """A campaign whose model is up to date: how many measurements it knows, and which it is."""
+
+    place: str
+    measurements: int
+    model: str
+
+
+def refit(places: Sequence[Any], executor: Executor | None = None) -> list[Refit]:
+    """Fit the models of all campaigns whose measurements or settings are newer than their models.
+
+    A model is kept in the file beside its campaign, where ``Campaign.ask`` finds it; one that is up
+    to date is left as it is. Workers on other machines must see the same files.
+    """
+    wanted = [_absolute(place) for place in places]
+    jobs = [
+        Job(str(place), refitted, (own,), {}) for place, own in zip(places, wanted, strict=True)
+    ]
+    found = run(executor or LocalExecutor(), jobs)
+    return [Refit(str(place), *one) for place, one in zip(places, found, strict=True)]
+
+
+def refitted(place: str) -> tuple[int, str]:
+    """Bring one model up to date: its measurements and its identity."""
+    if Storage.open(place).model_file is None:
+        raise CampaignError(
+            f"the model of {place} would be lost: models are kept beside campaigns in SQLite files"
+        )
+    campaign = Campaign.open(place)
+    model = campaign.model()
+    return campaign.status().complete, models.identity(model)
+
+
+def _absolute(place: Any) -> str:
+    """A path as workers find it, whatever folder they are in; a URL as it is."""
+    return str(place) if "://" in str(place) else str(Path(place).resolve())

@@ -1,0 +1,165 @@
+"""Batch axes over all devices: members of a fit, rows of a prediction, starts of a roll-out.
+
+Entries of a batch axis do not depend on each other, so that every device runs the program of one
+device on its share, and no number travels between them. Where there is one device, one entry, or a
+default device that the user has chosen (``jax.default_device``), nothing here does anything.
+
+With several processes (``jax.distributed``) the devices are those of all of them; every process
+runs the same script on the same data and gets the whole result.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+AXIS = "batch"
+WHOLE, SHARED = PartitionSpec(), PartitionSpec(AXIS)
+
+
+def devices_for(entries: int) -> Mesh | None:
+    """The devices that share a batch axis of so many entries; None where one has it all."""
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if entries < 2 or chosen is not None:
+        return None
+    devices = jax.devices()
+    if jax.process_count() == 1:
+        devices = devices[:entries]
+    return Mesh(np.array(devices), (AXIS,)) if len(devices) > 1 else None
+
+
+def room(mesh: Mesh | None, entries: int) -> int:
+    """The least multiple of the number of devices that is not below ``entries``."""
+    shares = 1 if mesh is None else mesh.size
+    return -(-entries // shares) * shares
+
+
+def spread(mesh: Mesh | None, tree: Any) -> Any:
+    """The leading axis of every leaf over the devices, the last entry repeated to fill them."""
+    if mesh is None:
+        return tree
+
+    def put(leaf: Any) -> jax.Array:
+        entries = leaf.shape[0]
+        filled = leaf[np.minimum(np.arange(room(mesh, entries)), entries - 1)]
+        return _put(mesh, SHARED, filled)
+
+    return jax.tree.map(put, tree)
+
+
+def copied(mesh: Mesh | None, tree: Any) -> Any:
+    """Every leaf on every device."""
+    return tree if mesh is None else jax.tree.map(partial(_put, mesh, WHOLE), tree)
+
+
+def _put(mesh: Mesh, spec: PartitionSpec, leaf: Any) -> jax.Array:
+    if jax.process_count() == 1:
+        return jax.device_put(leaf, NamedSharding(mesh, spec))
+    # What one process holds is none of the others'; NumPy's numbers are taken to be the same.
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        numbers = _put(mesh, spec, jax.random.key_data(leaf))
+        return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(leaf))
+    return jax.device_put(np.asarray(leaf), NamedSharding(mesh, spec))
+
+
+def on_host(tree: Any) -> Any:
+    """Leaves as NumPy arrays, whole in every process."""
+
+    def get(leaf: Any) -> np.ndarray:
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+            return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
+        return np.asarray(leaf)
+
+    return jax.tree.map(get, tree)
+
+
+def cut(mesh: Mesh | None, tree: Any, entries: int) -> Any:
+    """What ``spread`` made, on the host and without repetitions."""
+    return tree if mesh is None else jax.tree.map(lambda leaf: leaf[:entries], on_host(tree))
+
+
+def agreed(value: int) -> int:
+    """The largest value of any process: what clocks and keys say differs between them."""
+    if jax.process_count() == 1:
+        return value
+    return int(multihost_utils.process_allgather(np.int32(value)).max())
+
+
+def divided(
+    function: Callable[..., Any],
+    mesh: Mesh | None,
+    shared: Sequence[PartitionSpec],
+    results: Any = SHARED,
+) -> Callable[..., Any]:
+    """``function`` by all devices, each on its share of those arguments that are shared out."""
+    if mesh is None:
+        return function
+    # The check would refuse loops that begin with constants, as all loops here do.
+    return jax.shard_map(
+        function, mesh=mesh, in_specs=tuple(shared), out_specs=results, check_vma=False
+    )
+
+
+def by_rows(
+    *, static: Sequence[str], rows: Sequence[str], draws: Mapping[str, Sequence[int]] | None = None
+) -> Callable[[Callable], Callable]:
+    """Compile a function whose arguments ``rows``, and whose results, have rows in front.
+
+    ``static`` names arguments that are compiled in. Results have as many rows as there is ``room``
+    for. Of a lone row the weight draws are shared out instead, and XLA divides the work: ``draws``
+    names the argument that holds them, and says of each of its fields which axis is theirs.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        names = list(inspect.signature(function).parameters)
+        arrays = [name for name in names if name not in static]
+        specs = [SHARED if name in rows else WHOLE for name in arrays]
+
+        @partial(jax.jit, static_argnames=("mesh", "fixed"))
+        def compiled(mesh: Mesh | None, fixed: tuple, *values: Any) -> Any:
+            def whole(*values: Any) -> Any:
+                return function(
+                    **dict(zip(static, fixed, strict=True)),
+                    **dict(zip(arrays, values, strict=True)),
+                )
+
+            return divided(whole, mesh, specs)(*values)
+
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            given = dict(zip(names, arguments, strict=True))
+            fixed = tuple(given[name] for name in static)
+            mesh = devices_for(len(given[rows[0]]))
+            if mesh is None:
+                own = given | _draws_apart(given, draws or {})
+                return compiled(None, fixed, *(own[name] for name in arrays))
+            values = [
+                spread(mesh, given[name]) if name in rows else copied(mesh, given[name])
+                for name in arrays
+            ]
+            return compiled(mesh, fixed, *values)
+
+        return call
+
+    return decorate
+
+
+def _draws_apart(given: Mapping[str, Any], draws: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Arguments with their weight draws over as many devices as can have equally many."""
+    found = {}
+    for name, axes in draws.items():
+        count = given[name][0].shape[axes[0]]
+        mesh = devices_for(count)
+        if mesh is None or jax.process_count() > 1:
+            continue
+        shares = max(n for n in range(1, mesh.size + 1) if count % n == 0)
+        mesh = Mesh(mesh.devices[:shares], (AXIS,))
+        specs = [PartitionSpec(*[None] * axis, AXIS) for axis in axes]
+        placed = [_put(mesh, spec, leaf) for spec, leaf in zip(specs, given[name], strict=True)]
+        found[name] = type(given[name])(*placed)
+    return found

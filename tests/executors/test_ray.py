@@ -1,0 +1,155 @@
+"""Jobs on a real Ray cluster of this machine, some of whose workers are killed."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twofold import BNNLVRegressor
+from twofold.campaign import Campaign, Continuous, refit
+from twofold.estimators.cross_validation import cross_validate
+from twofold.executors import Job, JobError, LocalExecutor, RayExecutor, run
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+WORKERS = 3
+PORTS = "metrics_agent_port metrics_export_port dashboard_agent_listen_port runtime_env_agent_port"
+
+
+def free_ports(count):
+    """Ports that nobody listens at."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster of three workers. With ports of their own Ray's helpers need not be waited for,
+    which takes longer than Ray allows where the machine is busy."""
+    from ray.cluster_utils import Cluster
+
+    names = PORTS.split()
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    head = {"num_cpus": WORKERS, "include_dashboard": False, "object_store_memory": 2**27, **ports}
+    started = Cluster(initialize_head=True, head_node_args=head)
+    ray.init(address=started.address, log_to_driver=False)
+    yield
+    ray.shutdown()
+    started.shutdown()
+
+
+def marked(folder, number):
+    """Leave a mark of having been run; the second job waits at first, to be killed."""
+    with (Path(folder) / f"{number}.runs").open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    if number == 2 and len((Path(folder) / "2.runs").read_text().split()) == 1:
+        time.sleep(600)
+    return [number, float(np.sin(number))]
+
+
+def deadly(folder):
+    """Be killed every time."""
+    with (Path(folder) / "deadly.runs").open("a") as file:
+        file.write("x\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wrong(folder):
+    """Make the same mistake every time."""
+    with (Path(folder) / "wrong.runs").open("a") as file:
+        file.write("x\n")
+    raise ValueError("no such thing")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value():
+    """Functions of this module travel with their code: workers cannot import tests."""
+    module = sys.modules[__name__]
+    ray.cloudpickle.register_pickle_by_value(module)
+    yield
+    ray.cloudpickle.unregister_pickle_by_value(module)
+
+
+def sweep(folder, count=7):
+    return [Job(f"job {n}", marked, (str(folder), n), {"number": n}) for n in range(count)]
+
+
+def kill_first(path):
+    """Kill the process that wrote its number into a file."""
+    while not (path.exists() and path.read_text().endswith("\n")):
+        time.sleep(0.01)
+    os.kill(int(path.read_text().split()[0]), signal.SIGKILL)
+
+
+def runs(folder):
+    return {path.stem: len(path.read_text().split()) for path in folder.glob("*.runs")}
+
+
+def test_a_killed_worker_is_replaced_and_all_is_as_in_a_local_run(cluster, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir(), there.mkdir()
+    (here / "2.runs").write_text("none\n")  # nobody is to be killed here
+    wanted = run(LocalExecutor(), sweep(here))
+    killer = threading.Thread(target=kill_first, args=[there / "2.runs"])
+    killer.start()
+    found = run(RayExecutor(), sweep(there), there / "results")
+    killer.join()
+    assert found == wanted
+    assert runs(there) == {str(n): 2 if n == 2 else 1 for n in range(7)}
+    pids = {path.read_text().split()[-1] for path in there.glob("*.runs")}
+    assert str(os.getpid()) not in pids and len(pids) > 1
+    assert run(RayExecutor(), sweep(there), there / "results") == wanted
+    assert sum(runs(there).values()) == 8
+
+
+def test_what_fails_is_named_and_only_a_lost_worker_is_tried_again(cluster, tmp_path):
+    folder = str(tmp_path)
+    jobs = [
+        Job("dies", deadly, (folder,), {}),
+        Job("errs", wrong, (folder,), {}),
+        Job("works", marked, (folder, 1), {}),
+    ]
+    with pytest.raises(JobError, match="2 of 3 jobs failed") as failed:
+        run(RayExecutor(tries=2), jobs)
+    told = str(failed.value)
+    assert "dies: WorkerLostError: its worker died 2 times" in told
+    assert "errs: ValueError: no such thing" in told
+    assert runs(tmp_path) == {"deadly": 2, "wrong": 1, "1": 1}
+
+
+def test_cross_validation_gives_the_scores_of_a_local_one(cluster, tmp_path, rng):
+    x = rng.normal(size=(24, 1))
+    y = x[:, 0] + 0.1 * rng.normal(size=24)
+    model = BNNLVRegressor((3,), epochs=2, inference_options={"members": 2}, random_state=0)
+    wanted = cross_validate(model, x, y, folds=3)
+    found = cross_validate(model, x, y, folds=3, executor=RayExecutor(), folder=tmp_path)
+    np.testing.assert_array_equal(found, wanted)
+    assert len(list(tmp_path.glob("*.json"))) == 3
+
+
+def test_campaigns_are_refitted(cluster, tmp_path):
+    settings = {"epochs": 2, "latent_dim": 0, "inference_options": {"members": 2}}
+    places = [tmp_path / "a.db", tmp_path / "b.db"]
+    for shift, place in enumerate(places):
+        campaign = Campaign.create(place, [Continuous("x", -5, 5)], ["y"], settings=settings)
+        for x in np.linspace(-4, 4, 6):
+            campaign.tell({"y": float(np.sin(x) + shift)}, point={"x": float(x)})
+    found = refit(places, RayExecutor())
+    assert [one.measurements for one in found] == [6, 6]
+    for place, one in zip(places, found, strict=True):
+        model = Campaign.open(place).kept_model()
+        again = refit([place], LocalExecutor())
+        assert again == [one]
+        assert Campaign.open(place).kept_model().predict([[0.5]]) == model.predict([[0.5]])
