@@ -146,7 +146,9 @@ def simulator(name: str, plants: int) -> Job:
     """Steps of many systems side by side, with noise and random actions."""
     system: System = SYSTEMS[name]()
     states = jax.jit(jax.vmap(system.reset))(jax.random.split(jax.random.key(0), plants))
-    low, high = (jnp.asarray(bound, jnp.float32) for bound in (system.action_low, system.action_high))
+    low, high = (
+        jnp.asarray(bound, jnp.float32) for bound in (system.action_low, system.action_high)
+    )
 
     def one(key: jax.Array, state: Any) -> Any:
         def step(state: Any, key: jax.Array) -> Any:
@@ -182,5 +184,7 @@ def jobs(gpu: bool, smoke: bool) -> dict[str, Callable[[], Job]]:
         "rollout/thirty": partial(rollout, setting, 2 if smoke else 30, 5 if gpu else 1),
         "simulator/wet_chicken": partial(simulator, "wet_chicken", plants),
         "simulator/industrial_benchmark": partial(simulator, "industrial_benchmark", plants),
-        "simulator/wind_turbine": partial(simulator, "wind_turbine", plants if gpu else plants // 100 or 2),
+        "simulator/wind_turbine": partial(
+            simulator, "wind_turbine", plants if gpu else plants // 100 or 2
+        ),
     }
