@@ -47,7 +47,8 @@ def compiled(way: Way, plainly: bool) -> Callable[[], Any]:
     with ExitStack() as stack:
         for one in way.replaced if plainly else ():
             stack.enter_context(mock.patch.object(*one))
-        program = jax.jit(way.function).lower(*way.arguments).compile()
+        # Wrapped anew for each way: JAX remembers what it has traced of a function.
+        program = jax.jit(lambda *given: way.function(*given)).lower(*way.arguments).compile()
     return lambda: program(*way.arguments)
 
 

@@ -18,7 +18,7 @@ from twofold.numerics import gaussian_log_density, stratified_normal
 from twofold.typing import Array, Float, Int, Key
 
 # Activations of the widest layer that are held together.
-CPU_VALUES, GPU_VALUES = 2**19, 2**26
+CPU_VALUES, GPU_VALUES = 2**15, 2**26
 
 
 class Nested(NamedTuple):
