@@ -201,9 +201,8 @@ def of_choice(size: Sizes) -> tuple[float, float]:
         campaign = Campaign.create(Path(folder) / "c.db", inputs, ["y"], settings=settings)
 
         def tell() -> None:
-            campaign.tell(
-                dict(zip(names, rng.uniform(-1, 1, len(names)), strict=True)), {"y": rng.normal()}
-            )
+            place = dict(zip(names, rng.uniform(-1, 1, len(names)).tolist(), strict=True))
+            campaign.tell({"y": rng.normal()}, point=place)
 
         for _ in range(size["N"]):
             tell()

@@ -158,16 +158,17 @@ def apply_nested(
     times as fast as many small ones.
     """
     first, *rest = unflatten(sizes, weights)
-    inputs, (points, latents) = x.shape[1], (x.shape[0], z.shape[0])
+    inputs = x.shape[1]
 
     def one_draw(draw: tuple[Layer, tuple[Layer, ...], Array]) -> Float[Array, "O L B"]:
         first, rest, z = draw
         of_x = first.kernel[:, :inputs] @ x.T + first.bias[:, None]
         of_z = first.kernel[:, inputs:] @ z.T
-        values = (of_z[:, :, None] + of_x[:, None, :]).reshape(-1, latents * points)
+        values = of_z[:, :, None] + of_x[:, None, :]
         for layer in rest:
-            values = layer.kernel @ jax.nn.relu(values) + layer.bias[:, None]
-        return values.reshape(-1, latents, points)
+            values = jnp.tensordot(layer.kernel, jax.nn.relu(values), 1)
+            values = values + layer.bias[:, None, None]
+        return values
 
     draws = first, tuple(rest), jnp.swapaxes(z, 0, 1)
     return jax.lax.map(one_draw, draws) if on_cpu() else jax.vmap(one_draw)(draws)

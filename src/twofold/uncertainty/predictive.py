@@ -105,8 +105,8 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
     def accumulate(carry, z):
         count, mean, squares = carry
         values = block_means(model, nested, z, x)
-        own = jnp.mean(values, axis=2)
-        spread = jnp.sum(jnp.square(values - own[:, :, None]), axis=2)
+        own = _over_latents(values) / block
+        spread = _over_latents(jnp.square(values - own[:, :, None]))
         shift, total = own - mean, count + block
         squares += spread + jnp.square(shift) * (count * block / total)
         return (total, mean + shift * (block / total), squares), None
@@ -114,6 +114,13 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
     zeros = jnp.zeros((nested.weights.shape[0], model.outputs, x.shape[0]), x.dtype)
     (count, mean, squares), _ = jax.lax.scan(accumulate, (0.0, zeros, zeros), blocks)
     return Moments(mean, squares / count + jnp.exp(nested.log_noise)[..., None])
+
+
+def _over_latents(values: Float[Array, "M O block B"]) -> Float[Array, "M O B"]:
+    """A sum, on a CPU written as a product: XLA's plain reductions are scalar loops there."""
+    if not network.on_cpu():
+        return jnp.sum(values, axis=2)
+    return jnp.einsum("molb,l->mob", values, jnp.ones(values.shape[2], values.dtype))
 
 
 def log_density(
