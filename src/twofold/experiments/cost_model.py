@@ -26,7 +26,7 @@ from twofold.experiments.markdown import markdown, metrics
 
 BATCH, NODES, MEMBERS = 250, 24, 32
 POLICY = (61, 20, 20, 3)
-MODEL_INPUTS = 66
+MODEL_INPUTS = 62
 PAPER_UPDATES = 75_000
 CAMPAIGN_UPDATES = 5_000
 DEVICES = {"cpu": "two cores", "gpu": "one GPU"}
