@@ -59,8 +59,8 @@ examples: .venv/.installed-dev  ## run the examples at full size and renew their
 	$(BIN)/python scripts/render_examples.py
 	$(BIN)/python scripts/page_pictures.py
 
-bench: .venv/.installed-run .bench-venv/.installed  ## time the training beside other libraries
-	$(BIN)/python benchmarks/train.py
+bench: .venv/.installed-dev .bench-venv/.installed  ## run all benchmarks, beside other libraries and floors
+	$(BIN)/python benchmarks/suite.py
 
 lock:  ## write constraints.txt anew from pyproject.toml
 	rm -rf .cache/lock-venv

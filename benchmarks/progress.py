@@ -5,6 +5,7 @@
 Both run the same epochs of the same problem in turn; writes ``results/bench_progress.json``.
 """
 
+import argparse
 import contextlib
 import io
 import os
@@ -62,6 +63,9 @@ def with_bar(algorithm, keys, problems, schedule) -> float:
 
 def main() -> None:
     """Measure both in turn and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path("results"))
+    arguments = parser.parse_args()
     os.environ["FORCE_COLOR"] = "1"  # rich then draws the bar as on a terminal
     problem = make_problem()
     bare(*problem)
@@ -70,7 +74,7 @@ def main() -> None:
     record.add("seconds/bare", statistics.median(b for _, b in pairs))
     record.add("seconds/with_bar", statistics.median(a for a, _ in pairs))
     record.add("overhead", statistics.median(a / b for a, b in pairs) - 1.0)
-    record.write(Path("results"))
+    record.write(arguments.output)
     print(record.metrics)
 
 

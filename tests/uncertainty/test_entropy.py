@@ -29,6 +29,23 @@ def tree_surprisals(samples, k):
     return digamma(n) - digamma(k) + np.log(ball) + d * np.log(distances)
 
 
+@pytest.mark.parametrize("cpu", [True, False])
+def test_ranks_lead_back_to_the_values(monkeypatch, cpu):
+    monkeypatch.setattr(neighbours.network, "on_cpu", lambda: cpu)
+    values = jnp.array([3.0, -1.5, 0.0, 3.0, -jnp.inf, 1e-40, -2e30, jnp.inf, -1.5, 7e-5])
+    ascending, places = neighbours.ranked(values)
+    np.testing.assert_array_equal(ascending, np.sort(values))
+    np.testing.assert_array_equal(neighbours.unranked(ascending, places), values)
+
+
+def test_keys_are_ordered_as_their_values_and_lead_back(x64, normal):
+    for dtype in (jnp.float32, jnp.float64):
+        values = normal(500, 1)[:, 0].astype(dtype)
+        keys = neighbours.ordered_keys(values)
+        np.testing.assert_array_equal(np.argsort(keys), np.argsort(values))
+        np.testing.assert_array_equal(neighbours.ordered_values(keys, dtype), values)
+
+
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("k", [1, 3, 25])
 def test_nearest_neighbour_equals_a_tree_search(x64, normal, d, k):

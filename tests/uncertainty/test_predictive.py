@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.model import bnn
+from twofold.model import bnn, network
 from twofold.model.bnn import BNNLV
 from twofold.uncertainty import decomposition, predictive
 
@@ -47,6 +47,21 @@ def test_moments_and_means_equal_a_loop(x64, latents):
     np.testing.assert_allclose(np.swapaxes(moments.variance, 1, 2), values.var(axis=0) + noise)
     every = np.swapaxes(predictive.means(model, nested, x), 2, 3)
     np.testing.assert_allclose(every, values)
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+@pytest.mark.parametrize(("values", "block"), [(1, 1), (5 * 4 * 3, 3), (5 * 4 * 6, 6)])
+def test_latent_draws_in_blocks_of_any_size_are_the_same(x64, monkeypatch, values, block, cpu):
+    model, posterior, _, x = make()
+    nested = predictive.nest(jax.random.key(0), model, posterior, 4, 6)
+    expected = predictive.moments(model, nested, x), predictive.means(model, nested, x)
+    monkeypatch.setattr(network, "on_cpu", lambda: cpu)
+    monkeypatch.setattr(predictive, "CPU_VALUES", values)
+    monkeypatch.setattr(predictive, "GPU_VALUES", 4 * values)  # a GPU takes all draws at once
+    assert predictive.latents_at_once(model, 4, len(x), 6) == block
+    found = predictive.moments(model, nested, x), predictive.means(model, nested, x)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other)
 
 
 def test_log_density_equals_a_loop(x64):

@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from twofold.experiments import (
+    bench_tables,
     claims,
     contest_tables,
+    cost_model,
     fault_tables,
     frontier_tables,
     scaling_tables,
@@ -233,6 +235,13 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "calibration": calibration,
     "wet_chicken_map": wet_chicken_map,
     "bench_entropy": bench_entropy,
+    "bench_ratios": bench_tables.ratios,
+    "bench_floors": bench_tables.floors,
+    "bench_gains": bench_tables.gains,
+    "bench_peaks": bench_tables.peaks,
+    "cost_errors": cost_model.errors_table,
+    "cost_calculations": cost_model.calculations,
+    **{f"cost_{job}": partial(cost_model.measured_table, job) for job in cost_model.TERMS},
     "posteriors": contest_tables.posteriors,
     "contest_chains": contest_tables.contest_chains,
     "off_manifold": contest_tables.off_manifold,

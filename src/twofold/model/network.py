@@ -145,6 +145,35 @@ def apply(
     return outputs
 
 
+def apply_nested(
+    sizes: tuple[int, ...],
+    weights: Float[Array, "K P"],
+    x: Float[Array, "B D"],
+    z: Float[Array, "L K Z"],
+) -> Float[Array, "K O L B"]:
+    """``f(x, z; W)`` at every pair of a point and a latent draw, for K weight draws.
+
+    What x adds to the first layer is computed once for all latent draws, what z adds once for all
+    points. On a CPU the draws come one after another, each a few large products, which run several
+    times as fast as many small ones.
+    """
+    first, *rest = unflatten(sizes, weights)
+    inputs = x.shape[1]
+
+    def one_draw(draw: tuple[Layer, tuple[Layer, ...], Array]) -> Float[Array, "O L B"]:
+        first, rest, z = draw
+        of_x = first.kernel[:, :inputs] @ x.T + first.bias[:, None]
+        of_z = first.kernel[:, inputs:] @ z.T
+        values = of_z[:, :, None] + of_x[:, None, :]
+        for layer in rest:
+            values = jnp.tensordot(layer.kernel, jax.nn.relu(values), 1)
+            values = values + layer.bias[:, None, None]
+        return values
+
+    draws = first, tuple(rest), jnp.swapaxes(z, 0, 1)
+    return jax.lax.map(one_draw, draws) if on_cpu() else jax.vmap(one_draw)(draws)
+
+
 class RowLayer(NamedTuple):
     """An affine map for points that come before their features, as roll-outs have them.
 

@@ -12,10 +12,13 @@ import jax.numpy as jnp
 
 from twofold.inference.base import Draws, Posterior
 from twofold.inference.sampled import SampledPosterior
-from twofold.model import bnn
+from twofold.model import bnn, network
 from twofold.model.bnn import BNNLV
 from twofold.numerics import gaussian_log_density, stratified_normal
 from twofold.typing import Array, Float, Int, Key
+
+# Activations of the widest layer that are held together.
+CPU_VALUES, GPU_VALUES = 2**15, 2**26
 
 
 class Nested(NamedTuple):
@@ -61,45 +64,82 @@ def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: in
     return Nested(draws.weights, draws.log_noise, z)
 
 
-def means_at(
-    model: BNNLV, nested: Nested, z: Float[Array, "M Z"], x: Float[Array, "B D"]
-) -> Float[Array, "M O B"]:
-    """``f(x, z; W)`` with one latent draw for each weight draw, shared by all points."""
-    shape = (*z.shape, x.shape[0])
-    return bnn.mean(model, nested.weights, x, jnp.broadcast_to(z[..., None], shape))
+def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
+    """How many latent draws are evaluated together: a divisor of their number.
+
+    A CPU takes one weight draw after another, and wants what it works on to stay in its cache; a
+    GPU takes all at once, and wants to be filled.
+    """
+    values = max(model.hidden, default=1) * points
+    most = CPU_VALUES // values if network.on_cpu() else GPU_VALUES // (values * draws)
+    return max(
+        size for size in range(1, latents + 1) if latents % size == 0 and size <= max(1, most)
+    )
+
+
+def in_blocks(
+    model: BNNLV, nested: Nested, points: int
+) -> tuple[Float[Array, "blocks block M Z"], int]:
+    """The latent draws, as many together as are evaluated at once, and how many that are."""
+    latents, draws, size = nested.latents.shape
+    block = latents_at_once(model, draws, points, latents)
+    return nested.latents.reshape(latents // block, block, draws, size), block
+
+
+def block_means(
+    model: BNNLV, nested: Nested, z: Float[Array, "block M Z"], x: Float[Array, "B D"]
+) -> Float[Array, "M O block B"]:
+    """``f(x, z; W)`` with some latent draws for each weight draw, shared by all points."""
+    return network.apply_nested(model.sizes, nested.weights, x, z)
 
 
 def means(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Float[Array, "L M O B"]:
     """``f(x, z; W)`` for all nested draws; memory grows with L · M · B."""
-    return jax.lax.map(lambda z: means_at(model, nested, z, x), nested.latents)
+    blocks, _ = in_blocks(model, nested, x.shape[0])
+    found = jax.lax.map(lambda z: block_means(model, nested, z, x), blocks)
+    found = jnp.moveaxis(found, 3, 1)
+    return found.reshape(nested.latents.shape[0], *found.shape[2:])
 
 
 def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
-    """Mean and variance of y given each W, accumulated over latent draws (Welford)."""
+    """Mean and variance of y given each W, accumulated over blocks of latent draws."""
+    blocks, block = in_blocks(model, nested, x.shape[0])
 
     def accumulate(carry, z):
         count, mean, squares = carry
-        values = means_at(model, nested, z, x)
-        new_mean = mean + (values - mean) / (count + 1)
-        return (count + 1, new_mean, squares + (values - mean) * (values - new_mean)), None
+        values = block_means(model, nested, z, x)
+        own = _over_latents(values) / block
+        spread = _over_latents(jnp.square(values - own[:, :, None]))
+        shift, total = own - mean, count + block
+        squares += spread + jnp.square(shift) * (count * block / total)
+        return (total, mean + shift * (block / total), squares), None
 
     zeros = jnp.zeros((nested.weights.shape[0], model.outputs, x.shape[0]), x.dtype)
-    (count, mean, squares), _ = jax.lax.scan(accumulate, (0, zeros, zeros), nested.latents)
+    (count, mean, squares), _ = jax.lax.scan(accumulate, (0.0, zeros, zeros), blocks)
     return Moments(mean, squares / count + jnp.exp(nested.log_noise)[..., None])
+
+
+def _over_latents(values: Float[Array, "M O block B"]) -> Float[Array, "M O B"]:
+    """A sum, on a CPU written as a product: XLA's plain reductions are scalar loops there."""
+    if not network.on_cpu():
+        return jnp.sum(values, axis=2)
+    return jnp.einsum("molb,l->mob", values, jnp.ones(values.shape[2], values.dtype))
 
 
 def log_density(
     model: BNNLV, nested: Nested, x: Float[Array, "B D"], y: Float[Array, "B O"]
 ) -> Float[Array, "B"]:
     """``log p(y | x)``: the log of the mean likelihood over all nested draws."""
+    blocks, _ = in_blocks(model, nested, x.shape[0])
 
     def accumulate(total, z):
-        outputs = means_at(model, nested, z, x)
-        terms = gaussian_log_density(y.T, outputs, nested.log_noise[..., None]).sum(axis=1)
-        return jnp.logaddexp(total, jax.nn.logsumexp(terms, axis=0)), None
+        outputs = block_means(model, nested, z, x)
+        log_noise = nested.log_noise[..., None, None]
+        terms = gaussian_log_density(y.T[:, None], outputs, log_noise).sum(axis=1)
+        return jnp.logaddexp(total, jax.nn.logsumexp(terms, axis=(0, 1))), None
 
     start = jnp.full(x.shape[0], -jnp.inf, x.dtype)
-    total, _ = jax.lax.scan(accumulate, start, nested.latents)
+    total, _ = jax.lax.scan(accumulate, start, blocks)
     count = nested.latents.shape[0] * nested.latents.shape[1]
     return total - jnp.log(jnp.asarray(count, x.dtype))
 

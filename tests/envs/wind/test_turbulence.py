@@ -25,6 +25,7 @@ from twofold.envs.wind.turbulence import (
     rotor_wind,
     sample,
 )
+from twofold.envs.wind.turbulence import winds as winds_between
 
 SPECTRUM = Spectrum()
 RATE, SEGMENT = 5.0, 2048  # Hz and samples for Welch's method
@@ -190,6 +191,14 @@ def test_a_wind_is_a_pure_function_of_time_and_draws(rng):
     np.testing.assert_allclose(rotor_wind(wind, times), one_by_one, rtol=1e-5)
     low, high = SPECTRUM.edges[:-1], SPECTRUM.edges[1:]
     assert (wind.frequency >= low * 0.999).all() and (wind.frequency <= high * 1.001).all()
+
+
+def test_turning_gives_the_same_winds_as_cosines(x64):
+    wind = sample(jax.random.key(1), SPECTRUM, jnp.array(10.0), jnp.array(1.5))
+    times = 130.0 + 0.05 * jnp.arange(20)
+    rotor, hub = winds_between(wind, jnp.array(130.0), 0.05, 20)
+    np.testing.assert_allclose(rotor, rotor_wind(wind, times), rtol=1e-12)
+    assert float(hub) == pytest.approx(float(hub_wind(wind, times).mean()), rel=1e-12)
 
 
 def test_the_rotor_feels_less_than_the_hub():

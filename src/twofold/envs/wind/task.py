@@ -116,11 +116,10 @@ def offsets(params: Params, action: Float[Array, "2"]) -> controller.Offsets:
 
 
 def run(
-    params: Params, state: State, wanted: controller.Offsets
+    params: Params, state: State, wanted: controller.Offsets, winds: Float[Array, "steps"]
 ) -> tuple[machine.Machine, dict[str, Array]]:
     """The machine after one decision, and what was measured at each of its time steps."""
-    turbine, table, size = params.turbine, aero.nrel_5mw(), params.turbine.time_step
-    middles = state.time + size * (jnp.arange(params.substeps) + 0.5)
+    turbine, table = params.turbine, aero.nrel_5mw()
 
     def advance(state, wind):
         state = machine.step(turbine, table, state, wind, wanted)
@@ -134,15 +133,16 @@ def run(
         }
         return state, seen
 
-    return jax.lax.scan(advance, state.machine, turbulence.rotor_wind(state.wind, middles))
+    return jax.lax.scan(advance, state.machine, winds)
 
 
 def step(params: Params, state: State, action: Float[Array, "2"], noise: Float[Array, ""]) -> State:
     """One decision; ``noise``, standard normal, is the anemometer's."""
     wanted = offsets(params, action)
-    after, seen = run(params, state, wanted)
-    times = state.time + params.turbine.time_step * (jnp.arange(params.substeps) + 0.5)
-    wind = turbulence.hub_wind(state.wind, times).mean() + params.anemometer_noise * noise
+    size = params.turbine.time_step
+    winds, hub = turbulence.winds(state.wind, state.time + 0.5 * size, size, params.substeps)
+    after, seen = run(params, state, wanted, winds)
+    wind = hub + params.anemometer_noise * noise
     moment = seen["moment"] / 1e6
     second = [
         jnp.maximum(wind, 0.0),

@@ -1,0 +1,78 @@
+"""Time of the main jobs over the least time that their work takes on this machine.
+
+    python benchmarks/floors.py            on whatever device JAX computes
+    python benchmarks/floors.py --smoke    a rehearsal of seconds
+
+Machine and jobs are measured in turn, so that what else runs slows down both alike; times are
+medians, compilation apart. Writes ``results/bench.json`` under the name of the device, keeping what
+is there of other devices and other benchmarks.
+"""
+
+import argparse
+import statistics
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+from jobs import Job, jobs
+from peaks import Peaks, seconds
+
+from twofold.experiments.counts import Rates, floor_seconds
+from twofold.experiments.records import Record
+
+REPEATS = 5
+
+
+def measure(job: Job, peaks: Peaks, repeats: int) -> tuple[float, Rates]:
+    """Median time of the call, and median rates of the machine meanwhile."""
+    jax.block_until_ready(job.call())
+    times, rates = [], []
+    for _ in range(repeats):
+        rates.append(peaks.measure())
+        times.append(seconds(job.call))
+    return statistics.median(times), Rates(*np.median(np.array(rates), axis=0))
+
+
+def add(record: Record, device: str, name: str, job: Job, found: tuple[float, Rates]) -> None:
+    """Time, floor and their ratio; which part of the work the floor is."""
+    time, rates = found
+    floor = floor_seconds(job.work, rates)
+    record.add(f"floor/{name}/{device}", time / floor)
+    record.add(f"milliseconds/{name}/{device}", 1e3 * time / job.units)
+    record.add(f"floor_milliseconds/{name}/{device}", 1e3 * floor / job.units)
+    shares = [done / rate / floor for done, rate in zip(job.work, rates, strict=True)]
+    record.add(f"bound_by/{name}/{device}", int(np.argmax(shares)))
+
+
+def main() -> None:
+    """Measure on this machine and write the record."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--only", nargs="+", default=[], help="jobs whose names begin so")
+    parser.add_argument("--output", type=Path, default=Path("results"))
+    arguments = parser.parse_args()
+    device = jax.default_backend()
+    record = Record("bench", {"repeats": REPEATS}, [0])
+    peaks, rates = Peaks(arguments.smoke), []
+    for name, build in jobs(device == "gpu", arguments.smoke).items():
+        if arguments.only and not name.startswith(tuple(arguments.only)):
+            continue
+        job = build()
+        found = measure(job, peaks, 2 if arguments.smoke else REPEATS)
+        rates.append(found[1])
+        add(record, device, name, job, found)
+        ratio = record.metrics[f"floor/{name}/{device}"]
+        print(f"{name:34s} {ratio:8.1f} times its floor", file=sys.stderr, flush=True)
+    for part, rate in zip(Rates._fields, np.median(np.array(rates), axis=0), strict=True):
+        record.add(f"peak/{part}_per_second/{device}", rate)
+    written = record.merge(arguments.output, lambda name: name not in record.metrics)
+    print(f"wrote {written}")
+    for name, value in record.metrics.items():
+        print(f"{name:60s} {value:.4g}")
+
+
+if __name__ == "__main__":
+    main()

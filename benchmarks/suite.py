@@ -1,0 +1,135 @@
+"""All benchmarks, one after another, and one table of what they found.
+
+    python benchmarks/suite.py                     all of it; parts that are done are not repeated
+    python benchmarks/suite.py --fresh             all of it anew
+    python benchmarks/suite.py --only train floors some parts
+    python benchmarks/suite.py --collect           run nothing, gather the records in results/
+
+Every part runs in a process of its own and leaves its record in ``.cache/bench/<part>``; what they
+say together goes to ``results/bench.json``: ``ratio/<what>/<peer>`` is a peer's time over ours,
+``floor/<job>/<device>`` our time over the least that the work takes.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from twofold.experiments.bench_tables import terminal
+from twofold.experiments.records import Record
+
+HERE = Path(__file__).parent
+WORK = Path(".cache/bench")
+# What of which record becomes a ratio of the suite's: its name there, and its name here.
+RATIOS = {
+    "bench_train": {
+        "ratio/torch_eager": "ratio/train/torch_eager",
+        "ratio/torch_compile": "ratio/train/torch_compile",
+        "ratio/torch_tuned": "ratio/train/torch_tuned",
+        "ratio/lightning_uq_box": "ratio/train_matched/lightning_uq_box",
+    },
+    "bench_search": {
+        "ratio/torch": "ratio/search/torch_eager",
+        "ratio/torch_compiled": "ratio/search/torch_compile",
+    },
+    "bench_entropy": {
+        "cpu/ratio/scipy_over_default": "ratio/entropy/scipy",
+        "cpu/ratio/scipy_over_nearest_neighbour": "ratio/entropy_nearest_neighbour/scipy",
+    },
+    "bench_simulator": {"ratio/original/cpu": "ratio/simulator/original"},
+    "bench_progress": {"overhead": "overhead/progress_bar"},
+}
+
+
+class Part(NamedTuple):
+    """A script, its options, and whether it needs the peers' interpreter."""
+
+    script: str
+    options: tuple[str, ...] = ()
+    peers: bool = False
+
+
+PARTS = {
+    "floors": Part("floors.py"),
+    "gains": Part("gains.py"),
+    "cost_model": Part("cost_model.py"),
+    "train": Part("train.py", ("--repeats", "3", "--updates", "1500"), peers=True),
+    "search": Part("search.py", ("--repeats", "2", "--updates", "3"), peers=True),
+    "entropy": Part("entropy.py"),
+    "simulator": Part("simulator.py"),
+    "progress": Part("progress.py"),
+    "posteriors": Part("posteriors.py"),
+    "table1": Part("table1.py"),
+    "campaign_faults": Part("campaign_faults.py", ("--tell", "44", "--ask", "6")),
+}
+
+
+def command(name: str, part: Part, peer_python: str) -> list[str]:
+    """The command line of a part."""
+    words = [sys.executable, str(HERE / part.script), *part.options]
+    words += ["--peer-python", peer_python] if part.peers else []
+    return [*words, "--output", str(WORK / name)]
+
+
+def run(name: str, part: Part, peer_python: str) -> str | None:
+    """Run a part in a fresh folder; returns what went wrong."""
+    folder = WORK / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    started = time.perf_counter()
+    print(f"{name} …", file=sys.stderr, flush=True)
+    done = subprocess.run(command(name, part, peer_python), capture_output=True, text=True)
+    if done.returncode:
+        return (done.stderr or done.stdout).strip()[-1500:]
+    (folder / "done").write_text(f"{time.perf_counter() - started:.1f}\n")
+    return None
+
+
+def gather(folders: list[Path], record: Record) -> None:
+    """Ratios of all peers, and all that was measured for the suite itself."""
+    for path in sorted(path for folder in folders for path in folder.glob("*.json")):
+        metrics = json.loads(path.read_text())["metrics"]
+        if path.stem == record.name:
+            for name, value in metrics.items():
+                record.add(name, value)
+        for name, ours in RATIOS.get(path.stem, {}).items():
+            if name in metrics:
+                record.add(ours, metrics[name])
+
+
+def main() -> None:
+    """Run what is not done, gather, print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--collect", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--peer-python", default=".bench-venv/bin/python")
+    parser.add_argument("--output", type=Path, default=Path("results"))
+    arguments = parser.parse_args()
+    failed = {}
+    for name in () if arguments.collect else arguments.only:
+        if arguments.fresh or not (WORK / name / "done").exists():
+            error = run(name, PARTS[name], arguments.peer_python)
+            if error is not None:
+                failed[name] = error
+                print(f"{name} failed:\n{error}", file=sys.stderr, flush=True)
+    folders = [arguments.output] if arguments.collect else [WORK / name for name in PARTS]
+    record = Record("bench", {"parts": arguments.only}, [0])
+    gather(folders, record)
+    print(f"wrote {record.merge(arguments.output, lambda name: name not in record.metrics)}")
+    cost = WORK / "cost_model" / "cost_model.json"
+    if cost.exists() and not arguments.collect:
+        shutil.copy(cost, arguments.output / cost.name)
+    print(terminal(arguments.output))
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}; the others are kept, run again for these")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The suite's tables, and the suite's gathering of records."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from twofold.experiments import bench_tables
+from twofold.experiments.records import Record
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+VALUES = {
+    "floor/draws/cpu": 3.0,
+    "milliseconds/draws/cpu": 0.25,
+    "bound_by/draws/cpu": 2.0,
+    "gain/draws/cpu": 2.5,
+    "gain_milliseconds/draws/plain/cpu": 250.0,
+    "gain_milliseconds/draws/own/cpu": 100.0,
+    "difference/draws/cpu": 2e-6,
+    "ratio/search/torch_eager": 1.6,
+    "peak/operations_per_second/cpu": 170e9,
+}
+
+
+@pytest.fixture
+def suite(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    spec = importlib.util.spec_from_file_location("suite", BENCHMARKS / "suite.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_show_what_was_measured_and_leave_out_what_was_not(tmp_path):
+    (tmp_path / "bench.json").write_text(json.dumps({"metrics": VALUES}))
+    assert "| policy search update | PyTorch, eager | 1.6 |" in bench_tables.ratios(tmp_path)
+    floors = bench_tables.floors(tmp_path)
+    assert "| predictive draws, moments (a point) | 0.25 | 3.0 | memory | – | – | – |" in floors
+    assert floors.count("\n") == 3
+    assert "| two cores | 250 | 100 | 2.5 | 2e-06 |" in bench_tables.gains(tmp_path)
+    assert "| 170 | – |" in bench_tables.peaks(tmp_path)
+    assert "3.0 × floor" in bench_tables.terminal(tmp_path)
+
+
+def test_the_suite_gathers_ratios_and_its_own_numbers(suite, tmp_path):
+    (tmp_path / "bench_search.json").write_text(json.dumps({"metrics": {"ratio/torch": 1.5}}))
+    (tmp_path / "bench.json").write_text(json.dumps({"metrics": {"floor/draws/gpu": 9.0}}))
+    record = Record("bench", {}, [0])
+    suite.gather([tmp_path], record)
+    assert record.metrics == {"ratio/search/torch_eager": 1.5, "floor/draws/gpu": 9.0}
+
+
+def test_every_benchmark_is_part_of_the_suite(suite):
+    helpers = {"suite.py", "jobs.py", "peaks.py", "plain.py"}
+    peers = {path.name for path in BENCHMARKS.glob("*_peer.py")}
+    scripts = {path.name for path in BENCHMARKS.glob("*.py")} - helpers - peers
+    assert {part.script for part in suite.PARTS.values()} == scripts
+
+
+def test_finished_parts_are_not_repeated(suite, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = []
+
+    def run(name, part, python):
+        ran.append(name)
+        (suite.WORK / name).mkdir(parents=True)
+        (suite.WORK / name / "bench.json").write_text(json.dumps({"metrics": VALUES}))
+        (suite.WORK / name / "done").write_text("1\n")
+
+    monkeypatch.setattr(suite, "run", run)
+    monkeypatch.setattr(sys, "argv", ["suite.py", "--only", "floors"])
+    suite.main()
+    suite.main()
+    assert ran == ["floors"]
+    found = json.loads((tmp_path / "results" / "bench.json").read_text())["metrics"]
+    assert found == VALUES
