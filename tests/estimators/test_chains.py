@@ -140,7 +140,7 @@ def test_two_latent_inputs_are_sampled_beside_the_weights(tmp_path):
         ({"inference_options": "x"}, "must be a dict or None"),
         ({"inference_options": {"warmup": 2.5}}, "warmup must be an integer of at least 1"),
         ({"inference_options": {"log_noise_prior": -3}}, "log_noise_prior must be a pair"),
-        ({"inference": "alpha"}, "inference_options of 'alpha' are nodes; got chains"),
+        ({"inference": "alpha"}, "inference_options of 'alpha' are encoder, nodes; got chains"),
         ({"epochs": 5}, "chains have no epochs"),
         ({"latent_dim": 3}, "at most 2 latent inputs, got 3"),
     ],
