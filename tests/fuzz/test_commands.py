@@ -148,6 +148,7 @@ def test_any_words(fuzz, home, tmp_path, monkeypatch):
             code, out, err = run(words)
             if code not in (0, 2, 3):
                 raise RuntimeError(f"exit code {code} of {words}: {err[-2000:]}")
+        fuzz.counts["refused"] += code != 0
         assert "Traceback" not in err, err
         if code:
             assert not out, f"stdout of {words} that failed: {out}"

@@ -197,7 +197,10 @@ def test_arguments_of_predictions(fuzz, fitted, data):
     )
     def check(name, value):
         sampling = name in ("n_samples", "random_state")
-        if name == "n_samples" and isinstance(value, int) and 3 < value < 2**31:
+        # A function is taken for what it is, and fails as it fails.
+        if callable(value) or (
+            name == "n_samples" and isinstance(value, int) and 3 < value < 2**31
+        ):
             return
         with fuzz.case(ValueError, TypeError, names=f"{name} joint memory"):
             (fitted.sample if sampling else fitted.decompose)(data[0], **{name: value})

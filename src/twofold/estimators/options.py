@@ -81,13 +81,13 @@ def _layers(name: str, value: Any) -> tuple[int, ...] | None:
 
 
 def _number(name: str, value: Any) -> float:
-    if not is_number(value) or not np.isfinite(value):
+    if not is_number(value) or not np.isfinite(float(value)):
         raise ValueError(f"{name} must be a finite number, got {value!r}")
     return float(value)
 
 
 def _pair(name: str, value: Any) -> tuple[float, float]:
     pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
-    if not pair or not np.isfinite(value).all():
+    if not pair or not np.isfinite([float(one) for one in value]).all():
         raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
     return float(value[0]), float(value[1])

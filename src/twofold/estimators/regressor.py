@@ -238,6 +238,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         those of ``twofold.uncertainty.split.ESTIMATORS`` will do as well.
         """
         check_is_fitted(self)
+        validation.check_split(by, joint, estimator)
         x = self._standardised(X)
         self._check_memory(
             len(x), self._weight_draws(), self.n_latent_draws, 6 * self.model_.outputs
@@ -250,7 +251,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
                 self._posterior(),
                 x,
                 by,
-                joint=joint,
+                joint=bool(joint),
                 estimator=estimator,
                 weights=self.n_weight_draws,
                 latents=self.n_latent_draws,

@@ -144,6 +144,16 @@ def check_integer(name: str, value: Any, minimum: int) -> None:
         raise ValueError(f"{name} must be an integer of at most {LARGEST_INTEGER}, got {value!r}")
 
 
+def check_split(by: Any, joint: Any, estimator: Any) -> None:
+    """Refuse arguments of ``decompose`` of a wrong kind; which names there are it says itself."""
+    if not isinstance(by, str):
+        raise ValueError(f"by must be 'entropy' or 'variance', got {by!r}")
+    if not isinstance(joint, bool | np.bool_):
+        raise ValueError(f"joint must be True or False, got {joint!r}")
+    if not isinstance(estimator, str) and not callable(estimator):
+        raise ValueError(f"estimator must be a name or a function, got {estimator!r}")
+
+
 def is_number(value: Any) -> bool:
     """A real number that a float can hold; True and False are none."""
     if not isinstance(value, Real) or isinstance(value, bool):
