@@ -247,7 +247,9 @@ def main() -> None:
             if memory:
                 record.add(f"{job}/{key(size)}/{device}/bytes", memory)
             print(f"{job:10s} {key(size):40s} {1e3 * found:10.3g} ms", file=sys.stderr, flush=True)
-    print(f"wrote {record.merge(arguments.output, lambda name: name not in record.metrics)}")
+        # Job by job: a run that is stopped leaves what it has.
+        written = record.merge(arguments.output, lambda name: name not in record.metrics)
+        print(f"wrote {written}", flush=True)
 
 
 if __name__ == "__main__":

@@ -147,8 +147,8 @@ def _equations(jaxpr: Any) -> Work:
 
 def _equation(equation: Any) -> Work:
     name, size = equation.primitive.name, _elements(equation.outvars[0].aval)
-    inner = [value for value in equation.params.values() if isinstance(value, core.ClosedJaxpr)]
-    inner += [v for v in equation.params.values() if isinstance(v, core.Jaxpr)]
+    kinds = core.ClosedJaxpr, core.Jaxpr
+    inner: list[Any] = [each for each in equation.params.values() if isinstance(each, kinds)]
     if name == "cond":
         return _equations(equation.params["branches"][0].jaxpr)
     if name == "while":
