@@ -65,7 +65,7 @@ PARTS = {
     "posteriors": Part("posteriors.py"),
     "table1": Part("table1.py"),
     "scaling": Part("scaling.py"),
-    "faults": Part("faults.py"),
+    "faults": Part("faults.py", ("--quick",)),
     "campaign_faults": Part("campaign_faults.py", ("--tell", "44", "--ask", "6")),
 }
 
