@@ -64,6 +64,8 @@ PARTS = {
     "progress": Part("progress.py"),
     "posteriors": Part("posteriors.py"),
     "table1": Part("table1.py"),
+    "scaling": Part("scaling.py"),
+    "faults": Part("faults.py", ("--quick",)),
     "campaign_faults": Part("campaign_faults.py", ("--tell", "44", "--ask", "6")),
 }
 

@@ -6,19 +6,19 @@ from twofold.experiments.markdown import markdown, metrics
 
 DEVICES = {"cpu": "two cores", "gpu": "one GPU"}
 JOBS = {
-    "train/alpha": "training update, α",
+    "train/alpha": "training, α",
     "train/alpha_100_seeds": "the same, 100 seeds at once",
-    "train/ensemble": "training update, default ensemble",
+    "train/ensemble": "training, default ensemble",
     "draws": "predictive draws, moments",
     "entropy/quadrature": "entropy, quadrature",
     "entropy/nearest_neighbour": "entropy, nearest neighbours",
     "rollout/one": "roll-out gradient, one policy",
     "rollout/thirty": "roll-out gradient, thirty",
-    "simulator/wet_chicken": "simulator step, wet chicken",
-    "simulator/industrial_benchmark": "simulator step, industrial benchmark",
-    "simulator/wind_turbine": "simulator step, wind turbine",
+    "simulator/wet_chicken": "simulator, wet chicken",
+    "simulator/industrial_benchmark": "simulator, industrial benchmark",
+    "simulator/wind_turbine": "simulator, wind turbine",
 }
-UNITS = {"train": "update", "draws": "point", "entropy": "point", "rollout": "update"}
+UNITS = {"train": "an update", "draws": "a point", "entropy": "a point", "rollout": "an update"}
 BOUNDS = ("arithmetic", "special functions", "memory")
 RATIOS = {
     "train": "training update",
@@ -102,8 +102,8 @@ def _floors(values: dict[str, float]) -> list[list[str]]:
     for job, label in JOBS.items():
         cells = [cell for device in DEVICES for cell in _floor(values, job, device)]
         if set(cells) != {"–"}:
-            unit = UNITS.get(job.split("/")[0], "step")
-            rows.append([label if unit in label else f"{label} (a {unit})", *cells])
+            unit = UNITS.get(job.split("/")[0], "a step")
+            rows.append([f"{label} ({unit})", *cells])
     return rows
 
 
