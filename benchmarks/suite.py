@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twofold.experiments.bench_tables import terminal
-from twofold.experiments.records import Record
+from twofold.experiments.records import Record, join
 
 HERE = Path(__file__).parent
 WORK = Path(".cache/bench")
@@ -127,7 +127,7 @@ def main() -> None:
     print(f"wrote {record.merge(arguments.output, lambda name: name not in record.metrics)}")
     cost = WORK / "cost_model" / "cost_model.json"
     if cost.exists() and not arguments.collect:
-        shutil.copy(cost, arguments.output / cost.name)
+        join(cost, arguments.output)
     print(terminal(arguments.output))
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}; the others are kept, run again for these")

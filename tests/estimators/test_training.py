@@ -5,12 +5,17 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor
-from twofold.estimators.training import InterruptedFitWarning, NonFiniteEnergyError
+from twofold import BNNLVRegressor, persistence
+from twofold.estimators.training import (
+    InterruptedFitWarning,
+    NonFiniteEnergyError,
+    whole_fits,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -82,6 +87,24 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
         BNNLVRegressor(**settings, random_state=0, alpha=0.5).fit(X, y)
     with pytest.raises(ValueError, match="data was"):
         BNNLVRegressor(**settings, random_state=0).fit(X, y + 1e-9)
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path):
+    X, y = make_data()
+    path = tmp_path / "run.checkpoint"
+    settings = {"epochs": 2, "inference_options": {"members": 2}, "random_state": 0}
+    BNNLVRegressor(**settings, checkpoint=path).fit(X, y)
+    stored = persistence.read(path, "checkpoint")
+    name = next(n for n, leaf in stored.arrays.items() if leaf.dtype == np.uint32)
+    older = stored.arrays | {name: np.ones((2, 64), np.float32)}
+    persistence.write(path, "checkpoint", older, stored.metadata)
+    with pytest.raises(persistence.FileFormatError, match="another version of twofold; delete"):
+        BNNLVRegressor(**settings, checkpoint=path).fit(X, y)
+
+
+def test_inside_whole_fits_half_a_fit_is_no_result():
+    with pytest.raises(KeyboardInterrupt, match="half a fit"), whole_fits():
+        warnings.warn("stopped", InterruptedFitWarning, stacklevel=1)
 
 
 def test_a_place_that_cannot_hold_a_checkpoint_is_refused_before_training(tmp_path):

@@ -17,6 +17,7 @@ from twofold.campaign.errors import CampaignError
 from twofold.estimators import memory
 from twofold.estimators.methods import METHODS
 from twofold.estimators.regressor import BNNLVRegressor, load
+from twofold.estimators.training import whole_fits
 from twofold.estimators.validation import check_settings, plain
 from twofold.model.bnn import BNNLV
 from twofold.naming import nearest
@@ -59,7 +60,8 @@ def fitted(
     if before is not None and identity(before) == _identity(wanted, persistence.fingerprint(x, y)):
         return before
     try:
-        wanted.fit(x, y[:, 0] if y.shape[1] == 1 else y)
+        with whole_fits():
+            wanted.fit(x, y[:, 0] if y.shape[1] == 1 else y)
     except ValueError as error:
         raise CampaignError(f"no model can be fitted: {error}") from error
     if file is not None:

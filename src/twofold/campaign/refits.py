@@ -40,8 +40,11 @@ def refitted(place: str) -> tuple[int, str]:
             f"the model of {place} would be lost: models are kept beside campaigns in SQLite files"
         )
     campaign = Campaign.open(place)
-    model = campaign.model()
-    return campaign.status().complete, models.identity(model)
+    wanted = models.identity(campaign.model())
+    kept = campaign.kept_model()
+    if kept is None or models.identity(kept) != wanted:
+        raise CampaignError(f"the model of {place} could not be written beside it")
+    return campaign.status().complete, wanted
 
 
 def _absolute(place: Any) -> str:

@@ -113,13 +113,12 @@ def fitted_in_blocks(
 
 def _share(source: Source, wanted: Wanted) -> float:
     """The usual share, but of no more rows than a score needs."""
-    if wanted.held_out is not None:
-        return wanted.held_out
+    share = HELD_OUT if wanted.held_out is None else wanted.held_out
     count = source.rows()
     if count is None:
         first = wanted.inputs[:1]
         count = sum(len(block.rows) for block in source.blocks(first, BLOCK_ROWS))
-    return min(HELD_OUT, MOST_HELD_OUT / max(count, 1))
+    return min(share, MOST_HELD_OUT / max(count, 1))
 
 
 def _kept(

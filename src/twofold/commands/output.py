@@ -74,7 +74,10 @@ def check_place(
     if out.is_dir() or not out.parent.is_dir():
         raise CommandError(f"{out} cannot be written: expected a file in a folder that exists")
     for one in reads:
-        if one is not None and one.exists() and out.exists() and out.samefile(one):
+        if one is None or not one.exists():
+            continue
+        inside = one.is_dir() and out.parent.samefile(one)
+        if inside or (out.exists() and out.samefile(one)):
             raise CommandError(f"{out} is read by this command; write to another file")
 
 

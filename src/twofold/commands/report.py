@@ -96,6 +96,11 @@ def _model(path: Path, data: Path | None, run: Run) -> str:
             "twofold.report.model_page.model_page from Python"
         )
     table = data or Path(about.source)
+    if table.is_dir():
+        raise CommandError(
+            f"a page needs one file with all rows, and {table} is a folder; give a part of it with "
+            "--data FILE"
+        )
     if not table.is_file():
         raise CommandError(f"the table {table} is not there; say where it is with --data FILE")
     if is_large(table):

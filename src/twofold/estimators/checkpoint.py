@@ -38,8 +38,9 @@ class Checkpoint:
         stored = persistence.read(self.path, "checkpoint")
         self._refuse_other_run(stored.metadata["identity"])
         leaves, structure = jax.tree.flatten(like)
-        leaves = [jnp.asarray(stored.arrays[f"state/{i}"]) for i in range(len(leaves))]
-        states = jax.tree.unflatten(structure, leaves)
+        found = [stored.arrays.get(f"state/{i}") for i in range(len(leaves))]
+        self._refuse_other_state(leaves, found)
+        states = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
         energies, skipped = stored.arrays["energies"], stored.arrays["skipped"]
         return Resumed(states, stored.metadata["epoch"], energies, skipped)
 
@@ -66,6 +67,19 @@ class Checkpoint:
             raise FileNotFoundError(f"checkpoint's directory {folder} does not exist; create it")
         if not os.access(folder, os.W_OK):
             raise PermissionError(f"checkpoint's directory {folder} is not writable")
+
+    def _refuse_other_state(self, expected: list[Any], found: list[Any]) -> None:
+        """States of other versions hold other things; members may be fewer, for none are added to
+        fill devices."""
+        same = [
+            leaf is not None and (leaf.shape[1:], leaf.dtype) == (like.shape[1:], like.dtype)
+            for like, leaf in zip(expected, found, strict=True)
+        ]
+        if not all(same):
+            raise persistence.FileFormatError(
+                f"the checkpoint {self.path} was written by another version of twofold; delete the "
+                "file to start anew"
+            )
 
     def _refuse_other_run(self, stored: dict[str, Any]) -> None:
         changed = [

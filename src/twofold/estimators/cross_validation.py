@@ -9,6 +9,7 @@ from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import check_cv
 
 from twofold import persistence
+from twofold.estimators.training import whole_fits
 from twofold.estimators.validation import plain
 from twofold.executors import Executor, Job, LocalExecutor, run
 
@@ -53,7 +54,7 @@ def cross_validate(
         identity = {"settings": deciding, "data": data, "rows": rows}
         own = clone(estimator)
         if settings.get("checkpoint") is not None:
-            own.set_params(checkpoint=f"{settings['checkpoint']}.{number}")
+            own.set_params(checkpoint=Path(f"{settings['checkpoint']}.{number}").resolve())
         arguments = own, X, y, train, test
         jobs.append(Job(f"fold {number}", scored, arguments, identity))
     found = run(executor or LocalExecutor(), jobs, folder)
@@ -64,6 +65,7 @@ def scored(
     estimator: Any, X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray
 ) -> list[float]:
     """Log-likelihood and error on some rows after a fit to others."""
-    estimator.fit(X[train], y[train])
+    with whole_fits():
+        estimator.fit(X[train], y[train])
     score = np.mean(estimator.log_likelihood(X[test], y[test]))
     return [float(score), float(root_mean_squared_error(y[test], estimator.predict(X[test])))]

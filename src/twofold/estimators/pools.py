@@ -56,6 +56,8 @@ def decompose_table(
     model's inputs, in their order (None: those it was fitted to), ``outputs`` its outputs.
     """
     opened, place = open_source(source), Path(out)
+    if place.exists() and place.samefile(opened.path):
+        raise LogError(f"{place} is what is read; write to another file")
     names = _inputs(model, inputs)
     several = [f"y{index}" for index in range(model.model_.outputs)]
     called = list(outputs or (several if len(several) > 1 else ["y"]))

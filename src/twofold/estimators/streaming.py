@@ -19,8 +19,16 @@ import numpy as np
 from sklearn.base import clone
 
 from twofold.data import Padded, Place, Standardizer, pad, padded_size
-from twofold.estimators import validation
-from twofold.estimators.fitting import About, about_data, checkpoint_of, keys_of, store, warn
+from twofold.estimators import memory, validation
+from twofold.estimators.fitting import (
+    About,
+    about_data,
+    checkpoint_of,
+    keys_of,
+    refuse_lost,
+    store,
+    warn,
+)
 from twofold.estimators.methods import LEAST_UPDATES, METHODS
 from twofold.estimators.options import ALPHA_OPTIONS, checked_options
 from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
@@ -106,6 +114,7 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
     x, y = (Standardizer(joint.mean[side], joint.scale[side]) for side in sides)
     about = about_data(estimator, (x, y), y_ndim, scratch.fingerprint)
     stand_in = clone(estimator).set_params(epochs=_visits(estimator, scratch))
+    memory.check_fit([stand_in], about.model, scratch.block_rows)
     with jax.enable_x64(estimator.dtype == "float64"):
         method = METHODS[estimator.inference](
             [stand_in], about.model, np.array([scratch.block_rows])
@@ -132,6 +141,7 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
                 ),
             )
             fitted = method.finish(outcome.states, outcome.energies, blocks(0))
+    refuse_lost(fitted)
     store(estimator, about, fitted, outcome.energies.mean(axis=1))
     estimator.n_features_in_ = inputs
     warn([estimator])

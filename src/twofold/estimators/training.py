@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,17 @@ class NonFiniteEnergyError(ArithmeticError):
 
 class InterruptedFitWarning(UserWarning):
     """The fit was stopped by Ctrl-C; the model keeps what it had learned."""
+
+
+@contextmanager
+def whole_fits() -> Iterator[None]:
+    """Inside, a fit that Ctrl-C ends early is no result: it ends all."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InterruptedFitWarning)
+        try:
+            yield
+        except InterruptedFitWarning as stopped:
+            raise KeyboardInterrupt("stopped by Ctrl-C, and half a fit is no result") from stopped
 
 
 class Plan(NamedTuple):

@@ -2,7 +2,6 @@
 
 import csv
 import os
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,13 +53,17 @@ class ParquetSource:
         self._parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not self._parts:
             raise LogError(f"the folder {path} cannot be read as a table: it has no *.parquet file")
-        self.names = self._open(self._parts[0]).schema_arrow.names
+        schema = self._open(self._parts[0]).schema_arrow
+        self.names = schema.names
+        twice = sorted({name for name in self.names if self.names.count(name) > 1})
+        if twice:
+            raise LogError(f"{path} has two columns of one name: {', '.join(map(repr, twice))}")
         for part in self._parts[1:]:
-            other = self._open(part).schema_arrow.names
-            if other != self.names:
+            other = self._open(part).schema_arrow
+            if not other.equals(schema):
                 raise LogError(
-                    f"{part} has the columns {', '.join(other)}, but {self._parts[0]} has "
-                    f"{', '.join(self.names)}; the files of a folder must agree"
+                    f"{part} has the columns {_kinds(other)}, but {self._parts[0]} has "
+                    f"{_kinds(schema)}; the files of a folder must agree"
                 )
 
     def rows(self) -> int:
@@ -71,18 +74,41 @@ class ParquetSource:
         """Columns as Arrow has them."""
         first = 0
         for part in self._parts:
-            for batch in self._open(part).iter_batches(size, columns=list(names)):
+            for batch in self._batches(part, names, size):
                 columns = {name: batch.column(name) for name in names}
                 yield Block(columns, np.arange(first, first + batch.num_rows))
                 first += batch.num_rows
 
+    def _batches(self, part: Path, names: Sequence[str], size: int) -> Iterator[Any]:
+        batches = self._open(part).iter_batches(size, columns=list(names))
+        while True:
+            with _readable(part, "Parquet"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
     def _open(self, part: Path) -> Any:
         parquet = files.pyarrow_module("pyarrow.parquet")
-        try:
+        with _readable(part, "Parquet"):
             # Buffered ahead, every row group that was read would stay in memory.
             return parquet.ParquetFile(part, pre_buffer=False)
-        except (OSError, ValueError) as error:
-            raise LogError(f"{part} cannot be read as a Parquet file: {error}") from error
+
+
+def _kinds(schema: Any) -> str:
+    return ", ".join(f"{field.name} ({field.type})" for field in schema)
+
+
+@contextmanager
+def _readable(path: Path, kind: str) -> Iterator[None]:
+    """Whatever is wrong with a file, by its name and in one sentence."""
+    try:
+        yield
+    except LogError:
+        raise
+    except (OSError, ValueError, KeyError, MemoryError, csv.Error) as error:
+        said = " ".join(str(error).split())
+        raise LogError(f"{path} cannot be read as a {kind} file: {said}") from error
 
 
 class CsvSource:
@@ -111,7 +137,8 @@ class CsvSource:
             places = [headings.index(name) for name in names]
             while True:
                 begun = reader.line_num
-                lines, records = files.next_records(self.path, reader, len(headings), size)
+                with _readable(self.path, "CSV"):
+                    lines, records = files.next_records(self.path, reader, len(headings), size)
                 if reader.line_num == begun:
                     return
                 if records:
@@ -122,13 +149,10 @@ class CsvSource:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, list[str]]]:
-        try:
-            with self.path.open(encoding=self._encoding, newline=None) as file:
-                yield files.begun(self.path, file)
-        except UnicodeDecodeError as error:
-            raise LogError(
-                f"{self.path} is not written in {self._encoding} ({error}); save it as UTF-8"
-            ) from error
+        with self.path.open(encoding=self._encoding, newline=None) as file:
+            with _readable(self.path, "CSV"):
+                found = files.begun(self.path, file)
+            yield found
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
@@ -188,15 +212,10 @@ def writing(path: Path) -> Iterator[Any]:
 
     What is written has another name until all of it is there; after an error nothing is left.
     """
-    temporary = path.with_name(f".twofold-{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
-    try:
-        with files.named(path, "written"):
-            kind = _parquet_writer if path.suffix.lower() in files.PARQUET else _csv_writer
-            with kind(temporary) as write:
-                yield write
-            os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    files.check_ending(path)
+    kind = _parquet_writer if path.suffix.lower() in files.PARQUET else _csv_writer
+    with files.named(path, "written"), files.replacing(path) as temporary, kind(temporary) as write:
+        yield write
 
 
 @contextmanager

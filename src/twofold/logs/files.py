@@ -184,17 +184,21 @@ def _read_parquet(path: Path) -> Table:
 
 def write(path: Path, columns: dict[str, Any]) -> None:
     """Columns as a CSV or Parquet file; a blank cell where there is no number."""
-    ending = path.suffix.lower()
-    if ending not in (".csv", *PARQUET):
-        raise LogError(
-            f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
-        )
-    with named(path, "written"), _replacing(path) as temporary:
-        if ending in PARQUET:
+    check_ending(path)
+    with named(path, "written"), replacing(path) as temporary:
+        if path.suffix.lower() in PARQUET:
             table = pyarrow_module("pyarrow").table(columns)
             pyarrow_module("pyarrow.parquet").write_table(table, temporary)
         else:
             _write_csv(temporary, columns)
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a file whose name says that it is no table."""
+    if path.suffix.lower() not in (".csv", *PARQUET):
+        raise LogError(
+            f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
+        )
 
 
 def _write_csv(path: Path, columns: dict[str, Any]) -> None:
@@ -211,7 +215,7 @@ def cells(column: Any) -> list[Any]:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A file to write beside one that it takes the place of once it is whole."""
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}-{os.getpid()}.tmp")

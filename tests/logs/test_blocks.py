@@ -1,0 +1,63 @@
+"""What is wrong with a table that is read in blocks is said by the name of its file."""
+
+import pytest
+
+from twofold.logs import LogError
+from twofold.logs.blocks import open_source, writing
+
+pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra parquet)")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def read_all(path):
+    source = open_source(path)
+    return [block for block in source.blocks(source.names, 4)]
+
+
+def test_a_csv_with_an_endless_cell(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('x,y\n1,2\n"3,' + "4" * 200_000)
+    with pytest.raises(LogError, match=r"a\.csv cannot be read as a CSV file: .*limit"):
+        read_all(path)
+
+
+def test_a_damaged_page_of_a_parquet_file(tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"x": [1.5] * 100}), path, compression="none")
+    data = bytearray(path.read_bytes())
+    data[4:24] = b"\xff" * 20
+    path.write_bytes(data)
+    with pytest.raises(LogError, match=r"a\.parquet cannot be read as a Parquet file"):
+        read_all(path)
+
+
+def test_files_of_a_folder_that_differ_in_kind(tmp_path):
+    parquet.write_table(pyarrow.table({"x": [1, 2]}), tmp_path / "a.parquet")
+    parquet.write_table(pyarrow.table({"x": [1.5, 2.5]}), tmp_path / "b.parquet")
+    with pytest.raises(
+        LogError, match=r"b.parquet has the columns x \(double\), but .* x \(int64\)"
+    ):
+        open_source(tmp_path)
+
+
+def test_two_columns_of_one_name(tmp_path):
+    table = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["x", "x"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(LogError, match="two columns of one name: 'x'"):
+        open_source(tmp_path / "a.parquet")
+
+
+def test_a_link_stays_a_link_and_other_endings_are_refused(tmp_path):
+    (tmp_path / "real.csv").write_text("old\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    with writing(tmp_path / "link.csv") as write:
+        write({"x": [1, 2]})
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text() == "x\n1\n2\n"
+    with pytest.raises(LogError, match="ends in .csv"), writing(tmp_path / "a.xlsx"):
+        pass
+    with pytest.raises(RuntimeError), writing(tmp_path / "real.csv") as write:
+        write({"x": [3]})
+        raise RuntimeError
+    assert (tmp_path / "real.csv").read_text() == "x\n1\n2\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.csv", "real.csv"]
