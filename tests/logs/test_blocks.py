@@ -54,7 +54,7 @@ def test_a_link_stays_a_link_and_other_endings_are_refused(tmp_path):
         write({"x": [1, 2]})
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "x\n1\n2\n"
-    with pytest.raises(LogError, match="ends in .csv"), writing(tmp_path / "a.xlsx"):
+    with pytest.raises(LogError, match=r"ends in \.csv"), writing(tmp_path / "a.xlsx"):
         pass
     with pytest.raises(RuntimeError), writing(tmp_path / "real.csv") as write:
         write({"x": [3]})
