@@ -205,6 +205,7 @@ def test_three_ways_to_treat_z(tmp_path):
     assert grown == {"per_datum": 280, "encoder": 0, "nodes": 0}
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_scaling_at_smoke_size(tmp_path):
     words = [sys.executable, str(ROOT / "benchmarks/scaling.py"), "--smoke", "--output", tmp_path]
     subprocess.run(list(map(str, words)), check=True)

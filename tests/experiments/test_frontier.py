@@ -216,6 +216,7 @@ def test_a_mixture_has_equally_many_draws_of_each_fit(rng):
     assert np.isfinite(found.log_likelihood(x, x)).all()
 
 
+@pytest.mark.slow
 def test_the_river_leaves_a_record_and_figures_and_goes_on_where_it_stopped(tmp_path):
     record = frontiers.run("wet_chicken_frontier", True, tmp_path, tmp_path)
     names = set(record.metrics)

@@ -44,7 +44,7 @@ class TooLargeError(ValueError):
 def available() -> int:
     """Bytes that the devices have, or, where they do not say, that this computer has."""
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
-    devices = jax.devices() if chosen is None else [chosen]
+    devices = jax.local_devices() if chosen is None else [chosen]
     stats: list[dict[str, Any]] = [getattr(one, "memory_stats", dict)() or {} for one in devices]
     limits = [int(one["bytes_limit"]) for one in stats if "bytes_limit" in one]
     return sum(limits) if limits else _physical()
