@@ -245,6 +245,10 @@ def test_a_table_is_split_in_two_parts(oven, command):
     code, _, said = command("decompose", "oven.twofold", "new.csv", "--out", "new.csv")
     assert code == MISTAKE and "is read by this command" in said
     assert (oven / "new.csv").read_bytes() == before
+    (oven / "parts").mkdir(exist_ok=True)
+    pyarrow.parquet.write_table(pyarrow.table({"heat": [30.0], "time": [2.0]}), "parts/a.parquet")
+    code, _, said = command("decompose", "oven.twofold", "parts", "--out", "parts/b.parquet")
+    assert code == MISTAKE and "parts/b.parquet is read by this command" in said
     (oven / "bad.csv").write_text("time\n2\n")
     code, _, said = command("decompose", "oven.twofold", "bad.csv")
     assert code == MISTAKE and "has no column 'heat'" in said

@@ -76,7 +76,8 @@ def check_place(
     for one in reads:
         if one is None or not one.exists():
             continue
-        inside = one.is_dir() and out.parent.samefile(one)
+        # Of a folder the tables are read.
+        inside = out.suffix.lower() in TABLES and one.is_dir() and out.parent.samefile(one)
         if inside or (out.exists() and out.samefile(one)):
             raise CommandError(f"{out} is read by this command; write to another file")
 
