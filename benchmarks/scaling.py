@@ -176,6 +176,7 @@ def main() -> None:
         record.add(f"bytes_per_row/q_z/latents_{latents}", bytes_per_datum(latents, 4))
     record.add("bytes_per_row/scratch", found[-1]["scratch_bytes"] / rows[-1])
     record.add("bytes_per_row/table", found[-1]["table_bytes"] / rows[-1])
+    arguments.output.mkdir(parents=True, exist_ok=True)
     draw(rows, found, record, arguments.output / "scaling.png")
     print(f"wrote {record.write(arguments.output)}")
 
