@@ -176,7 +176,12 @@ def test_rows_with_gaps_are_left_out_where_wished_and_commas_are_understood(oven
     words = ["comma.csv", "--target", "yield", "--out", "comma.twofold", "--drop-missing"]
     assert command("fit", *words, *SMALL)[0] == 0
     _, about = models.load(oven / "comma.twofold")
-    train, test = models.rows_of(read_sheet(oven / "comma.csv"), about)
+    sheet = read_sheet(oven / "comma.csv")
+    train, test = models.rows_of(sheet, about)
+    lines = (oven / "comma.csv").read_text().splitlines()
+    for place, x in zip(sheet.places(train.places), train.x[:, 0], strict=True):
+        line = lines[int(place.removeprefix("line ")) - 1]
+        assert float(line.partition(";")[0].replace(",", ".")) == x
     assert set(np.concatenate([train.x, test.x])[:, 0]) == {i + 0.5 for i in range(50)}
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
 
 # Fewer rows than these say nothing of a model.
-HELD_OUT, FEWEST_HELD_OUT = 0.1, 5
+FEWEST_HELD_OUT = 5
 
 
 def fit(
@@ -123,6 +123,8 @@ def check_rows(data: Path, targets: "np.ndarray", outputs: list[str]) -> None:
 
 def _share(wanted: float | None, rows: int) -> float:
     """What is held out of so many rows."""
+    from twofold.commands.large import HELD_OUT
+
     share = HELD_OUT if wanted is None else wanted
     held = round(share * rows)
     if not share or held >= FEWEST_HELD_OUT:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
+from twofold.experiments.bench_tables import DEVICES
 from twofold.experiments.counts import weights_of
 from twofold.experiments.markdown import markdown, metrics
 
@@ -29,7 +30,6 @@ POLICY = (61, 20, 20, 3)
 MODEL_INPUTS = 62
 PAPER_UPDATES = 75_000
 CAMPAIGN_UPDATES = 5_000
-DEVICES = {"cpu": "two cores", "gpu": "one GPU"}
 MEMORY = {"cpu": 16e9, "gpu": 140e9}
 Sizes = dict[str, int]
 
