@@ -5,9 +5,10 @@
     python benchmarks/suite.py --only train floors some parts
     python benchmarks/suite.py --collect           run nothing, gather the records in results/
 
-Every part runs in a process of its own and leaves its record in ``.cache/bench/<part>``; what they
-say together goes to ``results/bench.json``: ``ratio/<what>/<peer>`` is a peer's time over ours,
-``floor/<job>/<device>`` our time over the least that the work takes.
+Every part runs in a process of its own and leaves its records in ``.cache/bench/<part>``, from
+where they join those in ``results/``. What they say together goes to ``results/bench.json``:
+``ratio/<what>/<peer>`` is a peer's time over ours, ``floor/<job>/<device>`` our time over the least
+that the work takes.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from twofold.experiments.records import Record, join
 
 HERE = Path(__file__).parent
 WORK = Path(".cache/bench")
+PEER_PYTHON = ".bench-venv/bin/python"
 # What of which record becomes a ratio of the suite's: its name there, and its name here.
 RATIOS = {
     "bench_train": {
@@ -57,23 +59,23 @@ PARTS = {
     "floors": Part("floors.py"),
     "gains": Part("gains.py"),
     "cost_model": Part("cost_model.py"),
-    "train": Part("train.py", ("--repeats", "3", "--updates", "1500"), peers=True),
-    "search": Part("search.py", ("--repeats", "2", "--updates", "3"), peers=True),
+    "train": Part("train.py", peers=True),
+    "search": Part("search.py", peers=True),
     "entropy": Part("entropy.py"),
     "simulator": Part("simulator.py"),
     "progress": Part("progress.py"),
     "posteriors": Part("posteriors.py"),
     "table1": Part("table1.py"),
     "scaling": Part("scaling.py"),
-    "faults": Part("faults.py", ("--quick",)),
-    "campaign_faults": Part("campaign_faults.py", ("--tell", "44", "--ask", "6")),
+    "faults": Part("faults.py"),
+    "campaign_faults": Part("campaign_faults.py"),
 }
 
 
 def command(name: str, part: Part, peer_python: str) -> list[str]:
     """The command line of a part."""
     words = [sys.executable, str(HERE / part.script), *part.options]
-    words += ["--peer-python", peer_python] if part.peers else []
+    words += ["--peer-python", peer_python] if part.peers and peer_python != PEER_PYTHON else []
     return [*words, "--output", str(WORK / name)]
 
 
@@ -91,16 +93,14 @@ def run(name: str, part: Part, peer_python: str) -> str | None:
     return None
 
 
-def gather(folders: list[Path], record: Record) -> None:
-    """Ratios of all peers, and all that was measured for the suite itself."""
-    for path in sorted(path for folder in folders for path in folder.glob("*.json")):
-        metrics = json.loads(path.read_text())["metrics"]
-        if path.stem == record.name:
-            for name, value in metrics.items():
-                record.add(name, value)
-        for name, ours in RATIOS.get(path.stem, {}).items():
-            if name in metrics:
-                record.add(ours, metrics[name])
+def gather(output: Path, record: Record) -> None:
+    """Ratios of all peers, from their own records."""
+    for name, ratios in RATIOS.items():
+        path = output / f"{name}.json"
+        metrics = json.loads(path.read_text())["metrics"] if path.exists() else {}
+        for theirs, ours in ratios.items():
+            if theirs in metrics:
+                record.add(ours, metrics[theirs])
 
 
 def main() -> None:
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--collect", action="store_true")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--peer-python", default=".bench-venv/bin/python")
+    parser.add_argument("--peer-python", default=PEER_PYTHON)
     parser.add_argument("--output", type=Path, default=Path("results"))
     arguments = parser.parse_args()
     failed = {}
@@ -121,13 +121,12 @@ def main() -> None:
             if error is not None:
                 failed[name] = error
                 print(f"{name} failed:\n{error}", file=sys.stderr, flush=True)
-    folders = [arguments.output] if arguments.collect else [WORK / name for name in PARTS]
+                continue
+            for path in sorted((WORK / name).glob("*.json")):
+                join(path, arguments.output)
     record = Record("bench", {"parts": arguments.only}, [0])
-    gather(folders, record)
+    gather(arguments.output, record)
     print(f"wrote {record.merge(arguments.output, lambda name: name not in record.metrics)}")
-    cost = WORK / "cost_model" / "cost_model.json"
-    if cost.exists() and not arguments.collect:
-        join(cost, arguments.output)
     print(terminal(arguments.output))
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}; the others are kept, run again for these")

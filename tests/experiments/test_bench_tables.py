@@ -44,12 +44,11 @@ def test_tables_show_what_was_measured_and_leave_out_what_was_not(tmp_path):
     assert "3.0 × floor" in bench_tables.terminal(tmp_path)
 
 
-def test_the_suite_gathers_ratios_and_its_own_numbers(suite, tmp_path):
+def test_the_suite_gathers_ratios(suite, tmp_path):
     (tmp_path / "bench_search.json").write_text(json.dumps({"metrics": {"ratio/torch": 1.5}}))
-    (tmp_path / "bench.json").write_text(json.dumps({"metrics": {"floor/draws/gpu": 9.0}}))
     record = Record("bench", {}, [0])
-    suite.gather([tmp_path], record)
-    assert record.metrics == {"ratio/search/torch_eager": 1.5, "floor/draws/gpu": 9.0}
+    suite.gather(tmp_path, record)
+    assert record.metrics == {"ratio/search/torch_eager": 1.5}
 
 
 def test_every_benchmark_is_part_of_the_suite(suite):
@@ -66,7 +65,9 @@ def test_finished_parts_are_not_repeated(suite, tmp_path, monkeypatch):
     def run(name, part, python):
         ran.append(name)
         (suite.WORK / name).mkdir(parents=True)
-        (suite.WORK / name / "bench.json").write_text(json.dumps({"metrics": VALUES}))
+        record = Record("bench", {}, [0])
+        record.metrics = dict(VALUES)
+        record.write(suite.WORK / name)
         (suite.WORK / name / "done").write_text("1\n")
 
     monkeypatch.setattr(suite, "run", run)
