@@ -29,7 +29,15 @@ from twofold.control import search
 from twofold.control.rollout import draw_noise, particles, rollout
 from twofold.control.search import Weights
 from twofold.data import pad, padded_size
-from twofold.experiments.cost_model import BATCH, MODEL_INPUTS, NODES, POLICY, Sizes, key
+from twofold.experiments.cost_model import (
+    MODEL_INPUTS,
+    NODES,
+    POLICY,
+    Sizes,
+    batch,
+    key,
+    updates,
+)
 from twofold.experiments.records import Record
 from twofold.inference import alpha, base, ensemble
 from twofold.inference.meanfield import MeanFieldPosterior
@@ -49,7 +57,7 @@ GRID: dict[str, list[Sizes]] = {
     "ensemble": [
         {"N": n, "D": d, "H": h, "S": s}
         for n, d, h, s in [(50, 1, 20, 32), (250, 1, 20, 32), (250, 5, 20, 32), (250, 5, 20, 8),
-                           (250, 5, 50, 32)]
+                           (250, 5, 50, 32), (2000, 1, 20, 32), (1000, 1, 20, 8)]
     ],
     "variance": [
         {"N": n, "D": d, "M": m, "L": el, "H": h}
@@ -60,7 +68,8 @@ GRID: dict[str, list[Sizes]] = {
     "entropy": [
         {"N": n, "D": d, "M": m, "L": el, "H": h}
         for n, d, m, el, h in [(32, 1, 100, 100, 20), (128, 1, 100, 100, 20),
-                               (128, 8, 100, 100, 50), (128, 1, 32, 100, 20), (32, 1, 300, 300, 20)]
+                               (128, 8, 100, 100, 50), (128, 1, 32, 100, 20),
+                               (32, 1, 300, 300, 20), (128, 1, 300, 300, 20)]
     ],
     "search": [
         {"T": t, "M": m, "N": n, "S": s, "H": 75}
@@ -119,24 +128,27 @@ def measured(call: Callable[[], Any], units: float) -> float:
     return statistics.median(seconds(call) for _ in range(REPEATS)) / units
 
 
-def of_training(size: Sizes, epochs: int = 5) -> tuple[float, float]:
-    """An α-update."""
-    batches = -(-size["N"] // BATCH)
-    algorithm = alpha.build(alpha.Config(bnn(size), min(BATCH, padded_size(size["N"])), size["K"]))
+def passes(size: Sizes, least: int) -> int:
+    """As many as make ``least`` updates, beside which the start of a run is small."""
+    return -(-least // updates(size))
+
+
+def of_training(size: Sizes, least: int = 60) -> tuple[float, float]:
+    """A pass of α-updates."""
+    epochs = passes(size, least)
+    algorithm = alpha.build(alpha.Config(bnn(size), batch(size), size["K"]))
     problems = alpha.Problem(data(size, 1), jnp.ones(1))
-    call, memory = loop(algorithm, problems, 1, schedule(epochs, batches), epochs)
-    return measured(call, epochs * batches), memory
+    call, memory = loop(algorithm, problems, 1, schedule(epochs, updates(size)), epochs)
+    return measured(call, epochs), memory
 
 
-def of_ensemble(size: Sizes, epochs: int = 2) -> tuple[float, float]:
-    """An update of all members."""
-    batches = -(-size["N"] // BATCH)
-    config = ensemble.Config(bnn(size), min(BATCH, padded_size(size["N"])), NODES)
-    problems = data(size, size["S"])
-    call, memory = loop(
-        ensemble.build(config), problems, size["S"], schedule(epochs, batches), epochs
-    )
-    return measured(call, epochs * batches), memory
+def of_ensemble(size: Sizes, least: int = 16) -> tuple[float, float]:
+    """A pass of all members."""
+    epochs = passes(size, least)
+    algorithm = ensemble.build(ensemble.Config(bnn(size), batch(size), NODES))
+    problems, plan = data(size, size["S"]), schedule(epochs, updates(size))
+    call, memory = loop(algorithm, problems, size["S"], plan, epochs)
+    return measured(call, epochs), memory
 
 
 def nested(size: Sizes) -> tuple[BNNLV, predictive.Nested, jax.Array]:

@@ -25,6 +25,7 @@ import plain
 from jobs import MODEL, toy_posterior
 from peaks import seconds
 
+from twofold import numerics
 from twofold.envs.wind import turbulence
 from twofold.envs.wind.task import wind_turbine
 from twofold.experiments.records import Record
@@ -32,6 +33,7 @@ from twofold.uncertainty import entropies, neighbours, predictive, split
 
 REPEATS = 7
 DECISIONS = 10
+LOOPS = numerics, "on_cpu", lambda: True  # plainly, loops are loops on a GPU too
 
 
 class Way(NamedTuple):
@@ -70,7 +72,7 @@ def entropy(estimator: str, points: int, nested: int) -> Way:
         return entropies.entropies(chosen, False, jax.random.key(2), MODEL, drawn, x)
 
     replaced = (entropies, "means", plain.means), (neighbours, "ranked", plain.ranked)
-    return Way(function, (drawn, x), replaced)
+    return Way(function, (drawn, x), (*replaced, LOOPS))
 
 
 def wind(turbines: int) -> Way:
@@ -86,11 +88,11 @@ def wind(turbines: int) -> Way:
         return jax.lax.scan(step, state, jax.random.split(key, DECISIONS))[1]
 
     keys = jax.random.split(jax.random.key(1), turbines)
-    return Way(jax.vmap(one), (keys, states), ((turbulence, "winds", plain.winds),))
+    return Way(jax.vmap(one), (keys, states), ((turbulence, "winds", plain.winds), LOOPS))
 
 
-def ways(smoke: bool) -> dict[str, Callable[[], Way]]:
-    """All that was made faster."""
+def ways(gpu: bool, smoke: bool) -> dict[str, Callable[[], Way]]:
+    """All that was made faster; a GPU gets as many turbines as fill it."""
     nested = 40 if smoke else 500
     return {
         "draws": partial(draws, 8 if smoke else 1000, 10 if smoke else 100),
@@ -98,7 +100,7 @@ def ways(smoke: bool) -> dict[str, Callable[[], Way]]:
         "entropy/nearest_neighbour": partial(
             entropy, "nearest_neighbour", 2 if smoke else 8, nested
         ),
-        "simulator/wind_turbine": partial(wind, 2 if smoke else 200),
+        "simulator/wind_turbine": partial(wind, 2 if smoke else 20_000 if gpu else 200),
     }
 
 
@@ -119,7 +121,7 @@ def main() -> None:
     arguments = parser.parse_args()
     device = jax.default_backend()
     record = Record("bench", {"repeats": REPEATS}, [0])
-    for name, build in ways(arguments.smoke).items():
+    for name, build in ways(device == "gpu", arguments.smoke).items():
         way = build()
         own, before = (compiled(way, plainly) for plainly in (False, True))
         record.add(f"difference/{name}/{device}", largest_difference(own(), before()))

@@ -7,12 +7,13 @@ import warnings
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from twofold import __version__
 from twofold.commands import campaign, env, policy
 from twofold.commands.decompose import decompose
 from twofold.commands.doctor import doctor
-from twofold.commands.errors import FAULT, exit_code
+from twofold.commands.errors import FAULT, StoppedError, exit_code
 from twofold.commands.fit import fit
 from twofold.commands.report import report
 from twofold.commands.reproduce import reproduce
@@ -24,7 +25,20 @@ EPILOG = (
     "3 the self-test of twofold doctor has failed, 130 stopped by Ctrl-C."
 )
 
+
+class Commands(typer.core.TyperGroup):
+    """Typer would end at Ctrl-C without the sentence that came with it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            raise StoppedError(str(stopped) or "stopped") from stopped
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Predict, split the uncertainty in two, and decide with each part.",
     epilog=EPILOG,
     no_args_is_help=True,

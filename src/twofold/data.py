@@ -1,8 +1,7 @@
 """Data as the compiled programs see it: standardised, and padded to one of a few sizes."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from twofold.typing import Array, Float, Int
@@ -78,8 +77,9 @@ class Running(NamedTuple):
     @classmethod
     def of(cls, values: np.ndarray) -> "Running":
         """Of one block ``[N, C]``."""
-        mean = values.mean(axis=0)
-        squares = np.square(values - mean).sum(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = values.mean(axis=0)
+            squares = np.square(values - mean).sum(axis=0)
         return cls(len(values), mean, squares, values.min(axis=0), values.max(axis=0))
 
     def merge(self, other: "Running") -> "Running":
@@ -111,10 +111,7 @@ def padded_size(rows: int) -> int:
 
 
 def pad(x: np.ndarray, y: np.ndarray, length: int, dtype: str) -> Padded:
-    """Standardised data with rows of zeros up to ``length``."""
+    """Standardised data with rows of zeros up to ``length``, still on the host."""
     missing = ((0, length - len(x)), (0, 0))
-    return Padded(
-        jnp.asarray(np.pad(x, missing), dtype),
-        jnp.asarray(np.pad(y, missing), dtype),
-        jnp.asarray(len(x), jnp.int32),
-    )
+    filled: list[Any] = [np.pad(part, missing).astype(dtype) for part in (x, y)]
+    return Padded(filled[0], filled[1], np.asarray(len(x), np.int32))  # type: ignore[arg-type]

@@ -12,6 +12,11 @@ from twofold.typing import Array, Float, Key
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
+def on_cpu() -> bool:
+    """Whether programs run on a CPU, where other ways of writing the same are fast."""
+    return jax.default_backend() == "cpu"
+
+
 def power_log_mean_exp(
     log_values: Float[Array, "K *rest"], power: Float[Array, ""] | float
 ) -> Float[Array, "*rest"]:

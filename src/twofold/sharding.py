@@ -14,6 +14,7 @@ from functools import partial, wraps
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -39,17 +40,33 @@ def room(mesh: Mesh | None, entries: int) -> int:
     return -(-entries // shares) * shares
 
 
-def spread(mesh: Mesh | None, tree: Any) -> Any:
-    """The leading axis of every leaf over the devices, the last entry repeated to fill them."""
+def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
+    """The leading axis of every leaf over the devices, each entry ``times`` times in a row and the
+    last one more often to fill them.
+
+    Of NumPy's arrays every device gets its own share from the host, and none the whole.
+    """
     if mesh is None:
-        return tree
+        return jax.tree.map(lambda leaf: _repeated(jax.device_put(leaf), times), tree)
 
     def put(leaf: Any) -> jax.Array:
-        entries = leaf.shape[0]
-        filled = leaf[np.minimum(np.arange(room(mesh, entries)), entries - 1)]
-        return _put(mesh, SHARED, filled)
+        entries = times * leaf.shape[0]
+        own = np.minimum(np.arange(room(mesh, entries)), entries - 1) // times
+        if not isinstance(leaf, np.ndarray):
+            return _put(mesh, SHARED, leaf[own])
+        shape, shares = (len(own), *leaf.shape[1:]), NamedSharding(mesh, SHARED)
+        return jax.make_array_from_callback(shape, shares, partial(_share, leaf, own))
 
     return jax.tree.map(put, tree)
+
+
+def _share(leaf: np.ndarray, own: np.ndarray, at: Any) -> np.ndarray:
+    """The entries of one device, ``at`` some place of the leading axis."""
+    return leaf[own[at[0]]]
+
+
+def _repeated(leaf: jax.Array, times: int) -> jax.Array:
+    return leaf if times == 1 else jnp.repeat(leaf, times, axis=0)
 
 
 def copied(mesh: Mesh | None, tree: Any) -> Any:

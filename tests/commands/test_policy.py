@@ -8,7 +8,8 @@ import pytest
 
 from twofold import cli
 from twofold.commands.errors import MISTAKE
-from twofold.policies import load_policy, open_project, project
+from twofold.estimators.training import StoppedFit
+from twofold.policies import load_policy, open_project
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -217,7 +218,7 @@ def test_what_a_policy_does_not_see_may_be_absent(twofold, tmp_path, monkeypatch
 
 def test_ctrl_c_is_a_sentence_too(twofold, place, monkeypatch):
     def stopped(*_, **__):
-        raise project.Stopped("stopped by Ctrl-C; tank keeps what there is")
+        raise StoppedFit("stopped by Ctrl-C; tank keeps what there is")
 
     monkeypatch.setattr("twofold.policies.find_policies", stopped)
     code, _, said = twofold(*words())

@@ -250,7 +250,9 @@ def test_every_datum_is_in_exactly_one_batch_of_nearly_equal_size():
 def test_shuffle_permutes_the_data_keeps_padding_last_and_ignores_its_amount(rng):
     x, y = rng.normal(size=(50, 2)), rng.normal(size=(50, 1))
     order, longer, other = (
-        np.asarray(alpha.shuffle(jax.random.key(seed), pad(x, y, length, "float32")))
+        np.asarray(
+            alpha.shuffle(jax.random.key(seed), jax.device_put(pad(x, y, length, "float32")))
+        )
         for seed, length in ((0, 64), (0, 128), (1, 64))
     )
     np.testing.assert_array_equal(np.sort(order[:50]), np.arange(50))
@@ -271,7 +273,7 @@ def test_the_learning_rate_stays_or_falls_as_a_cosine(decay, expected):
 
 def test_init_is_the_authors_starting_point(rng):
     config = alpha.Config(BNNLV(2, 3, (50, 50), 1, 1.0, 2.0), 16, 8)
-    data = pad(rng.normal(size=(50, 2)), rng.normal(size=(50, 3)), 64, "float32")
+    data = jax.device_put(pad(rng.normal(size=(50, 2)), rng.normal(size=(50, 3)), 64, "float32"))
     state = alpha.init(config, jax.random.key(0), alpha.Problem(data, jnp.float32(1.0)))
     np.testing.assert_array_equal(state.shared.weights.rho, -10.0)
     np.testing.assert_array_equal(state.shared.log_noise, [-5.0] * 3)
@@ -329,7 +331,7 @@ def linear_fits(members):
     cases = [(correlated, 1e-6), (orthogonal, 0.5), (orthogonal, 1.0)]
     outputs = [x @ [1.0, -0.5] + 0.3 + 0.6 * rng.normal(size=LINEAR_ROWS) for x, _ in cases]
     problems = [
-        alpha.Problem(pad(x, y[:, None], 64, "float32"), jnp.float32(power))
+        alpha.Problem(jax.device_put(pad(x, y[:, None], 64, "float32")), jnp.float32(power))
         for (x, power), y in zip(cases, outputs, strict=True)
     ]
     keys = jax.random.split(jax.random.key(0), len(cases))
@@ -436,7 +438,7 @@ def test_alpha_one_overstates_the_variance_even_where_the_posterior_factorises(l
 def test_integrated_energy_is_that_of_the_marginal_likelihood(x64, rng):
     model = BNNLV(2, 1, (3,), 1, 0.5, 2.0)
     config = alpha.Config(model, batch_size=4, draws=6, nodes=5)
-    data = pad(rng.normal(size=(4, 2)), rng.normal(size=(4, 1)), 4, "float64")
+    data = jax.device_put(pad(rng.normal(size=(4, 2)), rng.normal(size=(4, 1)), 4, "float64"))
     x, y = data.x, data.y
     state = alpha.init(config, jax.random.key(0), alpha.Problem(data, jnp.asarray(0.7)))
     assert state.latents.mean.shape == (4, 0)

@@ -76,7 +76,7 @@ def test_gradients_are_the_finite_differences_of_every_parameter(x64, normal):
 
 
 def states(config, rows):
-    data = pad(np.zeros((rows, 2)), np.zeros((rows, 2)), rows, "float32")
+    data = jax.device_put(pad(np.zeros((rows, 2)), np.zeros((rows, 2)), rows, "float32"))
     return alpha.init(config, jax.random.key(0), alpha.Problem(data, jnp.float32(1.0)))
 
 

@@ -20,7 +20,7 @@ def problem(size, length=64, power=1.0, seed=0, dtype="float32"):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(size, 2))
     y = np.sin(2 * x[:, :1]) + 0.3 * rng.normal(size=(size, 1))
-    return alpha.Problem(pad(x, y, length, dtype), jnp.asarray(power, dtype))
+    return alpha.Problem(jax.device_put(pad(x, y, length, dtype)), jnp.asarray(power, dtype))
 
 
 def keys_of(*seeds):

@@ -18,7 +18,7 @@ ROWS, TOTAL = 20, 500
 def block(rng):
     x, y = rng.normal(size=(ROWS, 2)), rng.normal(size=(ROWS, 1))
     place = Place(jnp.arange(64, dtype=jnp.int32), jnp.asarray(TOTAL, jnp.int32))
-    return pad(x, y, 64, "float32")._replace(place=place)
+    return jax.device_put(pad(x, y, 64, "float32"))._replace(place=place)
 
 
 def test_batches_of_a_block_know_all_rows(block):

@@ -17,7 +17,7 @@ from twofold.model.integrated import latent_nodes
 
 
 def run(config, x, y, members, epochs, rate, dtype="float32", length=64):
-    data = pad(x, y, length, dtype)
+    data = jax.device_put(pad(x, y, length, dtype))
     algorithm = ensemble.build(config)
     keys = jax.random.split(jax.random.key(0), members)
     problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * members), data)
@@ -63,7 +63,7 @@ def test_members_of_a_linear_model_are_the_exact_minimisers(x64, rng):
     )  # fmt: skip
     last = run(config, x, y, members=5, epochs=4000, rate=0.02, dtype="float64")
     design = np.hstack([x, np.ones_like(x)])
-    data = pad(x, y, 64, "float64")
+    data = jax.device_put(pad(x, y, 64, "float64"))
     for weights, anchor, view in zip(
         last.states.network.weights, last.states.anchor, last.states.view, strict=True
     ):
@@ -108,7 +108,7 @@ def test_padding_and_batches_that_do_not_divide_change_nothing(x64, rng):
 
 def test_an_update_that_is_not_finite_changes_nothing(rng):
     config = ensemble.Config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 4, nodes=4)
-    data = pad(rng.normal(size=(4, 1)), rng.normal(size=(4, 1)), 4, "float32")
+    data = jax.device_put(pad(rng.normal(size=(4, 1)), rng.normal(size=(4, 1)), 4, "float32"))
     state = ensemble.init(config, jax.random.key(0), data)
     bad = data.y.at[1].set(jnp.nan)
     batch = Batch(data.x, bad, jnp.ones(4), jnp.int32(4), jnp.asarray(4.0))
@@ -126,7 +126,7 @@ def test_members_start_on_the_way_to_their_anchors_unless_that_is_too_rough():
     # All weights times a fraction are nearly the prior of that much smaller weights.
     shrunk = BNNLV(60, 1, (400, 400), 1, fraction**2, 60.0)
     np.testing.assert_allclose(bnn.prior_deviation(shrunk), ensemble.ROUGHEST_START, rtol=0.05)
-    data = pad(np.zeros((4, 60)), np.zeros((4, 1)), 4, "float32")
+    data = jax.device_put(pad(np.zeros((4, 60)), np.zeros((4, 1)), 4, "float32"))
     state = ensemble.init(config, jax.random.key(0), data)
     np.testing.assert_allclose(state.network.weights, fraction * state.anchor, rtol=1e-6)
 
@@ -167,7 +167,9 @@ def test_a_row_has_one_weight_in_every_block_and_rows_differ(rng):
         zeros = np.zeros((len(rows), 1))
         place = Place(jnp.asarray(rows, jnp.int32), jnp.int32(5000))
         return ensemble.importance(
-            config, view, pad(zeros, zeros, len(rows), "float32")._replace(place=place)
+            config,
+            view,
+            jax.device_put(pad(zeros, zeros, len(rows), "float32"))._replace(place=place),
         )
 
     whole = np.asarray(weights_of(np.arange(5000)))
@@ -181,7 +183,7 @@ def test_a_row_has_one_weight_in_every_block_and_rows_differ(rng):
 
 def test_a_block_of_a_larger_table_weighs_its_prior_by_all_rows(rng):
     x, y = rng.normal(size=(16, 1)), rng.normal(size=(16, 1))
-    data = pad(x, y, 16, "float32")
+    data = jax.device_put(pad(x, y, 16, "float32"))
     place = Place(jnp.arange(16, dtype=jnp.int32), jnp.int32(1000))
     for one, rows in ((data, 16), (data._replace(place=place), 1000)):
         _, batch = deal(jax.random.key(0), one, jnp.ones(16), 8)

@@ -24,7 +24,7 @@ ERRORS = 5.0
 
 def run(config, x, y, dtype="float32", chains=CHAINS, parts=1):
     """Final states of all chains, after ``parts`` calls of the loop."""
-    data = pad(x, y, 64, dtype)
+    data = jax.device_put(pad(x, y, 64, dtype))
     algorithm = hmc.build(config)
     keys = jax.random.split(jax.random.key(0), chains)
     problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * chains), data)
@@ -57,7 +57,7 @@ def test_log_density_equals_the_sum_written_out(x64, rng, nodes, deviation):
         jnp.asarray(np.zeros((0, 1)) if nodes else z),
     )
     power = jnp.asarray(0.4)
-    found = hmc.log_density(config, pad(x, y, 64, "float64"), power, position)
+    found = hmc.log_density(config, jax.device_put(pad(x, y, 64, "float64")), power, position)
     expected = norm.logpdf(weights, scale=np.sqrt(0.5)).sum()
     used = log_noise if deviation else np.full(2, -1.0)
     if deviation:
@@ -106,7 +106,7 @@ def test_annealing_raises_the_power_of_the_likelihood_from_the_prior_to_the_post
     np.testing.assert_allclose(powers, [1e-4, 0.5**4, 1.0, 1.0], rtol=1e-6)
     assert hmc.likelihood_power(hmc.Config(model), jnp.int32(0)) == 1.0
 
-    data = pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float64")
+    data = jax.device_put(pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float64"))
     keys = jax.random.split(jax.random.key(0), 500)
     starts = jax.vmap(lambda key: hmc.start(config, key, data).weights)(keys)
     np.testing.assert_allclose(np.std(starts), 2.0, rtol=0.05)

@@ -22,7 +22,7 @@ SMALL = sghmc.Config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 8, nodes=4, samples=3)
 
 def run(config, x, y, chains, epochs, dtype="float32", parts=1):
     """Final states of all chains, after ``parts`` calls of the loop."""
-    data = pad(x, y, 64, dtype)
+    data = jax.device_put(pad(x, y, 64, dtype))
     algorithm = sghmc.build(config)
     keys = jax.random.split(jax.random.key(0), chains)
     problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * chains), data)
@@ -83,7 +83,7 @@ def test_linear_regression_has_the_exact_posterior(rng):
 def test_a_step_follows_the_formula(x64, rng):
     # A step long enough for the minibatch's share of the noise to be seen.
     config = replace(SMALL, step_size=0.2)
-    data = pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float64")
+    data = jax.device_put(pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float64"))
     state = sghmc.init(SMALL, jax.random.key(1), data)
     state = state._replace(momentum=jax.tree.map(lambda leaf: leaf + 0.5, state.momentum))
     batch = Batch(data.x, data.y, jnp.ones(8), jnp.int32(8), jnp.asarray(20.0))
@@ -104,7 +104,7 @@ def test_a_step_follows_the_formula(x64, rng):
 
 
 def test_a_chain_that_runs_away_goes_home(rng):
-    data = pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float32")
+    data = jax.device_put(pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float32"))
     state = sghmc.init(SMALL, jax.random.key(1), data)
     home = jax.tree.map(lambda leaf: leaf + 0.25, state.home)
     wild = jax.tree.map(lambda leaf: leaf + 1e6, state.momentum)
@@ -122,7 +122,7 @@ def test_a_chain_that_runs_away_goes_home(rng):
 def test_draws_are_kept_evenly_over_the_second_half_of_the_walk():
     schedule = Schedule(jnp.int32(100), jnp.int32(1), jnp.zeros(()), jnp.zeros(()))
     assert sghmc.learning_epochs(schedule.epochs) == 70
-    data = pad(np.zeros((8, 1)), np.zeros((8, 1)), 8, "float32")
+    data = jax.device_put(pad(np.zeros((8, 1)), np.zeros((8, 1)), 8, "float32"))
     state = sghmc.init(SMALL, jax.random.key(0), data)
     for epoch in range(100):
         network = jax.tree.map(lambda leaf, e=epoch: jnp.full_like(leaf, e), state.home)
@@ -134,7 +134,7 @@ def test_draws_are_kept_evenly_over_the_second_half_of_the_walk():
 @pytest.mark.parametrize("done", [1, 2, 4])
 def test_a_run_that_is_short_or_stopped_leaves_no_slot_empty(done):
     schedule = Schedule(jnp.int32(4), jnp.int32(1), jnp.zeros(()), jnp.zeros(()))
-    data = pad(np.zeros((8, 1)), np.zeros((8, 1)), 8, "float32")
+    data = jax.device_put(pad(np.zeros((8, 1)), np.zeros((8, 1)), 8, "float32"))
     state = sghmc.init(SMALL, jax.random.key(0), data)
     for epoch in range(done):
         state = sghmc.keep(SMALL, state, jnp.int32(epoch), schedule)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from twofold import numerics
 from twofold.model import network
 
 
@@ -12,7 +13,7 @@ from twofold.model import network
 @pytest.mark.parametrize("hidden", [(7, 5), (4,), ()])
 @pytest.mark.parametrize("cpu", [True, False])
 def test_nested_equals_one_latent_draw_after_another(inputs, latents, hidden, cpu, monkeypatch):
-    monkeypatch.setattr(network, "on_cpu", lambda: cpu)
+    monkeypatch.setattr(numerics, "on_cpu", lambda: cpu)
     sizes = (inputs + latents, *hidden, 2)
     keys = jax.random.split(jax.random.key(0), 3)
     weights = jax.random.normal(keys[0], (4, network.num_weights(sizes)))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from twofold import numerics
 from twofold.model import network
 
 SIZES = [
@@ -26,7 +27,7 @@ SIZES = [
 @pytest.fixture(params=["cpu", "gpu"], autouse=True)
 def path(request, monkeypatch):
     """Both ways through the network, whatever the device of the test."""
-    monkeypatch.setattr(network, "on_cpu", lambda: request.param == "cpu")
+    monkeypatch.setattr(numerics, "on_cpu", lambda: request.param == "cpu")
 
 
 def loop_apply(sizes, weights, x, z):
@@ -121,7 +122,7 @@ def test_the_gradient_of_the_network_is_that_of_the_formula(
 @pytest.mark.parametrize("cpu", [True, False])
 def test_points_before_features_give_the_same_network_and_slopes(rng, monkeypatch, cpu):
     """Also as a GPU computes it, and with some of the inputs apart from the others."""
-    monkeypatch.setattr(network, "on_cpu", lambda: cpu)
+    monkeypatch.setattr(numerics, "on_cpu", lambda: cpu)
     sizes = (3, 5, 2)
     weights = jnp.asarray(rng.normal(size=(4, network.num_weights(sizes))), jnp.float32)
     inputs = jnp.asarray(rng.normal(size=(4, 6, 3)), jnp.float32)

@@ -18,6 +18,7 @@ import pytest
 from twofold import BNNLVRegressor
 from twofold.compilation import enable_compile_cache
 from twofold.estimators.progress import ProgressBar
+from twofold.estimators.training import StoppedFit
 from twofold.logs import Episode, Log, LogError, embed
 from twofold.policies import (
     PlanningWarning,
@@ -27,7 +28,7 @@ from twofold.policies import (
     open_project,
 )
 from twofold.policies import project as module
-from twofold.policies.project import Stopped, file_name
+from twofold.policies.project import file_name
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -260,7 +261,7 @@ def test_ctrl_c_stops_and_the_next_call_goes_on(finished, tmp_path, monkeypatch,
     with monkeypatch.context() as patched:
         patched.setattr(ProgressBar, "__init__", remember)
         patched.setattr(ProgressBar, "update", press_ctrl_c)
-        with pytest.raises(Stopped, match="the same call goes on from there"):
+        with pytest.raises(StoppedFit, match="the same call goes on from there"):
             find(tmp_path / "tank")
     assert (tmp_path / "tank/model.safetensors").exists() == (phase == "searching")
     assert not (tmp_path / "tank/policies").exists()

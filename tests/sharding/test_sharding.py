@@ -59,7 +59,7 @@ def assert_close(found, wanted):
     np.testing.assert_allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("part", ["alpha", "ensemble", "rows", "few", "policies"])
+@pytest.mark.parametrize("part", ["alpha", "ensemble", "streamed", "rows", "few", "policies"])
 def test_results_are_those_of_one_device(here, apart, part):
     names = [name for name in here if name.startswith(f"{part}/")]
     assert names
@@ -85,6 +85,16 @@ def test_the_work_is_spread(apart, here):
     assert all((here[f"devices/{stage}"] == 1).all() for stage in wanted)
 
 
+def test_each_device_gets_its_own_share_of_what_is_repeated(apart):
+    assert apart["repeated"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, *[2] * 7]
+    assert apart["shares"].tolist() == [2] * DEVICES
+
+
+def test_entries_are_repeated_on_one_device_too():
+    repeated = sharding.spread(None, np.arange(3), times=2)
+    np.testing.assert_array_equal(repeated, [0, 0, 1, 1, 2, 2])
+
+
 def test_a_device_that_was_chosen_is_the_only_one(apart):
     assert apart["chosen_device_alone"]
 
@@ -94,7 +104,8 @@ def test_one_device_changes_nothing(normal):
     tree = {"a": normal(5, 2), "keys": jax.random.split(jax.random.key(0), 5)}
     mesh = sharding.devices_for(5)
     assert mesh is None and sharding.room(mesh, 5) == 5
-    assert sharding.spread(mesh, tree) is tree
+    placed = sharding.spread(mesh, tree)
+    assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), placed, tree)))
     assert sharding.copied(mesh, tree) is tree
     assert sharding.cut(mesh, tree, 5) is tree
     assert sharding.divided(len, mesh, []) is len

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from twofold import BNNLVRegressor, fit_many, sharding
+from twofold import BNNLVRegressor, fit_many, fit_table, sharding
 from twofold.inference import base
 from twofold.logs import Log, embed
 from twofold.logs.log import Episode
@@ -64,6 +64,22 @@ def lone(model, x):
     """The split of one row, by estimators that do not fill it up to many."""
     found = [(name, model.decompose(x, estimator=name)) for name in ("mixture", "histogram")]
     return {name: np.stack([split.total, split.aleatoric]) for name, split in found}
+
+
+def streamed(folder):
+    """An ensemble fitted to a table on disk, block by block."""
+    x, y = data(700)
+    table = folder / "rows.csv"
+    np.savetxt(table, np.hstack([x, y]), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
+    model = BNNLVRegressor((6,), random_state=0, verbose=False, **ENSEMBLE)
+    return posteriors([fit_table(model, table, target="y")])
+
+
+def repeated():
+    """Three entries, three times each, over all devices, and how many each device has."""
+    mesh = sharding.devices_for(9)
+    spread = sharding.spread(mesh, np.arange(3), times=3)
+    return spread, [len(shard.data) for shard in spread.addressable_shards]
 
 
 def tank():
@@ -144,6 +160,7 @@ def everything(folder):
     joint = wide.decompose(x, joint=True)
     found["rows/joint"] = np.stack([joint.total, joint.epistemic, joint.aleatoric])
     found["rows/density"] = ensemble[0].log_likelihood(*data(21))
+    found |= {f"streamed/{name}": v for name, v in streamed(folder).items()}
     found |= {f"few/{name}": v for name, v in watch("few", lone, ensemble[0], x[:1]).items()}
     found |= {f"policies/{name}": v for name, v in watch("policies", policies, plant()).items()}
     resumed = fits(ALPHA, 9, checkpoint=folder / "begun.checkpoint")
@@ -157,4 +174,11 @@ if __name__ == "__main__":
     begin(place / "begun_there.checkpoint")
     with jax.default_device(jax.devices()[0]):
         alone = sharding.devices_for(9) is None
-    np.savez(place / "found.npz", chosen_device_alone=alone, **everything(place))
+    whole, shares = repeated()
+    np.savez(
+        place / "found.npz",
+        chosen_device_alone=alone,
+        repeated=whole,
+        shares=shares,
+        **everything(place),
+    )

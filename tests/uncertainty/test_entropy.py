@@ -9,6 +9,7 @@ import pytest
 from scipy.spatial import cKDTree
 from scipy.special import digamma, gamma, logsumexp
 
+from twofold import numerics
 from twofold.uncertainty import entropy, neighbours
 from twofold.uncertainty.entropy import ESTIMATORS
 
@@ -31,7 +32,7 @@ def tree_surprisals(samples, k):
 
 @pytest.mark.parametrize("cpu", [True, False])
 def test_ranks_lead_back_to_the_values(monkeypatch, cpu):
-    monkeypatch.setattr(neighbours.network, "on_cpu", lambda: cpu)
+    monkeypatch.setattr(numerics, "on_cpu", lambda: cpu)
     values = jnp.array([3.0, -1.5, 0.0, 3.0, -jnp.inf, 1e-40, -2e30, jnp.inf, -1.5, 7e-5])
     ascending, places = neighbours.ranked(values)
     np.testing.assert_array_equal(ascending, np.sort(values))
@@ -52,6 +53,17 @@ def test_nearest_neighbour_equals_a_tree_search(x64, normal, d, k):
     samples = normal(300, d)
     found = nearest_neighbour(samples, k)
     np.testing.assert_allclose(found, tree_surprisals(samples, k), atol=1e-10)
+
+
+@pytest.mark.parametrize("k", [3, 2 * neighbours.GPU_WINDOWS + 1])
+def test_neighbours_are_found_as_a_gpu_finds_them(x64, normal, monkeypatch, k):
+    samples = normal(300, 1)
+    wanted = neighbours.local_moments(samples, 5, k)
+    monkeypatch.setattr(numerics, "on_cpu", lambda: False)
+    found = jax.jit(lambda values: entropy.nearest_neighbour(values, k))(samples)
+    np.testing.assert_allclose(found, tree_surprisals(samples, k), atol=1e-10)
+    moments = neighbours.local_moments(samples, 5, k)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), moments, wanted)
 
 
 @pytest.mark.parametrize("d", [1, 3])

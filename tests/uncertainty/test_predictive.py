@@ -7,8 +7,9 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from twofold import numerics
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.model import bnn, network
+from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.uncertainty import decomposition, predictive
 
@@ -55,7 +56,7 @@ def test_latent_draws_in_blocks_of_any_size_are_the_same(x64, monkeypatch, value
     model, posterior, _, x = make()
     nested = predictive.nest(jax.random.key(0), model, posterior, 4, 6)
     expected = predictive.moments(model, nested, x), predictive.means(model, nested, x)
-    monkeypatch.setattr(network, "on_cpu", lambda: cpu)
+    monkeypatch.setattr(numerics, "on_cpu", lambda: cpu)
     monkeypatch.setattr(predictive, "CPU_VALUES", values)
     monkeypatch.setattr(predictive, "GPU_VALUES", 4 * values)  # a GPU takes all draws at once
     assert predictive.latents_at_once(model, 4, len(x), 6) == block

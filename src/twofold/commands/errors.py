@@ -10,7 +10,7 @@ class CommandError(ValueError):
 
 
 class StoppedError(Exception):
-    """Ctrl-C was pressed, and what was done so far is kept."""
+    """Ctrl-C was pressed; says what is left of what was done."""
 
 
 def exit_code(error: BaseException) -> int:

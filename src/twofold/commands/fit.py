@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twofold.commands.config import Config
-from twofold.commands.errors import CommandError, StoppedError
+from twofold.commands.errors import CommandError
 from twofold.commands.output import TABLES, AsJson, check_place, say, show_json, show_table
 from twofold.commands.run import Run
 
@@ -140,16 +140,12 @@ def _share(wanted: float | None, rows: int) -> float:
 
 def fitted(fit: Callable[[], Any], checkpoint: Path) -> list[str]:
     """Fit, and return what speaks against the result."""
-    from twofold.estimators.training import InterruptedFitWarning
+    from twofold.estimators.training import whole_fits
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit()
-    for one in caught:
-        if issubclass(one.category, InterruptedFitWarning):
-            raise StoppedError(
-                f"stopped; {checkpoint} keeps what there is, and the same command goes on from it"
-            )
+        with whole_fits(f"{checkpoint} keeps what there is, and the same command goes on from it"):
+            fit()
     unheard = DeprecationWarning, FutureWarning
     return [str(one.message) for one in caught if not issubclass(one.category, unheard)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from twofold.commands.config import Config
-from twofold.commands.errors import CommandError, StoppedError
+from twofold.commands.errors import CommandError
 from twofold.commands.output import AsJson, show_json, show_table
 from twofold.commands.run import Run
 
@@ -204,16 +204,13 @@ def show(project: "Project", as_json: bool) -> None:
 
 @contextmanager
 def _sentences() -> Iterator[None]:
-    """Mistakes, and what Ctrl-C leaves, as sentences."""
+    """Mistakes as sentences."""
     from twofold.estimators.training import NonFiniteEnergyError
     from twofold.persistence import FileFormatError
     from twofold.policies import ProjectError
-    from twofold.policies.project import Stopped
 
     mistakes = ProjectError, FileFormatError, NonFiniteEnergyError, OSError, ImportError
     try:
         yield
-    except Stopped as stopped:
-        raise StoppedError(str(stopped)) from stopped
     except mistakes as error:
         raise CommandError(str(error)) from error

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold import numerics
 from twofold.control import policy
 from twofold.control.carried import Units, for_carried
 from twofold.control.policy import DTYPE, PolicyNetwork
@@ -114,7 +115,7 @@ def rollout(
         past = moved(seen.past, at_ends.of(arriving(latest, action)))
         return Seen(past, latest, newest), (paid(newest, action), seen.past, past, newest)
 
-    unroll = 1 if network.on_cpu() else GPU_STEPS
+    unroll = 1 if numerics.on_cpu() else GPU_STEPS
     starts = jax.vmap(embedding.see)(windows)
     starts = starts._replace(past=units.of(starts.past))
     begin = Seen(*(jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])) for leaf in starts))

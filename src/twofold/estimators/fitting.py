@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -77,11 +76,10 @@ def fit_many(
         method = METHODS[first.inference](estimators, abouts[0].model, sizes)
         checkpoint = checkpoint_of(estimators, abouts, method)
         data = _stack(members, room, dtype)
-        spread = partial(jnp.repeat, repeats=method.members, axis=0)
         outcome = train(
             method.algorithm,
             keys_of(abouts, method.members),
-            method.problems(jax.tree.map(spread, data)),
+            method.problems(data),
             method.schedule,
             Plan(
                 method.epochs,
@@ -90,16 +88,15 @@ def fit_many(
                 first.verbose,
                 checkpoint,
             ),
+            method.members,
         )
         # Cut up on the host: thousands of small slices on a device take longer than its fits.
-        every, data = jax.device_get((outcome.states, data))
+        every = jax.device_get(outcome.states)
         for i, (estimator, about) in enumerate(zip(estimators, abouts, strict=True)):
             own = slice(i * method.members, (i + 1) * method.members)
             states = jax.tree.map(lambda leaf, own=own: jnp.asarray(leaf[own]), every)
             energies = outcome.energies[:, own]
-            fitted = method.finish(
-                states, energies, jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), data)
-            )
+            fitted = method.finish(states, energies, jax.tree.map(lambda leaf, i=i: leaf[i], data))
             refuse_lost(fitted)
             store(estimator, about, fitted, energies.mean(axis=1))
     warn(estimators)
@@ -190,7 +187,7 @@ def about_data(
 
 def _stack(members: Sequence[Prepared], length: int, dtype: str) -> Padded:
     padded = [pad(member.x, member.y, length, dtype) for member in members]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
 
 
 def checkpoint_of(

@@ -217,7 +217,8 @@ def _integration_error(model: BNNLV, posterior: Any, data: Padded, nodes: int) -
     if not nodes or not model.latents:
         return None
     size = int(data.size)
-    rows = np.linspace(0, size - 1, min(size, INTEGRATED_ROWS)).astype(int)
+    # Always as many, lest every new datum have a program compiled.
+    rows = np.linspace(0, size - 1, INTEGRATED_ROWS).astype(int)
     return float(_sampled_error(model, posterior, data.x[rows], data.y[rows], nodes))
 
 
@@ -241,7 +242,7 @@ def by_hmc(kernel: str, estimators: Sequence[Regressor], model: BNNLV, sizes: np
             weights=states.weights[:, :kept], log_noise=states.log_noise[:, :kept]
         )
         rows = np.linspace(0, int(data.size) - 1, DIAGNOSED_ROWS).astype(int)
-        order = jnp.argsort(data.x[: int(data.size), 0])
+        order = np.argsort(data.x[: int(data.size), 0])
         trace = chains.predictive_trace(
             model, states.weights, states.log_noise, data.x[order[rows]]
         )

@@ -17,6 +17,7 @@ from twofold.data import Running
 STRIP_ROWS = 2**8
 BLOCK_STRIPS = 2**7
 BLOCK_ROWS = STRIP_ROWS * BLOCK_STRIPS
+MOST_ROWS = 2**31 - 1  # programs number rows in 32 bits
 
 
 class Scratch(NamedTuple):
@@ -79,4 +80,6 @@ def write_scratch(path: Path, blocks: Iterator[np.ndarray]) -> Scratch:
     if running is None or running.rows < 2:
         count = 0 if running is None else running.rows
         raise ValueError(f"a fit needs at least 2 rows with a value in every column, got {count}")
+    if running.rows > MOST_ROWS:
+        raise ValueError(f"a fit takes {MOST_ROWS:,} rows at most, got {running.rows:,}")
     return Scratch(path, running, digest.hexdigest())

@@ -9,12 +9,10 @@ one part of *all* rows.
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from sklearn.base import clone
 
@@ -121,11 +119,9 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
         )
         with ThreadPoolExecutor(1) as pool:
             blocks = Blocks(scratch, about, estimator.dtype, pool, method.epochs)
-            spread = partial(jnp.repeat, repeats=method.members, axis=0)
 
             def problems(visit: int) -> Any:
-                lone = jax.tree.map(lambda leaf: leaf[None], blocks(visit))
-                return method.problems(jax.tree.map(spread, lone))
+                return method.problems(jax.tree.map(lambda leaf: leaf[None], blocks(visit)))
 
             outcome = train(
                 method.algorithm,
@@ -139,6 +135,7 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
                     estimator.verbose,
                     checkpoint_of([stand_in], [about], method),
                 ),
+                method.members,
             )
             fitted = method.finish(outcome.states, outcome.energies, blocks(0))
     refuse_lost(fitted)
@@ -173,9 +170,9 @@ class Blocks:
             x, y, rows = self._read(visit)
         if visit + 1 < self._visits:
             self._ahead = visit + 1, self._pool.submit(self._read, visit + 1)
-        numbered = jnp.asarray(np.pad(rows, (0, self._length - len(rows))), jnp.int32)
-        place = Place(numbered, jnp.asarray(self._scratch.rows, jnp.int32))
-        return pad(x, y, self._length, self._dtype)._replace(place=place)
+        numbered: Any = np.pad(rows, (0, self._length - len(rows))).astype(np.int32)
+        total: Any = np.asarray(self._scratch.rows, np.int32)
+        return pad(x, y, self._length, self._dtype)._replace(place=Place(numbered, total))
 
     def _read(self, visit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows = self._scratch.rows_of(visit, self._about.seed)

@@ -24,15 +24,19 @@ class InterruptedFitWarning(UserWarning):
     """The fit was stopped by Ctrl-C; the model keeps what it had learned."""
 
 
+class StoppedFit(KeyboardInterrupt):
+    """Ctrl-C ended a fit early, and with it what needed the fit whole."""
+
+
 @contextmanager
-def whole_fits() -> Iterator[None]:
-    """Inside, a fit that Ctrl-C ends early is no result: it ends all."""
+def whole_fits(kept: str = "half a fit is no result") -> Iterator[None]:
+    """Inside, a fit that Ctrl-C ends early ends all; ``kept`` says what is left of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)
         try:
             yield
         except InterruptedFitWarning as stopped:
-            raise KeyboardInterrupt("stopped by Ctrl-C, and half a fit is no result") from stopped
+            raise StoppedFit(f"stopped by Ctrl-C; {kept}") from stopped
 
 
 class Plan(NamedTuple):
@@ -57,25 +61,27 @@ class Outcome(NamedTuple):
     energies: np.ndarray
 
 
-def train(algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: Plan) -> Outcome:
+def train(
+    algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: Plan, times: int = 1
+) -> Outcome:
     """Advance all members to the plan's end, resuming from the checkpoint where there is one.
 
-    ``problems`` may be a function of the epoch, for data that pass by in blocks. The members are
-    spread over all devices; what is stored and returned does not show it.
+    Each of the ``problems`` is that of ``times`` members in a row; they may be a function of the
+    epoch, for data that pass by in blocks. The members are spread over all devices; what is stored
+    and returned does not show it.
     """
     members = keys.shape[0]
     mesh = sharding.devices_for(members)
     keys, schedule = sharding.spread(mesh, keys), sharding.copied(mesh, schedule)
     passing = callable(problems)
-    first = problems(0) if passing else problems
-    first = sharding.spread(mesh, first)
+    first = sharding.spread(mesh, problems(0) if passing else problems, times)
     run = _start(algorithm, keys, first, plan.checkpoint, mesh, members)
     batches = int(plan.batches.max())
     labels = plan.title, plan.unit, plan.energy
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
     with bar, graceful_interrupt() as interrupt:
         advance: Callable[..., Iterator[base.Progress]] = base.run_past if passing else base.run
-        given = (lambda epoch: sharding.spread(mesh, problems(epoch))) if passing else first
+        given = (lambda epoch: sharding.spread(mesh, problems(epoch), times)) if passing else first
         chunks = advance(algorithm, keys, run.states, given, schedule, run.epoch, plan.epochs, mesh)
         for chunk in chunks:
             energies = np.concatenate([run.energies, chunk.energies[:, :members]])

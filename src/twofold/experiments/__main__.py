@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from twofold.compilation import enable_compile_cache
+from twofold.estimators.training import StoppedFit
 from twofold.executors import EXECUTORS, named
 from twofold.experiments import demo, runner, tables
 from twofold.experiments.records import join
@@ -23,6 +24,14 @@ def main() -> None:
     if (arguments.name == "join") != bool(arguments.records):
         parser.error("join takes the paths of records, and nothing else does")
     enable_compile_cache()
+    try:
+        run(arguments)
+    except StoppedFit as stopped:
+        raise SystemExit(str(stopped)) from stopped
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """What the command line asks for."""
     if arguments.name == "demo":
         demo.run(arguments.smoke, arguments.output or Path("demo-output"))
     elif arguments.name == "tables":

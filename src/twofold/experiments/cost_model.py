@@ -2,13 +2,13 @@
 
 A job's time is a sum of terms, each a constant of the machine times a product of sizes:
 
-    training   a + b·K·B·W + c·K·W          an update; B = min(N, 250) rows in a batch
-    ensemble   a + b·S·Q·B·W                an update; Q nodes of z, S members
-    variance   a + b·M·L·N·W                a split by variance
-    entropy    a + b·M·L·N·W + c·M·L·N      a split by entropy
+    training   a + U·(b + c·K·B·H + d·K·B·W)        a pass; U updates of B rows
+    ensemble   a + U·(b + c·S·Q·B·H + d·S·Q·B·W)    a pass; Q nodes of z, S members
+    variance   a + b·M·L·N·H + c·M·L·N·W            a split by variance
+    entropy    a + b·N + c·M·L·N + d·M·L·N·W        a split by entropy
     search     a + b·T + c·T·M·N·S·(4 Wₘ + 6 Wₚ)    an update
     forecast   a + b·T + c·T·M·N·S·(2 Wₘ + 2 Wₚ)
-    choice     a + b·N + c·D                a campaign's question beside its fit
+    choice     a + b·N + c·D                        a campaign's question, with a fit of one pass
 
 W counts weights (``D + 1`` inputs, two layers of H units, one output). Constants are not negative
 and make the largest relative error small; ``results/cost_model.json`` has the points.
@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
+from twofold.data import padded_size
 from twofold.experiments.bench_tables import DEVICES
 from twofold.experiments.counts import weights_of
 from twofold.experiments.markdown import markdown, metrics
@@ -39,26 +40,43 @@ def network(size: Sizes) -> int:
     return weights_of((size["D"] + 1, size["H"], size["H"], 1))
 
 
+def batch(size: Sizes) -> int:
+    """B, the rows that an update computes with, empty slots included."""
+    return min(BATCH, padded_size(size["N"]))
+
+
+def updates(size: Sizes) -> int:
+    """U, the updates of a pass over the data."""
+    return -(-size["N"] // batch(size))
+
+
+def _pass(size: Sizes, draws: int) -> list[float]:
+    """Terms of a pass over the data: its own, and those of an update, of a hidden unit's value and
+    of a weight's product in it."""
+    often, values = updates(size), draws * batch(size)
+    return [1, often, often * values * size["H"], often * values * network(size)]
+
+
 def training(size: Sizes) -> list[float]:
-    """Terms of an α-update."""
-    weights, rows = network(size), min(size["N"], BATCH)
-    return [1, size["K"] * rows * weights, size["K"] * weights]
+    """Terms of a pass of α-updates."""
+    return _pass(size, size["K"])
 
 
 def ensemble(size: Sizes) -> list[float]:
-    """Terms of an update of all members."""
-    return [1, size["S"] * NODES * min(size["N"], BATCH) * network(size)]
+    """Terms of a pass of all members."""
+    return _pass(size, size["S"] * NODES)
 
 
 def variance(size: Sizes) -> list[float]:
     """Terms of a split by variance of N points."""
-    return [1, size["M"] * size["L"] * size["N"] * network(size)]
+    nested = size["M"] * size["L"] * size["N"]
+    return [1, nested * size["H"], nested * network(size)]
 
 
 def entropy(size: Sizes) -> list[float]:
-    """Terms of a split by entropy of N points."""
+    """Terms of a split by entropy of N points, one of which comes after the other."""
     nested = size["M"] * size["L"] * size["N"]
-    return [1, nested * network(size), nested]
+    return [1, size["N"], nested, nested * network(size)]
 
 
 def _rolled(size: Sizes, of_model: int, of_policy: int) -> list[float]:
@@ -87,7 +105,7 @@ def held(job: str, size: Sizes) -> list[float]:
     result is there."""
     if job in ("training", "ensemble"):
         draws = size.get("K", size.get("S", 0) * NODES)
-        return [1, draws * min(size["N"], BATCH) * size["H"]]
+        return [1, draws * batch(size) * size["H"]]
     if job == "variance":
         return [1, size["M"] * size["N"]]
     if job == "entropy":
@@ -187,12 +205,12 @@ def policies_at_once(found: dict[str, Fit], policies: int, memory: float) -> int
 
 
 def frontier_seconds(
-    found: dict[str, Fit], policies: int, memory: float, updates: int = PAPER_UPDATES
+    found: dict[str, Fit], policies: int, memory: float, often: int = PAPER_UPDATES
 ) -> float:
     """Time of a search for many policies at the paper's sizes, groups one after another."""
     together = policies_at_once(found, policies, memory)
     each = found["search"].seconds(paper_search(together))
-    return -(-policies // together) * updates * each
+    return -(-policies // together) * often * each
 
 
 def campaigns_seconds(
@@ -200,7 +218,7 @@ def campaigns_seconds(
 ) -> float:
     """Time to ask each of many campaigns once, their models fitted anew."""
     model = {"N": measurements, "D": inputs, "H": 20, "S": MEMBERS}
-    fitting = CAMPAIGN_UPDATES * found["ensemble"].seconds(model)
+    fitting = CAMPAIGN_UPDATES / updates(model) * found["ensemble"].seconds(model)
     return campaigns * (fitting + found["choice"].seconds({"N": measurements, "D": inputs}))
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from twofold import BNNLVRegressor, Decomposition, fit_many
-from twofold.estimators.training import InterruptedFitWarning
+from twofold.estimators.training import whole_fits
+
+CONTINUED = "the same command continues from here"
 
 
 def fit_whole(
@@ -17,12 +19,8 @@ def fit_whole(
 
     What was done lies in a checkpoint, and the same command goes on from there.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InterruptedFitWarning)
-        try:
-            fit_many(estimators, X, y, capacity=capacity)
-        except InterruptedFitWarning as stopped:
-            raise SystemExit("stopped by Ctrl-C; the same command continues from here") from stopped
+    with whole_fits(CONTINUED):
+        fit_many(estimators, X, y, capacity=capacity)
 
 
 def entropies(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:

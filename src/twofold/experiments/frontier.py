@@ -7,9 +7,7 @@ what is missing.
 
 import json
 import time
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +18,9 @@ import numpy as np
 
 import twofold
 from twofold import BNNLVRegressor, fit_many, persistence
-from twofold.estimators.training import InterruptedFitWarning
+from twofold.estimators.training import whole_fits
 from twofold.experiments.control_problems import ControlProblem
+from twofold.experiments.fits import CONTINUED
 from twofold.experiments.records import commit, device
 from twofold.inference.sampled import SampledPosterior
 from twofold.logs import Log, cost_of
@@ -172,17 +171,6 @@ def claim(folder: Path, wanted: dict[str, Any], among: Sequence[str] | None = No
         persistence.write_text(path, json.dumps(wanted, indent=1))
 
 
-@contextmanager
-def whole() -> Iterator[None]:
-    """Half a fit or half a search is no result: Ctrl-C ends the experiment."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InterruptedFitWarning)
-        try:
-            yield
-        except InterruptedFitWarning as stopped:
-            raise SystemExit("stopped by Ctrl-C; the same command continues from here") from stopped
-
-
 def read(folder: Path) -> Group:
     """A group that is finished."""
     content = json.loads((folder / "trials.json").read_text())
@@ -206,7 +194,7 @@ def fitted(
             for own in range(seed * method.fits, (seed + 1) * method.fits)
         ]
         x, y = problem.embed(log).design(log)
-        with whole():
+        with whole_fits(CONTINUED):
             fit_many(regressors, [x] * method.fits, [y] * method.fits)
         for regressor, path in zip(regressors, paths, strict=True):
             regressor.set_params(checkpoint=None).save(path)
@@ -254,7 +242,7 @@ def found(model: DynamicsModel, method: Method, seed: int, folder: Path) -> list
     paths = [folder / f"{number}.policy" for number in range(len(method.weights))]
     if all(path.exists() for path in paths):
         return [load_policy(path) for path in paths]
-    with whole():
+    with whole_fits(CONTINUED):
         policies = search(
             model,
             method.weights,

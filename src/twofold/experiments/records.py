@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -75,6 +76,7 @@ class Record:
 def join(part: Path, folder: Path) -> Path:
     """Let a record of the same name that was written elsewhere join the one in ``folder``."""
     document = json.loads(part.read_text())
+    document["command"] = _from_root(document["command"])
     return _merge(document, folder / part.name, lambda name: name not in document["metrics"])
 
 
@@ -113,7 +115,12 @@ def command() -> str:
     if "--output" in words:  # where the result was put is nobody's business
         place = words.index("--output")
         del words[place : place + 2]
-    return " ".join([program, *words])
+    return _from_root(" ".join([program, *words]))
+
+
+def _from_root(command: str) -> str:
+    """A command as it is given in the repository's root, wherever that lies."""
+    return re.sub(r"(?<=\s)/\S*/(?=benchmarks/)", "", command)
 
 
 def _program() -> str:

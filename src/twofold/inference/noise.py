@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from twofold import numerics
 from twofold.typing import Array, Bool, Float, Int, Key, UInt32
 
 
@@ -39,6 +40,6 @@ def fenced(draw: Callable, index: Int[Array, ""], always: Bool[Array, ""]) -> An
     XLA would fuse the generator into each of the many uses of its numbers, and so run it again for
     every point and hidden unit. On a GPU the condition gained nothing, so it is left out there.
     """
-    if jax.default_backend() != "cpu":
+    if not numerics.on_cpu():
         return draw(index)
     return jax.lax.cond(always, draw, lambda i: jnp.zeros_like(draw(i)), index)

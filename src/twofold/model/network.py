@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from twofold import numerics
 from twofold.typing import Array, Float
 
 MOST_THIN_INPUTS = 4
@@ -41,14 +42,9 @@ def unflatten(sizes: tuple[int, ...], weights: Float[Array, "K P"]) -> tuple[Lay
     return tuple(layers)
 
 
-def on_cpu() -> bool:
-    """Whether programs run on a CPU, where other ways of writing the same are fast."""
-    return jax.default_backend() == "cpu"
-
-
 def _sum_over_points(gradient: Float[Array, "K out B"]) -> Float[Array, "K out"]:
     """On a CPU a sum written as a product: XLA's plain reductions are scalar loops there."""
-    if not on_cpu():
+    if not numerics.on_cpu():
         return jnp.sum(gradient, axis=-1)
     return jnp.einsum("kob,b->ko", gradient, jnp.ones(gradient.shape[-1], gradient.dtype))
 
@@ -136,7 +132,7 @@ def apply(
 ) -> Float[Array, "K O B"]:
     """``f(x, z; W)`` for K weight draws, each with its own latent inputs at the B points."""
     first, *rest = unflatten(sizes, weights)
-    if sizes[0] <= MOST_THIN_INPUTS and not on_cpu():
+    if sizes[0] <= MOST_THIN_INPUTS and not numerics.on_cpu():
         outputs = thin_affine(first.kernel, first.bias, _join(x, z))
     else:
         outputs = first_affine(first.kernel, first.bias, x, z)
@@ -171,7 +167,7 @@ def apply_nested(
         return values
 
     draws = first, tuple(rest), jnp.swapaxes(z, 0, 1)
-    return jax.lax.map(one_draw, draws) if on_cpu() else jax.vmap(one_draw)(draws)
+    return jax.lax.map(one_draw, draws) if numerics.on_cpu() else jax.vmap(one_draw)(draws)
 
 
 class RowLayer(NamedTuple):
@@ -247,6 +243,6 @@ def apply_rows(
     values = rows_affine(layers[0], inputs)
     values = values if more is None else values + more
     for layer in layers[1:]:
-        small = layer.kernel.shape[-1] <= MOST_SUMMED_INPUTS and not on_cpu()
+        small = layer.kernel.shape[-1] <= MOST_SUMMED_INPUTS and not numerics.on_cpu()
         values = (rows_sum if small else rows_affine)(layer, jax.nn.relu(values))
     return values

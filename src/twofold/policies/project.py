@@ -5,9 +5,8 @@ each. A run that was stopped or killed goes on with what is missing when it is c
 """
 
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +18,7 @@ from sklearn.base import clone
 
 from twofold import persistence
 from twofold.estimators.regressor import BNNLVRegressor, load
-from twofold.estimators.training import InterruptedFitWarning
+from twofold.estimators.training import whole_fits
 from twofold.logs import Cost, Embedding, Log, cost_of, embed
 from twofold.logs.cost import CostFunction
 from twofold.policies import identity, page, summary, trial
@@ -33,10 +32,6 @@ from twofold.policies.trial import Trial, try_policy
 MODEL, QUALITY, POLICIES = "model.safetensors", "quality.txt", "policies"
 FIT_CHECKPOINT, SEARCH_CHECKPOINT = "fit.checkpoint", "search.checkpoint"
 WEIGHTS = ((0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (4.0, 0.0))
-
-
-class Stopped(KeyboardInterrupt):
-    """Ctrl-C was pressed; the folder keeps what there is, and the same call goes on from there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +193,7 @@ def _fitted(
     if path.exists():
         return load(path)
     regressor = clone(regressor).set_params(checkpoint=folder / FIT_CHECKPOINT)
-    with _stopping(folder):
+    with _whole(folder):
         regressor.fit(*embedding.design(train))
     regressor.set_params(checkpoint=None).save(path)
     return regressor
@@ -225,7 +220,7 @@ def _found(
     """Policies from their files, or from a search that writes them."""
     paths = [folder / POLICIES / file_name(pair, "policy") for pair in pairs]
     if not all(path.exists() for path in paths):
-        with _stopping(folder):
+        with _whole(folder):
             policies = search(
                 model,
                 pairs,
@@ -244,17 +239,9 @@ def _found(
     return [load_policy(path) for path in paths]
 
 
-@contextmanager
-def _stopping(folder: Path) -> Iterator[None]:
+def _whole(folder: Path) -> AbstractContextManager[None]:
     """A loop that Ctrl-C has ended early ends all, for what comes next needs it whole."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", InterruptedFitWarning)
-            yield
-    except InterruptedFitWarning as error:
-        raise Stopped(
-            f"stopped by Ctrl-C; {folder} keeps what there is, and the same call goes on from there"
-        ) from error
+    return whole_fits(f"{folder} keeps what there is, and the same call goes on from there")
 
 
 def _checked(weights: Any) -> list[tuple[float, float]]:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from twofold.model import network
+from twofold import numerics
 from twofold.typing import Array, Float, Int
 
 CHUNK_VALUES = 2**24
+GPU_WINDOWS = 32
 
 
 class LocalMoments(NamedTuple):
@@ -72,13 +73,17 @@ def nearest(
 
 
 def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
-    """The values in ascending order, and the place there of each."""
-    if not network.on_cpu():
-        places = jnp.arange(values.shape[0])
-        ascending, order = jax.lax.sort((values, places), num_keys=1, is_stable=False)
-        return ascending, jnp.zeros_like(order).at[order].set(places, unique_indices=True)
-    # A CPU sorts lone integers several times as fast as floats, or as anything in pairs.
+    """The values in ascending order, and the place there of each.
+
+    Integers are sorted several times as fast as floats: on a GPU by their digits, also in pairs, on
+    a CPU alone.
+    """
     keys = ordered_keys(values)
+    if not numerics.on_cpu():
+        places = jnp.arange(values.shape[0])
+        ascending, order = jax.lax.sort((keys, places), num_keys=1, is_stable=False)
+        ranks = jnp.zeros_like(order).at[order].set(places, unique_indices=True)
+        return ordered_values(ascending, values.dtype), ranks
     ascending = jax.lax.sort(keys, is_stable=False)
     return ordered_values(ascending, values.dtype), jnp.searchsorted(ascending, keys)
 
@@ -120,7 +125,13 @@ def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
         right = jax.lax.dynamic_slice_in_dim(around, 2 * k - j, n)
         return jnp.minimum(distance, jnp.maximum(values - left, right - values))
 
-    return jax.lax.fori_loop(0, k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
+    return _each(k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
+
+
+def _each(windows: int, add: Callable[..., Any], start: Any) -> Any:
+    """One window after another; a GPU takes many in one kernel."""
+    unroll = 1 if numerics.on_cpu() else GPU_WINDOWS
+    return jax.lax.fori_loop(0, windows, add, start, unroll=unroll)
 
 
 def kth_distances(samples: Float[Array, "n d"], k: int) -> Float[Array, "n"]:
@@ -156,7 +167,7 @@ def _ranked_moments(samples: Float[Array, "n 1"], k: int, m: int) -> LocalMoment
         weight = jnp.where(included, jnp.exp(-0.5 * jnp.square(u)), 0.0)
         return sums + jnp.stack([weight, weight * u, weight * jnp.square(u)])
 
-    sums = jax.lax.fori_loop(0, 2 * m + 1, add, jnp.zeros((3, n), values.dtype))
+    sums = _each(2 * m + 1, add, jnp.zeros((3, n), values.dtype))
     columns = unranked(jnp.stack([bandwidth, *sums], axis=1), places)
     return LocalMoments(columns[:, 0], columns[:, 1], columns[:, 2:3], columns[:, 3:, None])
 

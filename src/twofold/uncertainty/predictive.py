@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from twofold import numerics
 from twofold.inference.base import Draws, Posterior
 from twofold.inference.sampled import SampledPosterior
 from twofold.model import bnn, network
@@ -71,7 +72,7 @@ def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
     GPU takes all at once, and wants to be filled.
     """
     values = max(model.hidden, default=1) * points
-    most = CPU_VALUES // values if network.on_cpu() else GPU_VALUES // (values * draws)
+    most = CPU_VALUES // values if numerics.on_cpu() else GPU_VALUES // (values * draws)
     return max(
         size for size in range(1, latents + 1) if latents % size == 0 and size <= max(1, most)
     )
@@ -121,7 +122,7 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
 
 def _over_latents(values: Float[Array, "M O block B"]) -> Float[Array, "M O B"]:
     """A sum, on a CPU written as a product: XLA's plain reductions are scalar loops there."""
-    if not network.on_cpu():
+    if not numerics.on_cpu():
         return jnp.sum(values, axis=2)
     return jnp.einsum("molb,l->mob", values, jnp.ones(values.shape[2], values.dtype))
 

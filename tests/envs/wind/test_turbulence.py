@@ -10,6 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.signal import csd, welch
 
+from twofold import numerics
 from twofold.envs.wind.turbulence import (
     REFERENCE_INTENSITY,
     Spectrum,
@@ -21,6 +22,7 @@ from twofold.envs.wind.turbulence import (
     hub_wind,
     kaimal,
     kaimal_variance,
+    mean_turn,
     rotor_filter,
     rotor_wind,
     sample,
@@ -193,12 +195,20 @@ def test_a_wind_is_a_pure_function_of_time_and_draws(rng):
     assert (wind.frequency >= low * 0.999).all() and (wind.frequency <= high * 1.001).all()
 
 
-def test_turning_gives_the_same_winds_as_cosines(x64):
+@pytest.mark.parametrize("cpu", [True, False])
+def test_turning_gives_the_same_winds_as_cosines(x64, monkeypatch, cpu):
+    monkeypatch.setattr(numerics, "on_cpu", lambda: cpu)
     wind = sample(jax.random.key(1), SPECTRUM, jnp.array(10.0), jnp.array(1.5))
     times = 130.0 + 0.05 * jnp.arange(20)
     rotor, hub = winds_between(wind, jnp.array(130.0), 0.05, 20)
     np.testing.assert_allclose(rotor, rotor_wind(wind, times), rtol=1e-12)
     assert float(hub) == pytest.approx(float(hub_wind(wind, times).mean()), rel=1e-12)
+
+
+def test_a_wind_that_does_not_turn_has_its_own_mean(x64):
+    shrink, shift = mean_turn(jnp.array([0.0, 0.3, 2.0]), 7)
+    expected = np.exp(1j * np.outer(np.arange(7), [0.0, 0.3, 2.0])).mean(axis=0)
+    np.testing.assert_allclose(shrink * np.exp(1j * shift), expected, rtol=1e-12)
 
 
 def test_the_rotor_feels_less_than_the_hub():

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold import numerics
 from twofold.typing import Array, Float, Key
 
 REFERENCE_INTENSITY = {"A": 0.16, "B": 0.14, "C": 0.12}
@@ -172,12 +173,34 @@ def hub_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch"]
 def winds(
     wind: Wind, start: Float[Array, ""], spacing: float, num: int
 ) -> tuple[Float[Array, "num"], Float[Array, ""]]:
-    """``rotor_wind`` at ``num`` times, and the mean of ``hub_wind`` over them.
-
-    From one time to the next every sinusoid turns by the same angle: turning costs a few products,
-    where cosines of all the angles would be most of a simulation's time.
-    """
+    """``rotor_wind`` at ``num`` times, and the mean of ``hub_wind`` over them."""
     step = 2.0 * jnp.pi * spacing * wind.frequency
+    first = 2.0 * jnp.pi * wind.frequency * start
+    rotor, rest = first + wind.rotor_phase, first + wind.rest_phase
+    along = turned(wind.rotor_amplitude, rotor, step, num)
+    shrink, shift = mean_turn(step, num)
+    shared = jnp.sum(wind.hub_amplitude * shrink * jnp.cos(rotor + shift))
+    own = jnp.sum(wind.rest_amplitude * shrink * jnp.cos(rest + shift))
+    return wind.mean + along, wind.mean + shared + own
+
+
+def mean_turn(step: Float[Array, "F"], num: int) -> tuple[Float[Array, "F"], Float[Array, "F"]]:
+    """Modulus and angle of ``Σ_t exp(i t δ) / n``, t = 0 … n − 1: a geometric series."""
+    turns = step / (2.0 * jnp.pi)
+    return jnp.sinc(num * turns) / jnp.sinc(turns), 0.5 * (num - 1) * step
+
+
+def turned(
+    amplitude: Float[Array, "F"], phase: Float[Array, "F"], step: Float[Array, "F"], num: int
+) -> Float[Array, "num"]:
+    """``Σ_f a_f cos(φ_f + t δ_f)`` for t = 0 … n − 1.
+
+    A GPU makes cosines as it adds them up. On a CPU cosines would be most of a simulation's time:
+    there every sinusoid turns on from one time to the next, which costs a few products.
+    """
+    if not numerics.on_cpu():
+        times = jnp.arange(num, dtype=step.dtype)
+        return jnp.sum(amplitude * jnp.cos(phase + times[:, None] * step), axis=1)
     cosine, sine = jnp.cos(step), jnp.sin(step)
 
     def turn(at: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -186,12 +209,4 @@ def winds(
 
     begin = jnp.ones_like(step), jnp.zeros_like(step)
     _, (real, imaginary) = jax.lax.scan(turn, begin, None, length=num)
-    first = 2.0 * jnp.pi * wind.frequency * start
-    rotor, rest = first + wind.rotor_phase, first + wind.rest_phase
-    amplitude = wind.rotor_amplitude
-    along = real @ (amplitude * jnp.cos(rotor)) - imaginary @ (amplitude * jnp.sin(rotor))
-    mean_real, mean_imaginary = jnp.mean(real, axis=0), jnp.mean(imaginary, axis=0)
-    shared = mean_real * jnp.cos(rotor) - mean_imaginary * jnp.sin(rotor)
-    own = mean_real * jnp.cos(rest) - mean_imaginary * jnp.sin(rest)
-    hub = shared @ wind.hub_amplitude + own @ wind.rest_amplitude
-    return wind.mean + along, wind.mean + hub
+    return real @ (amplitude * jnp.cos(phase)) - imaginary @ (amplitude * jnp.sin(phase))
