@@ -18,9 +18,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from twofold import BNNLVRegressor, fit_many, load, persistence
 from twofold.envs.toy import HETEROSCEDASTIC
-from twofold.estimators import storage
+from twofold.estimators import methods, storage
 from twofold.estimators.training import NonFiniteEnergyError
-from twofold.inference import alpha
+from twofold.inference import base, energy
 from twofold.persistence import FileFormatError
 from twofold.uncertainty import split
 
@@ -337,13 +337,13 @@ def test_a_failed_refit_leaves_the_fitted_model_whole():
 
 def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
     calls = []
-    original = alpha.alpha_energy
+    original = energy.alpha_energy
 
     def counted(*arguments):
         calls.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(alpha, "alpha_energy", counted)
+    monkeypatch.setattr(energy, "alpha_energy", counted)
     X, y = make_data(rows=845)
     for rows in range(750, 850, 5):
         BNNLVRegressor((3,), inference="alpha", epochs=1, draws=3, random_state=0).fit(
@@ -353,15 +353,28 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
     assert 1 <= len(calls) <= 4
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_datum_more_has_nothing_compiled():
+    X, y = make_data(rows=34)
+    options = {"inference_options": {"members": 2}, "epochs": 1, "random_state": 0}
+    counted = base.advance, base.init, methods._sampled_error
+    before = None
+    for rows in range(30, 35):
+        BNNLVRegressor((3,), **options).fit(X[:rows], y[:rows])
+        after = [program._cache_size() for program in counted]
+        assert before in (None, after)
+        before = after
+
+
 def test_with_room_to_grow_there_is_one_program(monkeypatch):
     calls = []
-    original = alpha.alpha_energy
+    original = energy.alpha_energy
 
     def counted(*arguments):
         calls.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(alpha, "alpha_energy", counted)
+    monkeypatch.setattr(energy, "alpha_energy", counted)
     X, y = make_data(rows=300)
     fitted = []
     for rows in range(100, 301, 50):

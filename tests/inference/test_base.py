@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold.data import pad, padded_size
-from twofold.inference import alpha, base
+from twofold.inference import alpha, base, energy
 from twofold.model.bnn import BNNLV
 
 CONFIG = alpha.Config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), batch_size=16, draws=8)
@@ -84,10 +84,10 @@ def test_a_result_does_not_depend_on_the_chunks_bit_for_bit(members):
     for chunks in ([EPOCHS], [2, 5, 3]):
         states, first, energies = setup.start(), 0, []
         for count in chunks:
-            states, energy, _ = base.advance(
+            states, new, _ = base.advance(
                 *setup[:2], states, *setup[2:], jnp.int32(first), jnp.int32(count)
             )
-            energies.append(energy[:count])
+            energies.append(new[:count])
             first += count
         outcomes.append((states, np.concatenate(energies)))
     assert_same(*outcomes)
@@ -114,9 +114,9 @@ def test_members_fitted_together_equal_members_fitted_alone(members, x64):
     keys = keys_of(0, 1, 2)
     together, energies, _ = members(CONFIG, problems, keys, EPOCHS).fit()
     for index, one in enumerate(problems):
-        alone, energy, _ = members(CONFIG, [one], keys[index : index + 1], EPOCHS).fit()
+        alone, own, _ = members(CONFIG, [one], keys[index : index + 1], EPOCHS).fit()
         assert_close(take(together, index), take(alone, 0), 1e-9)
-        assert_close(energies[:, index], energy[:, 0], 1e-9)
+        assert_close(energies[:, index], own[:, 0], 1e-9)
 
 
 def test_alpha_is_a_batch_axis_that_matters(members, x64):
@@ -202,13 +202,13 @@ def test_twenty_sizes_of_a_growing_data_set_compile_twice(members, monkeypatch):
     # 750, 755, ..., 845 rows are padded to 768 or 896; the energy is called while tracing only,
     # and a program may be traced once more to settle its types: at most 2 times 2 calls.
     calls = []
-    original = alpha.alpha_energy
+    original = energy.alpha_energy
 
     def counted(*arguments):
         calls.append(size)
         return original(*arguments)
 
-    monkeypatch.setattr(alpha, "alpha_energy", counted)
+    monkeypatch.setattr(energy, "alpha_energy", counted)
     config = alpha.Config(BNNLV(2, 1, (3,), 1, 1.0, 2.0), batch_size=75, draws=2)
     for size in range(750, 850, 5):
         members(config, [problem(size, padded_size(size))], keys_of(0), 1).fit()
