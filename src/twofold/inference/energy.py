@@ -136,9 +136,8 @@ def batch_energy(
         likelihood = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)
         log_ratio_z = jnp.zeros_like(likelihood)
     else:
-        if shared.encoder is not None:
-            hidden = config.encoder or ()
-            latents = amortised.encode(model, hidden, shared.encoder, batch.x, batch.y)
+        if config.encoder is not None and shared.encoder is not None:
+            latents = amortised.encode(model, config.encoder, shared.encoder, batch.x, batch.y)
         z, log_ratio_z = draw_latents(config, latents, latent_noise)
         likelihood = bnn.log_likelihood(model, weights, log_noise, batch.x, z, batch.y)
     ratio = jnp.sum(log_ratio, axis=1)
