@@ -2,10 +2,9 @@
 
 import os
 import signal
-import socket
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,43 +18,28 @@ from twofold.executors import Job, JobError, LocalExecutor, RayExecutor, run
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-WORKERS = 3
-PORTS = "metrics_agent_port metrics_export_port dashboard_agent_listen_port runtime_env_agent_port"
+PATIENCE = 60.0  # seconds, for what takes less than one where the machine is idle
 
 
-def free_ports(count):
-    """Ports that nobody listens at."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """A cluster of three workers. With ports of their own Ray's helpers need not be waited for,
-    which takes longer than Ray allows where the machine is busy."""
-    from ray.cluster_utils import Cluster
-
-    names = PORTS.split()
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    head = {"num_cpus": WORKERS, "include_dashboard": False, "object_store_memory": 2**27, **ports}
-    started = Cluster(initialize_head=True, head_node_args=head)
-    ray.init(address=started.address, log_to_driver=False)
-    yield
-    ray.shutdown()
-    started.shutdown()
+def wait_for(path):
+    """Return when a whole line is in a file."""
+    for _ in range(int(PATIENCE / 0.01)):
+        if path.exists() and path.read_text().endswith("\n"):
+            return
+        time.sleep(0.01)
+    raise TimeoutError(f"nobody wrote {path} within {PATIENCE:g} seconds")
 
 
 def marked(folder, number):
-    """Leave a mark of having been run; the second job waits at first, to be killed."""
+    """Leave a mark of having been run. The first two jobs wait for each other, the third one waits
+    at first, to be killed."""
     with (Path(folder) / f"{number}.runs").open("a") as file:
         file.write(f"{os.getpid()}\n")
+    if number in (0, 1):
+        wait_for(Path(folder) / f"{1 - number}.runs")
     if number == 2 and len((Path(folder) / "2.runs").read_text().split()) == 1:
-        time.sleep(600)
+        time.sleep(PATIENCE)
+        raise TimeoutError("nobody has killed this worker")
     return [number, float(np.sin(number))]
 
 
@@ -88,8 +72,7 @@ def sweep(folder, count=7):
 
 def kill_first(path):
     """Kill the process that wrote its number into a file."""
-    while not (path.exists() and path.read_text().endswith("\n")):
-        time.sleep(0.01)
+    wait_for(path)
     os.kill(int(path.read_text().split()[0]), signal.SIGKILL)
 
 
@@ -100,16 +83,17 @@ def runs(folder):
 def test_a_killed_worker_is_replaced_and_all_is_as_in_a_local_run(cluster, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir(), there.mkdir()
-    (here / "2.runs").write_text("none\n")  # nobody is to be killed here
+    for number in range(3):  # nobody is to be waited for or killed here
+        (here / f"{number}.runs").write_text("none\n")
     wanted = run(LocalExecutor(), sweep(here))
-    killer = threading.Thread(target=kill_first, args=[there / "2.runs"])
-    killer.start()
-    found = run(RayExecutor(), sweep(there), there / "results")
-    killer.join()
+    with ThreadPoolExecutor() as threads:
+        killer = threads.submit(kill_first, there / "2.runs")
+        found = run(RayExecutor(), sweep(there), there / "results")
+        killer.result()
     assert found == wanted
     assert runs(there) == {str(n): 2 if n == 2 else 1 for n in range(7)}
-    pids = {path.read_text().split()[-1] for path in there.glob("*.runs")}
-    assert str(os.getpid()) not in pids and len(pids) > 1
+    pids = [(there / f"{number}.runs").read_text().split()[0] for number in range(3)]
+    assert len({*pids, str(os.getpid())}) == 4
     assert run(RayExecutor(), sweep(there), there / "results") == wanted
     assert sum(runs(there).values()) == 8
 
@@ -119,14 +103,14 @@ def test_what_fails_is_named_and_only_a_lost_worker_is_tried_again(cluster, tmp_
     jobs = [
         Job("dies", deadly, (folder,), {}),
         Job("errs", wrong, (folder,), {}),
-        Job("works", marked, (folder, 1), {}),
+        Job("works", marked, (folder, 3), {}),
     ]
     with pytest.raises(JobError, match="2 of 3 jobs failed") as failed:
         run(RayExecutor(tries=2), jobs)
     told = str(failed.value)
     assert "dies: WorkerLostError: its worker died 2 times" in told
     assert "errs: ValueError: no such thing" in told
-    assert runs(tmp_path) == {"deadly": 2, "wrong": 1, "1": 1}
+    assert runs(tmp_path) == {"deadly": 2, "wrong": 1, "3": 1}
 
 
 def test_cross_validation_gives_the_scores_of_a_local_one(cluster, tmp_path, rng):
