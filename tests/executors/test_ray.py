@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,16 +19,42 @@ from twofold.executors import Job, JobError, LocalExecutor, RayExecutor, run
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+# A sweep, its third job waiting until it is killed or its folder says to go on.
+SWEEP = """
+import os, sys, time
+from pathlib import Path
+from twofold.executors import Job, RayExecutor, run
+
+place = Path(sys.argv[1])
+
+def square(number):
+    with (place / f"{number}.runs").open("a") as file:
+        file.write(f"{os.getpid()}\\n")
+    while number == 2 and not (place / "go").exists():
+        time.sleep(0.05)
+    return number**2
+
+jobs = [Job(f"job {n}", square, (n,), {"number": n}) for n in range(5)]
+try:
+    print(run(RayExecutor(), jobs, place / "results"))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
 PATIENCE = 60.0  # seconds, for what takes less than one where the machine is idle
+
+
+def until(condition, what):
+    """Return when something has come true."""
+    for _ in range(int(PATIENCE / 0.01)):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise TimeoutError(f"waited {PATIENCE:g} seconds for {what}")
 
 
 def wait_for(path):
     """Return when a whole line is in a file."""
-    for _ in range(int(PATIENCE / 0.01)):
-        if path.exists() and path.read_text().endswith("\n"):
-            return
-        time.sleep(0.01)
-    raise TimeoutError(f"nobody wrote {path} within {PATIENCE:g} seconds")
+    until(lambda: path.exists() and path.read_text().endswith("\n"), f"somebody to write {path}")
 
 
 def marked(folder, number):
@@ -68,6 +95,14 @@ def by_value():
 
 def sweep(folder, count=7):
     return [Job(f"job {n}", marked, (str(folder), n), {"number": n}) for n in range(count)]
+
+
+def runs_still(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def kill_first(path):
@@ -111,6 +146,28 @@ def test_what_fails_is_named_and_only_a_lost_worker_is_tried_again(cluster, tmp_
     assert "dies: WorkerLostError: its worker died 2 times" in told
     assert "errs: ValueError: no such thing" in told
     assert runs(tmp_path) == {"deadly": 2, "wrong": 1, "3": 1}
+
+
+def test_after_ctrl_c_no_worker_is_left_and_only_the_rest_is_done(cluster, tmp_path):
+    words = [sys.executable, "-c", SWEEP, tmp_path]
+    there = {**os.environ, "RAY_ADDRESS": cluster}
+    driver = subprocess.Popen(words, env=there)
+    try:
+        until(lambda: len(list(tmp_path.glob("results/*.json"))) == 4, "four results")
+        wait_for(tmp_path / "2.runs")
+        driver.send_signal(signal.SIGINT)
+        assert driver.wait(PATIENCE) == 130
+    finally:
+        driver.kill()
+    worker = int((tmp_path / "2.runs").read_text())
+    until(lambda: not runs_still(worker), f"worker {worker} to end")
+    assert runs(tmp_path) == {str(n): 1 for n in range(5)}
+    (tmp_path / "go").touch()
+    again = subprocess.run(
+        words, env=there, capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
+    assert again.stdout.strip() == str([0, 1, 4, 9, 16])
+    assert runs(tmp_path) == {"0": 1, "1": 1, "2": 2, "3": 1, "4": 1}
 
 
 def test_cross_validation_gives_the_scores_of_a_local_one(cluster, tmp_path, rng):
