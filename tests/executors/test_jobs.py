@@ -151,3 +151,44 @@ def test_what_still_runs_is_ended_when_results_cannot_be_kept(tmp_path):
     # The error holds the frames, and with them all that has not been ended.
     assert ended == [True] and failed.value is not None
     assert runs(tmp_path) == {}
+
+
+def test_ctrl_c_waits_until_ray_has_started(monkeypatch, tmp_path):
+    started = []
+
+    class Ray:
+        """Stopped while it starts, as Ctrl-C does it."""
+
+        @staticmethod
+        def is_initialized():
+            return False
+
+        @staticmethod
+        def init(**_):
+            os.kill(os.getpid(), signal.SIGINT)
+            started.append(True)
+
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run(RayExecutor(), sweep(tmp_path, [1]))
+    assert started == [True] and signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_cluster_that_does_not_start_is_spoken_of(monkeypatch, tmp_path):
+    class Ray:
+        """Fails as Ray does on a machine that is too busy."""
+
+        @staticmethod
+        def is_initialized():
+            return False
+
+        @staticmethod
+        def init(**_):
+            raise RuntimeError("timed out\nand much more")
+
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(ConnectionError, match=r"could be started here \(timed out\); start one"):
+        run(RayExecutor(), sweep(tmp_path, [1]))

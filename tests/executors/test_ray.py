@@ -148,6 +148,16 @@ def test_what_fails_is_named_and_only_a_lost_worker_is_tried_again(cluster, tmp_
     assert runs(tmp_path) == {"deadly": 2, "wrong": 1, "3": 1}
 
 
+def test_who_wants_no_more_results_leaves_no_job_running(cluster, tmp_path):
+    outcomes = RayExecutor().map(sweep(tmp_path, 3))
+    assert {next(outcomes).number, next(outcomes).number} == {0, 1}
+    wait_for(tmp_path / "2.runs")
+    worker = int((tmp_path / "2.runs").read_text())
+    assert runs_still(worker)
+    outcomes.close()
+    until(lambda: not runs_still(worker), f"worker {worker} to end")
+
+
 def test_after_ctrl_c_no_worker_is_left_and_only_the_rest_is_done(cluster, tmp_path):
     words = [sys.executable, "-c", SWEEP, tmp_path]
     there = {**os.environ, "RAY_ADDRESS": cluster}

@@ -2,10 +2,13 @@
 
 import os
 import pickle
+import signal
 import socket
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,7 +94,8 @@ def _connected() -> Any:
         address = os.environ.get(ADDRESS)
         try:
             _knock(address)
-            ray.init(log_to_driver=False)
+            with _undisturbed():
+                ray.init(log_to_driver=False)
         except Exception as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise ConnectionError(
@@ -101,6 +105,22 @@ def _connected() -> Any:
                 "that runs, or unset it to have one started on this machine"
             ) from error
     return ray
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until the end: Ray that is stopped while it starts leaves processes behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals reach the main thread only
+        return
+    pressed: list[bool] = []
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.append(True)) or signal.SIG_DFL
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def _knock(address: str | None) -> None:
