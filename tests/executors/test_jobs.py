@@ -123,3 +123,72 @@ def test_without_ray_the_extra_is_named(monkeypatch, tmp_path):
 def test_a_number_of_tries_that_is_none_is_refused():
     with pytest.raises(ValueError, match="tries must be at least 1, got 0"):
         RayExecutor(tries=0)
+
+
+def test_a_result_that_json_cannot_say_is_a_failure_of_its_job_alone(tmp_path):
+    jobs = [Job("odd", object, (), {"n": 1}), *sweep(tmp_path, [2])]
+    with pytest.raises(JobError, match=r"1 of 2 jobs failed – odd: ResultError: .*JSON can hold"):
+        run(LocalExecutor(), jobs, tmp_path / "results")
+    assert len(list((tmp_path / "results").glob("*.json"))) == 1
+
+
+def test_what_still_runs_is_ended_when_results_cannot_be_kept(tmp_path):
+    ended = []
+
+    class Watched(LocalExecutor):
+        def map(self, jobs):
+            try:
+                yield from super().map(jobs)
+            finally:
+                ended.append(True)
+
+    def obstruct():
+        (tmp_path / "results").write_text("a file where the folder should be")
+
+    jobs = [Job("first", obstruct, (), {}), *sweep(tmp_path)]
+    with pytest.raises(FileExistsError) as failed:
+        run(Watched(), jobs, tmp_path / "results")
+    # The error holds the frames, and with them all that has not been ended.
+    assert ended == [True] and failed.value is not None
+    assert runs(tmp_path) == {}
+
+
+def test_ctrl_c_waits_until_ray_has_started(monkeypatch, tmp_path):
+    started = []
+
+    class Ray:
+        """Stopped while it starts, as Ctrl-C does it."""
+
+        @staticmethod
+        def is_initialized():
+            return False
+
+        @staticmethod
+        def init(**_):
+            os.kill(os.getpid(), signal.SIGINT)
+            started.append(True)
+
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run(RayExecutor(), sweep(tmp_path, [1]))
+    assert started == [True] and signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_cluster_that_does_not_start_is_spoken_of(monkeypatch, tmp_path):
+    class Ray:
+        """Fails as Ray does on a machine that is too busy."""
+
+        @staticmethod
+        def is_initialized():
+            return False
+
+        @staticmethod
+        def init(**_):
+            raise RuntimeError("timed out\nand much more")
+
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(ConnectionError, match=r"could be started here \(timed out\); start one"):
+        run(RayExecutor(), sweep(tmp_path, [1]))

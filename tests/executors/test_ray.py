@@ -2,10 +2,10 @@
 
 import os
 import signal
-import socket
+import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,43 +19,54 @@ from twofold.executors import Job, JobError, LocalExecutor, RayExecutor, run
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-WORKERS = 3
-PORTS = "metrics_agent_port metrics_export_port dashboard_agent_listen_port runtime_env_agent_port"
+# A sweep, its third job waiting until it is killed or its folder says to go on.
+SWEEP = """
+import os, sys, time
+from pathlib import Path
+from twofold.executors import Job, RayExecutor, run
+
+place = Path(sys.argv[1])
+
+def square(number):
+    with (place / f"{number}.runs").open("a") as file:
+        file.write(f"{os.getpid()}\\n")
+    while number == 2 and not (place / "go").exists():
+        time.sleep(0.05)
+    return number**2
+
+jobs = [Job(f"job {n}", square, (n,), {"number": n}) for n in range(5)]
+try:
+    print(run(RayExecutor(), jobs, place / "results"))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+PATIENCE = 60.0  # seconds, for what takes less than one where the machine is idle
 
 
-def free_ports(count):
-    """Ports that nobody listens at."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+def until(condition, what):
+    """Return when something has come true."""
+    for _ in range(int(PATIENCE / 0.01)):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise TimeoutError(f"waited {PATIENCE:g} seconds for {what}")
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """A cluster of three workers. With ports of their own Ray's helpers need not be waited for,
-    which takes longer than Ray allows where the machine is busy."""
-    from ray.cluster_utils import Cluster
-
-    names = PORTS.split()
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    head = {"num_cpus": WORKERS, "include_dashboard": False, "object_store_memory": 2**27, **ports}
-    started = Cluster(initialize_head=True, head_node_args=head)
-    ray.init(address=started.address, log_to_driver=False)
-    yield
-    ray.shutdown()
-    started.shutdown()
+def wait_for(path):
+    """Return when a whole line is in a file."""
+    until(lambda: path.exists() and path.read_text().endswith("\n"), f"somebody to write {path}")
 
 
 def marked(folder, number):
-    """Leave a mark of having been run; the second job waits at first, to be killed."""
+    """Leave a mark of having been run. The first two jobs wait for each other, the third one waits
+    at first, to be killed."""
     with (Path(folder) / f"{number}.runs").open("a") as file:
         file.write(f"{os.getpid()}\n")
+    if number in (0, 1):
+        wait_for(Path(folder) / f"{1 - number}.runs")
     if number == 2 and len((Path(folder) / "2.runs").read_text().split()) == 1:
-        time.sleep(600)
+        time.sleep(PATIENCE)
+        raise TimeoutError("nobody has killed this worker")
     return [number, float(np.sin(number))]
 
 
@@ -86,10 +97,17 @@ def sweep(folder, count=7):
     return [Job(f"job {n}", marked, (str(folder), n), {"number": n}) for n in range(count)]
 
 
+def runs_still(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def kill_first(path):
     """Kill the process that wrote its number into a file."""
-    while not (path.exists() and path.read_text().endswith("\n")):
-        time.sleep(0.01)
+    wait_for(path)
     os.kill(int(path.read_text().split()[0]), signal.SIGKILL)
 
 
@@ -100,16 +118,17 @@ def runs(folder):
 def test_a_killed_worker_is_replaced_and_all_is_as_in_a_local_run(cluster, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir(), there.mkdir()
-    (here / "2.runs").write_text("none\n")  # nobody is to be killed here
+    for number in range(3):  # nobody is to be waited for or killed here
+        (here / f"{number}.runs").write_text("none\n")
     wanted = run(LocalExecutor(), sweep(here))
-    killer = threading.Thread(target=kill_first, args=[there / "2.runs"])
-    killer.start()
-    found = run(RayExecutor(), sweep(there), there / "results")
-    killer.join()
+    with ThreadPoolExecutor() as threads:
+        killer = threads.submit(kill_first, there / "2.runs")
+        found = run(RayExecutor(), sweep(there), there / "results")
+        killer.result()
     assert found == wanted
     assert runs(there) == {str(n): 2 if n == 2 else 1 for n in range(7)}
-    pids = {path.read_text().split()[-1] for path in there.glob("*.runs")}
-    assert str(os.getpid()) not in pids and len(pids) > 1
+    pids = [(there / f"{number}.runs").read_text().split()[0] for number in range(3)]
+    assert len({*pids, str(os.getpid())}) == 4
     assert run(RayExecutor(), sweep(there), there / "results") == wanted
     assert sum(runs(there).values()) == 8
 
@@ -119,14 +138,46 @@ def test_what_fails_is_named_and_only_a_lost_worker_is_tried_again(cluster, tmp_
     jobs = [
         Job("dies", deadly, (folder,), {}),
         Job("errs", wrong, (folder,), {}),
-        Job("works", marked, (folder, 1), {}),
+        Job("works", marked, (folder, 3), {}),
     ]
     with pytest.raises(JobError, match="2 of 3 jobs failed") as failed:
         run(RayExecutor(tries=2), jobs)
     told = str(failed.value)
     assert "dies: WorkerLostError: its worker died 2 times" in told
     assert "errs: ValueError: no such thing" in told
-    assert runs(tmp_path) == {"deadly": 2, "wrong": 1, "1": 1}
+    assert runs(tmp_path) == {"deadly": 2, "wrong": 1, "3": 1}
+
+
+def test_who_wants_no_more_results_leaves_no_job_running(cluster, tmp_path):
+    outcomes = RayExecutor().map(sweep(tmp_path, 3))
+    assert {next(outcomes).number, next(outcomes).number} == {0, 1}
+    wait_for(tmp_path / "2.runs")
+    worker = int((tmp_path / "2.runs").read_text())
+    assert runs_still(worker)
+    outcomes.close()
+    until(lambda: not runs_still(worker), f"worker {worker} to end")
+
+
+def test_after_ctrl_c_no_worker_is_left_and_only_the_rest_is_done(cluster, tmp_path):
+    words = [sys.executable, "-c", SWEEP, tmp_path]
+    there = {**os.environ, "RAY_ADDRESS": cluster}
+    driver = subprocess.Popen(words, env=there)
+    try:
+        until(lambda: len(list(tmp_path.glob("results/*.json"))) == 4, "four results")
+        wait_for(tmp_path / "2.runs")
+        driver.send_signal(signal.SIGINT)
+        assert driver.wait(PATIENCE) == 130
+    finally:
+        driver.kill()
+    worker = int((tmp_path / "2.runs").read_text())
+    until(lambda: not runs_still(worker), f"worker {worker} to end")
+    assert runs(tmp_path) == {str(n): 1 for n in range(5)}
+    (tmp_path / "go").touch()
+    again = subprocess.run(
+        words, env=there, capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
+    assert again.stdout.strip() == str([0, 1, 4, 9, 16])
+    assert runs(tmp_path) == {"0": 1, "1": 1, "2": 2, "3": 1, "4": 1}
 
 
 def test_cross_validation_gives_the_scores_of_a_local_one(cluster, tmp_path, rng):

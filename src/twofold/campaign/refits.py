@@ -29,7 +29,12 @@ def refit(places: Sequence[Any], executor: Executor | None = None) -> list[Refit
     jobs = [
         Job(str(place), refitted, (own,), {}) for place, own in zip(places, wanted, strict=True)
     ]
-    found = run(executor or LocalExecutor(), jobs)
+    try:
+        found = run(executor or LocalExecutor(), jobs)
+    except KeyboardInterrupt as stopped:
+        raise KeyboardInterrupt(
+            "stopped by Ctrl-C; models that were fitted are kept, and the same call fits the others"
+        ) from stopped
     return [Refit(str(place), *one) for place, one in zip(places, found, strict=True)]
 
 

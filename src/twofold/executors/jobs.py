@@ -6,7 +6,7 @@ was killed does only what is missing.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -70,6 +70,14 @@ class WorkerLostError(RuntimeError):
     """The workers of a job have died again and again."""
 
 
+class RemoteError(RuntimeError):
+    """A job, or the exception that it raised, could not travel between processes."""
+
+
+class ResultError(TypeError):
+    """A job has returned what JSON cannot say."""
+
+
 def run(executor: Executor, jobs: Sequence[Job], folder: str | Path | None = None) -> list[Any]:
     """The results of all jobs, in their order.
 
@@ -80,19 +88,39 @@ def run(executor: Executor, jobs: Sequence[Job], folder: str | Path | None = Non
     found = [None if place is None else _stored(place, job) for job in jobs]
     missing = [number for number, one in enumerate(found) if one is None]
     failed: list[tuple[Job, BaseException]] = []
-    for outcome in executor.map([jobs[number] for number in missing]) if missing else ():
-        job = jobs[missing[outcome.number]]
-        if outcome.error is not None:
-            failed.append((job, outcome.error))
-            continue
-        text = json.dumps({"name": job.name, "result": outcome.result})
-        found[missing[outcome.number]] = json.loads(text)
-        if place is not None:
-            place.mkdir(parents=True, exist_ok=True)
-            persistence.write_text(_file(place, job), text + "\n")
+    outcomes = executor.map([jobs[number] for number in missing]) if missing else iter(())
+    try:
+        for outcome in outcomes:
+            job = jobs[missing[outcome.number]]
+            outcome = _said(outcome)
+            if outcome.error is not None:
+                failed.append((job, outcome.error))
+                continue
+            text = json.dumps({"name": job.name, "result": outcome.result})
+            found[missing[outcome.number]] = json.loads(text)
+            if place is not None:
+                place.mkdir(parents=True, exist_ok=True)
+                persistence.write_text(_file(place, job), text + "\n")
+    finally:
+        # What still runs elsewhere ends with this call, whatever has ended it.
+        if isinstance(outcomes, Generator):
+            outcomes.close()
     if failed:
         raise JobError(_told(failed, len(jobs))) from failed[0][1]
     return [one["result"] for one in found if one is not None]
+
+
+def _said(outcome: Outcome) -> Outcome:
+    """The outcome; a result that JSON cannot say is an error."""
+    try:
+        json.dumps(outcome.result)
+    except (TypeError, ValueError) as error:
+        wrong = ResultError(
+            f"its result must be what JSON can hold ({error}); return numbers, words, lists or "
+            "dictionaries"
+        )
+        return outcome._replace(result=None, error=wrong)
+    return outcome
 
 
 def _file(folder: Path, job: Job) -> Path:

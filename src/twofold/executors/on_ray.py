@@ -1,13 +1,23 @@
 """Jobs on a Ray cluster."""
 
+import os
+import pickle
+import signal
+import socket
+import threading
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.executors.jobs import Job, Outcome, WorkerLostError
+from twofold.executors.jobs import Job, Outcome, RemoteError, WorkerLostError
 
 TRIES = 4
+ADDRESS = "RAY_ADDRESS"
+ANSWER_SECONDS = 10.0  # a head node that takes longer to answer is as good as none
 
 
 class RayExecutor:
@@ -25,9 +35,8 @@ class RayExecutor:
 
     def map(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         """See ``Executor.map``."""
-        ray = _ray()
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False)
+        ray = _connected()
+        _warn_of_waiting(ray, self._options)
         # Ray's own retries could not be counted, nor told from each other.
         remote = ray.remote(**{**self._options, "max_retries": 0})(_call)
         shared = _put(ray, jobs)
@@ -39,24 +48,33 @@ class RayExecutor:
             arguments = [shared.get(id(one), one) for one in jobs[number].arguments]
             running[remote.remote(jobs[number].function, *arguments)] = number
 
-        for number in range(len(jobs)):
-            begin(number)
         try:
+            for number in range(len(jobs)):
+                try:
+                    begin(number)
+                except (TypeError, AttributeError, pickle.PicklingError) as error:
+                    yield Outcome(number, None, _unsent(error))
             while running:
                 (reference,), _ = ray.wait(list(running), num_returns=1)
                 number = running.pop(reference)
-                try:
-                    yield Outcome(number, ray.get(reference))
-                except ray.exceptions.RayTaskError as error:
-                    yield Outcome(number, None, _cause(error))
-                except ray.exceptions.RayError as error:
-                    if tried[number] < self._tries:
-                        begin(number)
-                    else:
-                        yield Outcome(number, None, _lost(tried[number], error))
+                answer = _answer(ray, reference)
+                if answer.lost is None:
+                    yield Outcome(number, answer.result, answer.error)
+                elif tried[number] < self._tries:
+                    begin(number)
+                else:
+                    yield Outcome(number, None, _lost(tried[number], answer.lost))
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
+
+
+class _Answer(NamedTuple):
+    """What came of a try: a result, or what the job has raised, or how its worker was lost."""
+
+    result: Any = None
+    error: BaseException | None = None
+    lost: BaseException | None = None
 
 
 def _ray() -> Any:
@@ -69,19 +87,121 @@ def _ray() -> Any:
     return ray
 
 
+def _connected() -> Any:
+    """Ray, of a cluster."""
+    ray = _ray()
+    if not ray.is_initialized():
+        address = os.environ.get(ADDRESS)
+        try:
+            _knock(address)
+            with _undisturbed():
+                ray.init(log_to_driver=False)
+        except Exception as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise ConnectionError(
+                f"no Ray cluster could be started here ({reason}); start one with ray start --head"
+                if address is None
+                else f"no Ray cluster could be reached at {ADDRESS}={address} ({reason}); name one "
+                "that runs, or unset it to have one started on this machine"
+            ) from error
+    return ray
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until the end: Ray that is stopped while it starts leaves processes behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals reach the main thread only
+        return
+    pressed: list[bool] = []
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.append(True)) or signal.SIG_DFL
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _knock(address: str | None) -> None:
+    """Ray itself would wait for minutes where nobody listens."""
+    host, _, port = (address or "").rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+
+
+def _warn_of_waiting(ray: Any, options: dict[str, Any]) -> None:
+    """Jobs wait for a node that can take them, which may yet join; silently, if for ever."""
+    wanted = {"CPU": options.get("num_cpus", 1), "GPU": options.get("num_gpus", 0)}
+    wanted = {name: n for name, n in (wanted | (options.get("resources") or {})).items() if n}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if any(all(node.get(name, 0) >= n for name, n in wanted.items()) for node in nodes):
+        return
+    asked = ", ".join(f"{n:g} {name}" for name, n in wanted.items())
+    warnings.warn(
+        f"each job asks for {asked}, and no node of the Ray cluster has that much; jobs wait until "
+        "one joins – ask for less, or add one",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
 def _put(ray: Any, jobs: Sequence[Job]) -> dict[int, Any]:
     """Arrays go to the cluster once, however many jobs read them."""
     arrays = {id(one): one for job in jobs for one in job.arguments if isinstance(one, np.ndarray)}
     return {number: ray.put(array) for number, array in arrays.items()}
 
 
-def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    return function(*arguments)
+def _call(function: Callable[..., Any], *arguments: Any) -> _Answer:
+    """In the worker: what the job returns or raises.
+
+    Exceptions come back as values, for Ray takes one that cannot be unpickled for a fault of its
+    own. ``SystemExit`` with a sentence is the job's; without one it may be the end of the worker.
+    """
+    try:
+        return _Answer(function(*arguments))
+    except Exception as error:
+        return _Answer(error=_portable(error))
+    except SystemExit as stopped:
+        if not isinstance(stopped.code, str):
+            raise
+        return _Answer(error=_portable(stopped))
 
 
-def _cause(error: Any) -> BaseException:
-    """What the job itself has raised."""
-    return error.cause if isinstance(error.cause, BaseException) else error
+def _portable(error: BaseException) -> BaseException:
+    """The exception, or one that says the same where it cannot travel."""
+    from ray import cloudpickle
+
+    where = "".join(traceback.format_exception(error))
+    try:
+        copied = cloudpickle.loads(cloudpickle.dumps(error))
+        travels = type(copied) is type(error) and str(copied) == str(error)
+    except Exception:
+        travels = False
+    told = error if travels else RemoteError(f"{type(error).__name__}: {error}")
+    told.add_note(f"In the worker:\n{where}")
+    return told
+
+
+def _answer(ray: Any, reference: Any) -> _Answer:
+    """What a worker has answered, if it has."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause if isinstance(error.cause, BaseException) else error
+        # So KeyboardInterrupt arrives.
+        stopped = isinstance(cause, ray.exceptions.TaskCancelledError)
+        return _Answer(lost=cause) if stopped else _Answer(error=cause)
+    except ray.exceptions.RayError as error:
+        return _Answer(lost=error)
+
+
+def _unsent(error: BaseException) -> RemoteError:
+    reason = (str(error.__cause__ or error) or type(error).__name__).splitlines()[0]
+    return RemoteError(
+        f"it cannot be sent to a worker ({reason}); its function and arguments must be such that "
+        "pickle can copy them: no locks, open files or connections"
+    )
 
 
 def _lost(tries: int, error: BaseException) -> WorkerLostError:

@@ -1,13 +1,15 @@
 """``python -m twofold.experiments NAME``: one command for each table and figure."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from twofold.compilation import enable_compile_cache
-from twofold.estimators.training import StoppedFit
 from twofold.executors import EXECUTORS, named
 from twofold.experiments import demo, runner, tables
 from twofold.experiments.records import join
+
+STOPPED = 130  # Ctrl-C, as shells have it
 
 
 def main() -> None:
@@ -26,8 +28,9 @@ def main() -> None:
     enable_compile_cache()
     try:
         run(arguments)
-    except StoppedFit as stopped:
-        raise SystemExit(str(stopped)) from stopped
+    except KeyboardInterrupt as stopped:
+        print(str(stopped) or "stopped", file=sys.stderr)
+        raise SystemExit(STOPPED) from stopped
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,7 +1,8 @@
 """Run an experiment by its name: record, figures and work that waits to be finished."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from twofold.experiments import (
     uci,
     wet_chicken_map,
 )
+from twofold.experiments.fits import CONTINUED
 from twofold.experiments.records import Record, commit
 
 WORK = Path(".cache/experiments")
@@ -118,12 +120,22 @@ def run(
         table1.ADVANCES[name](smoke, work)
         return Made([work], {})
     shared = {} if executor is None else {"executor": executor}
-    if name in DRAWN:
-        record = DRAWN[name](smoke, work, output, **shared)
-    else:
-        record = RECORDED[name](smoke, work, **shared)
+    with _continued():
+        if name in DRAWN:
+            record = DRAWN[name](smoke, work, output, **shared)
+        else:
+            record = RECORDED[name](smoke, work, **shared)
     kept = KEPT.get(name, lambda metric: False)
     return Made([record.merge(output, kept)], record.metrics)
+
+
+@contextmanager
+def _continued() -> Iterator[None]:
+    """Ctrl-C says the same wherever it is heard: in a fit, between fits, or waiting for workers."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        raise KeyboardInterrupt(str(stopped) or f"stopped by Ctrl-C; {CONTINUED}") from stopped
 
 
 def _folder(name: str, resume: bool) -> str:
