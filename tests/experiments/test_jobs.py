@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from twofold.executors import JobError, LocalExecutor
+from twofold.executors import LocalExecutor
 from twofold.experiments import frontiers, runner, table1, uci
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -46,10 +46,20 @@ def test_every_set_is_a_job_and_none_is_done_twice(sets, tmp_path):
     assert len(executor.names) == 2
 
 
+def test_a_set_that_has_changed_is_done_again(sets, tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(uci, "measure", lambda place, *_: done.append(place))
+    uci.run_default(True, tmp_path)
+    folder = tmp_path / "data" / "uci"
+    (folder / "second.npz").write_bytes((folder / "first.npz").read_bytes())
+    uci.run_default(True, tmp_path)
+    assert done == ["first/default", "second/default", "second/default"]
+
+
 def test_a_set_that_is_missing_is_named(sets, tmp_path, monkeypatch):
     monkeypatch.setattr(uci, "SETS", ("first", "third"))
     monkeypatch.setattr(uci, "measure", lambda *_: None)
-    with pytest.raises(JobError, match=r"1 of 2 jobs failed – third: FileNotFoundError.*TWOFOLD"):
+    with pytest.raises(FileNotFoundError, match=r"third\.npz; set TWOFOLD_DATA"):
         uci.run(True, tmp_path)
 
 

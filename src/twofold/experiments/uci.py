@@ -4,6 +4,8 @@ One setting for all sets, chosen on rows held out of training rows (docs/experim
 of a set are fitted in one program.
 """
 
+import hashlib
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -30,13 +32,18 @@ def data_folder() -> Path:
     return Path(os.environ.get("TWOFOLD_DATA", "../shared/data")) / "uci"
 
 
-def load_splits(path: Path, limit: int | None = None) -> list[Split]:
-    """Training inputs and outputs, test inputs and outputs, of each published split."""
+def set_bytes(path: Path) -> bytes:
+    """The file of a set."""
     if not path.exists():
         raise FileNotFoundError(
             f"no data set at {path}; set TWOFOLD_DATA to the folder that holds uci/"
         )
-    with np.load(path) as file:
+    return path.read_bytes()
+
+
+def load_splits(path: Path, limit: int | None = None) -> list[Split]:
+    """Training inputs and outputs, test inputs and outputs, of each published split."""
+    with np.load(io.BytesIO(set_bytes(path))) as file:
         X, y = file["X"], file["y"]
         tests = [file[f"test_{i}"] for i in range(int(file["n_splits"]))]
     splits = []
@@ -66,7 +73,12 @@ def _run(
     jobs = []
     for name in SETS:
         arguments = name, place, limit, estimator, data, work
-        identity = {"set": name, "settings": plain(estimator.get_params()), "limit": limit}
+        identity = {
+            "set": name,
+            "data": hashlib.sha256(set_bytes(data / f"{name}.npz")).hexdigest(),
+            "settings": plain(estimator.get_params()),
+            "limit": limit,
+        }
         jobs.append(Job(f"{name}{place}", metrics_of, arguments, identity))
     for metrics in run_jobs(executor or LocalExecutor(), jobs, work / "jobs"):
         record.metrics |= metrics
