@@ -63,4 +63,4 @@ def test_two_processes_find_what_one_finds(tmp_path):
     # float32, and sums in another order: see TOLERANCE in test_sharding.py.
     for name in ("total", "epistemic"):
         wanted = getattr(names["parts"], name)
-        np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-5)
