@@ -23,7 +23,7 @@ def say(text: str) -> None:
 
 def show_json(content: Any) -> None:
     """One JSON document; what is not a finite number is null."""
-    print(json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
@@ -82,13 +82,14 @@ def check_place(
             raise CommandError(f"{out} is read by this command; write to another file")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """As JSON has it: what is not finite is null."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):
         return None
     return str(value) if isinstance(value, Path) else value

@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import typer
 
 from twofold.commands.errors import CommandError
-from twofold.commands.output import say
+from twofold.commands.output import plain, say
 
 ENDING = ".record.json"
 DIGEST_BYTES = 2**20
@@ -30,7 +30,7 @@ class Run:
 
     def __init__(self, ctx: typer.Context, seed: int | None = None):
         self._name = "-".join(ctx.command_path.split()[1:])
-        self._settings = {name: _plain(value) for name, value in ctx.params.items()}
+        self._settings = {name: plain(value) for name, value in ctx.params.items()}
         self._seeds = [] if seed is None else [seed]
         self._begun, self._clock = datetime.now(UTC), time.perf_counter()
         self._reads: dict[str, str] = {}
@@ -95,7 +95,7 @@ class Run:
             "seeds": self._seeds,
             "reads": self._reads,
             "wrote": None if wrote is None else str(wrote),
-            "metrics": finite(self.metrics),
+            "metrics": plain(self.metrics),
         }
 
 
@@ -113,14 +113,3 @@ def digest_of(path: Path) -> str:
 def command() -> str:
     """The command line that repeats the run."""
     return shlex.join(["twofold", *sys.argv[1:]])
-
-
-def finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
-    """Numbers as JSON has them: what is not finite is null."""
-    return {name: v if abs(v) < float("inf") else None for name, v in numbers.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return str(value) if isinstance(value, Path) else value
