@@ -224,9 +224,9 @@ def test_a_table_with_one_wrong_row_leaves_the_campaign_as_it_was(
 def test_a_missing_or_binary_table_is_named(twofold, oven, tmp_path):
     code, _, shown = twofold("tell", oven, "--csv", tmp_path / "none.csv")
     assert code == MISTAKE and "none.csv cannot be read" in shown
-    (tmp_path / "photo.csv").write_bytes(b"\xff\xfe\x00\x81")
+    (tmp_path / "photo.csv").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
     code, _, shown = twofold("tell", oven, "--csv", tmp_path / "photo.csv")
-    assert code == MISTAKE and "photo.csv cannot be read" in shown
+    assert code == MISTAKE and "photo.csv is no text file" in shown
 
 
 def test_a_name_twice_or_two_numbers_are_refused(twofold, oven):
@@ -236,6 +236,14 @@ def test_a_name_twice_or_two_numbers_are_refused(twofold, oven):
     code, _, said = twofold("tell", oven, "yield=1", "proposal=1", "--proposal", "2")
     assert code == 2 and "proposal=1 and --proposal 2 differ" in said
     assert twofold("export", oven)[1] == "measurement,proposal,heat,acid,yield\n"
+
+
+def test_decimal_commas(twofold, oven, tmp_path):
+    table = tmp_path / "results.csv"
+    table.write_text("heat;acid;yield\n50,5;a;1,25\n60;b;-2\n")
+    assert twofold("tell", oven, "--csv", table)[0] == 0
+    told = [(one["heat"], one["yield"]) for one in Campaign.open(oven).export()]
+    assert told == [(50.5, 1.25), (60.0, -2.0)]
 
 
 def test_semicolons_and_blank_rows(twofold, oven, tmp_path):

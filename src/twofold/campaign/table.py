@@ -1,10 +1,8 @@
 """Tables of a campaign: candidates and results in, proposals and measurements out."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from twofold.campaign.campaign import Campaign, Proposal
 from twofold.campaign.definition import (
@@ -20,97 +18,71 @@ from twofold.campaign.inputs import Categorical
 from twofold.campaign.recording import Told
 from twofold.campaign.space import Point, Space, check_names
 from twofold.logs import files
+from twofold.logs.cells import number
 
 
-def read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """The rows of a table with a heading and their lines; blank cells are left out."""
-    if path.suffix.lower() in files.PARQUET:
-        return _read_parquet(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CampaignError(f"{path} cannot be read as a CSV file: {error}") from error
-    try:
-        return _parsed(path, text)
-    except csv.Error as error:
-        raise CampaignError(f"{path} cannot be read as a CSV file: {error}") from error
+class Rows(NamedTuple):
+    """The rows of a table, each with its line; blank cells are left out."""
+
+    lines: list[tuple[int, dict[str, str]]]
+    decimal: str
 
 
-def _parsed(path: Path, text: str) -> list[tuple[int, dict[str, str]]]:
-    reader = csv.reader(io.StringIO(text), delimiter=_delimiter(text))
-    headings = [heading.strip() for heading in next(reader, [])]
-    if not any(headings):
-        raise CampaignError(f"{path} is empty: expected a heading and at least one row")
-    if len(set(headings)) != len(headings):
-        raise CampaignError(f"{path} has two columns of one name: {', '.join(headings)}")
-    rows = []
-    for line, cells in enumerate(reader, start=2):
-        if len(cells) > len(headings):
-            raise CampaignError(
-                f"{path}, line {line}: {len(cells)} cells for {len(headings)} columns"
-            )
-        pairs = zip(headings, (cell.strip() for cell in cells), strict=False)
-        row = {heading: cell for heading, cell in pairs if cell}
-        if row:
-            rows.append((line, row))
-    if not rows:
-        raise CampaignError(f"{path} has a heading but no rows")
-    return rows
-
-
-def _read_parquet(path: Path) -> list[tuple[int, dict[str, str]]]:
+def read_rows(path: Path) -> Rows:
+    """A CSV or Parquet table with a heading."""
     try:
         table = files.read(path, None, "utf-8")
     except files.LogError as error:
         raise CampaignError(str(error)) from error
-    names = list(table.columns)
-    rows = zip(*table.columns.values(), strict=True)
-    return [
-        (line, {name: str(cell) for name, cell in zip(names, row, strict=True) if _given(cell)})
-        for line, row in enumerate(rows, start=1)
-    ]
+    names = [name for name in table.columns if name.strip()]
+    columns = [table.columns[name] for name in names]
+    lines = []
+    for line, *cells in zip(table.rows.tolist(), *columns, strict=True):
+        row = {
+            name: str(cell).strip() for name, cell in zip(names, cells, strict=True) if given(cell)
+        }
+        if row:
+            lines.append((line, row))
+    return Rows(lines, table.decimal)
 
 
-def _given(cell: Any) -> bool:
+def given(cell: Any) -> bool:
+    """Whether a cell holds something."""
     return cell is not None and cell == cell and str(cell).strip() != ""
-
-
-def _delimiter(text: str) -> str:
-    """What the heading is divided by: spreadsheets of many countries write semicolons."""
-    heading = text.partition("\n")[0]
-    return max(",;\t", key=heading.count)
 
 
 def read_points(path: Path, space: Space) -> list[Point]:
     """Candidates: one column for each input."""
+    rows = read_rows(path)
     return [
-        _at_line(path, line, lambda row=row: space.check(point_of(space, row)))
-        for line, row in read_rows(path)
+        _at_line(path, line, lambda row=row: space.check(point_of(space, row, rows.decimal)))
+        for line, row in rows.lines
     ]
 
 
 def read_results(path: Path, campaign: Campaign) -> tuple[list[Told], int]:
     """Results: outputs, and inputs or a number; and how many rows have all their outputs blank."""
+    rows = read_rows(path)
     found = [
-        _at_line(path, line, lambda row=row: _filled_in(campaign, row))
-        for line, row in read_rows(path)
+        _at_line(path, line, lambda row=row: _filled_in(campaign, row, rows.decimal))
+        for line, row in rows.lines
     ]
     results = [result for result in found if result is not None]
     return results, len(found) - len(results)
 
 
-def _filled_in(campaign: Campaign, row: Mapping[str, str]) -> Told | None:
-    result = told(campaign, row)
+def _filled_in(campaign: Campaign, row: Mapping[str, str], decimal: str) -> Told | None:
+    result = told(campaign, row, decimal)
     return campaign.checked(result) if result.outputs else None
 
 
-def told(campaign: Campaign, row: Mapping[str, str]) -> Told:
+def told(campaign: Campaign, row: Mapping[str, str], decimal: str = ".") -> Told:
     """One row of results; what a table of proposals explains beside them is passed over."""
     inputs, outputs = campaign.space.names, campaign.outputs
     explaining = [name for name in explaining_columns(outputs) if name in row]
     check_names("column", row, [*NUMBERS, *inputs, *outputs, *explaining], complete=False)
-    values = {name: _number(name, row[name]) for name in outputs if name in row}
-    point = point_of(campaign.space, {name: row[name] for name in inputs if name in row})
+    values = {name: _number(name, row[name], decimal) for name in outputs if name in row}
+    point = point_of(campaign.space, {name: row[name] for name in inputs if name in row}, decimal)
     numbers = {name: _whole(name, row[name]) for name in NUMBERS if name in row}
     return Told(values, point or None, **numbers)
 
@@ -128,11 +100,11 @@ def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
     return {"proposal": proposal.number} | proposal.point | blank | explained | why
 
 
-def point_of(space: Space, row: Mapping[str, str]) -> dict[str, Any]:
+def point_of(space: Space, row: Mapping[str, str], decimal: str = ".") -> dict[str, Any]:
     """Texts as values of their input's kind."""
     check_names("input", row, space.names, complete=False)
     words = {one.name for one in space.inputs if isinstance(one, Categorical)}
-    return {name: v if name in words else _number(name, v) for name, v in row.items()}
+    return {name: v if name in words else _number(name, v, decimal) for name, v in row.items()}
 
 
 def columns_of(
@@ -142,9 +114,9 @@ def columns_of(
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else headings)}
 
 
-def _number(name: str, text: str) -> float:
+def _number(name: str, text: str, decimal: str = ".") -> float:
     try:
-        return float(text)
+        return number(text, decimal)
     except ValueError:
         raise CampaignError(f"{name} must be a number, got {text!r}") from None
 

@@ -97,5 +97,4 @@ class Sheet(NamedTuple):
 def read_sheet(path: Path) -> Sheet:
     """A CSV or Parquet file; where columns are not separated by commas, numbers may have them."""
     table = files.read(path, None, "utf-8-sig")
-    comma = table.delimiter not in ("", ",") and files.has_commas(table.columns)
-    return Sheet(table, "," if comma else ".")
+    return Sheet(table, table.decimal)

@@ -124,8 +124,7 @@ class CsvSource:
             delimiter = reader.dialect.delimiter
         self.names = [name for name in headings if name.strip()]
         first = next(self.blocks(self.names, files.SEEN), Block({}, np.arange(0)))
-        comma = delimiter != "," and files.has_commas(first.columns)
-        self.decimal = "," if comma else "."
+        self.decimal = files.decimal_of(delimiter, first.columns)
 
     def rows(self) -> None:
         """Only reading them all tells."""

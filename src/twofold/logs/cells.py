@@ -25,7 +25,7 @@ def numbers(cells: Any, missing: Collection[str | float] = (), decimal: str = ".
     found = _numbers(cells, missing, decimal)
     for word in missing:
         with suppress(TypeError, ValueError):
-            mark = _number(word, decimal)
+            mark = number(word, decimal)
             found.values[np.isclose(found.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
     return found
 
@@ -65,14 +65,14 @@ def _numbers(cells: Any, missing: Collection[str | float], decimal: str) -> Numb
     texts, values = {}, np.full(len(array), np.nan)
     for index, cell in enumerate(array):
         try:
-            values[index] = _number(cell, decimal)
+            values[index] = number(cell, decimal)
         except (TypeError, ValueError):
             if _text(cell).casefold() not in words:
                 texts[index] = _text(cell)
     return Numbers(values, texts)
 
 
-def _number(cell: Any, decimal: str) -> float:
+def number(cell: Any, decimal: str) -> float:
     """A number without anything that sets thousands apart: 1.234 may be two numbers, and Python
     alone reads 1_234."""
     if not isinstance(cell, str):

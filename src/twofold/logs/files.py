@@ -39,6 +39,11 @@ class Table(NamedTuple):
     rows: np.ndarray
     delimiter: str = ""
 
+    @property
+    def decimal(self) -> str:
+        """What marks decimals."""
+        return decimal_of(self.delimiter, self.columns)
+
 
 def read(source: Any, delimiter: str | None, encoding: str) -> Table:
     """A CSV or Parquet file, or a pandas ``DataFrame`` (or anything with columns like it)."""
@@ -106,7 +111,12 @@ def encoding_of(start: bytes, otherwise: str) -> str:
     return next((name for mark, name in MARKS.items() if start.startswith(mark)), otherwise)
 
 
-def has_commas(columns: dict[str, Any]) -> bool:
+def decimal_of(delimiter: str, columns: dict[str, Any]) -> str:
+    """What marks decimals: a comma where numbers have it and columns are separated otherwise."""
+    return "," if delimiter not in ("", ",") and _has_commas(columns) else "."
+
+
+def _has_commas(columns: dict[str, Any]) -> bool:
     """Whether a column is numbers with decimal commas and none with points."""
     for column in columns.values():
         given = [one for one in column[:SEEN] if isinstance(one, str) and one.strip()]
