@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
 
 SEED = int(os.environ.get("TWOFOLD_FUZZ_SEED", "0"))
 # A case takes milliseconds; one that compiles, a few seconds; one that waits for a lock, a minute.
@@ -138,6 +139,50 @@ def fuzz(request):
         line = {"test": request.node.name, "seconds": round(seconds, 1)}
         with Path(place).open("a") as file:
             file.write(json.dumps(line | dict(made.counts)) + "\n")
+
+
+HOW = "flip flip flip put cut insert repeat swap turn extend empty zero blank".split()
+
+
+@st.composite
+def _edits(draw):
+    how = draw(st.sampled_from(HOW))
+    places = draw(st.lists(st.floats(0, 1, exclude_max=True), min_size=2, max_size=6))
+    some = draw(st.binary(min_size=1, max_size=8))
+
+    def edit(content: bytes) -> bytes:
+        at = sorted(int(place * len(content)) for place in places)
+        first, last, bytes_ = at[0], at[-1], bytearray(content)
+        if how == "flip":
+            for place, value in zip(at, some, strict=False):
+                bytes_[place] ^= value or 1
+            return bytes(bytes_)
+        if how == "swap":
+            one, other = content[first : first + 32], content[last : last + 32]
+            bytes_[first : first + 32], bytes_[last : last + 32] = other, one
+            return bytes(bytes_)
+        return {
+            "put": content[:first] + some + content[first + len(some) :],
+            "cut": content[:first],
+            "insert": content[:first] + some + content[first:],
+            "repeat": content[:last] + content[first:],
+            "turn": content[last:] + content[first:last] + content[:first],
+            "extend": content + some,
+            "empty": b"",
+            "zero": content[:first] + bytes(last - first) + content[last:],
+            "blank": content[:first] + bytes(64) + content[first + 64 :],
+        }[how]
+
+    return edit
+
+
+@pytest.fixture(scope="session")
+def edits():
+    """Functions that change some bytes: flip, put, cut, insert, repeat, swap, extend or zero them.
+
+    Short stretches are zeroed or trade places, and long ones.
+    """
+    return _edits()
 
 
 TINY = {

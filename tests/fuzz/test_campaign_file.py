@@ -5,7 +5,6 @@ that was there and is gone without a word.
 """
 
 import pytest
-from hypothesis import strategies as st
 
 from twofold.campaign import Campaign, CampaignError, Categorical, Continuous
 
@@ -25,38 +24,13 @@ def campaign_file(tmp_path_factory):
     return path
 
 
-@st.composite
-def damages(draw):
-    """Some bytes of a file changed, a stretch of it zeroed or swapped, or its end cut off."""
-    how = draw(st.sampled_from("flip flip flip flip zero cut extend swap".split()))
-    places = draw(st.lists(st.floats(0, 1, exclude_max=True), min_size=2, max_size=6))
-    values = draw(st.binary(min_size=6, max_size=6))
-
-    def damage(content: bytes) -> bytes:
-        at = sorted(int(place * len(content)) for place in places)
-        first, last, bytes_ = at[0], at[-1], bytearray(content)
-        if how == "flip":
-            for place, value in zip(at, values, strict=False):
-                bytes_[place] ^= value or 1
-        elif how == "zero":
-            bytes_[first : first + 64] = bytes(64)
-        elif how == "swap":
-            bytes_[first : first + 32], bytes_[last : last + 32] = (
-                bytes_[last : last + 32],
-                bytes_[first : first + 32],
-            )
-        return bytes(bytes_[:first]) if how == "cut" else bytes(bytes_) + values * (how == "extend")
-
-    return damage
-
-
 @pytest.mark.examples(60, 1200)
-def test_damaged_campaigns(fuzz, campaign_file, tmp_path):
+def test_damaged_campaigns(fuzz, edits, campaign_file, tmp_path):
     whole, path = campaign_file.read_bytes(), tmp_path / "c.db"
 
-    @fuzz.given(damages())
-    def check(damage):
-        path.write_bytes(damage(whole))
+    @fuzz.given(edits)
+    def check(edit):
+        path.write_bytes(edit(whole))
         with fuzz.case(CampaignError, names=f"{path} damaged"):
             with fuzz.unchanged(path):
                 campaign = Campaign.open(path)

@@ -17,34 +17,6 @@ from twofold.policies import LearnedPolicy, ProjectError, load_policy, open_proj
 from twofold.policies.trial import Trial
 
 
-@st.composite
-def edits(draw):
-    """A function that changes some bytes: flips, cuts, inserts, repeats, swaps, extends."""
-    how = draw(st.sampled_from("flip flip put cut insert repeat swap extend empty zero".split()))
-    places = draw(st.lists(st.floats(0, 1, exclude_max=True), min_size=2, max_size=4))
-    some = draw(st.binary(min_size=1, max_size=8))
-
-    def edit(content: bytes) -> bytes:
-        at = sorted(int(place * len(content)) for place in places)
-        first, last, bytes_ = at[0], at[-1], bytearray(content)
-        if how == "flip":
-            for place, value in zip(at, some, strict=False):
-                bytes_[place] ^= value or 1
-            return bytes(bytes_)
-        return {
-            "put": content[:first] + some + content[first + len(some) :],
-            "cut": content[:first],
-            "insert": content[:first] + some + content[first:],
-            "repeat": content[:last] + content[first:],
-            "swap": content[last:] + content[first:last] + content[:first],
-            "extend": content + some,
-            "empty": b"",
-            "zero": content[:first] + bytes(last - first) + content[last:],
-        }[how]
-
-    return edit
-
-
 @pytest.fixture
 def model_file(tmp_path, fitted):
     path = tmp_path / "model"
@@ -66,10 +38,10 @@ def test_every_byte_of_a_model(fuzz, model_file, fitted):
 
 
 @pytest.mark.examples(40, 500)
-def test_edited_models(fuzz, model_file, fitted, data):
+def test_edited_models(fuzz, edits, model_file, fitted, data):
     whole, expected = model_file.read_bytes(), fitted.predict(data[0])
 
-    @fuzz.given(edits())
+    @fuzz.given(edits)
     def check(edit):
         model_file.write_bytes(edit(whole))
         with fuzz.unchanged(model_file), fuzz.case(FileFormatError, names=str(model_file)):
@@ -78,13 +50,13 @@ def test_edited_models(fuzz, model_file, fitted, data):
 
 
 @pytest.mark.examples(15, 200)
-def test_edited_checkpoints(fuzz, tmp_path, tiny, data):
+def test_edited_checkpoints(fuzz, edits, tmp_path, tiny, data):
     path = tmp_path / "run.checkpoint"
     model = BNNLVRegressor(**tiny | {"checkpoint": path})
     expected = model.fit(*data).predict(data[0])
     whole = path.read_bytes()
 
-    @fuzz.given(edits())
+    @fuzz.given(edits)
     def check(edit):
         path.write_bytes(edit(whole))
         with fuzz.unchanged(path), fuzz.case(FileFormatError, names=str(path)):
@@ -101,12 +73,12 @@ def small_policy():
 
 
 @pytest.mark.examples(30, 400)
-def test_edited_policies(fuzz, tmp_path):
+def test_edited_policies(fuzz, edits, tmp_path):
     path, policy = tmp_path / "p.policy", small_policy()
     policy.save(path)
     whole = path.read_bytes()
 
-    @fuzz.given(edits())
+    @fuzz.given(edits)
     def check(edit):
         path.write_bytes(edit(whole))
         with fuzz.unchanged(path), fuzz.case(FileFormatError, names=str(path)):
@@ -164,10 +136,10 @@ def json_edits(draw):
 
 
 @pytest.mark.examples(40, 800)
-def test_edited_projects(fuzz, project, tmp_path):
+def test_edited_projects(fuzz, edits, project, tmp_path):
     wholes = {part: (project / part).read_bytes() for part in PARTS}
 
-    @fuzz.given(st.sampled_from(PARTS), edits(), json_edits(), st.booleans())
+    @fuzz.given(st.sampled_from(PARTS), edits, json_edits(), st.booleans())
     def check(part, edit, json_edit, as_json):
         edit = json_edit if as_json and part.endswith("json") else edit
         (project / part).write_bytes(edit(wholes[part]))
