@@ -1,8 +1,11 @@
-"""Help with names that nobody knows."""
+"""Help with names that nobody knows, and names and cells short enough for a sentence."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
+
+# Two lists of names, and what is wrong with them, are still a sentence.
+LONGEST, MOST = 60, 12
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
@@ -12,4 +15,17 @@ def nearest(name: Any, known: Iterable[str]) -> str:
     if not close:
         folded = {one.casefold(): one for one in names}
         close = [folded[str(name).casefold()]] if str(name).casefold() in folded else []
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {shortened(close[0])!r}?" if close else ""
+
+
+def shortened(text: Any, most: int = LONGEST) -> str:
+    """A text, or its beginning where it is too long to be said."""
+    words = str(text)
+    return words if len(words) <= most else f"{words[:most]}…"
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Names one after the other; of very many the first, and how many more there are."""
+    every = [shortened(name) for name in names]
+    more = f" and {len(every) - MOST} more" if len(every) > MOST else ""
+    return ", ".join(every[:MOST]) + more

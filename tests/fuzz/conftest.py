@@ -5,10 +5,13 @@ and in the slow ones. With ``$TWOFOLD_FAULTS`` the counts of each test are added
 JSON object a line (``benchmarks/faults.py`` reads them); ``$TWOFOLD_FUZZ_SEED`` draws other cases.
 """
 
+import contextlib
 import hashlib
+import io
 import json
 import os
 import signal
+import sys
 import time
 import warnings
 from collections import Counter
@@ -19,6 +22,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
+
+from twofold import cli
 
 SEED = int(os.environ.get("TWOFOLD_FUZZ_SEED", "0"))
 # A case takes milliseconds; one that compiles, a few seconds; one that waits for a lock, a minute.
@@ -183,6 +188,26 @@ def edits():
     Short stretches are zeroed or trade places, and long ones.
     """
     return _edits()
+
+
+def _run(words):
+    out, err = io.StringIO(), io.StringIO()
+    before, sys.argv = sys.argv, ["twofold", *words]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            cli.main()
+        code = 0
+    except SystemExit as stopped:
+        code = stopped.code or 0
+    finally:
+        sys.argv = before
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="session")
+def run_command():
+    """A function of words: exit code, stdout and stderr of ``twofold`` with them."""
+    return _run
 
 
 TINY = {

@@ -1,9 +1,6 @@
 """Any words after ``twofold``: done, or one sentence and exit code 2; never a fault of its own."""
 
-import contextlib
-import io
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -118,23 +115,8 @@ def lines(draw):
     return [*name.split(), *words, *SHORT.get(name, [])]
 
 
-def run(words):
-    """Exit code, stdout and stderr of a command line, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    before, sys.argv = sys.argv, ["twofold", *words]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            cli.main()
-        code = 0
-    except SystemExit as stopped:
-        code = stopped.code or 0
-    finally:
-        sys.argv = before
-    return code, out.getvalue(), err.getvalue()
-
-
 @pytest.mark.examples(40, 800)
-def test_any_words(fuzz, home, tmp_path, monkeypatch):
+def test_any_words(fuzz, home, tmp_path, monkeypatch, run_command):
     work = tmp_path / "work"
 
     @fuzz.given(lines())
@@ -145,7 +127,7 @@ def test_any_words(fuzz, home, tmp_path, monkeypatch):
         monkeypatch.chdir(work)
         before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
         with fuzz.case():
-            code, out, err = run(words)
+            code, out, err = run_command(words)
             if code not in (0, 2, 3):
                 raise RuntimeError(f"exit code {code} of {words}: {err[-2000:]}")
         fuzz.counts["refused"] += code != 0

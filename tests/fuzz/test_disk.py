@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor, load, persistence
+from twofold import BNNLVRegressor, decompose_table, fit_table, load, persistence
 from twofold.campaign import Campaign, CampaignError, Continuous
 from twofold.commands.run import Run
 from twofold.logs import LogError, files
@@ -120,6 +120,31 @@ def test_a_table(fuzz, disk, state, ending):
     many = {"a": np.random.default_rng(0).normal(size=30_000)}
     with state(disk), fuzz.unchanged(disk), fuzz.case(LogError, names=str(path)):
         files.write(path, many)
+        raise RuntimeError("nothing was said")
+
+
+def table_of(path, rows):
+    columns = dict(zip("aby", np.random.default_rng(0).normal(size=(3, rows)), strict=True))
+    files.write(path, columns)
+    return path
+
+
+@STATES
+def test_the_scratch_file_of_a_table(fuzz, disk, state, tmp_path, tiny):
+    path = table_of(tmp_path / "t.csv", 20_000)
+    with state(disk), fuzz.unchanged(path, disk), fuzz.case(LogError, OSError, names=str(disk)):
+        fit_table(BNNLVRegressor(**tiny), path, target="y", scratch=disk)
+        raise RuntimeError("nothing was said")
+    assert not list(disk.iterdir()), "a piece of a file is left"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@STATES
+def test_the_split_of_a_table(fuzz, disk, state, ending, tmp_path, fitted):
+    path, out = table_of(tmp_path / "t.csv", 5_000), disk / f"out.{ending}"
+    files.write(out, {"a": [1.0, 2.0]})
+    with state(disk), fuzz.unchanged(path, disk), fuzz.case(LogError, names=str(out)):
+        decompose_table(fitted, path, out, inputs=["a", "b"], by="variance")
         raise RuntimeError("nothing was said")
 
 

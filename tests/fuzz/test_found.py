@@ -1,16 +1,20 @@
 """What was found to go wrong once, each by itself."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor
+from twofold import BNNLVRegressor, decompose_table, fit_table
 from twofold.campaign import Campaign, CampaignError, Continuous, Integer
+from twofold.commands.columns import read_sheet
 from twofold.commands.errors import CommandError
 from twofold.commands.output import check_place
+from twofold.estimators import memory, scratch
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.logs import LogError, files
+from twofold.logs.blocks import numbers, open_source
 from twofold.persistence import FileFormatError
 from twofold.policies import ProjectError, identity, trial
 
@@ -89,6 +93,74 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path):
     with pytest.raises(LogError, match=r"t\.csv cannot be written: No space"):
         files.write(path, {"a": Bad()})
     assert path.read_text() == "a\n1\n2\n" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    for name in ("pipe.csv", "pipe.parquet"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(LogError, match="neither a file nor a folder"):
+            open_source(tmp_path / name)
+
+
+def test_a_column_that_arrow_cannot_give_is_said_with_its_file(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    column = pyarrow.array([b"\xff"] * 3).view(pyarrow.string())
+    parquet.write_table(pyarrow.table({"a": column}), path)
+    source = open_source(path)
+    with pytest.raises(LogError, match=r"t\.parquet cannot be read as a Parquet file"):
+        [numbers(source, block, ["a"]) for block in source.blocks(["a"], 2)]
+
+
+@pytest.mark.parametrize(
+    "heading", [",".join(f"column {n}" for n in range(999)), "x" * 9000 + ",y"]
+)
+@pytest.mark.parametrize("cell", ["1", "x" * 9000])
+def test_long_names_cells_and_lists_are_said_in_short(tmp_path, tiny, heading, cell):
+    path = tmp_path / "t.csv"
+    path.write_text(heading + f"\n{cell}\n" * 3)
+    source = open_source(path)
+    for call in (
+        lambda: fit_table(BNNLVRegressor(**tiny), path, target="z"),
+        lambda: [numbers(source, one, source.names) for one in source.blocks(source.names, 9)],
+        lambda: read_sheet(path).numbers(["z"]),
+        lambda: read_sheet(path).numbers(source.names),
+    ):
+        with pytest.raises(ValueError, match=r"t\.csv") as caught:
+            call()
+        assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"target": None}, "target must be a list"),
+        ({"target": b"y"}, "target must be a list"),
+        ({"target": ["y", 3]}, "no column 3"),
+        ({"target": "y", "inputs": "ab"}, "inputs must be a list of names of columns, got 'ab'"),
+        ({"target": "y", "inputs": ["a", "a"]}, "both or twice"),
+        ({"target": ["y", "y"], "inputs": ["a"]}, "both or twice"),
+    ],
+)
+def test_names_of_columns(tmp_path, tiny, fitted, words, said):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,y\n1,2,3\n2,3,5\n")
+    with pytest.raises(LogError, match=said):
+        fit_table(BNNLVRegressor(**tiny), path, **words)
+    with pytest.raises(LogError, match="inputs must be a list"):
+        decompose_table(fitted, path, tmp_path / "out.csv", inputs="ab")
+    with pytest.raises(LogError, match="got int; what is in memory is fitted with fit"):
+        fit_table(BNNLVRegressor(**tiny), 3, **words)
+
+
+def test_more_blocks_than_can_be_counted(tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr(scratch, "STRIP_ROWS", 1)
+    monkeypatch.setattr(scratch, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(memory, "available", lambda: 2**60)
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{n},{n % 3}\n" for n in range(9)))
+    with pytest.raises(ValueError, match="number of blocks in all epochs together must be"):
+        fit_table(BNNLVRegressor(**tiny | {"epochs": 2**30}), path, target="y")
 
 
 @pytest.mark.parametrize(

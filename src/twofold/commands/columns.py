@@ -9,7 +9,7 @@ import numpy as np
 from twofold.commands.errors import CommandError
 from twofold.commands.settings import words
 from twofold.logs import cells, files
-from twofold.naming import nearest
+from twofold.naming import listed, nearest, shortened
 
 
 class Columns(NamedTuple):
@@ -36,8 +36,8 @@ class Sheet(NamedTuple):
         for name in names:
             if name not in self.table.columns:
                 raise CommandError(
-                    f"{self.table.source} has no column {name!r}; its columns are "
-                    f"{', '.join(self.names)}{nearest(name, self.names)}"
+                    f"{self.table.source} has no column {shortened(name)!r}; its columns are "
+                    f"{listed(self.names)}{nearest(name, self.names)}"
                 )
 
     def named(self, text: str) -> list[str]:
@@ -77,19 +77,24 @@ class Sheet(NamedTuple):
         if texts:
             row, text = next(iter(texts.items()))
             raise CommandError(
-                f"{self.table.source}: column {name!r} must be numbers, but {len(texts)} rows have "
-                f"text, the first of them {text!r} in {self.table.unit} {self.table.rows[row]}; "
+                f"{self.table.source}: column {shortened(name)!r} must be numbers, but "
+                f"{len(texts)} rows have text, the first of them {shortened(text)!r} in "
+                f"{self.table.unit} {self.table.rows[row]}; "
                 "leave the column out (--ignore, --inputs), or write it as numbers"
             )
         return values
 
     def _blank(self, names: Sequence[str], missing: np.ndarray) -> str:
         counts = missing.sum(axis=0)
-        parts = [f"{name!r} {count}" for name, count in zip(names, counts, strict=True) if count]
+        parts = [
+            f"{shortened(name)!r} {count}"
+            for name, count in zip(names, counts, strict=True)
+            if count
+        ]
         first = self.table.rows[np.flatnonzero(missing.any(axis=1))[0]]
         return (
             f"{self.table.source}: {missing.any(axis=1).sum()} of {len(missing)} rows have no "
-            f"finite value in a column ({', '.join(parts)}), the first of them {self.table.unit} "
+            f"finite value in a column ({listed(parts)}), the first of them {self.table.unit} "
             f"{first}; fill them in, or leave those rows out with --drop-missing"
         )
 

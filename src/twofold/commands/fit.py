@@ -11,6 +11,7 @@ from twofold.commands.config import Config
 from twofold.commands.errors import CommandError
 from twofold.commands.output import TABLES, AsJson, check_place, say, show_json, show_table
 from twofold.commands.run import Run
+from twofold.naming import listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -184,6 +185,6 @@ def _inputs(sheet: Any, outputs: list[str], inputs: str | None, ignore: str | No
     if not outputs or not names or len({*names, *outputs}) < len(names) + len(outputs):
         raise CommandError(
             "expected at least one target and one input, and no column twice, got "
-            f"{', '.join(outputs) or 'no target'} and {', '.join(names) or 'no input'}"
+            f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
         )
     return names

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from twofold.logs.blocks import check_names, numbers, open_source, writing
+from twofold.logs.blocks import check_names, list_of_names, numbers, open_source, writing
 from twofold.logs.errors import LogError
 
 Regressor = Any  # a BNNLVRegressor
@@ -82,7 +82,8 @@ def decompose_table(
 
 
 def _inputs(model: Regressor, inputs: Sequence[str] | None) -> list[str]:
-    names = getattr(model, "feature_names_in_", None) if inputs is None else inputs
+    fitted = getattr(model, "feature_names_in_", None)
+    names = fitted if inputs is None else list_of_names("inputs", inputs)
     if names is None:
         raise ValueError(
             f"the model was fitted to {model.n_features_in_} columns without names; say which "

@@ -32,8 +32,9 @@ from twofold.estimators.options import ALPHA_OPTIONS, checked_options
 from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
 from twofold.estimators.training import Plan, train
 from twofold.inference.alpha import bytes_per_datum
-from twofold.logs.blocks import Source, check_names, numbers, open_source
+from twofold.logs.blocks import Source, check_names, list_of_names, numbers, open_source
 from twofold.logs.errors import LogError
+from twofold.naming import listed
 
 Regressor = Any  # a BNNLVRegressor
 
@@ -56,13 +57,16 @@ def fit_table(
     Returns the estimator, fitted as ``fit`` would have left it.
     """
     opened = open_source(source)
-    outputs = [target] if isinstance(target, str) else list(target)
-    names = [n for n in opened.names if n not in outputs] if inputs is None else list(inputs)
+    outputs = [target] if isinstance(target, str) else list_of_names("target", target)
+    if inputs is None:
+        names = [name for name in opened.names if name not in outputs]
+    else:
+        names = list_of_names("inputs", inputs)
     check_names(opened, [*names, *outputs])
-    if not names or not outputs or set(names) & set(outputs):
+    if not names or not outputs or len({*names, *outputs}) < len(names) + len(outputs):
         raise LogError(
-            "expected at least one target and one input, none of them both, got "
-            f"{', '.join(outputs) or 'no target'} and {', '.join(names) or 'no input'}"
+            "expected at least one target and one input, none of them both or twice, got "
+            f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
         )
     check_streamed(estimator, opened.rows())
     with tempfile.TemporaryDirectory(dir=scratch, prefix="twofold-") as folder:
@@ -148,7 +152,9 @@ def _visits(estimator: Regressor, scratch: Scratch) -> int:
     """How many blocks are trained on, in all passes together."""
     updates = scratch.blocks * -(-scratch.block_rows // estimator.batch_size)
     passes = estimator.epochs or -(-LEAST_UPDATES[estimator.inference] // updates)
-    return int(passes * scratch.blocks)
+    visits = int(passes * scratch.blocks)
+    validation.check_integer("the number of blocks in all epochs together", visits, 1)
+    return visits
 
 
 class Blocks:

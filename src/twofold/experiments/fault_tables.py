@@ -7,6 +7,7 @@ from twofold.experiments.markdown import markdown, metrics
 SURFACES = {
     "estimator": "settings and data of an estimator",
     "tables": "CSV and Parquet files",
+    "streaming": "tables that are read in blocks",
     "files": "files of models, policies, checkpoints, projects",
     "campaign": "calls of a campaign, in any order",
     "campaign_file": "bytes of a campaign's file",

@@ -2,7 +2,8 @@
 
 import csv
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -11,7 +12,10 @@ import numpy as np
 
 from twofold.logs import cells, files
 from twofold.logs.errors import LogError
-from twofold.naming import nearest
+from twofold.naming import listed, nearest, shortened
+
+# Of what another library has to say of a file.
+MOST_SAID = 300
 
 
 class Block(NamedTuple):
@@ -53,13 +57,14 @@ class ParquetSource:
         self._parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not self._parts:
             raise LogError(f"the folder {path} cannot be read as a table: it has no *.parquet file")
-        schema = self._open(self._parts[0]).schema_arrow
-        self.names = schema.names
+        schema = self._schema(self._parts[0])
+        with _readable(self._parts[0], "Parquet"):
+            self.names = schema.names
         twice = sorted({name for name in self.names if self.names.count(name) > 1})
         if twice:
-            raise LogError(f"{path} has two columns of one name: {', '.join(map(repr, twice))}")
+            raise LogError(f"{path} has two columns of one name: {listed(map(repr, twice))}")
         for part in self._parts[1:]:
-            other = self._open(part).schema_arrow
+            other = self._schema(part)
             if not other.equals(schema):
                 raise LogError(
                     f"{part} has the columns {_kinds(other)}, but {self._parts[0]} has "
@@ -88,6 +93,10 @@ class ParquetSource:
                 return
             yield batch
 
+    def _schema(self, part: Path) -> Any:
+        with _readable(part, "Parquet"):
+            return self._open(part).schema_arrow
+
     def _open(self, part: Path) -> Any:
         parquet = files.pyarrow_module("pyarrow.parquet")
         with _readable(part, "Parquet"):
@@ -96,7 +105,14 @@ class ParquetSource:
 
 
 def _kinds(schema: Any) -> str:
-    return ", ".join(f"{field.name} ({field.type})" for field in schema)
+    return listed(f"{field.name} ({field.type})" for field in schema)
+
+
+def _reading_errors() -> tuple[type[Exception], ...]:
+    """What a file that is not sound may raise; some errors of Arrow are of no kind but its own."""
+    arrow = sys.modules.get("pyarrow")
+    own = () if arrow is None else (arrow.ArrowException,)
+    return (OSError, ValueError, KeyError, MemoryError, csv.Error, *own)
 
 
 @contextmanager
@@ -106,8 +122,8 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
         yield
     except LogError:
         raise
-    except (OSError, ValueError, KeyError, MemoryError, csv.Error) as error:
-        said = " ".join(str(error).split())
+    except _reading_errors() as error:
+        said = shortened(" ".join(str(error).split()), MOST_SAID)
         raise LogError(f"{path} cannot be read as a {kind} file: {said}") from error
 
 
@@ -156,10 +172,25 @@ class CsvSource:
 
 def open_source(path: str | os.PathLike[str]) -> Source:
     """A CSV or Parquet file, or a folder of Parquet files."""
+    if not isinstance(path, str | os.PathLike):
+        raise LogError(
+            f"expected the path of a table, got {type(path).__name__}; what is in memory is "
+            "fitted with fit"
+        )
     place = Path(path)
+    if place.exists() and not (place.is_dir() or place.is_file()):
+        # It would be read more than once, and whoever opens a pipe waits for its other end.
+        raise LogError(f"{place} is neither a file nor a folder; write the table to a file first")
     if place.is_dir() or place.suffix.lower() in files.PARQUET:
         return ParquetSource(place)
     return CsvSource(place)
+
+
+def list_of_names(what: str, given: Any) -> list[str]:
+    """Names of columns as they were given; a lone word would be taken for a list of its letters."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise LogError(f"{what} must be a list of names of columns, got {shortened(repr(given))}")
+    return list(given)
 
 
 def check_names(source: Source, names: Sequence[str]) -> None:
@@ -167,8 +198,8 @@ def check_names(source: Source, names: Sequence[str]) -> None:
     for name in names:
         if name not in source.names:
             raise LogError(
-                f"{source.path} has no column {name!r}; its columns are "
-                f"{', '.join(source.names)}{nearest(name, source.names)}"
+                f"{source.path} has no column {shortened(repr(name))}; its columns are "
+                f"{listed(source.names)}{nearest(name, source.names)}"
             )
 
 
@@ -183,20 +214,23 @@ def numbers(
     if missing.any() and not drop_missing:
         row, column = np.argwhere(missing)[0]
         raise LogError(
-            f"{source.path}: column {names[column]!r} has no finite number in {source.unit} "
-            f"{block.rows[row]}; fill it in, or leave such rows out (drop_missing)"
+            f"{source.path}: column {shortened(names[column])!r} has no finite number in "
+            f"{source.unit} {block.rows[row]}; fill it in, or leave such rows out (drop_missing)"
         )
     kept = np.flatnonzero(~missing.any(axis=1))
     return values[kept], kept
 
 
 def _column(source: Source, block: Block, name: str) -> np.ndarray:
-    values, texts = cells.numbers(_as_numpy(block.columns[name]), (), source.decimal)
+    with _readable(source.path, "Parquet"):
+        column = _as_numpy(block.columns[name])
+    values, texts = cells.numbers(column, (), source.decimal)
     if texts:
         row, text = next(iter(texts.items()))
         raise LogError(
-            f"{source.path}: column {name!r} must be numbers, but {source.unit} {block.rows[row]} "
-            f"has {text!r}; leave the column out, or write it as numbers"
+            f"{source.path}: column {shortened(name)!r} must be numbers, but {source.unit} "
+            f"{block.rows[row]} has {shortened(text)!r}; leave the column out, or write it as "
+            "numbers"
         )
     return values
 

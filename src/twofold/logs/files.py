@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.logs.errors import LogError
+from twofold.naming import listed
 
 DELIMITERS = ",;\t|"
 PARQUET = (".parquet", ".pq")
@@ -173,7 +174,7 @@ def next_records(
 def _check_headings(path: Path, headings: list[str]) -> None:
     twice = sorted({one for one in headings if headings.count(one) > 1 and one})
     if twice:
-        raise LogError(f"{path} has two columns of one name: {', '.join(map(repr, twice))}")
+        raise LogError(f"{path} has two columns of one name: {listed(map(repr, twice))}")
     # Columns without a heading are never asked for; they only must not fall together.
     headings[:] = [one or f" {place}" for place, one in enumerate(headings)]
 
