@@ -1,15 +1,19 @@
 """Memory is estimated well enough that what is refused could not have been had."""
 
+import inspect
+import warnings
+
 import jax
 import numpy as np
 import pytest
 
 from twofold import BNNLVRegressor
 from twofold.data import pad
-from twofold.estimators import memory
+from twofold.estimators import memory, regressor
 from twofold.estimators.methods import METHODS
 from twofold.inference import base
 from twofold.model.bnn import BNNLV
+from twofold.uncertainty import chunks, split
 
 # The estimate is made from sizes alone; what the compiler fuses, and what it keeps twice, differs
 # between methods, so that a factor of three either way is what can be promised.
@@ -36,7 +40,11 @@ def compiled_bytes(model, shape, rows):
     program = base.advance.lower(
         method.algorithm, keys, states, problems, method.schedule, np.int32(0), np.int32(1)
     )
-    found = program.compile().memory_analysis()
+    return bytes_of(program.compile().memory_analysis())
+
+
+def bytes_of(found):
+    """Arguments, results and temporary arrays of a compiled program, each counted once."""
     return (
         found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
         - found.alias_size_in_bytes
@@ -54,6 +62,80 @@ def test_the_memory_of_a_fit(fuzz, settings, rows):
             compiled_bytes(model, shape, rows),
         )
     assert measured / FACTOR < estimate < measured * FACTOR, f"{estimate:.3g} for {measured:.3g}"
+
+
+class Measured(Exception):
+    """The bytes of a prediction that was compiled, and is not run."""
+
+
+def measured_chunks(function, columns, *rest):
+    """``in_chunks`` that compiles its program for the first chunk, and goes no further."""
+    raw = function.func.__wrapped__
+    static = {"model", "estimator", "joint"} & set(inspect.signature(raw).parameters)
+
+    def compiled(*arrays):
+        lowered = jax.jit(raw, static_argnames=sorted(static)).lower(*function.args, *arrays)
+        numbers = sum(leaf.size for leaf in jax.tree.leaves(lowered.out_info)) / len(arrays[0])
+        # On the host what is given, every chunk's results in double precision, and all of them
+        # joined.
+        held = sum(column.nbytes for column in columns)
+        held += 2 * memory.DOUBLE * len(columns[0]) * numbers
+        raise Measured(bytes_of(lowered.compile().memory_analysis()) + held)
+
+    return chunks.in_chunks(compiled, columns, *rest)
+
+
+MODELS = {
+    "usual": ({}, 1),
+    "three outputs": ({}, 3),
+    "wide": ({"hidden_layer_sizes": (200, 200), "inference_options": {"members": 30}}, 1),
+    "many latent draws": ({"inference": "alpha", "n_latent_draws": 1000}, 1),
+    "many weight draws": ({"inference": "alpha", "n_weight_draws": 1000, "n_latent_draws": 10}, 1),
+    "double": ({"dtype": "float64"}, 1),
+    "no latent input": ({"latent_dim": 0}, 1),
+}
+PREDICTIONS = {
+    "predict": lambda model, X, y: model.predict(X),
+    "variance": lambda model, X, y: model.decompose(X, by="variance"),
+    "entropy": lambda model, X, y: model.decompose(X),
+    "log_likelihood": lambda model, X, y: model.log_likelihood(X, y),
+    "moments": lambda model, X, y: model.conditional_moments(X),
+    "sample": lambda model, X, y: model.sample(X, 50),
+}
+
+
+def check_predictions(fuzz, patch, kind, calls, rows):
+    """The estimate of each is no less than the very program takes, and within the factor that
+    refusals count on: what the compiler keeps in one place after another it cannot know."""
+    settings, outputs = MODELS[kind]
+    model = BNNLVRegressor(
+        **{"epochs": 1, "draws": 2, "random_state": 0, "verbose": False} | settings
+    )
+    X, y = np.random.default_rng(0).normal(size=(2, max(rows, 64), 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X[:64], y[:64, :outputs])
+    estimates = []
+    patch.setattr(memory, "refuse_beyond", lambda needed, *_: estimates.append(needed))
+    for module in (regressor, split):
+        patch.setattr(module, "in_chunks", measured_chunks)
+    for name in calls:
+        with fuzz.case(), pytest.raises(Measured) as caught:
+            PREDICTIONS[name](model, X[:rows], y[:rows, :outputs])
+        measured, estimate = caught.value.args[0], estimates.pop()
+        assert 1 <= estimate / measured < memory.SURELY, f"{name}: {estimate:.3g}, {measured:.3g}"
+
+
+@pytest.mark.parametrize("rows", [1, 3000])
+def test_the_memory_of_a_usual_prediction(fuzz, monkeypatch, rows):
+    check_predictions(fuzz, monkeypatch, "usual", ["predict", "entropy", "sample"], rows)
+
+
+@pytest.mark.examples(None, 1)
+@pytest.mark.parametrize("rows", [1, 300, 20_000])
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_memory_of_a_prediction(fuzz, monkeypatch, kind, rows):
+    check_predictions(fuzz, monkeypatch, kind, PREDICTIONS, rows)
 
 
 LARGE = [

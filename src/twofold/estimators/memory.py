@@ -1,9 +1,9 @@
 """How much memory a request will take, and a refusal beforehand of what cannot be had.
 
 The estimates count the arrays that grow with what a user can ask for: rows, members, draws, nodes,
-units. They are right within a factor of about three (``tests/fuzz/test_memory.py`` compares those
-of fits with what the compiler says), so that only what would take several times the memory that
-there is gets refused; what might just fit is warned of.
+units. They are right within a factor of about three (``tests/fuzz/test_memory.py`` compares them
+with what the compiler says), so that only what would take several times the memory that there is
+gets refused; what might just fit is warned of.
 """
 
 import os
@@ -11,16 +11,19 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 
+from twofold import numerics
 from twofold.data import padded_size
 from twofold.estimators.options import OPTIONS, checked_options
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import default_nodes
-from twofold.uncertainty.chunks import FEWEST_ROWS, rows_at_once
+from twofold.uncertainty.chunks import chunk_rows
+from twofold.uncertainty.predictive import latents_at_once
+from twofold.uncertainty.quadrature import SIZES
 
 # What there is of an array of activations at once: itself, its gradient, and a copy on the way.
 ACTIVATIONS = 3
@@ -28,6 +31,10 @@ ACTIVATIONS = 3
 STATE, MEAN_FIELD_STATE = 4, 8
 # Data as they are and in the order of an epoch, on the device and on the host.
 COPIES = 4
+# Draws as they are and in the order in which layers want them; what is computed of them, and that
+# in the order in which it is used; grids of densities and of their transforms; inputs on their way
+# to standardised ones.
+TWICE = 2
 # An array of results as its chunks, joined, and in raw units.
 RESULTS = 3
 DOUBLE = 8
@@ -112,25 +119,56 @@ def fit_bytes(first: Regressor, model: BNNLV, rows: int, fits: int = 1) -> float
     return float(fits * members * (itemsize * (data + state + work) + traces))
 
 
-def prediction_bytes(
-    model: BNNLV, rows: int, weights: int, latents: int, results: int, dtype: str
-) -> float:
-    """Bytes of a prediction: the nested draws, one chunk of rows, and ``results`` numbers a row."""
+class Request(NamedTuple):
+    """A prediction: by which program, of how many rows, of which at most so many at once, with how
+    many draws of weights and of z for each of them, and how many numbers come out for a row."""
+
+    program: Literal["sample", "density", "moments", "entropy"]
+    rows: int
+    limit: int
+    weights: int
+    latents: int
+    results: int
+
+
+def prediction_bytes(model: BNNLV, request: Request, dtype: str) -> float:
+    """Bytes of a prediction: the draws, one chunk of rows, and all rows with their results."""
+    _, rows, limit, weights, latents, results = request
     latents = latents if model.latents else 1
-    draws = weights * (model.num_weights + model.outputs + latents * model.latents)
-    chunk = min(rows_at_once(model, weights, latents), max(rows, FEWEST_ROWS))
-    work = ACTIVATIONS * chunk * weights * max(model.sizes)
+    each = model.num_weights + model.outputs + latents * model.latents
+    work = _work(model, request, chunk_rows(rows, limit), latents)
     itemsize = np.dtype(dtype).itemsize
-    return float(itemsize * (draws + work) + RESULTS * DOUBLE * rows * results)
+    on_host = DOUBLE * rows * (TWICE * model.inputs + RESULTS * results)
+    return float(itemsize * (TWICE * weights * each + work) + on_host)
 
 
-def check_prediction(
-    model: BNNLV, rows: int, weights: int, latents: int, results: int, dtype: str
-) -> None:
+def _work(model: BNNLV, request: Request, chunk: int, latents: int) -> int:
+    """Numbers that the program of a chunk holds beside the draws."""
+    program, _, _, weights, _, _ = request
+    if program == "sample":
+        noise = TWICE * (model.latents + model.outputs)
+        return chunk * weights * (ACTIVATIONS * max(model.sizes) + noise)
+    block = latents_at_once(model, weights, chunk, latents)
+    # A CPU takes one weight draw after another.
+    together = 1 if numerics.on_cpu() else weights
+    # What x adds to the first layer is kept beside the activations.
+    values = chunk * together * (1 + ACTIVATIONS * block) * max(model.sizes)
+    values += block * chunk * TWICE * weights * model.outputs
+    if program == "density":
+        return values
+    if program == "moments":
+        return values + TWICE * ACTIVATIONS * chunk * weights * model.outputs
+    centres = TWICE * latents * weights * model.outputs * chunk
+    # Of every weight draw, and of all together.
+    return centres + max(values, TWICE * (weights + 1) * SIZES[-1])
+
+
+def check_prediction(model: BNNLV, request: Request, dtype: str) -> None:
     """Refuse a prediction that cannot fit into memory."""
     refuse_beyond(
-        prediction_bytes(model, rows, weights, latents, results, dtype),
-        f"{rows:,} rows with {weights:,} weight draws of {latents:,} latent draws each",
+        prediction_bytes(model, request, dtype),
+        f"{request.rows:,} rows with {request.weights:,} weight draws of {request.latents:,} "
+        "latent draws each",
         "ask for fewer rows at a time, or for fewer draws (n_weight_draws, n_latent_draws, "
         "n_samples)",
     )

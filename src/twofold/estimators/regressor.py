@@ -192,8 +192,9 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         x = self._standardised(X)
         rows = np.arange(len(x))[:, None]
-        self._check_memory(len(x), n_samples, 1, n_samples * self.model_.outputs)
         limit = rows_at_once(self.model_, n_samples, 1)
+        results = n_samples * self.model_.outputs
+        self._check_memory(memory.Request("sample", len(x), limit, n_samples, 1, results))
         streams = () if random_state is None else (random_state,)
         with self._precision(), self._progress("sampling", len(x), limit) as on_progress:
             weight_key, row_key = jax.random.split(key_of(self.seed_, SAMPLE_STREAM, *streams))
@@ -209,7 +210,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         x = self._standardised(X)
         y = validation.check_outputs(y, len(x), self.model_.outputs)
-        density = self._by_row(_log_density, x, self.y_standardizer_.transform(y))
+        y = self.y_standardizer_.transform(y)
+        density = self._by_row(_log_density, x, y, results=1, program="density")
         return density - np.log(self.y_standardizer_.scale).sum()
 
     def conditional_moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -240,10 +242,10 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         validation.check_split(by, joint, estimator)
         x = self._standardised(X)
-        self._check_memory(
-            len(x), self._weight_draws(), self.n_latent_draws, 6 * self.model_.outputs
-        )
         limit = rows_at_once(self.model_, self.n_weight_draws, self.n_latent_draws)
+        program: Any = "entropy" if by == "entropy" else "moments"
+        draws = self._weight_draws(), self.n_latent_draws
+        self._check_memory(memory.Request(program, len(x), limit, *draws, 6 * self.model_.outputs))
         with self._precision(), self._progress("splitting", len(x), limit) as on_progress:
             split = decompose(
                 key_of(self.seed_, PREDICTION_STREAM),
@@ -291,21 +293,28 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         several = isinstance(posterior, SampledPosterior)
         return min(self.n_weight_draws, len(posterior.weights)) if several else self.n_weight_draws
 
-    def _check_memory(self, rows: int, weights: int, latents: int, results: int) -> None:
-        memory.check_prediction(self.model_, rows, weights, latents, results, self.dtype)
+    def _check_memory(self, request: memory.Request) -> None:
+        memory.check_prediction(self.model_, request, self.dtype)
 
-    def _by_row(self, function: Callable, *columns: np.ndarray, results: int | None = None) -> Any:
+    def _by_row(
+        self,
+        function: Callable,
+        *columns: np.ndarray,
+        results: int | None = None,
+        program: Literal["density", "moments"] = "moments",
+    ) -> Any:
         """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows.
 
-        ``results`` is how many numbers it gives for a row, where that is more than two an output.
+        ``results`` is how many numbers it gives for a row, where that is not two an output;
+        ``program`` what it does, for the estimate of memory.
         """
         results = 2 * self.model_.outputs if results is None else results
-        self._check_memory(len(columns[0]), self._weight_draws(), self.n_latent_draws, results)
         limit = rows_at_once(self.model_, self.n_weight_draws, self.n_latent_draws)
-        rows = len(columns[0])
+        rows, draws = len(columns[0]), (self._weight_draws(), self.n_latent_draws)
+        self._check_memory(memory.Request(program, rows, limit, *draws, results))
         with self._precision(), self._progress("predicting", rows, limit) as on_progress:
-            key, draws = key_of(self.seed_, PREDICTION_STREAM), self.n_weight_draws
-            nested = nest(key, self.model_, self._posterior(), draws, self.n_latent_draws)
+            key, weights = key_of(self.seed_, PREDICTION_STREAM), self.n_weight_draws
+            nested = nest(key, self.model_, self._posterior(), weights, self.n_latent_draws)
             function = partial(function, self.model_, nested)
             found = in_chunks(function, columns, limit, self.dtype, on_progress)
         _warn_of_overflow(found, self.dtype, stacklevel=4)

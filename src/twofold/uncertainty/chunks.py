@@ -21,6 +21,13 @@ def rows_at_once(model: BNNLV, weights: int, latents: int) -> int:
     return max(1, CHUNK_VALUES // (weights * latents * max(model.sizes)))
 
 
+def chunk_rows(rows: int, limit: int, fewest: int = FEWEST_ROWS) -> int:
+    """The rows of a chunk: a power of two, at least ``fewest``, where one chunk is all."""
+    chunks = -(-rows // limit)
+    size = -(-rows // chunks) if chunks > 1 else max(fewest, 2 ** (rows - 1).bit_length())
+    return min(limit, size)
+
+
 def in_chunks(
     function: Callable[..., Any],
     columns: Sequence[np.ndarray],
@@ -38,9 +45,7 @@ def in_chunks(
     rows = len(columns[0])
     mesh = sharding.devices_for(max(rows, fewest))
     limit *= 1 if mesh is None else mesh.size
-    chunks = -(-rows // limit)
-    size = -(-rows // chunks) if chunks > 1 else max(fewest, 2 ** (rows - 1).bit_length())
-    size = sharding.room(mesh, min(limit, size))
+    size = sharding.room(mesh, chunk_rows(rows, limit, fewest))
     parts = []
     for start in range(0, rows, size):
         chunk = [column[start : start + size] for column in columns]

@@ -73,9 +73,7 @@ def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
     """
     values = max(model.hidden, default=1) * points
     most = CPU_VALUES // values if numerics.on_cpu() else GPU_VALUES // (values * draws)
-    return max(
-        size for size in range(1, latents + 1) if latents % size == 0 and size <= max(1, most)
-    )
+    return max(size for size in range(1, min(latents, max(1, most)) + 1) if latents % size == 0)
 
 
 def in_blocks(
