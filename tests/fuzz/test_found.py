@@ -95,11 +95,21 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path):
     assert path.read_text() == "a\n1\n2\n" and list(tmp_path.iterdir()) == [path]
 
 
-def test_a_pipe_is_not_waited_for(tmp_path):
+@pytest.mark.filterwarnings("ignore")
+def test_a_pipe_is_not_waited_for(tmp_path, tiny, run_command):
+    (tmp_path / "t.csv").write_text("a,y\n1,2\n2,3\n4,3\n")
+    fit_table(BNNLVRegressor(**tiny), tmp_path / "t.csv", target="y").save(tmp_path / "model")
     for name in ("pipe.csv", "pipe.parquet"):
-        os.mkfifo(tmp_path / name)
+        pipe = tmp_path / name
+        os.mkfifo(pipe)
         with pytest.raises(LogError, match="neither a file nor a folder"):
-            open_source(tmp_path / name)
+            open_source(pipe)
+        for words in (
+            ["fit", f"{pipe}", "--target=y", f"--out={tmp_path}/new"],
+            ["decompose", f"{tmp_path}/model", f"{pipe}", f"--out={tmp_path}/out.csv"],
+        ):
+            code, _, err = run_command([*words, "--stream"])
+            assert code == 2 and "neither a file nor a folder" in err
 
 
 def test_a_column_that_arrow_cannot_give_is_said_with_its_file(tmp_path):

@@ -66,6 +66,8 @@ def decompose(
             raise CommandError(
                 f"{data} is read in blocks, and so written to a file alone: say --out, not --json"
             )
+        # Before its bytes are read: whoever reads a pipe waits for its other end.
+        large.open_large(data)
         run.reads(data)
         with run.timed("decompose"):
             written = decompose_table(
