@@ -25,15 +25,13 @@ import plain
 from jobs import MODEL, toy_posterior
 from peaks import seconds
 
-from twofold import numerics
-from twofold.envs.wind import turbulence
+from twofold.envs.wind import dynamics, turbulence
 from twofold.envs.wind.task import wind_turbine
 from twofold.experiments.records import Record
 from twofold.uncertainty import entropies, neighbours, predictive, split
 
 REPEATS = 7
 DECISIONS = 10
-LOOPS = numerics, "on_cpu", lambda: True  # plainly, loops are loops on a GPU too
 
 
 class Way(NamedTuple):
@@ -71,8 +69,12 @@ def entropy(estimator: str, points: int, nested: int) -> Way:
     def function(drawn: Any, x: Any) -> Any:
         return entropies.entropies(chosen, False, jax.random.key(2), MODEL, drawn, x)
 
-    replaced = (entropies, "means", plain.means), (neighbours, "ranked", plain.ranked)
-    return Way(function, (drawn, x), (*replaced, LOOPS))
+    replaced = (
+        (entropies, "means", plain.means),
+        (neighbours, "ranked", plain.ranked),
+        (neighbours, "ranked_distances", plain.ranked_distances),
+    )
+    return Way(function, (drawn, x), replaced)
 
 
 def wind(turbines: int) -> Way:
@@ -88,7 +90,8 @@ def wind(turbines: int) -> Way:
         return jax.lax.scan(step, state, jax.random.split(key, DECISIONS))[1]
 
     keys = jax.random.split(jax.random.key(1), turbines)
-    return Way(jax.vmap(one), (keys, states), ((turbulence, "winds", plain.winds), LOOPS))
+    replaced = (turbulence, "winds", plain.winds), (dynamics, "step", plain.step)
+    return Way(jax.vmap(one), (keys, states), replaced)
 
 
 def ways(gpu: bool, smoke: bool) -> dict[str, Callable[[], Way]]:

@@ -3,10 +3,15 @@
 import jax
 import jax.numpy as jnp
 
+from twofold.envs.wind import dynamics
+from twofold.envs.wind.aero import Table
+from twofold.envs.wind.dynamics import Commands, Plant
+from twofold.envs.wind.params import Turbine
 from twofold.envs.wind.turbulence import Wind, hub_wind, rotor_wind
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.typing import Array, Float, Int
+from twofold.uncertainty.neighbours import padded
 from twofold.uncertainty.predictive import Moments, Nested
 
 
@@ -42,6 +47,37 @@ def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"
     places = jnp.arange(values.shape[0])
     ascending, order = jax.lax.sort((values, places), num_keys=1, is_stable=False)
     return ascending, jnp.zeros_like(order).at[order].set(places, unique_indices=True)
+
+
+def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
+    """One window after another."""
+    n, around = values.shape[0], padded(values, k)
+
+    def narrow(j: Int[Array, ""], distance: Float[Array, "n"]) -> Float[Array, "n"]:
+        left = jax.lax.dynamic_slice_in_dim(around, k - j, n)
+        right = jax.lax.dynamic_slice_in_dim(around, 2 * k - j, n)
+        return jnp.minimum(distance, jnp.maximum(values - left, right - values))
+
+    return jax.lax.fori_loop(0, k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
+
+
+def step(
+    turbine: Turbine, table: Table, plant: Plant, wind: Float[Array, ""], commands: Commands
+) -> Plant:
+    """One stage of Runge and Kutta's after another."""
+    size, commands = turbine.time_step, dynamics.limit(turbine.actuators, commands)
+
+    def stage(carry, coefficients):
+        rates, total = carry
+        share, weight = coefficients
+        moved = jax.tree.map(lambda value, rate: value + share * size * rate, plant, rates)
+        rates = dynamics.derivative(turbine, table, moved, wind, commands)
+        return (rates, jax.tree.map(lambda sum, rate: sum + weight * rate, total, rates)), None
+
+    still = jax.tree.map(jnp.zeros_like, plant)
+    coefficients = jnp.array([0.0, 0.5, 0.5, 1.0]), jnp.array([1.0, 2.0, 2.0, 1.0]) / 6.0
+    (_, mean), _ = jax.lax.scan(stage, (still, still), coefficients)
+    return jax.tree.map(lambda value, rate: value + size * rate, plant, mean)
 
 
 def winds(

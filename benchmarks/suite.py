@@ -1,6 +1,6 @@
 """All benchmarks, one after another, and one table of what they found.
 
-    python benchmarks/suite.py                     all of it; parts that are done are not repeated
+    python benchmarks/suite.py                     all of it; what this commit has done is kept
     python benchmarks/suite.py --fresh             all of it anew
     python benchmarks/suite.py --only train floors some parts
     python benchmarks/suite.py --collect           run nothing, gather the records in results/
@@ -13,15 +13,15 @@ that the work takes.
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 from twofold.experiments.bench_tables import terminal
-from twofold.experiments.records import Record, join
+from twofold.experiments.records import Record, commit, join
 
 HERE = Path(__file__).parent
 WORK = Path(".cache/bench")
@@ -79,18 +79,31 @@ def command(name: str, part: Part, peer_python: str) -> list[str]:
     return [*words, "--output", str(WORK / name)]
 
 
+def is_done(name: str) -> bool:
+    """Whether a part has come to its end with the source as it is."""
+    mark = WORK / name / "done"
+    return mark.exists() and mark.read_text() == f"{commit()}\n"
+
+
 def run(name: str, part: Part, peer_python: str) -> str | None:
     """Run a part in a fresh folder; returns what went wrong."""
     folder = WORK / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    started = time.perf_counter()
     print(f"{name} …", file=sys.stderr, flush=True)
     done = subprocess.run(command(name, part, peer_python), capture_output=True, text=True)
     if done.returncode:
         return (done.stderr or done.stdout).strip()[-1500:]
-    (folder / "done").write_text(f"{time.perf_counter() - started:.1f}\n")
+    (folder / "done").write_text(f"{commit()}\n")
     return None
+
+
+def publish(name: str, output: Path) -> None:
+    """A part's records join those in ``output``, and its figures replace those there."""
+    for path in sorted((WORK / name).glob("*.json")):
+        join(path, output)
+    for path in (WORK / name).glob("*.png"):
+        shutil.copy(path, output)
 
 
 def gather(output: Path, record: Record) -> None:
@@ -114,18 +127,19 @@ def main() -> None:
     parser.add_argument("--peer-python", default=PEER_PYTHON)
     parser.add_argument("--output", type=Path, default=Path("results"))
     arguments = parser.parse_args()
+    # That of the source that is measured: new records will make it another one.
+    os.environ.setdefault("TWOFOLD_COMMIT", commit())
     failed = {}
     for name in () if arguments.collect else arguments.only:
-        if arguments.fresh or not (WORK / name / "done").exists():
+        if arguments.fresh or not is_done(name):
             error = run(name, PARTS[name], arguments.peer_python)
             if error is not None:
                 failed[name] = error
                 print(f"{name} failed:\n{error}", file=sys.stderr, flush=True)
-    # At the end only: a tree with new records is another one than was measured.
-    for path in [] if arguments.collect else sorted(WORK.glob("*/*.json")):
-        if (path.parent / "done").exists():
-            join(path, arguments.output)
-    record = Record("bench", {"parts": arguments.only}, [0])
+    parts = [] if arguments.collect else [name for name in arguments.only if is_done(name)]
+    for name in parts:
+        publish(name, arguments.output)
+    record = Record("bench", {"parts": parts}, [0])
     gather(arguments.output, record)
     print(f"wrote {record.merge(arguments.output, lambda name: name not in record.metrics)}")
     print(terminal(arguments.output))

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -58,22 +59,43 @@ def test_every_benchmark_is_part_of_the_suite(suite):
     assert {part.script for part in suite.PARTS.values()} == scripts
 
 
-def test_finished_parts_are_not_repeated(suite, tmp_path, monkeypatch):
+@pytest.fixture
+def measured(suite, tmp_path, monkeypatch):
+    """``measured(*words)`` runs the suite; the benchmarks themselves only leave a record."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(suite, "commit", lambda: "now")
+    monkeypatch.delenv("TWOFOLD_COMMIT", raising=False)
     ran = []
 
-    def run(name, part, python):
-        ran.append(name)
-        (suite.WORK / name).mkdir(parents=True)
+    def call(words, **_):
+        folder = Path(words[-1])
+        ran.append(folder.name)
         record = Record("bench", {}, [0])
-        record.metrics = dict(VALUES)
-        record.write(suite.WORK / name)
-        (suite.WORK / name / "done").write_text("1\n")
+        record.metrics = {f"floor/{folder.name}/cpu": float(len(ran))}
+        record.write(folder)
+        (folder / "plot.png").write_bytes(b"drawn")
+        return subprocess.CompletedProcess(words, 0)
 
-    monkeypatch.setattr(suite, "run", run)
-    monkeypatch.setattr(sys, "argv", ["suite.py", "--only", "floors"])
-    suite.main()
-    suite.main()
-    assert ran == ["floors"]
-    found = json.loads((tmp_path / "results" / "bench.json").read_text())["metrics"]
-    assert found == VALUES
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["suite.py", *words])
+        monkeypatch.setattr(suite.subprocess, "run", call)
+        suite.main()
+        return ran, json.loads((tmp_path / "results" / "bench.json").read_text())["metrics"]
+
+    return run
+
+
+def test_what_a_commit_has_measured_is_not_measured_again(suite, measured, tmp_path, monkeypatch):
+    assert measured("--only", "floors") == (["floors"], {"floor/floors/cpu": 1.0})
+    assert measured("--only", "floors") == (["floors"], {"floor/floors/cpu": 1.0})
+    assert (tmp_path / "results" / "plot.png").read_bytes() == b"drawn"
+    monkeypatch.setattr(suite, "commit", lambda: "later")
+    assert measured("--only", "floors")[0] == ["floors", "floors"]
+
+
+def test_only_parts_that_were_asked_for_join(suite, measured, tmp_path):
+    measured("--only", "floors")
+    newer = tmp_path / "results" / "bench.json"
+    newer.write_text(newer.read_text().replace('cpu": 1.0', 'cpu": 7.0'))
+    _, metrics = measured("--only", "gains")
+    assert metrics == {"floor/floors/cpu": 7.0, "floor/gains/cpu": 2.0}

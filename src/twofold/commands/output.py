@@ -67,6 +67,8 @@ def check_place(
     out: Path | None, endings: Sequence[str] = (), reads: Sequence[Path | None] = ()
 ) -> None:
     """Refuse a place that a file cannot be written to, or that holds what is read, beforehand."""
+    from twofold.logs.files import is_read
+
     if out is None:
         return
     if endings and out.suffix.lower() not in endings:
@@ -74,11 +76,7 @@ def check_place(
     if out.is_dir() or not out.parent.is_dir():
         raise CommandError(f"{out} cannot be written: expected a file in a folder that exists")
     for one in reads:
-        if one is None or not one.exists():
-            continue
-        # Of a folder the tables are read.
-        inside = out.suffix.lower() in TABLES and one.is_dir() and out.parent.samefile(one)
-        if inside or (out.exists() and out.samefile(one)):
+        if one is not None and is_read(one, out):
             raise CommandError(f"{out} is read by this command; write to another file")
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from twofold.logs import files
 from twofold.logs.blocks import check_names, list_of_names, numbers, open_source, writing
 from twofold.logs.errors import LogError
 
@@ -56,7 +57,7 @@ def decompose_table(
     model's inputs, in their order (None: those it was fitted to), ``outputs`` its outputs.
     """
     opened, place = open_source(source), Path(out)
-    if place.exists() and place.samefile(opened.path):
+    if files.is_read(opened.path, place):
         raise LogError(f"{place} is what is read; write to another file")
     names = _inputs(model, inputs)
     several = [f"y{index}" for index in range(model.model_.outputs)]

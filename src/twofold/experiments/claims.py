@@ -13,6 +13,7 @@ from typing import NamedTuple
 from twofold.experiments import claims_active, claims_policy, claims_toy
 from twofold.experiments.claim import CLOSE, Check, Claim, Values
 from twofold.experiments.markdown import markdown
+from twofold.experiments.records import listed
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
 UNCLEAR, UNKNOWN = "not clear", "not measured"
@@ -106,8 +107,10 @@ def _source(record: str, results: Path) -> str:
     """The record, the command that writes it, and its seeds."""
     own = json.loads((results / f"{record}.json").read_text())
     seeds = f"{len(own['seeds'])} seeds" if len(own["seeds"]) > 1 else "one seed"
-    command = own["command"].partition(" --peer-python")[0]
-    return f"\nFrom [{record}.json](../results/{record}.json): `{command}`, {seeds}.\n"
+    sources = [own, *listed(own.get("kept_from", []))]
+    commands = dict.fromkeys(one["command"].partition(" --peer-python")[0] for one in sources)
+    told = ", ".join(f"`{command}`" for command in commands)
+    return f"\nFrom [{record}.json](../results/{record}.json): {told}, {seeds}.\n"
 
 
 def summary(results: Path) -> str:

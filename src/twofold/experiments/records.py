@@ -86,7 +86,7 @@ def _merge(document: dict[str, Any], path: Path, keep: Callable[[str], bool]) ->
     if kept:
         document["metrics"] = kept | document["metrics"]
         own = {name: earlier[name] for name in PROVENANCE if name in earlier}
-        sources = [own, *_listed(earlier.get("kept_from", []))]
+        sources = [own, *listed(earlier.get("kept_from", []))]
         document["kept_from"] = [s for s in sources if not _repeats(document, s)]
     return _write(path, document)
 
@@ -97,7 +97,7 @@ def _write(path: Path, document: dict[str, Any]) -> Path:
     return path
 
 
-def _listed(sources: Any) -> list[dict[str, Any]]:
+def listed(sources: Any) -> list[dict[str, Any]]:
     """Records of older versions name one source only."""
     return [sources] if isinstance(sources, dict) else sources
 

@@ -19,6 +19,7 @@ from twofold.naming import listed
 
 DELIMITERS = ",;\t|"
 PARQUET = (".parquet", ".pq")
+TABLES = (".csv", *PARQUET)
 # As spreadsheets of many countries write numbers, between semicolons; so many rows tell.
 SEEN = 200
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
@@ -204,9 +205,16 @@ def write(path: Path, columns: dict[str, Any]) -> None:
             _write_csv(temporary, columns)
 
 
+def is_read(source: Path, out: Path) -> bool:
+    """Whether a file is the table that is read, or a table in the folder that is."""
+    if source.is_dir() and out.parent.exists() and out.suffix.lower() in TABLES:
+        return out.parent.samefile(source)
+    return out.exists() and source.exists() and out.samefile(source)
+
+
 def check_ending(path: Path) -> None:
     """Refuse a file whose name says that it is no table."""
-    if path.suffix.lower() not in (".csv", *PARQUET):
+    if path.suffix.lower() not in TABLES:
         raise LogError(
             f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
         )

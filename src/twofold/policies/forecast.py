@@ -12,6 +12,7 @@ from jax.sharding import Mesh, PartitionSpec
 from twofold import sharding
 from twofold.control.risk import risks
 from twofold.control.rollout import Noise, Scales, Task, draw_noise, particles, rollout
+from twofold.estimators import memory
 from twofold.inference.base import Draws
 from twofold.logs.windows import Window
 from twofold.policies.dynamics import DynamicsModel
@@ -73,6 +74,13 @@ def forecast(
     draws = model.posterior.sample(draw_key, weight_draws)
     num = starts.observations.shape[0]
     at_once = max(1, min(num, ROLLOUTS_AT_ONCE // (weight_draws * noise_draws)))
+    # The noise of every step and the costs, twice each on their way.
+    each = 2 * 4 * (task.model.latents + task.model.outputs + 1)
+    memory.refuse_beyond(
+        each * horizon * at_once * weight_draws * noise_draws,
+        f"roll-outs of {horizon:,} steps",
+        "use a shorter horizon, or fewer weight_draws or noise_draws",
+    )
     mesh = sharding.devices_for(at_once)
     parts = []
     for first in range(0, num, at_once):

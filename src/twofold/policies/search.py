@@ -13,6 +13,7 @@ from twofold.control import search as algorithm
 from twofold.control.baseline import centroids
 from twofold.control.search import Config, Plant, Weights
 from twofold.data import Standardizer
+from twofold.estimators import memory
 from twofold.estimators.checkpoint import Checkpoint
 from twofold.estimators.training import NonFiniteEnergyError, Outcome, Plan, train
 from twofold.inference.schedule import Schedule
@@ -98,6 +99,11 @@ def search(
     plant = _plant(model, settings, random_state, distance)
     identity = _identity(model, settings, random_state, distance)
     at_once = policies_at_once(config)
+    memory.refuse_beyond(
+        min(at_once, len(members)) * policy_bytes(config),
+        f"roll-outs of {settings.horizon:,} steps",
+        "use a shorter horizon, or fewer weight_draws, noise_draws or starts",
+    )
     parts = []
     for first in range(0, len(members), at_once):
         own = members[first : first + at_once]
@@ -130,15 +136,20 @@ def best_of(policies: Sequence[LearnedPolicy]) -> list[LearnedPolicy]:
     return list(best.values())
 
 
-def policies_at_once(config: Config) -> int:
-    """How many policies' roll-outs fit into memory; all see the same draws, in one go or several.
+def policy_bytes(config: Config) -> int:
+    """What the roll-outs of one policy take.
 
     For the way back a step keeps what the policy saw, the observation, and a byte for each unit.
     """
     sizes = *config.task.model.sizes, *config.task.shape.hidden
     kept = 4 * (2 * config.task.shape.features + config.task.model.sizes[0]) + sum(sizes)
     rollouts = config.weight_draws * config.noise_draws * config.starts
-    return max(1, MOST_BYTES // (config.horizon * rollouts * kept))
+    return config.horizon * rollouts * kept
+
+
+def policies_at_once(config: Config) -> int:
+    """How many policies' roll-outs fit into memory; all see the same draws, in one go or several."""
+    return max(1, MOST_BYTES // policy_bytes(config))
 
 
 def _search(
