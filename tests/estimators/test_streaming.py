@@ -240,6 +240,19 @@ def fitted(tmp_path_factory):
         return fit_table(BNNLVRegressor((5,), **SMALL), path, target="y"), path
 
 
+def test_what_is_read_is_not_written_over(tmp_path, fitted):
+    model, path = fitted
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    part = folder / f"a{path.suffix}"
+    part.write_bytes(path.read_bytes())
+    before = part.read_bytes()
+    for source, out in ((part, part), (folder, part), (folder, folder / "new.parquet")):
+        with pytest.raises(LogError, match="is what is read; write to another file"):
+            decompose_table(model, source, out)
+    assert [one.name for one in folder.iterdir()] == [part.name] and part.read_bytes() == before
+
+
 @pytest.mark.parametrize("by", ["entropy", "variance"])
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
 def test_a_table_is_split_as_in_memory(tmp_path, monkeypatch, fitted, by, ending):

@@ -1,11 +1,13 @@
 """The search from a fitted model: pairs and seeds, resumption, several goes, refusals."""
 
 import importlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from twofold import BNNLVRegressor
+from twofold.estimators import memory
 from twofold.logs import Log, embed
 from twofold.logs.log import Episode
 from twofold.policies import DynamicsModel, SearchSettings, best_of, search
@@ -49,6 +51,16 @@ def test_a_policy_for_each_pair_and_seed(model):
     np.testing.assert_allclose(alone[0].weights, found[3].weights, rtol=1e-4, atol=1e-6)
     other = search(model, [(2, 1)], settings=SETTINGS, seeds=[5], random_state=1, verbose=False)
     assert not np.allclose(other[0].weights, found[3].weights)
+
+
+def test_what_no_memory_holds_is_refused_beforehand(model, monkeypatch):
+    (policy,) = search(model, [(0, 0)], settings=SETTINGS, verbose=False)
+    monkeypatch.setattr(memory, "available", lambda: 2**20)
+    long = replace(SETTINGS, horizon=20_000)
+    with pytest.raises(memory.TooLargeError, match=r"roll-outs of 20,000 steps.*shorter horizon"):
+        search(model, [(0, 0)], settings=long, verbose=False)
+    with pytest.raises(memory.TooLargeError, match=r"roll-outs of 20,000 steps.*shorter horizon"):
+        forecast(model, policy, model.starts, 20_000)
 
 
 def test_of_several_beginnings_the_one_that_ended_lowest_is_best(model):

@@ -1,5 +1,6 @@
 """The script of docs/scaling.md in two processes, with two devices each."""
 
+import importlib
 import os
 import re
 import socket
@@ -42,6 +43,44 @@ def start(code, folder, process, processes, port):
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+EVERYTHING = """
+import os, sys, warnings
+import jax
+
+jax.distributed.initialize(
+    os.environ["COORDINATOR"], int(os.environ["PROCESSES"]), int(os.environ["PROCESS"])
+)
+warnings.simplefilter("ignore")
+sys.path.insert(0, {folder!r})
+from pathlib import Path
+
+import numpy as np
+import work
+
+np.savez("found.npz", **work.everything(Path()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_everything_that_devices_share_is_shared_by_processes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    work = importlib.import_module("work")
+    places, port = [tmp_path / "first", tmp_path / "second"], free_port()
+    code = EVERYTHING.format(folder=str(Path(__file__).parent))
+    running = [start(code, place, n, 2, port) for n, place in enumerate(places)]
+    said = [one.communicate(timeout=600)[1] for one in running]
+    assert [one.returncode for one in running] == [0, 0], said
+    wanted = work.everything(tmp_path)
+    names = [name for name in wanted if not name.startswith("devices/")]
+    for found in (np.load(place / "found.npz") for place in places):
+        for name in names:
+            expected = np.asarray(wanted[name])
+            # See TOLERANCE in test_sharding.py.
+            allowed = 1e-5 * np.abs(expected).max()
+            np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=allowed, err_msg=name)
 
 
 @pytest.mark.filterwarnings("ignore")

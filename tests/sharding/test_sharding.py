@@ -59,7 +59,10 @@ def assert_close(found, wanted):
     np.testing.assert_allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("part", ["alpha", "ensemble", "streamed", "rows", "few", "policies"])
+PARTS = ["alpha", "ensemble", "chains", "streamed", "rows", "few", "policies"]
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_results_are_those_of_one_device(here, apart, part):
     names = [name for name in here if name.startswith(f"{part}/")]
     assert names

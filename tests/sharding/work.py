@@ -19,6 +19,18 @@ from twofold.policies import DynamicsModel, SearchSettings, search
 from twofold.policies.forecast import forecast
 
 ALPHA = {"inference": "alpha", "draws": 5, "epochs": 6}
+CHAINS = {
+    "inference": "nuts",
+    "dtype": "float64",  # chains are chaotic: rounding doubles with every few steps
+    "inference_options": {
+        "chains": 2,
+        "warmup": 2,
+        "annealing": 0,
+        "samples": 3,
+        "nodes": 4,
+        "thin": 1,
+    },
+}
 ENSEMBLE = {"inference_options": {"members": 3}, "epochs": 6}
 SETTINGS = SearchSettings(
     horizon=3, weight_draws=3, noise_draws=2, starts=2, epochs=4, updates=3, hidden=(4,)
@@ -156,6 +168,7 @@ def everything(folder):
     x = data(21)[0]
     found = {f"alpha/{name}": v for name, v in posteriors(alpha).items()}
     found |= {f"ensemble/{name}": v for name, v in posteriors(ensemble).items()}
+    found |= {f"chains/{name}": v for name, v in posteriors(fits(CHAINS, 1)).items()}
     found |= {f"rows/{name}": v for name, v in watch("rows", splits, ensemble[0], x).items()}
     joint = wide.decompose(x, joint=True)
     found["rows/joint"] = np.stack([joint.total, joint.epistemic, joint.aleatoric])
