@@ -10,6 +10,7 @@ from twofold.experiments import runner
 from twofold.experiments.fits import CONTINUED
 
 SENTENCE = f"stopped by Ctrl-C; {CONTINUED}"
+REHEARSED = "stopped by Ctrl-C; a rehearsal keeps nothing"
 
 
 class Stopped(LocalExecutor):
@@ -34,15 +35,17 @@ def ended(main, monkeypatch, capsys, *words):
     return stop.value.code, capsys.readouterr().err.splitlines()[-1]
 
 
-def test_experiments_say_that_they_can_be_continued(stopped, tmp_path, monkeypatch, capsys):
+def test_experiments_say_whether_they_can_be_continued(stopped, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TWOFOLD_DATA", str(tmp_path))
-    with pytest.raises(KeyboardInterrupt, match=SENTENCE):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KeyboardInterrupt, match=REHEARSED):
         runner.run("uci", True, tmp_path, executor=Stopped())
-    words = "uci", "--smoke", "--executor", "local"
-    code = ended(experiments.main, monkeypatch, capsys, "experiments", *words)
-    assert code == (130, SENTENCE)
-    code = ended(cli.main, monkeypatch, capsys, "twofold", "reproduce", *words)
-    assert code == (130, f"twofold: {SENTENCE}")
+    for words, sentence in (((), SENTENCE), (("--smoke",), REHEARSED)):
+        words = "uci", *words, "--executor", "local"
+        code = ended(experiments.main, monkeypatch, capsys, "experiments", *words)
+        assert code == (130, sentence)
+        code = ended(cli.main, monkeypatch, capsys, "twofold", "reproduce", *words)
+        assert code == (130, f"twofold: {sentence}")
 
 
 def test_refits_say_what_is_kept(stopped, tmp_path, monkeypatch, capsys):

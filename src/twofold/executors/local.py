@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from twofold.executors.jobs import Job, Outcome
+from twofold.executors.jobs import Job, Outcome, call
 
 
 class LocalExecutor:
@@ -11,8 +11,4 @@ class LocalExecutor:
     def map(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         """See ``Executor.map``."""
         for number, job in enumerate(jobs):
-            try:
-                outcome = Outcome(number, job.function(*job.arguments))
-            except Exception as error:
-                outcome = Outcome(number, None, error)
-            yield outcome
+            yield Outcome(number, *call(job.function, job.arguments))

@@ -1,23 +1,27 @@
 """Jobs on a Ray cluster."""
 
 import os
-import pickle
 import signal
 import socket
 import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.executors.jobs import Job, Outcome, RemoteError, WorkerLostError
+from twofold.executors.jobs import Job, Outcome, RemoteError, WorkerLostError, call
 
 TRIES = 4
 ADDRESS = "RAY_ADDRESS"
+OWN = ("", "local")  # addresses for which Ray starts a cluster
 ANSWER_SECONDS = 10.0  # a head node that takes longer to answer is as good as none
+# How HTTP/2 begins, which Ray speaks: the client's first words with settings that are empty, and
+# the head of the server's settings behind its three bytes of length (RFC 9113, sections 3.4, 4.1).
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+ANSWER = bytes([4, 0, 0, 0, 0, 0])
 
 
 class RayExecutor:
@@ -43,17 +47,18 @@ class RayExecutor:
         tried = [0] * len(jobs)
         running: dict[Any, int] = {}
 
-        def begin(number: int) -> None:
+        def begin(number: int) -> Iterator[Outcome]:
+            """Send a job to a worker; tells only of one that cannot be sent."""
             tried[number] += 1
-            arguments = [shared.get(id(one), one) for one in jobs[number].arguments]
-            running[remote.remote(jobs[number].function, *arguments)] = number
+            try:
+                arguments = [_reference(shared, one) for one in jobs[number].arguments]
+                running[remote.remote(jobs[number].function, *arguments)] = number
+            except Exception as error:
+                yield Outcome(number, None, _unsent(error))
 
         try:
             for number in range(len(jobs)):
-                try:
-                    begin(number)
-                except (TypeError, AttributeError, pickle.PicklingError) as error:
-                    yield Outcome(number, None, _unsent(error))
+                yield from begin(number)
             while running:
                 (reference,), _ = ray.wait(list(running), num_returns=1)
                 number = running.pop(reference)
@@ -61,7 +66,7 @@ class RayExecutor:
                 if answer.lost is None:
                     yield Outcome(number, answer.result, answer.error)
                 elif tried[number] < self._tries:
-                    begin(number)
+                    yield from begin(number)
                 else:
                     yield Outcome(number, None, _lost(tried[number], answer.lost))
         finally:
@@ -91,16 +96,16 @@ def _connected() -> Any:
     """Ray, of a cluster."""
     ray = _ray()
     if not ray.is_initialized():
-        address = os.environ.get(ADDRESS)
+        address = os.environ.get(ADDRESS, "")
         try:
             _knock(address)
-            with _undisturbed():
+            with _undisturbed() if address in OWN else nullcontext():
                 ray.init(log_to_driver=False)
         except Exception as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise ConnectionError(
                 f"no Ray cluster could be started here ({reason}); start one with ray start --head"
-                if address is None
+                if address in OWN
                 else f"no Ray cluster could be reached at {ADDRESS}={address} ({reason}); name one "
                 "that runs, or unset it to have one started on this machine"
             ) from error
@@ -109,25 +114,52 @@ def _connected() -> Any:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits until the end: Ray that is stopped while it starts leaves processes behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals reach the main thread only
+    """Ctrl-C waits until the end, for Ray that is stopped while it starts leaves processes behind;
+    who presses it again does not wish to wait."""
+    before = signal.getsignal(signal.SIGINT)
+    # Signals reach the main thread only, and some processes do not hear this one.
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
         return
     pressed: list[bool] = []
-    before = signal.signal(signal.SIGINT, lambda *_: pressed.append(True)) or signal.SIG_DFL
+
+    def remember(*_: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(True)
+
+    signal.signal(signal.SIGINT, remember)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if pressed:
-        raise KeyboardInterrupt
+        if pressed:
+            raise KeyboardInterrupt
 
 
-def _knock(address: str | None) -> None:
-    """Ray itself would wait for minutes where nobody listens."""
-    host, _, port = (address or "").rpartition(":")
-    if host and port.isdigit() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+def _knock(address: str) -> None:
+    """Ray itself would wait for minutes where nobody listens, or somebody else."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        return
+    place = host.strip("[]"), int(port)
+    with socket.create_connection(place, ANSWER_SECONDS) as connection:
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+            return  # it does not answer before certificates are shown
+        connection.sendall(GREETING)
+        _refuse_stranger(connection)
+
+
+def _refuse_stranger(connection: socket.socket) -> None:
+    """Only what answers as Ray's servers do may be Ray."""
+    try:
+        answer = connection.makefile("rb").read(3 + len(ANSWER))
+    except TimeoutError as error:
+        raise TimeoutError(
+            f"something listens there, but gave no answer within {ANSWER_SECONDS:g} seconds"
+        ) from error
+    if answer[3:] != ANSWER:
+        raise ConnectionError("what listens there does not answer as Ray does")
 
 
 def _warn_of_waiting(ray: Any, options: dict[str, Any]) -> None:
@@ -147,25 +179,33 @@ def _warn_of_waiting(ray: Any, options: dict[str, Any]) -> None:
 
 
 def _put(ray: Any, jobs: Sequence[Job]) -> dict[int, Any]:
-    """Arrays go to the cluster once, however many jobs read them."""
-    arrays = {id(one): one for job in jobs for one in job.arguments if isinstance(one, np.ndarray)}
-    return {number: ray.put(array) for number, array in arrays.items()}
+    """Arrays go to the cluster once, however many jobs read them; of one that cannot, the error."""
+    shared: dict[int, Any] = {}
+    for one in (one for job in jobs for one in job.arguments):
+        if isinstance(one, np.ndarray) and id(one) not in shared:
+            try:
+                shared[id(one)] = ray.put(one)
+            except Exception as error:
+                shared[id(one)] = error
+    return shared
+
+
+def _reference(shared: dict[int, Any], argument: Any) -> Any:
+    """What is sent of an argument."""
+    found = shared.get(id(argument), argument)
+    if found is not argument and isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> _Answer:
     """In the worker: what the job returns or raises.
 
     Exceptions come back as values, for Ray takes one that cannot be unpickled for a fault of its
-    own. ``SystemExit`` with a sentence is the job's; without one it may be the end of the worker.
+    own.
     """
-    try:
-        return _Answer(function(*arguments))
-    except Exception as error:
-        return _Answer(error=_portable(error))
-    except SystemExit as stopped:
-        if not isinstance(stopped.code, str):
-            raise
-        return _Answer(error=_portable(stopped))
+    result, error = call(function, arguments)
+    return _Answer(result, None if error is None else _portable(error))
 
 
 def _portable(error: BaseException) -> BaseException:

@@ -115,7 +115,8 @@ def _stored(job: Job, smoke: bool, work: Path) -> BNNLVRegressor | None:
 
 
 def _fit(jobs: Sequence[Job], smoke: bool, work: Path) -> None:
-    name = hashlib.sha256(repr(jobs).encode()).hexdigest()[:12]
+    made_of = repr([(job, settings(job.method, smoke)) for job in jobs])
+    name = hashlib.sha256(made_of.encode()).hexdigest()[:12]
     checkpoint = work / f"{jobs[0].method}-{name}.checkpoint"
     estimators = [
         BNNLVRegressor(random_state=job.seed, checkpoint=checkpoint, **settings(job.method, smoke))

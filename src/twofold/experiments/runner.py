@@ -111,31 +111,50 @@ def run(
             f"{name} is one job, which no executor can share out; those that are many: "
             f"{', '.join(IN_JOBS)}"
         )
-    work = Path(tempfile.mkdtemp()) if smoke else WORK / _folder(name, resume)
+    shared = {} if executor is None else {"executor": executor}
+    if smoke:
+        with _rehearsal(output) as (work, place), _stopped("a rehearsal keeps nothing"):
+            return _made(name, True, work, place, shared)
+    work = WORK / _folder(name, resume)
     work.mkdir(parents=True, exist_ok=True)
-    output = output or (work if smoke else Path("results"))
+    with _stopped(CONTINUED if resume else f"what is done lies in {work}, unfinished"):
+        return _made(name, False, work, output or Path("results"), shared)
+
+
+def _made(name: str, smoke: bool, work: Path, output: Path, shared: dict[str, Executor]) -> Made:
     if name in toy_figures.FIGURES:
         return Made(toy_figures.run(name, smoke, work, output), {})
     if name in table1.ADVANCES:
         table1.ADVANCES[name](smoke, work)
-        return Made([work], {})
-    shared = {} if executor is None else {"executor": executor}
-    with _continued():
-        if name in DRAWN:
-            record = DRAWN[name](smoke, work, output, **shared)
-        else:
-            record = RECORDED[name](smoke, work, **shared)
+        return Made([] if smoke else [work], {})
+    if name in DRAWN:
+        record = DRAWN[name](smoke, work, output, **shared)
+    else:
+        record = RECORDED[name](smoke, work, **shared)
     kept = KEPT.get(name, lambda metric: False)
     return Made([record.merge(output, kept)], record.metrics)
 
 
 @contextmanager
-def _continued() -> Iterator[None]:
+def _rehearsal(output: Path | None) -> Iterator[tuple[Path, Path]]:
+    """Folders for the work, which is nobody's afterwards, and for what came of it, if anything."""
+    place = output or Path(tempfile.mkdtemp(prefix="twofold-smoke-"))
+    try:
+        # Workers that were stopped may still be writing.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
+            yield Path(work), place
+    finally:
+        if output is None and not any(place.iterdir()):
+            place.rmdir()
+
+
+@contextmanager
+def _stopped(left: str) -> Iterator[None]:
     """Ctrl-C says the same wherever it is heard: in a fit, between fits, or waiting for workers."""
     try:
         yield
     except KeyboardInterrupt as stopped:
-        raise KeyboardInterrupt(str(stopped) or f"stopped by Ctrl-C; {CONTINUED}") from stopped
+        raise KeyboardInterrupt(f"stopped by Ctrl-C; {left}") from stopped
 
 
 def _folder(name: str, resume: bool) -> str:

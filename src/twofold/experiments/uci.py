@@ -6,6 +6,7 @@ of a set are fitted in one program.
 
 import hashlib
 import io
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from twofold import BNNLVRegressor
+from twofold import BNNLVRegressor, persistence
 from twofold.estimators.validation import plain
 from twofold.executors import Executor, Job, LocalExecutor
 from twofold.executors import run as run_jobs
@@ -39,6 +40,11 @@ def set_bytes(path: Path) -> bytes:
             f"no data set at {path}; set TWOFOLD_DATA to the folder that holds uci/"
         )
     return path.read_bytes()
+
+
+def digest_of(path: Path) -> str | None:
+    """SHA-256 of the file of a set; None where there is none, which its own job will say."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def load_splits(path: Path, limit: int | None = None) -> list[Split]:
@@ -72,10 +78,11 @@ def _run(
     limit, data, work = 2 if smoke else None, data_folder().resolve(), work.resolve()
     jobs = []
     for name in SETS:
-        arguments = name, place, limit, estimator, data, work
+        digest = digest_of(data / f"{name}.npz")
+        arguments = name, place, limit, estimator, data, digest, work
         identity = {
             "set": name,
-            "data": hashlib.sha256(set_bytes(data / f"{name}.npz")).hexdigest(),
+            "data": digest,
             "settings": plain(estimator.get_params()),
             "limit": limit,
         }
@@ -86,11 +93,20 @@ def _run(
 
 
 def metrics_of(
-    name: str, place: str, limit: int | None, estimator: BNNLVRegressor, data: Path, work: Path
+    name: str,
+    place: str,
+    limit: int | None,
+    estimator: BNNLVRegressor,
+    data: Path,
+    digest: str | None,
+    work: Path,
 ) -> dict[str, float]:
-    """What the record says of one set."""
+    """What the record says of one set, whose file is to be the one of that digest."""
     record = Record("uci", {}, seeds=[0])
-    splits = load_splits(data / f"{name}.npz", limit)
+    path = data / f"{name}.npz"
+    splits = load_splits(path, limit)
+    if digest_of(path) != digest:
+        raise ValueError(f"{path} has changed since the sweep began; start it again")
     measure(f"{name}{place}", splits, estimator, work, record)
     return record.metrics
 
@@ -99,7 +115,7 @@ def measure(
     place: str, splits: list[Split], estimator: BNNLVRegressor, work: Path, record: Record
 ) -> None:
     """Add one set's metrics to the record, under ``place``."""
-    checkpoint = work / f"uci-{place.replace('/', '-')}.checkpoint"
+    checkpoint = work / f"uci-{place.replace('/', '-')}-{_fit_of(splits, estimator)}.checkpoint"
     estimators = [
         clone(estimator).set_params(random_state=i, checkpoint=checkpoint)
         for i in range(len(splits))
@@ -113,3 +129,10 @@ def measure(
     record.add_mean(f"{place}/rmse", errors)
     record.add(f"{place}/splits", len(splits))
     record.add(f"{place}/noise_std/mean", np.mean([e.noise_std_[0] for e in estimators]))
+
+
+def _fit_of(splits: list[Split], estimator: BNNLVRegressor) -> str:
+    """A name for a fit: other data or settings are another one."""
+    data = persistence.fingerprint(*(part for split in splits for part in split))
+    made_of = json.dumps([data, plain(estimator.get_params())], sort_keys=True, default=str)
+    return hashlib.sha256(made_of.encode()).hexdigest()[:12]
