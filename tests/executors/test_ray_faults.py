@@ -54,6 +54,10 @@ def leaves():
     raise SystemExit("there is nothing to do here")
 
 
+def leaves_with_a_number():
+    sys.exit(1)
+
+
 def interrupted():
     raise KeyboardInterrupt("half a fit")
 
@@ -121,6 +125,7 @@ def test_an_error_of_the_library_comes_as_it_was_raised(cluster, tmp_path):
         (odd, "RemoteError: OddError: this and that"),
         (locked, "RemoteError: LockedError: behind a lock"),
         (leaves, "SystemExit: there is nothing to do here"),
+        (leaves_with_a_number, "SystemExit: 1"),
         (returns_a_lock, "TypeError: cannot pickle '_thread.lock' object"),
     ],
 )
@@ -146,6 +151,26 @@ def test_a_job_that_cannot_be_sent_is_named_and_the_others_are_done(cluster, tmp
                        r"\(cannot pickle '_thread.lock' object\)"):  # fmt: skip
         run(RayExecutor(), jobs, tmp_path)
     assert len(list(tmp_path.glob("*.json"))) == 2
+
+
+def test_an_array_that_cannot_be_sent_is_the_fault_of_the_jobs_that_read_it(cluster, tmp_path):
+    bad, good = np.array([threading.Lock()], dtype=object), np.ones(2)
+    jobs = [
+        Job(f"job {n}", answers, (n, array), {"n": n}) for n, array in enumerate([good, bad, bad])
+    ]
+    with pytest.raises(JobError, match=r"2 of 3 jobs failed – job 1: .*cannot be sent to a worker "
+                       r"\(cannot pickle '_thread.lock' object\).*job 2: "):  # fmt: skip
+        run(RayExecutor(), jobs, tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+def writes_into(array):
+    array += 1.0
+
+
+def test_arrays_are_read_only_in_workers(cluster):
+    with pytest.raises(JobError, match=r"writes: ValueError: .*read-only"):
+        run(RayExecutor(), [Job("writes", writes_into, (np.ones(2),), {})])
 
 
 def test_a_result_that_json_cannot_hold_is_named(cluster, tmp_path):

@@ -1,5 +1,6 @@
 """Experiments on a real Ray cluster: the numbers of a local run, and nothing done twice."""
 
+import json
 import os
 import signal
 import subprocess
@@ -20,7 +21,14 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 PROCESSES = Path("/proc")
 needs_processes = pytest.mark.skipif(not PROCESSES.exists(), reason="/proc lists processes")
-COMMAND = "from twofold.cli import main; main()"
+# The sweep of the sets at the size of a rehearsal, but of those that can be continued.
+COMMAND = """
+from twofold import cli
+from twofold.experiments import runner, uci
+runner.RECORDED["uci_default"] = lambda smoke, *rest, **more: uci.run_default(True, *rest, **more)
+cli.main()
+"""
+JOBS = ".cache/experiments/here/jobs"
 PATIENCE = 120.0  # seconds, for what takes a few where the machine is idle
 
 
@@ -143,46 +151,52 @@ def test_the_table_has_the_numbers_of_a_local_one_and_is_not_repeated(cluster, p
     assert stamps(there, "*.course") == kept
 
 
-def stopped(executor, folder, address, sets, waiting=lambda: True):
-    """Ctrl-C at a sweep that waits at its last set but one; how it ended, and its folder."""
-    folder.mkdir()
-    words = "reproduce", "uci_default", "--smoke", "--executor", executor
-    driver = subprocess.Popen(
+def driver(executor, folder, address):
+    """A sweep, by its command, that works in a folder."""
+    words = "reproduce", "uci_default", "--executor", executor
+    return subprocess.Popen(
         [sys.executable, "-c", COMMAND, *words],
-        env={**os.environ, "RAY_ADDRESS": address, "TMPDIR": str(folder)},
+        cwd=folder,
+        env={**os.environ, "RAY_ADDRESS": address, "TWOFOLD_COMMIT": "here"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    try:
-        until(lambda: len(list(folder.glob("*/jobs/*.json"))) == sets, f"{sets} sets")
-        until(waiting, "somebody to wait")
-        driver.send_signal(signal.SIGINT)
-        _, told = driver.communicate(timeout=PATIENCE)
-    finally:
-        driver.kill()
-    (work,) = (path.parent for path in folder.glob("*/jobs"))
-    return driver.returncode, told.splitlines()[-1], work
+
+
+def stopped(executor, folder, address, sets, waiting=lambda: True):
+    """Ctrl-C at a sweep that waits at its last set but one; how it ended."""
+    folder.mkdir()
+    with driver(executor, folder, address) as running:
+        try:
+            until(lambda: len(list(folder.glob(f"{JOBS}/*.json"))) == sets, f"{sets} sets")
+            until(waiting, "somebody to wait")
+            running.send_signal(signal.SIGINT)
+            _, told = running.communicate(timeout=PATIENCE)
+        finally:
+            running.kill()
+    return running.returncode, told.splitlines()[-1]
 
 
 @needs_processes
 @pytest.mark.slow
-def test_ctrl_c_keeps_what_is_finished_and_leaves_no_worker_behind(cluster, data, tmp_path):
+def test_ctrl_c_keeps_what_is_finished_and_the_same_command_does_the_rest(cluster, data, tmp_path):
     slow = data / "power-plant.npz"
     content = slow.read_bytes()
     slow.unlink()
     os.mkfifo(slow)  # who opens it waits until somebody writes
-    code, told, work = stopped("ray", tmp_path / "ray", cluster, sets=4, waiting=working)
+    code, told = stopped("ray", tmp_path / "ray", cluster, sets=4, waiting=working)
     assert (code, told) == (130, f"twofold: stopped by Ctrl-C; {CONTINUED}")
     until(lambda: not working(), "the worker to end")
     # One after another, the set after it has not been begun.
-    assert stopped("local", tmp_path / "local", cluster, sets=3)[:2] == (code, told)
+    assert stopped("local", tmp_path / "local", cluster, sets=3) == (code, told)
     slow.unlink()
     slow.write_bytes(content)
-    kept = stamps(work, "jobs/*.json")
-    executor = Recorder()
-    found = uci.run_default(True, work, executor).metrics
-    assert executor.names == ["power-plant/default"]
-    assert kept.items() <= stamps(work, "jobs/*.json").items()
+    kept = stamps(tmp_path / "ray", f"{JOBS}/*.json")
+    with driver("ray", tmp_path / "ray", cluster) as again:
+        assert again.wait(PATIENCE) == 0
+    after = stamps(tmp_path / "ray", f"{JOBS}/*.json")
+    assert kept.items() <= after.items() and len(after) == len(uci.SETS)
+    found = json.loads((tmp_path / "ray" / "results" / "uci.json").read_text())["metrics"]
     (tmp_path / "whole").mkdir()
     assert found == uci.run_default(True, tmp_path / "whole").metrics

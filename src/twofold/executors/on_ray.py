@@ -237,7 +237,10 @@ def _answer(ray: Any, reference: Any) -> _Answer:
 
 
 def _unsent(error: BaseException) -> RemoteError:
-    reason = (str(error.__cause__ or error) or type(error).__name__).splitlines()[0]
+    # Ray looks for what is wrong with an argument, and may stumble over that too.
+    while (before := error.__cause__ or error.__context__) is not None:
+        error = before
+    reason = (str(error) or type(error).__name__).splitlines()[0]
     return RemoteError(
         f"it cannot be sent to a worker ({reason}); its function and arguments must be such that "
         "pickle can copy them: no locks, open files or connections"
