@@ -80,6 +80,19 @@ def test_another_identity_is_another_job(tmp_path):
         assert run(LocalExecutor(), [job], tmp_path) == [value]
 
 
+def test_another_version_is_another_job_and_another_body_is_not(tmp_path, monkeypatch):
+    def same(value):
+        return -value
+
+    same.__module__, same.__qualname__ = answer.__module__, answer.__qualname__
+    job = Job("one", answer, (1,), {})
+    assert run(LocalExecutor(), [job], tmp_path) == [1]
+    job = job._replace(function=same)
+    assert run(LocalExecutor(), [job], tmp_path) == [1]
+    monkeypatch.setattr(persistence, "LIBRARY_VERSION", "another")
+    assert run(LocalExecutor(), [job], tmp_path) == [-1]
+
+
 def test_a_damaged_result_is_computed_anew(tmp_path):
     kept = tmp_path / "results"
     run(LocalExecutor(), sweep(tmp_path, [1, 2]), kept)
