@@ -148,7 +148,7 @@ def policy_bytes(config: Config) -> int:
 
 
 def policies_at_once(config: Config) -> int:
-    """How many policies' roll-outs fit into memory; all see the same draws, in one go or several."""
+    """How many policies fit into memory; all see the same draws, in one go or several."""
     return max(1, MOST_BYTES // policy_bytes(config))
 
 
