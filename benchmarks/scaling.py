@@ -1,21 +1,24 @@
 """Time and memory of a fit and of splits against the number of rows, from Parquet.
 
-    python benchmarks/scaling.py                # 10^4 to 10^7 rows of 20 columns
+    python benchmarks/scaling.py                      # 10^4 to 10^7 rows of 20 columns
+    python benchmarks/scaling.py --only row_groups    # reading alone, row groups of several sizes
     python benchmarks/scaling.py --smoke
 
 Every size is made, fitted and split in a process of its own, whose largest memory is noted.
-Programs are compiled beforehand, on one block. Writes ``results/scaling.json`` and its figure.
+Programs are compiled beforehand, on one block. Writes ``results/scaling.json`` and the figure of
+the sizes, and keeps what a part that is left out has written there.
 """
 
 import argparse
-import json
+import multiprocessing
+import re
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,11 @@ from twofold.report.style import style
 COLUMNS, SEED = 20, 0
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 SMOKE_SIZES = (2_000, 4_000)
+# Rows of a group: those of a block, as many as Arrow writes unless told otherwise, all in one.
+GROUPED_ROWS, ROW_GROUPS = 2_000_000, (BLOCK_ROWS, 2**20, 2_000_000)
+SMOKE_ROWS, SMOKE_GROUPS = 4_000, (1_000, 4_000)
+PARTS = ("sizes", "row_groups")
+STATUS = Path("/proc/self/status")
 INPUTS = [f"x{index}" for index in range(COLUMNS)]
 SETTINGS: dict[str, Any] = {
     "hidden_layer_sizes": (20,),
@@ -58,23 +66,27 @@ STAGES = {
 }
 
 
-def write_table(path: Path, rows: int) -> None:
-    """A smooth function of two of the columns, with noise that depends on a third."""
+def write_table(path: Path, rows: int, group: int = BLOCK_ROWS) -> None:
+    """A smooth function of two of the columns, with noise that depends on a third; so many rows
+    are in memory and in a row group."""
     writer = None
-    for first in range(0, rows, BLOCK_ROWS):
+    for first in range(0, rows, group):
         rng = np.random.default_rng([SEED, first])
-        x = rng.normal(size=(min(BLOCK_ROWS, rows - first), COLUMNS))
+        x = rng.normal(size=(min(group, rows - first), COLUMNS))
         noise = 0.1 + 0.3 * np.abs(x[:, 2])
         y = np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] + noise * rng.normal(size=len(x))
         table = pyarrow.table(dict(zip([*INPUTS, "y"], [*x.T, y], strict=True)))
         writer = writer or pyarrow.parquet.ParquetWriter(path, table.schema)
-        writer.write_table(table)
+        writer.write_table(table, group)
     if writer is not None:
         writer.close()
 
 
 def peak_bytes() -> int:
     """The largest memory that this process has had."""
+    if STATUS.exists():
+        # The other count is inherited from whoever started this process.
+        return 1024 * int(next(re.finditer(r"VmHWM:\s+(\d+)", STATUS.read_text()))[1])
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if sys.platform == "darwin" else 1024 * largest
 
@@ -117,14 +129,62 @@ def measure(rows: int, folder: Path) -> dict[str, float]:
     return found
 
 
-def measured_apart(rows: int) -> dict[str, float]:
-    """``measure`` in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, __file__, "--one", str(rows), "--folder", folder]
-        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    print(rows, {name: round(value, 1) for name, value in found.items()}, flush=True)
+def read(table: Path, folder: Path) -> dict[str, float]:
+    """Reading alone."""
+    found = {"peak_bytes/before": float(peak_bytes())}
+    values = values_of(open_source(table), [*INPUTS, "y"], False)
+    timed(found, "read", lambda: write_scratch(folder / "rows", values))
     return found
+
+
+def apart(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives, in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def show(name: str, found: dict[str, float]) -> None:
+    """A line for whoever waits."""
+    print(name, {key: round(value, 1) for key, value in found.items()}, flush=True)
+
+
+def measure_sizes(record: Record, sizes: list[int], place: Path) -> None:
+    """All stages of all sizes, and their figure."""
+    found = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            found.append(apart(measure, size, Path(folder)))
+        show(f"{size} rows", found[-1])
+    for size, numbers in zip(sizes, found, strict=True):
+        for name, value in numbers.items():
+            record.add(f"rows_{size}/{name}", value)
+    for name in STAGES:
+        record.add(f"slope/{name}", slope(sizes, [f[f"seconds/{name}"] for f in found]))
+    record.add("slope/peak_bytes", slope(sizes, [max(_peaks(f)) for f in found]))
+    for latents in (1, 2, 3):
+        record.add(f"bytes_per_row/q_z/latents_{latents}", bytes_per_datum(latents, 4))
+    record.add("bytes_per_row/scratch", found[-1]["scratch_bytes"] / sizes[-1])
+    record.add("bytes_per_row/table", found[-1]["table_bytes"] / sizes[-1])
+    draw(sizes, found, record, place)
+
+
+def measure_row_groups(record: Record, rows: int, groups: list[int]) -> None:
+    """Reading the same number of rows from row groups of several sizes."""
+    record.add("row_group/rows", rows)
+    for group in groups:
+        with tempfile.TemporaryDirectory() as folder:
+            table = Path(folder) / "table.parquet"
+            # Whoever writes a row group has all of it in memory, and is not to be measured.
+            apart(write_table, table, rows, group)
+            found = apart(read, table, Path(folder))
+        show(f"row groups of {group}", found)
+        for name, value in found.items():
+            record.add(f"row_group/{group}/{name}", value)
+
+
+def part_of(name: str) -> str:
+    """Which part of the benchmark a metric comes from."""
+    return "row_groups" if name.startswith("row_group/") else "sizes"
 
 
 def slope(rows: list[int], values: list[float]) -> float:
@@ -152,33 +212,25 @@ def _peaks(found: dict[str, float]) -> list[float]:
 
 
 def main() -> None:
-    """Measure all sizes and write the record and the figure."""
+    """Measure what is asked for and write the record and the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of rows")
+    parser.add_argument("--row-groups", type=int, nargs="+", help="rows of a row group")
     parser.add_argument("--smoke", action="store_true", help="small sizes")
     parser.add_argument("--output", type=Path, default=Path("results"))
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(measure(arguments.one, arguments.folder)))
-        return
-    rows = list(arguments.sizes or (SMOKE_SIZES if arguments.smoke else SIZES))
-    record = Record("scaling", SETTINGS | {"columns": COLUMNS, "block_rows": BLOCK_ROWS}, [SEED])
-    found = [measured_apart(size) for size in rows]
-    for size, numbers in zip(rows, found, strict=True):
-        for name, value in numbers.items():
-            record.add(f"rows_{size}/{name}", value)
-    for name in STAGES:
-        record.add(f"slope/{name}", slope(rows, [f[f"seconds/{name}"] for f in found]))
-    record.add("slope/peak_bytes", slope(rows, [max(_peaks(f)) for f in found]))
-    for latents in (1, 2, 3):
-        record.add(f"bytes_per_row/q_z/latents_{latents}", bytes_per_datum(latents, 4))
-    record.add("bytes_per_row/scratch", found[-1]["scratch_bytes"] / rows[-1])
-    record.add("bytes_per_row/table", found[-1]["table_bytes"] / rows[-1])
+    smoke = arguments.smoke
     arguments.output.mkdir(parents=True, exist_ok=True)
-    draw(rows, found, record, arguments.output / "scaling.png")
-    print(f"wrote {record.write(arguments.output)}")
+    record = Record("scaling", SETTINGS | {"columns": COLUMNS, "block_rows": BLOCK_ROWS}, [SEED])
+    if "sizes" in arguments.only:
+        sizes = list(arguments.sizes or (SMOKE_SIZES if smoke else SIZES))
+        measure_sizes(record, sizes, arguments.output / "scaling.png")
+    if "row_groups" in arguments.only:
+        groups = list(arguments.row_groups or (SMOKE_GROUPS if smoke else ROW_GROUPS))
+        measure_row_groups(record, SMOKE_ROWS if smoke else GROUPED_ROWS, groups)
+    written = record.merge(arguments.output, lambda name: part_of(name) not in arguments.only)
+    print(f"wrote {written}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 """What is wrong with a table that is read in blocks is said by the name of its file."""
 
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 
 from twofold.logs import LogError
@@ -38,6 +42,37 @@ def test_files_of_a_folder_that_differ_in_kind(tmp_path):
         LogError, match=r"b.parquet has the columns x \(double\), but .* x \(int64\)"
     ):
         open_source(tmp_path)
+
+
+READ = """
+import sys, pyarrow
+from twofold.logs.blocks import open_source
+source = open_source(sys.argv[1])
+rows = sum(len(block.rows) for block in source.blocks(source.names, 1000))
+print(rows, pyarrow.default_memory_pool().max_memory())
+"""
+
+
+def test_a_row_group_need_not_fit_into_memory(tmp_path):
+    values = np.random.default_rng(0).normal(size=(4, 400_000))
+    table = pyarrow.table({f"x{index}": column for index, column in enumerate(values)})
+    path = tmp_path / "a.parquet"
+    parquet.write_table(table, path, len(table), use_dictionary=False, data_page_size=2**16)
+    assert parquet.ParquetFile(path).num_row_groups == 1
+    # What Arrow had at most is known of a whole process alone.
+    done = subprocess.run([sys.executable, "-c", READ, path], capture_output=True, check=True)
+    rows, most = map(int, done.stdout.split())
+    # Of each column some pages and buffers of 64 KiB; the row group has 12.8 MB.
+    assert rows == len(table) and most < values.nbytes / 8
+
+
+def test_the_rows_of_a_large_row_group_keep_their_order(tmp_path):
+    values = np.arange(50_000.0)
+    parquet.write_table(pyarrow.table({"x": values}), tmp_path / "a.parquet", data_page_size=2**12)
+    source = open_source(tmp_path / "a.parquet")
+    for block in source.blocks(["x"], 999):
+        np.testing.assert_array_equal(block.columns["x"].to_numpy(), values[block.rows])
+    assert block.rows[-1] == len(values) - 1
 
 
 def test_two_columns_of_one_name(tmp_path):

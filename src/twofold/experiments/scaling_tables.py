@@ -48,6 +48,24 @@ def scaling_bytes(results: Path) -> str:
     return markdown(["", "bytes a row", "MiB for 10 million rows"], rows)
 
 
+def row_groups(results: Path) -> str:
+    """What a process has in memory at most while it reads, for each size of row groups."""
+    values = metrics("scaling", results)
+    found = {re.match(r"row_group/(\d+)/", name) for name in values}
+    groups = sorted({int(one[1]) for one in found if one})
+    names = ("peak_bytes/before", "peak_bytes/read")
+    rows = [
+        [
+            f"{group:,}",
+            *(f"{values[f'row_group/{group}/{name}'] / 2**20:,.0f}" for name in names),
+            f"{values[f'row_group/{group}/seconds/read']:.1f}",
+        ]
+        for group in groups
+    ]
+    headings = ["rows of a row group", "peak before, MiB", "peak behind reading, MiB", "read, s"]
+    return markdown(headings, rows)
+
+
 def amortised(results: Path) -> str:
     """Quality, time and memory of three ways to treat z."""
     values = metrics("amortised", results)
@@ -56,7 +74,7 @@ def amortised(results: Path) -> str:
             f"{problem}, {label}",
             mean_and_error(values, f"{problem}/{way}/test_log_likelihood"),
             mean_and_error(values, f"{problem}/{way}/mean_epistemic", 3),
-            f"{values[f'{problem}/{way}/ms_per_update']:.2f}",
+            f"{values[f'{problem}/{way}/ms_per_update']:.3g}",
             f"{values[f'{way}/state_bytes/rows_750'] / 2**10:,.0f}",
             f"{values[f'{way}/state_bytes/rows_10000000'] / 2**10:,.0f}",
         ]

@@ -247,6 +247,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "off_manifold": contest_tables.off_manifold,
     "scaling": scaling_tables.scaling,
     "scaling_bytes": scaling_tables.scaling_bytes,
+    "scaling_row_groups": scaling_tables.row_groups,
     "amortised": scaling_tables.amortised,
     "systems_costs": systems_tables.systems_costs,
     "systems_speed": systems_tables.systems_speed,

@@ -16,6 +16,9 @@ from twofold.naming import listed, nearest, shortened
 
 # Of what another library has to say of a file.
 MOST_SAID = 300
+# So much of a column of a Parquet file is read at a time: little beside a page, which has 1 MiB
+# unless its writer wanted another size.
+BUFFER_BYTES = 2**16
 
 
 class Block(NamedTuple):
@@ -45,7 +48,7 @@ class Source(Protocol):
 class ParquetSource:
     """A Parquet file, or a folder of them in the order of their names.
 
-    No more than a row group of a file is in memory.
+    No more than a page of each column is in memory beside the rows of a block.
     """
 
     unit, decimal = "row", "."
@@ -100,8 +103,9 @@ class ParquetSource:
     def _open(self, part: Path) -> Any:
         parquet = files.pyarrow_module("pyarrow.parquet")
         with _readable(part, "Parquet"):
-            # Buffered ahead, every row group that was read would stay in memory.
-            return parquet.ParquetFile(part, pre_buffer=False)
+            # Buffered ahead, every row group that was read would stay in memory; without a buffer's
+            # size each column of a row group, which may be the whole file, is read at once.
+            return parquet.ParquetFile(part, pre_buffer=False, buffer_size=BUFFER_BYTES)
 
 
 def _kinds(schema: Any) -> str:
