@@ -3,7 +3,8 @@
     python benchmarks/cost_model.py            on whatever device JAX computes
     python benchmarks/cost_model.py --smoke    a rehearsal
 
-Writes ``results/cost_model.json``, keeping what other devices have written there.
+The programs of a job are compiled side by side, and then measured one after another. Writes
+``results/cost_model.json``, keeping what other devices have written there.
 """
 
 import argparse
@@ -13,10 +14,12 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,14 +31,17 @@ from search import BETA, Setting
 from twofold.control import search
 from twofold.control.rollout import draw_noise, particles, rollout
 from twofold.control.search import Weights
-from twofold.data import pad, padded_size
+from twofold.data import pad
+from twofold.estimators.memory import DOUBLE, Request, prediction_bytes
 from twofold.experiments.cost_model import (
     MODEL_INPUTS,
     NODES,
+    PAPER_UNITS,
     POLICY,
     Sizes,
     batch,
     key,
+    slots,
     updates,
 )
 from twofold.experiments.records import Record
@@ -44,26 +50,32 @@ from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.logs.windows import Window
 from twofold.model.bnn import BNNLV
 from twofold.uncertainty import predictive, quadrature
+from twofold.uncertainty.chunks import chunk_rows, rows_at_once
 from twofold.uncertainty.decomposition import by_entropy, by_variance
 from twofold.uncertainty.entropies import entropies
 
 REPEATS = 3
+# Numbers that a split gives for a point: three parts and their errors.
+RESULTS = 6
+# Points of a split are powers of two, so that no chunk has empty rows.
 GRID: dict[str, list[Sizes]] = {
     "training": [
         {"N": n, "D": d, "K": k, "H": h}
         for n, d, k, h in [(50, 1, 50, 20), (250, 1, 50, 20), (750, 1, 50, 20), (750, 1, 10, 20),
-                           (750, 8, 50, 20), (750, 8, 50, 50), (5000, 1, 50, 20)]
+                           (750, 8, 50, 20), (750, 8, 50, 50), (5000, 1, 50, 20),
+                           (50_000, 1, 10, 20), (100_000, 8, 50, 20)]
     ],
     "ensemble": [
         {"N": n, "D": d, "H": h, "S": s}
         for n, d, h, s in [(50, 1, 20, 32), (250, 1, 20, 32), (250, 5, 20, 32), (250, 5, 20, 8),
-                           (250, 5, 50, 32), (2000, 1, 20, 32), (1000, 1, 20, 8)]
+                           (250, 5, 50, 32), (2000, 1, 20, 32), (1000, 1, 20, 8),
+                           (50_000, 5, 20, 8), (50_000, 1, 20, 8)]
     ],
     "variance": [
         {"N": n, "D": d, "M": m, "L": el, "H": h}
-        for n, d, m, el, h in [(100, 1, 100, 100, 20), (1000, 1, 100, 100, 20),
-                               (1000, 8, 100, 100, 50), (1000, 1, 32, 100, 20),
-                               (1000, 1, 100, 20, 20)]
+        for n, d, m, el, h in [(128, 1, 100, 100, 20), (1024, 1, 100, 100, 20),
+                               (1024, 8, 100, 100, 50), (1024, 1, 32, 100, 20),
+                               (1024, 1, 100, 20, 20)]
     ],
     "entropy": [
         {"N": n, "D": d, "M": m, "L": el, "H": h}
@@ -72,17 +84,28 @@ GRID: dict[str, list[Sizes]] = {
                                (32, 1, 300, 300, 20), (128, 1, 300, 300, 20)]
     ],
     "search": [
-        {"T": t, "M": m, "N": n, "S": s, "H": 75}
-        for t, m, n, s in [(10, 50, 25, 1), (100, 50, 25, 1), (100, 25, 25, 1), (50, 50, 10, 1),
-                           (50, 50, 25, 10)]
+        {"T": t, "M": m, "N": n, "S": s, "H": h}
+        for t, m, n, s, h in [(10, 50, 25, 1, 75), (100, 50, 25, 1, 75), (100, 25, 25, 1, 75),
+                              (50, 50, 10, 1, 75), (50, 50, 25, 10, 75), (50, 50, 25, 1, 150)]
     ],
     "forecast": [
-        {"T": t, "M": m, "N": n, "S": s, "H": 75}
-        for t, m, n, s in [(10, 50, 25, 1), (100, 50, 25, 1), (100, 25, 25, 1), (50, 50, 25, 10)]
+        {"T": t, "M": m, "N": n, "S": s, "H": h}
+        for t, m, n, s, h in [(10, 50, 25, 1, 75), (100, 50, 25, 1, 75), (100, 25, 25, 1, 75),
+                              (50, 50, 25, 10, 75), (50, 50, 25, 1, 150), (100, 50, 10, 1, 25)]
     ],
     "choice": [{"N": n, "D": d} for n, d in [(30, 2), (200, 2), (30, 8), (200, 8)]],
 }  # fmt: skip
 SMOKE: dict[str, Sizes] = {"N": 12, "D": 1, "K": 4, "H": 8, "S": 2, "M": 4, "L": 4, "T": 3}
+
+
+class Ready(NamedTuple):
+    """A compiled job: a call, how many units it does, the bytes that it holds, and how many of
+    them the library expects (0: it says nothing)."""
+
+    call: Callable[[], Any]
+    units: int
+    held: float
+    estimate: float = 0.0
 
 
 def bnn(size: Sizes) -> BNNLV:
@@ -95,15 +118,13 @@ def data(size: Sizes, members: int) -> Any:
     rng = np.random.default_rng(0)
     rows = size["N"]
     made = pad(
-        rng.normal(size=(rows, size["D"])), rng.normal(size=(rows, 1)), padded_size(rows), "float32"
+        rng.normal(size=(rows, size["D"])), rng.normal(size=(rows, 1)), slots(size), "float32"
     )
     return jax.tree.map(lambda leaf: jnp.stack([leaf] * members), made)
 
 
-def loop(
-    algorithm: Any, problems: Any, members: int, plan: Any, epochs: int
-) -> tuple[Callable, float]:
-    """The training loop for some epochs, and the bytes that its program holds."""
+def loop(algorithm: Any, problems: Any, members: int, plan: Any, epochs: int) -> Ready:
+    """The training loop for some epochs."""
     keys = jax.random.split(jax.random.key(0), members)
     start = base.init(algorithm, keys, problems)
     more = jnp.int32(0), jnp.int32(epochs)
@@ -113,19 +134,22 @@ def loop(
         states = base.init(algorithm, keys, problems)
         return program(keys, states, problems, plan, *more)
 
-    return call, held(program)
+    return Ready(call, epochs, held(program))
 
 
 def held(program: Any) -> float:
-    """Bytes beside arguments and results."""
-    analysis = program.memory_analysis()
-    return float(getattr(analysis, "temp_size_in_bytes", 0.0))
+    """Bytes of arguments, results and all between them, what shares a place counted once."""
+    found = program.memory_analysis()
+    return float(
+        found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+        - found.alias_size_in_bytes
+    )  # fmt: skip
 
 
-def measured(call: Callable[[], Any], units: float) -> float:
+def measured(ready: Ready) -> float:
     """Median seconds of a unit, after one call."""
-    jax.block_until_ready(call())
-    return statistics.median(seconds(call) for _ in range(REPEATS)) / units
+    jax.block_until_ready(ready.call())
+    return statistics.median(seconds(ready.call) for _ in range(REPEATS)) / ready.units
 
 
 def passes(size: Sizes, least: int) -> int:
@@ -133,75 +157,100 @@ def passes(size: Sizes, least: int) -> int:
     return -(-least // updates(size))
 
 
-def of_training(size: Sizes, least: int = 60) -> tuple[float, float]:
+def of_training(size: Sizes, least: int = 60) -> Ready:
     """A pass of α-updates."""
     epochs = passes(size, least)
     algorithm = alpha.build(alpha.Config(bnn(size), batch(size), size["K"]))
     problems = alpha.Problem(data(size, 1), jnp.ones(1))
-    call, memory = loop(algorithm, problems, 1, schedule(epochs, updates(size)), epochs)
-    return measured(call, epochs), memory
+    return loop(algorithm, problems, 1, schedule(epochs, updates(size)), epochs)
 
 
-def of_ensemble(size: Sizes, least: int = 16) -> tuple[float, float]:
+def of_ensemble(size: Sizes, least: int = 16) -> Ready:
     """A pass of all members."""
     epochs = passes(size, least)
     algorithm = ensemble.build(ensemble.Config(bnn(size), batch(size), NODES))
     problems, plan = data(size, size["S"]), schedule(epochs, updates(size))
-    call, memory = loop(algorithm, problems, size["S"], plan, epochs)
-    return measured(call, epochs), memory
+    return loop(algorithm, problems, size["S"], plan, epochs)
 
 
-def nested(size: Sizes) -> tuple[BNNLV, predictive.Nested, jax.Array]:
-    """A model, its nested draws, and points."""
-    model = bnn(size)
+def nested(size: Sizes, model: BNNLV) -> predictive.Nested:
+    """Nested draws of a model."""
     mean = 0.3 * jax.random.normal(jax.random.key(0), (model.num_weights,))
     posterior = MeanFieldPosterior(mean, jnp.full_like(mean, 0.01), jnp.full(1, -2.0))
-    drawn = predictive.nest(jax.random.key(1), model, posterior, size["M"], size["L"])
-    return model, drawn, jax.random.normal(jax.random.key(2), (size["N"], size["D"]))
+    return predictive.nest(jax.random.key(1), model, posterior, size["M"], size["L"])
 
 
-def of_variance(size: Sizes) -> tuple[float, float]:
-    """A split by variance."""
-    model, drawn, x = nested(size)
-    program = (
-        jax.jit(lambda d, x: by_variance(predictive.moments(model, d, x))).lower(drawn, x).compile()
+def split(
+    program: Literal["moments", "entropy"], function: Callable[..., Any], size: Sizes, model: BNNLV
+) -> Ready:
+    """A split of all points, in chunks as the library makes them; the chunks' points are alike."""
+    rows, limit = size["N"], rows_at_once(model, size["M"], size["L"])
+    chunk = chunk_rows(rows, limit)
+    drawn, x = nested(size, model), jax.random.normal(jax.random.key(2), (chunk, size["D"]))
+    compiled = jax.jit(function).lower(drawn, x).compile()
+    request = Request(program, rows, limit, size["M"], size["L"], RESULTS)
+    # On the host what is given, every chunk's results in double precision, and all of them joined.
+    on_host = DOUBLE * rows * (size["D"] + 2 * RESULTS)
+    return Ready(
+        lambda: [compiled(drawn, x) for _ in range(-(-rows // chunk))],
+        1,
+        held(compiled) + on_host,
+        prediction_bytes(model, request, "float32"),
     )
-    return measured(lambda: program(drawn, x), 1), held(program)
 
 
-def of_entropy(size: Sizes) -> tuple[float, float]:
+def of_variance(size: Sizes) -> Ready:
+    """A split by variance."""
+    model = bnn(size)
+    return split("moments", lambda d, x: by_variance(predictive.moments(model, d, x)), size, model)
+
+
+def of_entropy(size: Sizes) -> Ready:
     """A split by entropy."""
-    model, drawn, x = nested(size)
+    model = bnn(size)
     function = partial(entropies, quadrature.integrate, False, jax.random.key(0), model)
-    program = jax.jit(lambda d, x: by_entropy(function(d, x))).lower(drawn, x).compile()
-    return measured(lambda: program(drawn, x), 1), held(program)
+    return split("entropy", lambda d, x: by_entropy(function(d, x)), size, model)
 
 
-def of_search(setting: Setting, size: Sizes) -> tuple[float, float]:
+SETTINGS: dict[int, Setting] = {}
+MAKING = Lock()
+
+
+def setting_of(units: int) -> Setting:
+    """The industrial benchmark and a model with so many units, made once."""
+    with MAKING:
+        if units not in SETTINGS:
+            SETTINGS[units] = Setting(units)
+        return SETTINGS[units]
+
+
+def of_search(size: Sizes) -> Ready:
     """An update of policies."""
+    setting = setting_of(size["H"])
     config = replace(
         setting.config(), horizon=size["T"], weight_draws=size["M"], noise_draws=size["N"]
     )
     wanted = Weights(jnp.linspace(0.0, BETA, size["S"]), jnp.zeros(size["S"]))
-    call, memory = loop(search.build(config), wanted, size["S"], setting.plant(), 1)
-    return measured(call, 1), memory
+    return loop(search.build(config), wanted, size["S"], setting.plant(), 1)
 
 
-def of_forecast(setting: Setting, size: Sizes) -> tuple[float, float]:
+def of_forecast(size: Sizes) -> Ready:
     """Roll-outs without a gradient."""
+    setting = setting_of(size["H"])
     weights = jnp.tile(setting.policy, (size["S"], 1))
     draws = jax.tree.map(lambda leaf: leaf[: size["M"]], setting.draws)
     window = particles(Window(*(leaf[:1] for leaf in setting.windows)), size["N"])
 
-    def costs(key: jax.Array) -> jax.Array:
+    def costs(key: jax.Array, weights: Any, draws: Any, window: Any) -> jax.Array:
         noise = draw_noise(key, setting.model, size["T"], size["M"], size["N"])
         return rollout(setting.task, setting.scales, weights, draws, noise, window).costs
 
-    program = jax.jit(costs).lower(jax.random.key(0)).compile()
-    return measured(lambda: program(jax.random.key(0)), 1), held(program)
+    given = jax.random.key(0), weights, draws, window
+    program = jax.jit(costs).lower(*given).compile()
+    return Ready(lambda: program(*given), 1, held(program))
 
 
-def of_choice(size: Sizes) -> tuple[float, float]:
+def of_choice(size: Sizes) -> float:
     """A campaign's question after one more measurement, with a fit of a single epoch."""
     from twofold.campaign import Campaign, Continuous  # needs a database, which nothing else does
 
@@ -226,7 +275,38 @@ def of_choice(size: Sizes) -> tuple[float, float]:
             started = time.perf_counter()
             campaign.ask(1)
             times.append(time.perf_counter() - started)
-    return statistics.median(times), 0.0
+    return statistics.median(times)
+
+
+JOBS: dict[str, Callable[[Sizes], Ready]] = {
+    "training": of_training,
+    "ensemble": of_ensemble,
+    "variance": of_variance,
+    "entropy": of_entropy,
+    "search": of_search,
+    "forecast": of_forecast,
+}
+
+
+def prepared(job: str, grid: list[Sizes]) -> list[Ready | None]:
+    """The compiled points of a job; None for one that compiles as it goes."""
+    if job not in JOBS:
+        return [None] * len(grid)
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(JOBS[job], grid))
+
+
+def measure(job: str, grid: list[Sizes], record: Record, device: str) -> None:
+    """Add all points of a job to the record."""
+    for size, one in zip(grid, prepared(job, grid), strict=True):
+        place = f"{job}/{key(size)}/{device}"
+        found = of_choice(size) if one is None else measured(one)
+        record.add(f"{place}/seconds", found)
+        known = {} if one is None else {"bytes": one.held, "estimate": one.estimate}
+        for name, value in known.items():
+            if value:
+                record.add(f"{place}/{name}", value)
+        print(f"{job:10s} {key(size):40s} {1e3 * found:10.3g} ms", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -238,30 +318,22 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=GRID, default=list(GRID))
     parser.add_argument("--output", type=Path, default=Path("results"))
     arguments = parser.parse_args()
-    setting, device = Setting(), jax.default_backend()
+    setting, device = setting_of(PAPER_UNITS), jax.default_backend()
     if (setting.model.sizes[0], setting.shape.sizes) != (MODEL_INPUTS, POLICY):
         raise SystemExit("the industrial benchmark's model or policy has other sizes by now")
-    jobs: dict[str, Callable[[Sizes], tuple[float, float]]] = {
-        "training": of_training,
-        "ensemble": of_ensemble,
-        "variance": of_variance,
-        "entropy": of_entropy,
-        "search": partial(of_search, setting),
-        "forecast": partial(of_forecast, setting),
-        "choice": of_choice,
-    }
-    record = Record("cost_model", {"repeats": REPEATS}, [0])
+    record, done = Record("cost_model", {"repeats": REPEATS}, [0]), set[tuple[str, str]]()
+
+    def kept(name: str) -> bool:
+        job, _, where, _ = name.split("/")
+        return (job, where) not in done
+
     for job in arguments.only:
         grid = GRID[job]
-        for size in [{name: SMOKE[name] for name in grid[0]}] if arguments.smoke else grid:
-            found, memory = jobs[job](size)
-            record.add(f"{job}/{key(size)}/{device}/seconds", found)
-            if memory:
-                record.add(f"{job}/{key(size)}/{device}/bytes", memory)
-            print(f"{job:10s} {key(size):40s} {1e3 * found:10.3g} ms", file=sys.stderr, flush=True)
+        small = [{name: SMOKE[name] for name in grid[0]}]
+        measure(job, small if arguments.smoke else grid, record, device)
+        done.add((job, device))
         # Job by job: a run that is stopped leaves what it has.
-        written = record.merge(arguments.output, lambda name: name not in record.metrics)
-        print(f"wrote {written}", flush=True)
+        print(f"wrote {record.merge(arguments.output, kept)}", flush=True)
 
 
 if __name__ == "__main__":

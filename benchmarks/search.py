@@ -49,12 +49,12 @@ AGREEMENT = 1e-3
 class Setting:
     """The industrial benchmark with a model of random weights: only its speed matters."""
 
-    def __init__(self) -> None:
+    def __init__(self, units: int = 75) -> None:
         problem = industrial()
         log = problem.batch(0, 3000)
         self.embedding = problem.embed(log)
         x, y = self.embedding.design(log)
-        self.model = BNNLV(x.shape[1], 1, (75, 75), 1, 1.0, float(x.shape[1]))
+        self.model = BNNLV(x.shape[1], 1, (units, units), 1, 1.0, float(x.shape[1]))
         steps = self.embedding.steps(log)
         self.windows = Window(*(jnp.asarray(leaf, jnp.float32) for leaf in steps.windows))
         features = np.asarray(jax.jit(jax.vmap(self.embedding.features))(self.windows), float)

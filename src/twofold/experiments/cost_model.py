@@ -1,37 +1,41 @@
 """What a job costs: formulas in the sizes of a problem, their constants fitted to measured points.
 
-A job's time is a sum of terms, each a constant of the machine times a product of sizes:
+A job's time, and what it holds in memory, is a sum of terms, each a constant of the machine times a
+product of sizes (``LABELS``, ``HELD_LABELS``):
 
     training   a + U·(b + c·K·B·H + d·K·B·W)        a pass; U updates of B rows
     ensemble   a + U·(b + c·S·Q·B·H + d·S·Q·B·W)    a pass; Q nodes of z, S members
     variance   a + b·M·L·N·H + c·M·L·N·W            a split by variance
     entropy    a + b·N + c·M·L·N + d·M·L·N·W        a split by entropy
-    search     a + b·T + c·T·M·N·S·(4 Wₘ + 6 Wₚ)    an update
-    forecast   a + b·T + c·T·M·N·S·(2 Wₘ + 2 Wₚ)
+    search     a + b·T + T·M·N·S·(c + d·(4 Wₘ + 6 Wₚ))    an update
+    forecast   a + b·T + T·M·N·S·(c + d·(2 Wₘ + 2 Wₚ))
     choice     a + b·N + c·D                        a campaign's question, with a fit of one pass
 
 W counts weights (``D + 1`` inputs, two layers of H units, one output). Constants are not negative
-and make the largest relative error small; ``results/cost_model.json`` has the points.
+and make the largest relative error small; ``results/cost_model.json`` has the points. What a split
+holds depends on its chunks, and is what ``twofold.estimators.memory`` says beforehand.
 """
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.optimize import nnls
 
+from twofold.control.policy import PolicyNetwork
+from twofold.control.rollout import Task
+from twofold.control.search import Config
 from twofold.data import padded_size
-from twofold.experiments.bench_tables import DEVICES
 from twofold.experiments.counts import weights_of
-from twofold.experiments.markdown import markdown, metrics
+from twofold.model.bnn import BNNLV
+from twofold.policies.search import PAPER, policies_at_once
 
 BATCH, NODES, MEMBERS = 250, 24, 32
 POLICY = (61, 20, 20, 3)
 MODEL_INPUTS = 62
-PAPER_UPDATES = 75_000
+PAPER_UNITS = 75
+PAPER_UPDATES = PAPER.epochs * PAPER.updates
 CAMPAIGN_UPDATES = 5_000
-MEMORY = {"cpu": 16e9, "gpu": 140e9}
 Sizes = dict[str, int]
 
 
@@ -80,9 +84,12 @@ def entropy(size: Sizes) -> list[float]:
 
 
 def _rolled(size: Sizes, of_model: int, of_policy: int) -> list[float]:
+    """Terms of roll-outs: their own, and those of a step of all, of a step of one, and of a
+    weight's product in it."""
     model = weights_of((MODEL_INPUTS, size["H"], size["H"], 1))
     each = of_model * model + of_policy * weights_of(POLICY)
-    return [1, size["T"], size["T"] * size["M"] * size["N"] * size["S"] * each]
+    steps = size["T"] * size["M"] * size["N"] * size["S"]
+    return [1, size["T"], steps, steps * each]
 
 
 def search(size: Sizes) -> list[float]:
@@ -100,48 +107,97 @@ def choice(size: Sizes) -> list[float]:
     return [1, size["N"], size["D"]]
 
 
-def held(job: str, size: Sizes) -> list[float]:
-    """Terms of a job's memory: what is kept between the way there and the way back, or until the
-    result is there."""
-    if job in ("training", "ensemble"):
-        draws = size.get("K", size.get("S", 0) * NODES)
-        return [1, draws * batch(size) * size["H"]]
-    if job == "variance":
-        return [1, size["M"] * size["N"]]
-    if job == "entropy":
-        return [1, size["M"] * size["L"] * size["N"]]
-    return [1, size["T"] * size["M"] * size["N"] * size["S"]]
+def slots(size: Sizes) -> int:
+    """R, the rows that data have room for, empty ones included."""
+    return padded_size(size["N"])
+
+
+def _pass_held(size: Sizes, draws: int, copies: int) -> list[float]:
+    """Terms of what a pass holds: its own, for the way back a hidden unit's value and an input's,
+    and of every row the inputs and the rest."""
+    values, rows = draws * batch(size), copies * slots(size)
+    return [1, values * size["H"], values * size["D"], rows * size["D"], rows]
+
+
+def training_held(size: Sizes) -> list[float]:
+    """Terms of what a pass of α-updates holds, a q(z) for each row among them."""
+    return _pass_held(size, size["K"], 1)
+
+
+def ensemble_held(size: Sizes) -> list[float]:
+    """Terms of what a pass of all members holds, each with data of its own."""
+    return _pass_held(size, size["S"] * NODES, size["S"])
+
+
+def search_held(size: Sizes) -> list[float]:
+    """Terms of what an update of S policies holds: of a step, and for the way back of all steps."""
+    rolled = size["M"] * size["N"] * size["S"]
+    return [1, rolled * size["H"], size["T"] * rolled, size["T"] * rolled * size["H"]]
+
+
+def forecast_held(size: Sizes) -> list[float]:
+    """Terms of what roll-outs without a gradient hold: models, noise, a step, and costs."""
+    paths = size["M"] * size["N"]
+    model = size["M"] * weights_of((MODEL_INPUTS, size["H"], size["H"], 1))
+    rolled = paths * size["S"]
+    return [1, model, size["T"] * paths, rolled * size["H"], size["T"] * rolled]
 
 
 TERMS: dict[str, Callable[[Sizes], list[float]]] = {
     one.__name__: one for one in (training, ensemble, variance, entropy, search, forecast, choice)
 }
+HELD: dict[str, Callable[[Sizes], list[float]]] = {
+    "training": training_held,
+    "ensemble": ensemble_held,
+    "search": search_held,
+    "forecast": forecast_held,
+}
+LABELS = {
+    "training": ["1", "U", "U·K·B·H", "U·K·B·W"],
+    "ensemble": ["1", "U", "U·S·Q·B·H", "U·S·Q·B·W"],
+    "variance": ["1", "M·L·N·H", "M·L·N·W"],
+    "entropy": ["1", "N", "M·L·N", "M·L·N·W"],
+    "search": ["1", "T", "T·M·N·S", "T·M·N·S·(4 W_m + 6 W_p)"],
+    "forecast": ["1", "T", "T·M·N·S", "T·M·N·S·(2 W_m + 2 W_p)"],
+    "choice": ["1", "N", "D"],
+}
+HELD_LABELS = {
+    "training": ["1", "K·B·H", "K·B·D", "R·D", "R"],
+    "ensemble": ["1", "S·Q·B·H", "S·Q·B·D", "S·R·D", "S·R"],
+    "search": ["1", "M·N·S·H", "T·M·N·S", "T·M·N·S·H"],
+    "forecast": ["1", "M·W_m", "T·M·N", "M·N·S·H", "T·M·N·S"],
+}
 
 
 class Point(NamedTuple):
-    """A measurement: sizes, seconds, and bytes beside arguments and results (0: not known)."""
+    """A measurement: sizes, seconds, bytes of arguments, results and all between them, and what
+    the library says of those beforehand (0: not known)."""
 
     sizes: Sizes
     seconds: float
-    memory: float
+    memory: float = 0.0
+    estimate: float = 0.0
 
 
 class Fit(NamedTuple):
-    """Constants of a job's time and memory on a device, and the largest relative errors."""
+    """Constants of a job's time and memory on a device (none where the library has an estimate),
+    and the largest relative errors (None where nothing is known)."""
 
     job: str
     time: np.ndarray
     memory: np.ndarray
     time_error: float
-    memory_error: float
+    memory_error: float | None
 
     def seconds(self, sizes: Sizes) -> float:
         """Predicted time."""
         return float(np.dot(self.time, TERMS[self.job](sizes)))
 
-    def bytes(self, sizes: Sizes) -> float:
-        """Predicted memory."""
-        return float(np.dot(self.memory, held(self.job, sizes)))
+    def bytes(self, point: Point) -> float:
+        """Predicted memory: the library's estimate, or the formula's; 0 where there is neither."""
+        if point.estimate or not len(self.memory):
+            return point.estimate
+        return float(np.dot(self.memory, HELD[self.job](point.sizes)))
 
 
 def key(sizes: Sizes) -> str:
@@ -160,8 +216,11 @@ def points(values: dict[str, float], job: str, device: str) -> list[Point]:
     for name, seconds in values.items():
         parts = name.split("/")
         if len(parts) == 4 and (parts[0], parts[2], parts[3]) == (job, device, "seconds"):
-            memory = values.get("/".join([*parts[:3], "bytes"]), 0.0)
-            found.append(Point(parse(parts[1]), seconds, memory))
+            place = "/".join(parts[:3])
+            memory, estimate = (
+                values.get(f"{place}/{kind}", 0.0) for kind in ("bytes", "estimate")
+            )
+            found.append(Point(parse(parts[1]), seconds, memory, estimate))
     return found
 
 
@@ -177,10 +236,12 @@ def fit(job: str, measured: list[Point]) -> Fit:
     """Constants of a job."""
     time, time_error = solve([TERMS[job](p.sizes) for p in measured], [p.seconds for p in measured])
     known = [p for p in measured if p.memory > 0]
-    if not known:
-        return Fit(job, time, np.zeros(2), time_error, 0.0)
-    memory, error = solve([held(job, p.sizes) for p in known], [p.memory for p in known])
-    return Fit(job, time, memory, time_error, error)
+    memory = np.zeros(0)
+    if known and job in HELD:
+        memory, _ = solve([HELD[job](p.sizes) for p in known], [p.memory for p in known])
+    found = Fit(job, time, memory, time_error, None)
+    errors = [abs(found.bytes(p) / p.memory - 1) for p in known if found.bytes(p)]
+    return found._replace(memory_error=max(errors, default=None))
 
 
 def fits(values: dict[str, float], device: str) -> dict[str, Fit]:
@@ -191,26 +252,31 @@ def fits(values: dict[str, float], device: str) -> dict[str, Fit]:
 
 def paper_search(policies: int) -> Sizes:
     """An update at the paper's sizes."""
-    return {"T": 100, "M": 50, "N": 25, "S": policies, "H": 75}
+    sizes = {"T": PAPER.horizon, "M": PAPER.weight_draws, "N": PAPER.noise_draws}
+    return sizes | {"S": policies, "H": PAPER_UNITS}
 
 
-def policies_at_once(found: dict[str, Fit], policies: int, memory: float) -> int:
-    """As many of the policies as fit into memory together, in groups of the same size."""
-    groups = 1
-    while (
-        groups < policies and found["search"].bytes(paper_search(-(-policies // groups))) > memory
-    ):
-        groups += 1
-    return -(-policies // groups)
+def paper_policies_at_once() -> int:
+    """How many policies the library searches together at the paper's sizes, on any device."""
+    model = BNNLV(MODEL_INPUTS - 1, 1, (PAPER_UNITS,) * 2, 1, 1.0, 1.0)
+    actions = POLICY[-1]
+    shape = PolicyNetwork(POLICY[0], POLICY[1:-1], (-1.0,) * actions, (1.0,) * actions)
+    nothing = cast(Any, None)  # what is seen of a log, and its cost, have no part in it
+    sizes = PAPER.horizon, PAPER.weight_draws, PAPER.noise_draws, PAPER.starts
+    return policies_at_once(Config(Task(model, nothing, nothing, shape), *sizes))
+
+
+def groups(policies: int, together: int) -> list[int]:
+    """How many policies are searched in each go."""
+    return [min(together, policies - first) for first in range(0, policies, together)]
 
 
 def frontier_seconds(
-    found: dict[str, Fit], policies: int, memory: float, often: int = PAPER_UPDATES
+    found: dict[str, Fit], policies: int, together: int, often: int = PAPER_UPDATES
 ) -> float:
     """Time of a search for many policies at the paper's sizes, groups one after another."""
-    together = policies_at_once(found, policies, memory)
-    each = found["search"].seconds(paper_search(together))
-    return -(-policies // together) * often * each
+    each = [found["search"].seconds(paper_search(own)) for own in groups(policies, together)]
+    return often * sum(each)
 
 
 def campaigns_seconds(
@@ -220,55 +286,3 @@ def campaigns_seconds(
     model = {"N": measurements, "D": inputs, "H": 20, "S": MEMBERS}
     fitting = CAMPAIGN_UPDATES / updates(model) * found["ensemble"].seconds(model)
     return campaigns * (fitting + found["choice"].seconds({"N": measurements, "D": inputs}))
-
-
-def measured_table(job: str, results: Path) -> str:
-    """Predicted beside measured."""
-    values, rows = metrics("cost_model", results), []
-    for device, label in DEVICES.items():
-        measured = points(values, job, device)
-        found = fit(job, measured) if measured else None
-        for point in measured:
-            assert found is not None
-            predicted = found.seconds(point.sizes)
-            rows.append(
-                [
-                    key(point.sizes).replace(",", ", "),
-                    label,
-                    f"{1e3 * point.seconds:.3g}",
-                    f"{1e3 * predicted:.3g}",
-                    f"{predicted / point.seconds - 1:+.0%}",
-                    f"{point.memory / 1e6:,.1f}" if point.memory else "–",
-                ]
-            )
-    return markdown(["sizes", "on", "measured, ms", "predicted, ms", "error", "held, MB"], rows)
-
-
-def errors_table(results: Path) -> str:
-    """How far each formula is from what was measured, at most."""
-    values, rows = metrics("cost_model", results), []
-    by_device = {device: fits(values, device) for device in DEVICES}
-    for job in TERMS:
-        found = [by_device[device].get(job) for device in DEVICES]
-        cells = ["–" if one is None else f"{one.time_error:.0%}" for one in found]
-        rows.append([job, *cells])
-    return markdown(["job", *DEVICES.values()], rows)
-
-
-def calculations(results: Path) -> str:
-    """What large runs would need."""
-    values, rows = metrics("cost_model", results), []
-    for device, label in DEVICES.items():
-        found = fits(values, device)
-        if "search" in found:
-            together = policies_at_once(found, 1000, MEMORY[device])
-            days = frontier_seconds(found, 1000, MEMORY[device]) / 86_400
-            rows.append(
-                [f"a frontier of 1,000 policies, {together} at once", label, f"{days:,.1f} days"]
-            )
-        if {"ensemble", "choice"} <= found.keys():
-            hours = campaigns_seconds(found, 1000, 200) / 3600
-            rows.append(
-                ["1,000 campaigns of 200 measurements, asked once", label, f"{hours:,.1f} hours"]
-            )
-    return markdown(["", "on", "takes"], rows)
