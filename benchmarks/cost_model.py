@@ -268,7 +268,9 @@ def of_choice(size: Sizes) -> float:
 
         for _ in range(size["N"]):
             tell()
-        campaign.ask(1)
+        for _ in range(REPEATS):  # the first questions may be answered without a model
+            tell()
+            campaign.ask(1)
         times = []
         for _ in range(REPEATS):
             tell()
