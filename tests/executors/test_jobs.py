@@ -228,7 +228,9 @@ def local():
 
 
 @pytest.mark.parametrize(
-    "function", [lambda value: value, local(), partial(answer), Answerer()], ids=str
+    "function",
+    [lambda value: value, local(), partial(answer), Answerer()],
+    ids=["lambda", "local", "partial", "object"],
 )
 def test_results_of_functions_without_a_name_cannot_be_kept(function, tmp_path):
     job = Job("odd", function, (3,), {})
