@@ -1,5 +1,6 @@
 """A real Ray cluster of this machine."""
 
+import signal
 import socket
 
 import pytest
@@ -39,3 +40,11 @@ def cluster():
     yield started.address
     ray.shutdown()
     started.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard():
+    """Also where the tests run in the background of a shell, which has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
