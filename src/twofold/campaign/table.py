@@ -39,15 +39,14 @@ def read_rows(path: Path) -> Rows:
     lines = []
     for line, *cells in zip(table.rows.tolist(), *columns, strict=True):
         row = {
-            name: str(cell).strip() for name, cell in zip(names, cells, strict=True) if given(cell)
+            name: str(cell).strip() for name, cell in zip(names, cells, strict=True) if _given(cell)
         }
         if row:
             lines.append((line, row))
     return Rows(lines, table.decimal)
 
 
-def given(cell: Any) -> bool:
-    """Whether a cell holds something."""
+def _given(cell: Any) -> bool:
     return cell is not None and cell == cell and str(cell).strip() != ""
 
 
