@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := src tests benchmarks examples scripts
+SOURCES := src paper tests benchmarks examples scripts
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -29,7 +29,7 @@ help:  ## list the targets
 	  | while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 demo: .venv/.installed-run  ## fit a small model and show its uncertainty in two parts
-	$(BIN)/python -m twofold.experiments demo
+	$(BIN)/python -m paper demo
 
 test: .venv/.installed-dev  ## run the quick tests
 	$(BIN)/python -m pytest -n auto
@@ -49,7 +49,7 @@ format: .venv/.installed-dev  ## repair format and style
 	$(BIN)/ruff check --fix $(SOURCES)
 
 tables: .venv/.installed-run  ## write the tables of README and docs anew from results/
-	$(BIN)/python -m twofold.experiments tables
+	$(BIN)/python -m paper tables
 	$(BIN)/python scripts/cli_page.py
 
 docs: .venv/.installed-dev  ## build the documentation into site/

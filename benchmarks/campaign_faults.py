@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paper.records import Record
 from twofold.campaign import Campaign, CampaignError, Categorical, Continuous
-from twofold.compilation import enable_compile_cache
-from twofold.experiments.records import Record
+from twofold.core.compilation import enable_compile_cache
 
 INPUTS = (Continuous("x", -5.0, 5.0), Categorical("side", ("left", "right")))
 OUTPUTS = ("y", "w")

@@ -28,12 +28,7 @@ from jobs import schedule
 from peaks import seconds
 from search import BETA, Setting
 
-from twofold.control import search
-from twofold.control.rollout import draw_noise, particles, rollout
-from twofold.control.search import Weights
-from twofold.data import pad
-from twofold.estimators.memory import DOUBLE, Request, prediction_bytes
-from twofold.experiments.cost_model import (
+from benchmarks.cost import (
     MODEL_INPUTS,
     NODES,
     PAPER_UNITS,
@@ -44,11 +39,16 @@ from twofold.experiments.cost_model import (
     slots,
     updates,
 )
-from twofold.experiments.records import Record
+from paper.records import Record
+from twofold.core.data import pad
+from twofold.estimators.memory import DOUBLE, Request, prediction_bytes
 from twofold.inference import alpha, base, ensemble
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.logs.windows import Window
 from twofold.model.bnn import BNNLV
+from twofold.plant import optimise as search
+from twofold.plant.optimise import Weights
+from twofold.plant.rollout import draw_noise, particles, rollout
+from twofold.plant.windows import Window
 from twofold.uncertainty import predictive, quadrature
 from twofold.uncertainty.chunks import chunk_rows, rows_at_once
 from twofold.uncertainty.decomposition import by_entropy, by_variance
@@ -252,7 +252,7 @@ def of_forecast(size: Sizes) -> Ready:
 
 def of_choice(size: Sizes) -> float:
     """A campaign's question after one more measurement, with a fit of a single epoch."""
-    from twofold.campaign import Campaign, Continuous  # needs a database, which nothing else does
+    from twofold.campaign import Campaign, Continuous
 
     rng = np.random.default_rng(0)
     names = [f"x{i}" for i in range(size["D"])]

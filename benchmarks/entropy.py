@@ -19,7 +19,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import digamma
 
-from twofold.experiments.records import Record
+from paper.records import Record
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.bnn import BNNLV
 from twofold.uncertainty.predictive import means, nest

@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from twofold.experiments.records import Record
+from paper.records import Record
 
 TESTS = Path(__file__).parents[1] / "tests" / "fuzz"
 COUNTS = ("cases", "refused", "crashes", "hangs", "losses", "failed_tests")

@@ -18,8 +18,8 @@ import numpy as np
 from jobs import Job, jobs
 from peaks import Peaks, seconds
 
-from twofold.experiments.counts import Rates, floor_seconds
-from twofold.experiments.records import Record
+from benchmarks.counts import Rates, floor_seconds
+from paper.records import Record
 
 REPEATS = 5
 

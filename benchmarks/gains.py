@@ -25,9 +25,9 @@ import plain
 from jobs import MODEL, toy_posterior
 from peaks import seconds
 
+from paper.records import Record
 from twofold.envs.wind import dynamics, turbulence
 from twofold.envs.wind.task import wind_turbine
-from twofold.experiments.records import Record
 from twofold.uncertainty import entropies, neighbours, predictive, split
 
 REPEATS = 7

@@ -10,20 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 from search import BETA, Setting
 
-from twofold import numerics
-from twofold.control import search
-from twofold.control.search import Weights
-from twofold.data import Standardizer, pad, padded_size
+from benchmarks import counts
+from benchmarks.counts import Rollouts, Work
+from twofold.core import numerics
+from twofold.core.data import Standardizer, pad, padded_size
 from twofold.envs.catalogue import SYSTEMS
 from twofold.envs.system import System
 from twofold.envs.toy import HETEROSCEDASTIC
-from twofold.experiments import counts
-from twofold.experiments.counts import Rollouts, Work
 from twofold.inference import alpha, base, ensemble
 from twofold.inference.base import Algorithm
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.inference.schedule import Schedule
 from twofold.model.bnn import BNNLV
+from twofold.plant import optimise as search
+from twofold.plant.optimise import Weights
 from twofold.uncertainty import predictive, quadrature
 from twofold.uncertainty.split import decompose
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from twofold.experiments.counts import Rates
+from benchmarks.counts import Rates
 
 CHAIN = 16
 

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from twofold.core.arrays import Array, Float, Int
 from twofold.envs.wind import dynamics
 from twofold.envs.wind.aero import Table
 from twofold.envs.wind.dynamics import Commands, Plant
@@ -10,7 +11,6 @@ from twofold.envs.wind.params import Turbine
 from twofold.envs.wind.turbulence import Wind, hub_wind, rotor_wind
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
-from twofold.typing import Array, Float, Int
 from twofold.uncertainty.neighbours import padded
 from twofold.uncertainty.predictive import Moments, Nested
 

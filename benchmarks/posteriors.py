@@ -1,6 +1,6 @@
 """Seconds for one fit of each posterior on each problem of the contest.
 
-The settings are those of ``python -m twofold.experiments posteriors``, alone on the machine. A fit
+The settings are those of ``python -m paper posteriors``, alone on the machine. A fit
 is one compilation and thousands of equal epochs, so that its time is that of the compilation and of
 short stretches, scaled up. Problems with the same number of inputs are the same program, and share
 one measurement:
@@ -21,14 +21,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paper.contest import DEFAULT, METHODS
+from paper.jobs import settings
+from paper.problems import PROBLEMS
+from paper.records import Record
 from twofold import BNNLVRegressor
-from twofold.data import Standardizer, pad, padded_size
+from twofold.core.data import Standardizer, pad, padded_size
 from twofold.estimators.methods import METHODS as INFERENCES
 from twofold.estimators.methods import Method
-from twofold.experiments.contest import DEFAULT, METHODS
-from twofold.experiments.jobs import settings
-from twofold.experiments.problems import PROBLEMS
-from twofold.experiments.records import Record
 from twofold.inference import base
 from twofold.model.bnn import BNNLV
 

@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.data import Standardizer, pad, padded_size
+from paper.records import Record
+from twofold.core.data import Standardizer, pad, padded_size
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.estimators.training import Plan, train
-from twofold.experiments.records import Record
 from twofold.inference import alpha, base
 from twofold.model.bnn import BNNLV
 

@@ -28,16 +28,16 @@ import pyarrow
 import pyarrow.parquet
 from sklearn.base import clone
 
+from benchmarks.scaling_figure import draw_memory, draw_times
+from paper.records import Record
 from twofold import BNNLVRegressor, decompose_table
-from twofold.compilation import enable_compile_cache
+from twofold.core.compilation import enable_compile_cache
 from twofold.estimators.pools import POOL_ROWS
 from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
 from twofold.estimators.streaming import fit_scratch, values_of
-from twofold.experiments.records import Record
 from twofold.inference.alpha import bytes_per_datum
-from twofold.logs.blocks import open_source
-from twofold.report.scaling import draw_memory, draw_times
 from twofold.report.style import style
+from twofold.tables.blocks import open_source
 
 COLUMNS, SEED = 20, 0
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)

@@ -21,23 +21,24 @@ import jax.numpy as jnp
 import numpy as np
 from train import call
 
-from twofold.control import policy, search
-from twofold.control.policy import PolicyNetwork
-from twofold.control.rollout import Noise, Scales, Task, particles, values_and_gradients
-from twofold.control.search import Config, Plant, Weights
-from twofold.data import Standardizer
+from paper.control_problems import STEERINGS, industrial
+from paper.records import Record
+from twofold.core.data import Standardizer
 from twofold.envs.industrial import dynamics
-from twofold.experiments.control_problems import STEERINGS, industrial
-from twofold.experiments.records import Record
 from twofold.inference import base
 from twofold.inference.base import Draws
 from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule
-from twofold.logs import cost_of
-from twofold.logs.transforms import EDGE
-from twofold.logs.windows import Window
 from twofold.model.bnn import BNNLV
-from twofold.policies import PAPER
+from twofold.plant import network as policy
+from twofold.plant import optimise as search
+from twofold.plant.cost import cost_of
+from twofold.plant.network import PolicyNetwork
+from twofold.plant.optimise import Config, Plant, Weights
+from twofold.plant.rollout import Noise, Scales, Task, particles, values_and_gradients
+from twofold.plant.search import PAPER
+from twofold.plant.transforms import EDGE
+from twofold.plant.windows import Window
 
 HORIZON, WEIGHT_DRAWS, NOISE_DRAWS = PAPER.horizon, PAPER.weight_draws, PAPER.noise_draws
 PAPER_UPDATES = PAPER.epochs * PAPER.updates

@@ -14,9 +14,9 @@ from unittest import mock
 import jax
 import numpy as np
 
-from twofold.experiments.industrial_original import load_plant, random
-from twofold.experiments.records import Record
-from twofold.experiments.systems import steps_per_second
+from paper.industrial_original import load_plant, random
+from paper.records import Record
+from paper.systems import steps_per_second
 
 
 def original_steps_per_second(steps: int) -> float:

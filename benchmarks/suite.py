@@ -20,8 +20,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from twofold.experiments.bench_tables import terminal
-from twofold.experiments.records import Record, commit, join
+from benchmarks.bench_tables import terminal
+from paper.records import Record, commit, join
 
 HERE = Path(__file__).parent
 WORK = Path(".cache/bench")

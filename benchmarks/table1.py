@@ -15,11 +15,11 @@ from pathlib import Path
 
 import jax
 
-from twofold.compilation import enable_compile_cache
-from twofold.experiments import table1
-from twofold.experiments.learning import choose, networks
-from twofold.experiments.learning_problems import LEARNING_PROBLEMS
-from twofold.experiments.records import Record
+from paper import table1
+from paper.learning import choose, networks
+from paper.learning_problems import LEARNING_PROBLEMS
+from paper.records import Record
+from twofold.core.compilation import enable_compile_cache
 
 SHARE = 50
 

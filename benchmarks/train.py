@@ -17,7 +17,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from twofold.experiments.records import Record
+from paper.records import Record
 
 HERE = Path(__file__).parent
 SETTING = {"n": 750, "batch": 250, "draws": 50, "hidden": [20, 20]}

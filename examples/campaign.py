@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
-from twofold.compilation import enable_compile_cache
+from twofold.core.compilation import enable_compile_cache
 from twofold.report import style
 from twofold.report.campaign import remaining_share
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from twofold import BNNLVRegressor, Decomposition
-from twofold.compilation import enable_compile_cache
+from twofold.core.compilation import enable_compile_cache
 from twofold.envs.toy import BIMODAL
 from twofold.report import style
 

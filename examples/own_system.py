@@ -23,12 +23,14 @@ from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
 from twofold import BNNLVRegressor
-from twofold.compilation import enable_compile_cache
-from twofold.logs import LogError, embed, read_table
-from twofold.policies import DynamicsModel
-from twofold.policies.replay import replayed_costs
+from twofold.core.compilation import enable_compile_cache
+from twofold.plant.dynamics import DynamicsModel
+from twofold.plant.embed import embed
+from twofold.plant.log_files import read_table
+from twofold.plant.replay import replayed_costs
 from twofold.report import style
 from twofold.report.figures import predictive_bands
+from twofold.tables.errors import LogError
 from twofold.uncertainty.decomposition import Parts
 
 COLUMNS = {

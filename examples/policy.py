@@ -20,10 +20,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from twofold import BNNLVRegressor
-from twofold.compilation import enable_compile_cache
-from twofold.logs import embed, read_table
-from twofold.policies import LearnedPolicy, Project, SearchSettings, find_policies
-from twofold.policies.summary import advice, rows
+from twofold.core.compilation import enable_compile_cache
+from twofold.plant.embed import embed
+from twofold.plant.log_files import read_table
+from twofold.plant.policy import LearnedPolicy
+from twofold.plant.project import Project, find_policies
+from twofold.plant.search import SearchSettings
+from twofold.plant.summary import advice, rows
 from twofold.report import style
 
 COLUMNS = {

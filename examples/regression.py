@@ -25,7 +25,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from twofold import BNNLVRegressor, Decomposition
-from twofold.compilation import enable_compile_cache
+from twofold.core.compilation import enable_compile_cache
 from twofold.report import style
 from twofold.report.figures import predictive_bands
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from twofold import persistence
-from twofold.cli import app
+from twofold.cli.app import app
+from twofold.core import persistence
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 MARKED = re.compile(r"(<!-- commands -->\n).*?(<!-- end commands -->)", re.DOTALL)

@@ -14,9 +14,9 @@ from matplotlib.axes import Axes
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+from paper.markdown import metrics
 from twofold import BNNLVRegressor
 from twofold.envs.toy import BIMODAL, HETEROSCEDASTIC
-from twofold.experiments.markdown import metrics
 from twofold.report.style import (
     ALEATORIC,
     CHOSEN,

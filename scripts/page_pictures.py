@@ -21,7 +21,7 @@ SECTIONS = {"model_page": 2, "campaign_page": 1, "policy_page": 2}
 
 def twofold(*words: str | Path) -> None:
     """Run the command line."""
-    code = "from twofold.cli import main; main()"
+    code = "from twofold.cli.app import main; main()"
     subprocess.run([sys.executable, "-c", code, *map(str, words)], cwd=ROOT, check=True)
 
 

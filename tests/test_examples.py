@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from twofold.campaign import Campaign
-from twofold.policies import open_project
+from twofold.plant.project import open_project
 
 ROOT = Path(__file__).parents[1]
 NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))

@@ -13,17 +13,18 @@ from twofold import BNNLVRegressor
 from twofold.campaign import Continuous
 from twofold.campaign.campaign import Proposal
 from twofold.campaign.space import Space
-from twofold.control.policy import PolicyNetwork
-from twofold.data import Standardizer
-from twofold.logs import Episode, Log, embed
+from twofold.core.data import Standardizer
 from twofold.model.network import num_weights
-from twofold.policies.learned import LearnedPolicy
-from twofold.policies.page import policy_page
-from twofold.policies.project import Project
-from twofold.policies.trial import Trial
+from twofold.plant.embed import embed
+from twofold.plant.log import Episode, Log
+from twofold.plant.network import PolicyNetwork
+from twofold.plant.policy import LearnedPolicy
+from twofold.plant.project import Project
+from twofold.plant.trial import Trial
 from twofold.report.campaign_page import learning_page
 from twofold.report.course import Course
 from twofold.report.model_page import model_page
+from twofold.report.policy_page import policy_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (

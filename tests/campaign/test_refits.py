@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from twofold import cli
 from twofold.campaign import Campaign, CampaignError, Continuous, refit
+from twofold.cli import app as cli
+from twofold.core.executors import JobError
 from twofold.estimators.regressor import BNNLVRegressor
-from twofold.executors import JobError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

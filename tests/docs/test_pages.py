@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import typer
 
-from twofold.cli import app
+from twofold.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 SMALL = "random_state=0, epochs=2, inference_options={'members': 2}, n_latent_draws=10"

@@ -16,12 +16,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from twofold import BNNLVRegressor, fit_many, load, persistence
+from twofold import BNNLVRegressor, fit_many, load
+from twofold.core import persistence
+from twofold.core.persistence import FileFormatError
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.estimators import methods, storage
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference import base, energy
-from twofold.persistence import FileFormatError
 from twofold.uncertainty import split
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -10,13 +10,13 @@ import pyarrow.parquet
 import pytest
 
 from twofold import BNNLVRegressor, decompose_table, fit_table, load
-from twofold.data import Running, Standardizer
+from twofold.core.data import Running, Standardizer
 from twofold.estimators import pools, scratch
 from twofold.estimators.scratch import write_scratch
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.inference import alpha
-from twofold.logs.blocks import open_source
-from twofold.logs.errors import LogError
+from twofold.tables.blocks import open_source
+from twofold.tables.errors import LogError
 
 SMALL = {"epochs": 2, "inference_options": {"members": 3}, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -10,12 +10,9 @@ import warnings
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor, persistence
-from twofold.estimators.training import (
-    InterruptedFitWarning,
-    NonFiniteEnergyError,
-    whole_fits,
-)
+from twofold import BNNLVRegressor
+from twofold.core import persistence
+from twofold.estimators.training import InterruptedFitWarning, NonFiniteEnergyError, whole_fits
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from twofold import cli
+from twofold.cli import app as cli
 
 SEED = int(os.environ.get("TWOFOLD_FUZZ_SEED", "0"))
 # A case takes milliseconds; one that compiles, a few seconds; one that waits for a lock, a minute.

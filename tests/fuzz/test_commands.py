@@ -7,15 +7,16 @@ import pytest
 import typer
 from hypothesis import strategies as st
 
-from twofold import cli
 from twofold.campaign import Campaign, Continuous
-from twofold.commands import models
-from twofold.commands.models import About
-from twofold.control.policy import PolicyNetwork
-from twofold.data import Standardizer
-from twofold.logs import Embedding, Transform
+from twofold.cli import app as cli
+from twofold.cli import models
+from twofold.cli.models import About
+from twofold.core.data import Standardizer
 from twofold.model import network
-from twofold.policies import LearnedPolicy
+from twofold.plant.embedding import Embedding
+from twofold.plant.network import PolicyNetwork
+from twofold.plant.policy import LearnedPolicy
+from twofold.plant.transforms import Transform
 
 # What a word of the user's would start in earnest: a browser, or hours of work.
 LEFT_OUT = ("--open", "--install-completion", "--show-completion", "--minari")

@@ -9,11 +9,14 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor, decompose_table, fit_table, load, persistence
+from twofold import BNNLVRegressor, decompose_table, fit_table, load
 from twofold.campaign import Campaign, CampaignError, Continuous
-from twofold.commands.run import Run
-from twofold.logs import LogError, files
-from twofold.policies import ProjectError, identity
+from twofold.cli.run import Run
+from twofold.core import persistence
+from twofold.plant import identity
+from twofold.plant.identity import ProjectError
+from twofold.tables import files
+from twofold.tables.errors import LogError
 
 SIZE = 256 * 1024
 

@@ -8,13 +8,17 @@ import pytest
 from hypothesis import strategies as st
 
 from twofold import BNNLVRegressor, load
-from twofold.control.policy import PolicyNetwork
-from twofold.data import Standardizer
-from twofold.logs import Embedding, Transform
+from twofold.core.data import Standardizer
+from twofold.core.persistence import FileFormatError
 from twofold.model import network
-from twofold.persistence import FileFormatError
-from twofold.policies import LearnedPolicy, ProjectError, load_policy, open_project, trial
-from twofold.policies.trial import Trial
+from twofold.plant import trial
+from twofold.plant.embedding import Embedding
+from twofold.plant.identity import ProjectError
+from twofold.plant.network import PolicyNetwork
+from twofold.plant.policy import LearnedPolicy, load_policy
+from twofold.plant.project import open_project
+from twofold.plant.transforms import Transform
+from twofold.plant.trial import Trial
 
 
 @pytest.fixture

@@ -8,15 +8,17 @@ import pytest
 
 from twofold import BNNLVRegressor, decompose_table, fit_table
 from twofold.campaign import Campaign, CampaignError, Continuous, Integer
-from twofold.commands.columns import read_sheet
-from twofold.commands.errors import CommandError
-from twofold.commands.output import check_place
+from twofold.cli.columns import read_sheet
+from twofold.cli.errors import CommandError
+from twofold.cli.output import check_place
+from twofold.core.persistence import FileFormatError
 from twofold.estimators import memory, scratch
 from twofold.estimators.training import NonFiniteEnergyError
-from twofold.logs import LogError, files
-from twofold.logs.blocks import numbers, open_source
-from twofold.persistence import FileFormatError
-from twofold.policies import ProjectError, identity, trial
+from twofold.plant import identity, trial
+from twofold.plant.identity import ProjectError
+from twofold.tables import files
+from twofold.tables.blocks import numbers, open_source
+from twofold.tables.errors import LogError
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold import BNNLVRegressor
-from twofold.data import pad
+from twofold.core.data import pad
 from twofold.estimators import memory, regressor
 from twofold.estimators.methods import METHODS
 from twofold.inference import base

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import strategies as st
 
 from twofold import BNNLVRegressor, decompose_table, fit_table
-from twofold.commands import large
-from twofold.commands.columns import read_sheet
-from twofold.commands.errors import CommandError
+from twofold.cli import large
+from twofold.cli.columns import read_sheet
+from twofold.cli.errors import CommandError
 from twofold.estimators import pools, scratch, streaming
 from twofold.estimators.training import NonFiniteEnergyError
-from twofold.logs.blocks import numbers, open_source
-from twofold.logs.errors import LogError
+from twofold.tables.blocks import numbers, open_source
+from twofold.tables.errors import LogError
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

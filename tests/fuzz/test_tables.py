@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from twofold.campaign import Campaign, CampaignError, Continuous
 from twofold.campaign.table import read_results
-from twofold.commands.columns import read_sheet
-from twofold.commands.errors import CommandError
-from twofold.logs import Episode, Log, LogError, files, read_table, write_table
+from twofold.cli.columns import read_sheet
+from twofold.cli.errors import CommandError
+from twofold.plant.log import Episode, Log
+from twofold.plant.log_files import read_table, write_table
+from twofold.tables import files
+from twofold.tables.errors import LogError
 
 pyarrow = pytest.importorskip("pyarrow")
 TABLE = "run,t,level,valve,cost\n" + "".join(

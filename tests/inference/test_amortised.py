@@ -7,7 +7,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from twofold import BNNLVRegressor, load
-from twofold.data import pad
+from twofold.core.data import pad
 from twofold.envs.toy import BIMODAL
 from twofold.inference import alpha, amortised
 from twofold.inference.meanfield import Gaussian

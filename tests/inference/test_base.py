@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.data import pad, padded_size
+from twofold.core.data import pad, padded_size
 from twofold.inference import alpha, base, energy
 from twofold.model.bnn import BNNLV
 

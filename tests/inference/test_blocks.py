@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.data import Place, pad
+from twofold.core.data import Place, pad
 from twofold.inference import alpha
 from twofold.inference.minibatch import deal
 from twofold.inference.schedule import Schedule

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from twofold.data import Place, pad
+from twofold.core.data import Place, pad
 from twofold.inference import base, ensemble
 from twofold.inference.minibatch import Batch, deal
 from twofold.inference.schedule import Schedule

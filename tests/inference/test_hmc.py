@@ -10,7 +10,7 @@ from blackjax.diagnostics import ess_bulk
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from twofold.data import pad
+from twofold.core.data import pad
 from twofold.inference import base, hmc
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV

@@ -10,7 +10,7 @@ import pytest
 from blackjax.util import generate_gaussian_noise
 from scipy.stats import norm
 
-from twofold.data import pad
+from twofold.core.data import pad
 from twofold.inference import base, sghmc
 from twofold.inference.minibatch import Batch
 from twofold.inference.schedule import Schedule

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold import numerics
+from twofold.core import numerics
 from twofold.model import network
 
 

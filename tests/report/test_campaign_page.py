@@ -15,12 +15,7 @@ from twofold.campaign.choice import information
 from twofold.campaign.space import Space
 from twofold.report import places, style
 from twofold.report.campaign_page import campaign_page, learning_page
-from twofold.report.course import (
-    Course,
-    course_of_campaign,
-    course_of_rounds,
-    left_to_learn,
-)
+from twofold.report.course import Course, course_of_campaign, course_of_rounds, left_to_learn
 
 INPUTS = (
     Continuous("temperature & <T>", 20.0, 100.0),

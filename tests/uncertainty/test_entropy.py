@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial import cKDTree
 from scipy.special import digamma, gamma, logsumexp
 
-from twofold import numerics
+from twofold.core import numerics
 from twofold.uncertainty import entropy, neighbours
 from twofold.uncertainty.entropy import ESTIMATORS
 

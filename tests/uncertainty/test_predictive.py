@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from twofold import numerics
+from twofold.core import numerics
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twofold.campaign.errors import CampaignError
-from twofold.naming import nearest
+from twofold.core.naming import nearest
 
 # As parts of a range: what is proposed is a whole number of the first, for no instrument is set to
 # sixteen digits; what differs by less than the second is the same but for rounding, of a table that

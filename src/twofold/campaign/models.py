@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from twofold import persistence
 from twofold.campaign.errors import CampaignError
+from twofold.core import persistence
+from twofold.core.naming import nearest
 from twofold.estimators import memory
 from twofold.estimators.methods import METHODS
 from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.estimators.training import whole_fits
 from twofold.estimators.validation import check_settings, plain
 from twofold.model.bnn import BNNLV
-from twofold.naming import nearest
 
 DEFAULTS = {"random_state": 0}
 

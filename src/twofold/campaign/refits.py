@@ -8,7 +8,7 @@ from twofold.campaign import models
 from twofold.campaign.campaign import Campaign
 from twofold.campaign.errors import CampaignError
 from twofold.campaign.storage import Storage
-from twofold.executors import Executor, Job, LocalExecutor, run
+from twofold.core.executors import Executor, Job, LocalExecutor, run
 
 
 class Refit(NamedTuple):

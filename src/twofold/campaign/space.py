@@ -9,7 +9,7 @@ from scipy.stats import qmc
 
 from twofold.campaign.errors import CampaignError
 from twofold.campaign.inputs import KINDS, Input
-from twofold.naming import nearest
+from twofold.core.naming import nearest
 
 Point = dict[str, float | int | str]
 

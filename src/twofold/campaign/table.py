@@ -17,8 +17,8 @@ from twofold.campaign.errors import CampaignError
 from twofold.campaign.inputs import Categorical
 from twofold.campaign.recording import Told
 from twofold.campaign.space import Point, Space, check_names
-from twofold.logs import files
-from twofold.logs.cells import number
+from twofold.tables import files
+from twofold.tables.cells import number
 
 
 class Rows(NamedTuple):

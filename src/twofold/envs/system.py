@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.typing import Array, Float, Key, Keys
+from twofold.core.arrays import Array, Float, Key, Keys
 
 State = Any
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold.core.arrays import Array, Float, Key
 from twofold.envs.system import Policy, System
-from twofold.typing import Array, Float, Key
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold import persistence
+from twofold.core import persistence
 
 
 class Resumed(NamedTuple):

@@ -8,10 +8,10 @@ from sklearn.base import clone
 from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import check_cv
 
-from twofold import persistence
+from twofold.core import persistence
+from twofold.core.executors import Executor, Job, LocalExecutor, run
 from twofold.estimators.training import whole_fits
 from twofold.estimators.validation import plain
-from twofold.executors import Executor, Job, LocalExecutor, run
 
 ASIDE = ("checkpoint", "checkpoint_seconds", "verbose")  # settings that decide no score
 

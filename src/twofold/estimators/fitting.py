@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from twofold import persistence
-from twofold.data import Padded, Standardizer, pad, padded_size
+from twofold.core import persistence
+from twofold.core.data import Padded, Standardizer, pad, padded_size
 from twofold.estimators import memory, validation
 from twofold.estimators.checkpoint import Checkpoint
 from twofold.estimators.methods import METHODS, Fitted, Method

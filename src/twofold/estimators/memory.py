@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from twofold import numerics
-from twofold.data import padded_size
+from twofold.core import numerics
+from twofold.core.data import padded_size
 from twofold.estimators.options import OPTIONS, checked_options
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import default_nodes

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.data import Padded, padded_size
+from twofold.core.data import Padded, padded_size
 from twofold.estimators.options import (
     ALPHA_OPTIONS,
     ENSEMBLE_OPTIONS,

@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from twofold.logs import files
-from twofold.logs.blocks import check_names, list_of_names, numbers, open_source, writing
-from twofold.logs.errors import LogError
+from twofold.tables import files
+from twofold.tables.blocks import check_names, list_of_names, numbers, open_source, writing
+from twofold.tables.errors import LogError
 
 Regressor = Any  # a BNNLVRegressor
 By = Literal["entropy", "variance"]

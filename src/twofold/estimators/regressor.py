@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from twofold import persistence, sharding
+from twofold.core import persistence, sharding
 from twofold.estimators import memory, storage, validation
 from twofold.estimators.fitting import fit_many, key_of
 from twofold.estimators.progress import row_progress

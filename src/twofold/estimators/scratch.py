@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twofold.data import Running
-from twofold.logs import files
+from twofold.core.data import Running
+from twofold.tables import files
 
 STRIP_ROWS = 2**8
 BLOCK_STRIPS = 2**7

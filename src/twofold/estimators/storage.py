@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from twofold.data import Standardizer
+from twofold.core.data import Standardizer
+from twofold.core.persistence import FileFormatError, Stored
 from twofold.estimators.validation import plain
 from twofold.inference.convergence import Convergence
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.inference.sampled import SampledPosterior
 from twofold.model.bnn import BNNLV
-from twofold.persistence import FileFormatError, Stored
 from twofold.uncertainty.chains import Diagnostics
 
 POSTERIORS: dict[str, Any] = {

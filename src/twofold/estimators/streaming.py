@@ -16,7 +16,8 @@ import jax
 import numpy as np
 from sklearn.base import clone
 
-from twofold.data import Padded, Place, Standardizer, pad, padded_size
+from twofold.core.data import Padded, Place, Standardizer, pad, padded_size
+from twofold.core.naming import listed
 from twofold.estimators import memory, validation
 from twofold.estimators.fitting import (
     About,
@@ -32,9 +33,8 @@ from twofold.estimators.options import ALPHA_OPTIONS, checked_options
 from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
 from twofold.estimators.training import Plan, train
 from twofold.inference.alpha import bytes_per_datum
-from twofold.logs.blocks import Source, check_names, list_of_names, numbers, open_source
-from twofold.logs.errors import LogError
-from twofold.naming import listed
+from twofold.tables.blocks import Source, check_names, list_of_names, numbers, open_source
+from twofold.tables.errors import LogError
 
 Regressor = Any  # a BNNLVRegressor
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.sharding import Mesh
 
-from twofold import sharding
+from twofold.core import sharding
+from twofold.core.arrays import Keys
 from twofold.estimators.checkpoint import Checkpoint, Resumed
 from twofold.estimators.progress import ProgressBar, graceful_interrupt
 from twofold.inference import base
 from twofold.inference.base import Algorithm
-from twofold.typing import Keys
 
 
 class NonFiniteEnergyError(ArithmeticError):

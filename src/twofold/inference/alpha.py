@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from twofold.data import Padded
+from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.data import Padded
 from twofold.inference import amortised
 from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.energy import Batch, Config, Shared, batch_energy, draw_noise
@@ -17,7 +18,6 @@ from twofold.inference.meanfield import Gaussian, MeanFieldPosterior, weight_var
 from twofold.inference.minibatch import batch_bounds, shuffle
 from twofold.inference.noise import fenced
 from twofold.inference.schedule import Schedule, learning_rate
-from twofold.typing import Array, Bool, Float, Int, Key
 
 ADAM = optax.scale_by_adam()
 # N/B times the rate, the authors' choice, would be many prior deviations a step for large N.

@@ -12,10 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from twofold.core.arrays import Array, Float, Key
 from twofold.inference.meanfield import Gaussian
 from twofold.model import network
 from twofold.model.bnn import BNNLV
-from twofold.typing import Array, Float, Key
 
 START_RHO = 5.0  # That of the q(z) of a datum: near the prior.
 

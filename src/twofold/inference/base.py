@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from twofold import sharding
-from twofold.typing import Array, Float, Int, Key, Keys
+from twofold.core import sharding
+from twofold.core.arrays import Array, Float, Int, Key, Keys
 
 CHUNK_SECONDS = 0.5
 CHUNK_EPOCHS = 256

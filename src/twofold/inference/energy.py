@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from twofold.core.arrays import Array, Float, Key
+from twofold.core.numerics import power_log_mean_exp
 from twofold.inference import amortised
 from twofold.inference.meanfield import (
     Gaussian,
@@ -29,8 +31,6 @@ from twofold.inference.noise import fast_normal
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import latent_nodes, log_marginal
-from twofold.numerics import power_log_mean_exp
-from twofold.typing import Array, Float, Key
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from twofold.data import Padded
+from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
+from twofold.core.data import Padded
+from twofold.core.numerics import gaussian_log_density
 from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.minibatch import Batch, deal, each_batch
 from twofold.inference.sampled import SampledPosterior
@@ -30,8 +32,6 @@ from twofold.inference.schedule import Schedule, learning_rate
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import latent_nodes, log_marginal
-from twofold.numerics import gaussian_log_density
-from twofold.typing import Array, Bool, Float, Int, Key, UInt32
 
 ADAM = optax.scale_by_adam()
 ROUGHEST_START = 20.0

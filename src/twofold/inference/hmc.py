@@ -26,14 +26,14 @@ from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.staged_adaptation import build_schedule
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 
-from twofold.data import Padded
+from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.data import Padded
+from twofold.core.numerics import gaussian_log_density
 from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.sampled import SampledPosterior
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import latent_nodes, log_marginal
-from twofold.numerics import gaussian_log_density
-from twofold.typing import Array, Bool, Float, Int, Key
 
 INITIAL_STEP_SIZE = 1e-3
 START_SCALE = 0.1

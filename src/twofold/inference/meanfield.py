@@ -10,9 +10,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from twofold.core.arrays import Array, Float, Key
+from twofold.core.numerics import stratified_normal
 from twofold.inference.base import Draws
-from twofold.numerics import stratified_normal
-from twofold.typing import Array, Float, Key
 
 LATENT_VARIANCE_FLOOR = 1e-6
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from twofold.data import Padded
+from twofold.core.arrays import Array, Float, Int, Key
+from twofold.core.data import Padded
 from twofold.inference.base import Info
-from twofold.typing import Array, Float, Int, Key
 
 
 class Batch(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from twofold import numerics
-from twofold.typing import Array, Bool, Float, Int, Key, UInt32
+from twofold.core import numerics
+from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
 
 
 def mix(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from twofold.core.arrays import Array, Float, Key
 from twofold.inference.base import Draws
-from twofold.typing import Array, Float, Key
 
 
 class SampledPosterior(NamedTuple):

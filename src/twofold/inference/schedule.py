@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from twofold.typing import Array, Float, Int
+from twofold.core.arrays import Array, Float, Int
 
 
 class Schedule(NamedTuple):

@@ -25,7 +25,8 @@ import jax
 import jax.numpy as jnp
 from blackjax.sgmcmc import diffusions
 
-from twofold.data import Padded
+from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.data import Padded
 from twofold.inference import ensemble
 from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.ensemble import Network
@@ -34,7 +35,6 @@ from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule
 from twofold.model.bnn import BNNLV
 from twofold.model.integrated import latent_nodes, log_marginal
-from twofold.typing import Array, Bool, Float, Int, Key
 
 LEARNING = 0.7
 ADAM_DECAY = 0.999

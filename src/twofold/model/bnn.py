@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
+from twofold.core.arrays import Array, Float
+from twofold.core.numerics import gaussian_log_density
 from twofold.model import network
-from twofold.numerics import gaussian_log_density
-from twofold.typing import Array, Float
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
+from twofold.core.arrays import Array, Float
+from twofold.core.numerics import gaussian_log_density
 from twofold.model import bnn
 from twofold.model.bnn import BNNLV
-from twofold.numerics import gaussian_log_density
-from twofold.typing import Array, Float
 
 WIDENING = 1.5
 GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from twofold import numerics
-from twofold.typing import Array, Float
+from twofold.core import numerics
+from twofold.core.arrays import Array, Float
 
 MOST_THIN_INPUTS = 4
 MOST_SUMMED_INPUTS = 20

@@ -10,14 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from twofold.estimators.methods import Fitted
 from twofold.report import figures, page, scores, slices, style
 from twofold.report.drives import drives, order_of, section
-from twofold.report.model_data import (
-    MOST_ROWS,
-    Found,
-    Subject,
-    found,
-    shown,
-    subject,
-)
+from twofold.report.model_data import MOST_ROWS, Found, Subject, found, shown, subject
 from twofold.report.scores import Quality
 
 METHODS = {

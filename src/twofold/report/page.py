@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from matplotlib.figure import Figure
 
-from twofold.persistence import LIBRARY_VERSION
+from twofold.core.persistence import LIBRARY_VERSION
 from twofold.report.svg import clickable, has_clickable, joined, svg
 
 __all__ = [

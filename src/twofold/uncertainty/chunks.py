@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold import sharding
+from twofold.core import sharding
 from twofold.model.bnn import BNNLV
 
 CHUNK_VALUES = 2**27

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.typing import Array, Float
+from twofold.core.arrays import Array, Float
 from twofold.uncertainty.entropies import Entropies
 from twofold.uncertainty.predictive import Moments
 

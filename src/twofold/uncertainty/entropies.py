@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from twofold.core.arrays import Array, Float, Key
 from twofold.model.bnn import BNNLV
-from twofold.typing import Array, Float, Key
 from twofold.uncertainty.predictive import Nested, means
 
 LONE_DRAWS = 100

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import digamma
 
-from twofold.numerics import LOG_TWO_PI
-from twofold.typing import Array, Bool, Float
+from twofold.core.arrays import Array, Bool, Float
+from twofold.core.numerics import LOG_TWO_PI
 from twofold.uncertainty.neighbours import (
     LocalMoments,
     check_neighbours,

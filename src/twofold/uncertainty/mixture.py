@@ -8,8 +8,8 @@ a mixture's entropy; both entropies see the same draws, so that their difference
 import jax
 import jax.numpy as jnp
 
-from twofold.numerics import LOG_TWO_PI
-from twofold.typing import Array, Float, Int, Key
+from twofold.core.arrays import Array, Float, Int, Key
+from twofold.core.numerics import LOG_TWO_PI
 from twofold.uncertainty.entropies import Entropies
 
 DRAWS = 1000

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from twofold import numerics
-from twofold.typing import Array, Float, Int
+from twofold.core import numerics
+from twofold.core.arrays import Array, Float, Int
 
 CHUNK_VALUES = 2**24
 GPU_WINDOWS = 32

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from twofold import numerics
+from twofold.core import numerics
+from twofold.core.arrays import Array, Float, Int, Key
+from twofold.core.numerics import gaussian_log_density, stratified_normal
 from twofold.inference.base import Draws, Posterior
 from twofold.inference.sampled import SampledPosterior
 from twofold.model import bnn, network
 from twofold.model.bnn import BNNLV
-from twofold.numerics import gaussian_log_density, stratified_normal
-from twofold.typing import Array, Float, Int, Key
 
 # Activations of the widest layer that are held together.
 CPU_VALUES, GPU_VALUES = 2**15, 2**26

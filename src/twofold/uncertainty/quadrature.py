@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import xlogy
 
-from twofold.typing import Array, Float, Int, Key
+from twofold.core.arrays import Array, Float, Int, Key
 from twofold.uncertainty.entropies import Entropies
 
 SIZES = (256, 1024, 4096, 16_384)

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold import sharding
+from twofold.core import sharding
+from twofold.core.arrays import Array, Float, Key
 from twofold.inference.base import Posterior
 from twofold.model.bnn import BNNLV
-from twofold.typing import Array, Float, Key
 from twofold.uncertainty import entropy, mixture, quadrature
 from twofold.uncertainty.chunks import FEWEST_ROWS, OnProgress, in_chunks, rows_at_once
 from twofold.uncertainty.decomposition import Decomposition, Split, by_entropy, by_variance

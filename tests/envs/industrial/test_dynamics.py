@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from paper.industrial_parity import max_abs_error, run_plant, trajectories
 from twofold.envs.industrial import dynamics, goldstone
 from twofold.envs.industrial.dynamics import PAPER, Params
-from twofold.experiments.industrial_parity import max_abs_error, run_plant, trajectories
 
 from .replay import Original
 

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from paper.markdown import metrics
+from paper.systems import episode_costs, policies
 from twofold.envs.industrial import dynamics, task
 from twofold.envs.industrial.task import HISTORY, industrial_benchmark
 from twofold.envs.system import episode, episodes
-from twofold.experiments.markdown import metrics
-from twofold.experiments.systems import episode_costs, policies
 
 RESULTS = Path(__file__).parents[3] / "results"
 

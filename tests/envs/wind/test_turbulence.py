@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.signal import csd, welch
 
-from twofold import numerics
+from twofold.core import numerics
 from twofold.envs.wind.turbulence import (
     REFERENCE_INTENSITY,
     Spectrum,

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold.core.arrays import Array, Float, Key
 from twofold.envs.industrial import goldstone, setpoint
 from twofold.envs.industrial.goldstone import MOST_REQUIRED_STEP, Calibration
 from twofold.envs.industrial.setpoint import Drift, SetPoint
-from twofold.typing import Array, Float, Key
 
 SHIFT_BOUND = 1.5
 SHIFT_PER_SETPOINT = 0.02

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.typing import Array, Float, Int
+from twofold.core.arrays import Array, Float, Int
 
 ANGLES = 24
 STRONGEST = ANGLES // 4

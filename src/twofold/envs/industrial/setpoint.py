@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from twofold.typing import Array, Float, Int, Key
+from twofold.core.arrays import Array, Float, Int, Key
 
 LONGEST = 99
 STILL = 0.1

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold.core.arrays import Array, Float, Key
 from twofold.envs.industrial import dynamics
 from twofold.envs.industrial.dynamics import PAPER, Params, State
 from twofold.envs.system import Policy, System
-from twofold.typing import Array, Float, Key
 
 HISTORY = 15
 SEEN = ("velocity", "gain", "shift", "cost")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from twofold.core.arrays import Array, Float
 from twofold.envs.wind.params import DEGREE, Rotor
-from twofold.typing import Array, Float
 
 FILE = Path(__file__).parent / "nrel5mw.npz"
 SLOWEST_WIND = 0.5  # m/s; below it the tip-speed ratio says nothing

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from twofold.core.arrays import Array, Float
 from twofold.envs.wind.dynamics import Commands
 from twofold.envs.wind.params import Actuators, Control
-from twofold.typing import Array, Float
 
 
 class Memory(NamedTuple):

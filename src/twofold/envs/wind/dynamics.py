@@ -9,10 +9,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from twofold import numerics
+from twofold.core import numerics
+from twofold.core.arrays import Array, Float
 from twofold.envs.wind import aero
 from twofold.envs.wind.params import Actuators, Turbine
-from twofold.typing import Array, Float
 
 
 class Plant(NamedTuple):

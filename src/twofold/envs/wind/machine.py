@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from twofold.core.arrays import Array, Float
 from twofold.envs.wind import aero, controller, dynamics, published
 from twofold.envs.wind.params import DEGREE, RPM, Turbine
-from twofold.typing import Array, Float
 
 
 class Machine(NamedTuple):

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold.core.arrays import Array, Float, Key
 from twofold.envs.system import Policy, System
 from twofold.envs.wind import aero, controller, dynamics, machine, turbulence
 from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Control, Turbine
-from twofold.typing import Array, Float, Key
 
 SIGNALS = {
     "wind (m/s)": (0.0, 50.0),

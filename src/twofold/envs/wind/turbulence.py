@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold import numerics
-from twofold.typing import Array, Float, Key
+from twofold.core import numerics
+from twofold.core.arrays import Array, Float, Key
 
 REFERENCE_INTENSITY = {"A": 0.16, "B": 0.14, "C": 0.12}
 """Turbulence classes: ``I_ref``, the mean intensity at 15 m/s (Table 1)."""

@@ -1,0 +1,95 @@
+"""Is one network for every q(z) as good as a q(z) for every datum, and as z integrated out?
+
+The mean field of the paper on its two toy problems, z treated in three ways. Each seed draws its
+own training points, test set and start of the fit.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paper.fits import fit_whole
+from paper.records import Record
+from twofold import BNNLVRegressor
+from twofold.core.data import Padded
+from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
+from twofold.inference import alpha
+from twofold.model.bnn import BNNLV
+
+TEST_SIZE, TRAINING_SIZE = 500, 750
+SEEDS = [2000, 2001, 2002, 2003, 2004]
+EPOCHS = 3_000
+# With z integrated out a draw is one of the weights alone, and costs as many passes of the network
+# as there are nodes.
+METHODS: dict[str, dict[str, Any]] = {
+    "per_datum": {},
+    "encoder": {"inference_options": {"encoder": [20]}},
+    "nodes": {"inference_options": {"nodes": 24}, "draws": 10},
+}
+LARGE = 10_000_000
+
+
+def run(smoke: bool, work: Path) -> Record:
+    """Fit both problems in three ways; ``smoke`` is a quick rehearsal."""
+    del work
+    seeds, epochs = (SEEDS[:2], 3) if smoke else (SEEDS, EPOCHS)
+    settings = {"epochs": epochs, "test_size": TEST_SIZE, "methods": METHODS}
+    record = Record("amortised", settings, seeds)
+    for method in METHODS:
+        for rows in (TRAINING_SIZE, LARGE):
+            record.add(f"{method}/state_bytes/rows_{rows}", state_bytes(method, rows))
+        for problem in TOY_PROBLEMS.values():
+            measure(problem, method, seeds, epochs, record)
+    return record
+
+
+def estimator(method: str, **settings: Any) -> BNNLVRegressor:
+    """A mean field that treats z in one of the three ways."""
+    return BNNLVRegressor(inference="alpha", **METHODS[method], **settings)
+
+
+def measure(
+    problem: ToyProblem, method: str, seeds: list[int], epochs: int, record: Record
+) -> None:
+    """Add the metrics of one method on one problem to the record."""
+    data = [problem.training_data(seed, TRAINING_SIZE) for seed in seeds]
+    x, y = [x for x, _ in data], [y for _, y in data]
+    # The number of epochs is no part of the program: this compiles it.
+    fit_whole([estimator(method, epochs=1, random_state=seed) for seed in seeds], x, y)
+    models = [estimator(method, epochs=epochs, random_state=seed) for seed in seeds]
+    begun = time.perf_counter()
+    fit_whole(models, x, y)
+    updates = epochs * -(-TRAINING_SIZE // models[0].batch_size) * len(seeds)
+    place = f"{problem.name}/{method}"
+    record.add(f"{place}/ms_per_update", 1e3 * (time.perf_counter() - begun) / updates)
+    scores, epistemic = [], []
+    for seed, model in zip(seeds, models, strict=True):
+        test_x, test_y = problem.test_data(seed, TEST_SIZE)
+        scores.append(model.log_likelihood(test_x, test_y).mean())
+        epistemic.append(model.decompose(test_x).epistemic.mean())
+    record.add_mean(f"{place}/test_log_likelihood", scores)
+    record.add_mean(f"{place}/mean_epistemic", epistemic)
+    record.add_mean(f"{place}/late_drop", [model.convergence_.late_drop for model in models])
+
+
+def state_bytes(method: str, rows: int) -> int:
+    """What a fit keeps, parameters and moments, of data with one input and one output."""
+    options = estimator(method).inference_options or {}
+    encoder = options.get("encoder")
+    config = alpha.Config(
+        BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), 75, 50, options.get("nodes", 0),
+        None if encoder is None else tuple(encoder),
+    )  # fmt: skip
+
+    def started(key: jax.Array) -> alpha.State:
+        columns = jnp.zeros((rows, 1), jnp.float32)
+        data = Padded(columns, columns, jnp.int32(rows))
+        return alpha.init(config, key, alpha.Problem(data, jnp.float32(1.0)))
+
+    # Shapes alone: nothing of this size is made.
+    state = jax.eval_shape(started, jax.random.key(0))
+    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))

@@ -1,0 +1,123 @@
+"""The paper's claims, each with a number of ours and a verdict that the number decides.
+
+A claim is checked by one number or several. Each number stands against a line, and is on the right
+side of it, on the wrong side, or too near to tell: nearer than two standard errors. A claim holds
+if all its numbers are on the right side, and in part if some are.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from paper import claims_active, claims_policy, claims_toy
+from paper.claim import CLOSE, Check, Claim, Values
+from paper.markdown import markdown
+from paper.records import listed
+
+HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
+UNCLEAR, UNKNOWN = "not clear", "not measured"
+VERDICTS = (HOLDS, PARTLY, UNCLEAR, FAILS, UNKNOWN)
+GROUPS: dict[str, tuple[str, str, Sequence[Claim]]] = {
+    "toy": ("The split on the toy problems", "alpha_vs_hmc", claims_toy.TOY),
+    "fit": ("What the model learns", "toy_fit", claims_toy.FIT),
+    "river": ("The split on wet-chicken", "wet_chicken_map", claims_toy.RIVER),
+    "entropy": ("The entropy estimator", "entropy_estimators", claims_toy.ENTROPY),
+    "active": ("Active learning", "table1", claims_active.ACTIVE),
+    "industrial": ("Policies, industrial benchmark", "industrial_frontier", claims_policy.PLANT),
+    "wind": ("Policies, wind turbine", "wind_frontier", claims_policy.WIND),
+    "speed": ("Time", "bench_search", claims_policy.SPEED),
+}
+
+
+def side(check: Check) -> int:
+    """1 on the right side of the line, -1 on the wrong one, 0 if too near to tell."""
+    distance = check.number.mean - check.line
+    if not check.above:
+        distance = -distance
+    return int(distance > CLOSE * check.number.error) - int(distance < -CLOSE * check.number.error)
+
+
+def verdict(checks: Sequence[Check]) -> str:
+    """What the numbers say of a claim."""
+    sides = [side(check) for check in checks]
+    if not sides:
+        return UNKNOWN
+    if min(sides) == 1:
+        return HOLDS
+    if max(sides) == 1:
+        return PARTLY
+    return FAILS if min(sides) == -1 else UNCLEAR
+
+
+class Judged(NamedTuple):
+    """A claim with what was found, by the paper's posterior and by the ensemble."""
+
+    claim: Claim
+    checks: list[Check]
+    others: list[Check]
+
+
+def judge(group: str, results: Path) -> list[Judged]:
+    """Every claim of a group, with its numbers."""
+    _, record, claims = GROUPS[group]
+    values = json.loads((results / f"{record}.json").read_text())["metrics"]
+    return [Judged(c, _found(c.checks, values), _found(c.others, values)) for c in claims]
+
+
+def _found(checks: Callable[[Values], list[Check]] | None, values: Values) -> list[Check]:
+    return [] if checks is None else checks(values)
+
+
+def table(group: str, results: Path) -> str:
+    """A row for each claim, and under the table where its numbers come from."""
+    judged = judge(group, results)
+    columns = {
+        "claim": [f"{one.claim.text} ({one.claim.place})" for one in judged],
+        "paper": [one.claim.published for one in judged],
+        "here": [_shown(one.checks) for one in judged],
+        "holds if": [_rule(one.checks) for one in judged],
+        "verdict": [f"**{verdict(one.checks)}**" for one in judged],
+        "with the ensemble": [_judged(one.others) for one in judged],
+    }
+    kept = {heading: cells for heading, cells in columns.items() if any(cells)}
+    rows = [[cell or "–" for cell in row] for row in zip(*kept.values(), strict=True)]
+    return markdown(list(kept), rows) + _source(GROUPS[group][1], results)
+
+
+def _shown(checks: Sequence[Check]) -> str:
+    """The numbers; two checks of one number show it once."""
+    return "; ".join(dict.fromkeys(check.shown() for check in checks))
+
+
+def _judged(checks: Sequence[Check]) -> str:
+    return f"{_shown(checks)}: {verdict(checks)}" if checks else ""
+
+
+def _rule(checks: Sequence[Check]) -> str:
+    """The lines, those of one side together: ``above 0 and 0.7``."""
+    sides = []
+    for above, word in ((True, "above"), (False, "below")):
+        lines = dict.fromkeys(f"{check.line:.3g}" for check in checks if check.above == above)
+        sides += [f"{word} {' and '.join(lines)}"] if lines else []
+    return ", ".join(sides)
+
+
+def _source(record: str, results: Path) -> str:
+    """The record, the command that writes it, and its seeds."""
+    own = json.loads((results / f"{record}.json").read_text())
+    seeds = f"{len(own['seeds'])} seeds" if len(own["seeds"]) > 1 else "one seed"
+    sources = [own, *listed(own.get("kept_from", []))]
+    commands = dict.fromkeys(one["command"].partition(" --peer-python")[0] for one in sources)
+    told = ", ".join(f"`{command}`" for command in commands)
+    return f"\nFrom [{record}.json](../results/{record}.json): {told}, {seeds}.\n"
+
+
+def summary(results: Path) -> str:
+    """How many claims of each group hold."""
+    rows = []
+    for group, (title, _, _) in GROUPS.items():
+        found = [verdict(one.checks) for one in judge(group, results)]
+        rows.append([title, *(str(found.count(one) or "") for one in VERDICTS)])
+    every = [str(sum(int(row[i + 1] or 0) for row in rows)) for i in range(len(VERDICTS))]
+    return markdown(["", *VERDICTS], [*rows, ["all", *every]])

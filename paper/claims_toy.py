@@ -1,0 +1,239 @@
+"""Claims about the split on toy problems and wet-chicken (§4, appendices A and B)."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from paper.claim import Check, Claim, Number, Values, correlated, difference, number
+
+NOISE_NATS = 0.1  # an error of 0.1 nats is one of about 10 % in the width of the noise
+DIP = 0.25  # "almost symmetric": mirrored points differ by less than a quarter of the dip
+SMALL_BIAS = 0.05  # nats; "works well"
+FAST = 1.0  # a ratio of times
+Checks = Callable[[Values], list[Check]]
+
+
+def follows(problem: str, method: str, part: str = "epistemic") -> Checks:
+    """Rank correlation of a part with the scarcity of data."""
+    name = f"{problem}/{method}/scarcity_correlation_{part}"
+    return lambda values: correlated(number(values, name))
+
+
+def misses(problem: str, method: str) -> Checks:
+    """The total does not follow the scarcity of data."""
+    name = f"{problem}/{method}/scarcity_correlation_total"
+    return lambda values: [Check(number(values, name), 0.5, above=False)]
+
+
+def noise_known(problem: str, method: str) -> Checks:
+    """Error of the aleatoric entropy where data are plentiful."""
+    name = f"{problem}/{method}/aleatoric_abs_error_where_plentiful"
+    return lambda values: [Check(number(values, name), NOISE_NATS, above=False)]
+
+
+def symmetric(method: str) -> Checks:
+    """Difference of mirrored points over the depth of the dip."""
+    name = f"bimodal/{method}/aleatoric_asymmetry"
+    return lambda values: [Check(number(values, name), DIP, above=False)]
+
+
+def like_hmc(problem: str, method: str) -> Checks:
+    """Rank correlation of the epistemic part with that of the chains."""
+    name = f"{problem}/{method}/rank_correlation"
+    return lambda values: correlated(number(values, name))
+
+
+def vanishes(problem: str) -> Checks:
+    """Falls of the mean epistemic part from α = 1 over 0.5 to variational Bayes."""
+    steps = [("alpha_1", "alpha_0.5", "1 → 0.5:"), ("alpha_0.5", "vb", "0.5 → 0:")]
+
+    def checks(values: Values) -> list[Check]:
+        name = f"{problem}/{{}}/mean_epistemic"
+        return [
+            Check(difference(values, name.format(one), name.format(other)), label=label)
+            for one, other, label in steps
+        ]
+
+    return checks
+
+
+def better_than_lower(problem: str) -> Checks:
+    """By how much more α = 1 ranks inputs as the chains do than lower values."""
+
+    def checks(values: Values) -> list[Check]:
+        name = f"{problem}/{{}}/rank_correlation"
+        return [
+            Check(difference(values, name.format("alpha_1"), name.format(other)), label=label)
+            for other, label in (("alpha_0.5", "over 0.5:"), ("vb", "over VB:"))
+        ]
+
+    return checks
+
+
+def gaussian_limit() -> float:
+    """What a Gaussian prediction of the bimodal problem can expect at best, with the true mean and
+    variance at every x of the test range."""
+    x = np.linspace(-0.5, 2.0, 2001)
+    variance = 1.0 + 25.0 * np.square(np.sin(x) - np.cos(x))
+    return float(np.mean(-0.5 * np.log(2.0 * np.pi * np.e * variance)))
+
+
+def _two_humps(values: Values) -> list[Check]:
+    return [Check(number(values, "bimodal/test_log_likelihood"), gaussian_limit())]
+
+
+def _corners(part: str, higher: str, lower: str, above: bool = True, digits: int = 2) -> Checks:
+    def checks(values: Values) -> list[Check]:
+        own = difference(values, f"{higher}/{part}", f"{lower}/{part}")
+        return [Check(own, above=above, digits=digits)]
+
+    return checks
+
+
+def _maximum(values: Values) -> list[Check]:
+    share = Number(values["epistemic_maximum/share_in_top_right"])
+    return [Check(share, 0.5, label="share of seeds:")]
+
+
+def _small_bias(values: Values) -> list[Check]:
+    found = []
+    for target, label in (("gaussian", "1-D:"), ("gaussian_2d", "2-D:")):
+        name = f"{target}/500/nearest_neighbour/bias"
+        found.append(
+            Check(Number(abs(values[name]), values[f"{name}/se"]), SMALL_BIAS, False, 3, label)
+        )
+    return found
+
+
+def _faster_than_kernels(values: Values) -> list[Check]:
+    found = []
+    for size in (500, 10_000):
+        times = [
+            values[f"gaussian/{size}/{name}/milliseconds"]
+            for name in ("nearest_neighbour", "kernel_density")
+        ]
+        found.append(Check(Number(times[0] / times[1]), FAST, False, label=f"{size:,} draws:"))
+    return found
+
+
+HET, BIM = "heteroscedastic", "bimodal"
+TOY = [
+    Claim(
+        "§4, Fig. 1f",
+        "Heteroscedastic: the epistemic part is high where data are scarce; rank correlation",
+        follows(HET, "alpha_1"),
+        follows(HET, "ensemble"),
+    ),
+    Claim(
+        "§4, Fig. 1d",
+        "Heteroscedastic: the total does not find the scarce regions; rank correlation",
+        misses(HET, "alpha_1"),
+        misses(HET, "ensemble"),
+    ),
+    Claim(
+        "§4, Fig. 1e",
+        "Heteroscedastic: the split is accurate; error of the aleatoric entropy in nats",
+        noise_known(HET, "alpha_1"),
+        noise_known(HET, "ensemble"),
+    ),
+    Claim(
+        "§4, Fig. 2f",
+        "Bimodal: the epistemic part rises to the right, where data are scarce; rank correlation",
+        follows(BIM, "alpha_1"),
+        follows(BIM, "ensemble"),
+    ),
+    Claim(
+        "§4, Fig. 2d",
+        "Bimodal: the total rises there too; rank correlation",
+        follows(BIM, "alpha_1", "total"),
+        follows(BIM, "ensemble", "total"),
+    ),
+    Claim(
+        "§4, Fig. 2e",
+        "Bimodal: the aleatoric part is almost symmetric; difference of mirrored points over the "
+        "depth of the dip",
+        symmetric("alpha_1"),
+        symmetric("ensemble"),
+    ),
+    Claim(
+        "§4, Fig. 2e",
+        "Bimodal: the aleatoric part follows the noise; error in nats",
+        noise_known(BIM, "alpha_1"),
+        noise_known(BIM, "ensemble"),
+    ),
+    Claim(
+        "App. A",
+        "Heteroscedastic, HMC: the split is the model's own, not the approximation's; rank "
+        "correlation of HMC's epistemic part with the scarcity of data",
+        follows(HET, "hmc"),
+    ),
+    Claim("App. A", "Bimodal, HMC: the same", follows(BIM, "hmc")),
+    Claim(
+        "§4, App. A",
+        "Heteroscedastic: the splits of α = 1 and HMC are similar; rank correlation",
+        like_hmc(HET, "alpha_1"),
+        like_hmc(HET, "ensemble"),
+    ),
+    Claim(
+        "§4, App. A",
+        "Bimodal: the same",
+        like_hmc(BIM, "alpha_1"),
+        like_hmc(BIM, "ensemble"),
+    ),
+    Claim(
+        "§2, §4, App. B",
+        "Heteroscedastic: α = 1 splits better than lower α; gain in rank correlation with HMC",
+        better_than_lower(HET),
+    ),
+    Claim("§2, §4, App. B", "Bimodal: the same", better_than_lower(BIM)),
+    Claim(
+        "App. B",
+        "Heteroscedastic: the epistemic part vanishes towards variational Bayes; fall of its mean "
+        "in nats",
+        vanishes(HET),
+    ),
+    Claim("App. B", "Bimodal: the same", vanishes(BIM)),
+    Claim("App. B", "Lower α puts more and more emphasis on the latent input z"),
+    Claim("§3", "More data shrink the epistemic part and leave the aleatoric part"),
+]
+FIT = [
+    Claim(
+        "§4, Fig. 2c",
+        "The model learns the two humps; test log-likelihood against the best that a Gaussian "
+        "prediction can expect",
+        _two_humps,
+    ),
+]
+RIVER = [
+    Claim(
+        "§4, Fig. 3d",
+        "The epistemic part is highest in the top right corner",
+        _maximum,
+    ),
+    Claim(
+        "§4, Fig. 3d",
+        "It is higher at the top right than at the bottom right; difference in nats",
+        _corners("epistemic", "top_right", "bottom_right"),
+    ),
+    Claim(
+        "§4, Fig. 3a",
+        "Data are scarcer at the bottom right than at the top right; difference in transitions "
+        "per cell",
+        _corners("transitions_per_cell", "bottom_right", "top_right", above=False),
+    ),
+    Claim(
+        "§4, Fig. 3b",
+        "The total does not show that: it is not higher at the top right; difference in nats",
+        _corners("total", "top_right", "bottom_right", above=False),
+    ),
+]
+ENTROPY = [
+    Claim(
+        "§4",
+        "Nearest neighbours (k = 25) work well in low dimensions; bias of the entropy of 500 draws "
+        "in nats",
+        _small_bias,
+    ),
+    Claim("§4", "They are faster than kernel densities; ratio of times", _faster_than_kernels),
+    Claim("§4", "Histograms need more tuning"),
+]

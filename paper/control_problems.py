@@ -1,0 +1,189 @@
+"""The systems of the paper's policy search (§5): batch, known parts, where policies start."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from twofold.core.arrays import Array, Key, Keys
+from twofold.envs.industrial import dynamics
+from twofold.envs.industrial.task import HISTORY, Watched, industrial_benchmark
+from twofold.envs.system import Policy, System, episodes, uniform
+from twofold.envs.wet_chicken import wet_chicken
+from twofold.envs.wind import task as wind
+from twofold.plant.embed import embed
+from twofold.plant.embedding import Embedding
+from twofold.plant.log import Log, from_episodes
+from twofold.plant.transforms import Transform
+from twofold.plant.truth import Starts, warmed
+from twofold.plant.windows import Window
+
+STEERINGS = ("velocity", "gain", "shift")
+# Far beyond what a turbine of this kind does.
+LIMITS = {
+    "power (MW)": Transform("logit", -0.5, 6.0),
+    "rotor speed (rpm)": Transform("logit", 4.0, 17.0),
+    "generator torque (kN m)": Transform("logit", 0.0, 60.0),
+    "pitch (deg)": Transform("logit", -6.0, 30.0),
+    "tower moment (MN m)": Transform("logit", -50.0, 150.0),
+    "tower moment range (MN m)": Transform("log1p_logit", -0.2, 4.6),
+}
+
+
+@dataclass(frozen=True)
+class ControlProblem:
+    """A system with its batch and what is to be learnt of it.
+
+    ``embed(log)`` says what a model sees; ``starts(key, num)`` are states of the true system to
+    try policies from, drawn as those of the batch are.
+    """
+
+    name: str
+    system: System
+    behaviour: Policy
+    transitions: int
+    length: int
+    cost: Callable[[Mapping[str, Any]], Any]
+    embed: Callable[[Log], Embedding]
+    starts: Callable[[Key, int], Starts]
+    horizon: int
+
+    def batch(self, seed: int, transitions: int | None = None) -> Log:
+        """A log of the behaviour policy."""
+        num = -(-(transitions or self.transitions) // self.length)
+        key = jax.random.key(seed)
+        found = episodes(key, self.system, self.behaviour, self.length, num)
+        return from_episodes(self.system, found)
+
+
+def known_steering(now: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, Array]:
+    """The industrial benchmark's steerings follow from the actions alone."""
+    steering = jnp.stack([now[name] for name in STEERINGS])
+    after = dynamics.steer(steering, jnp.stack([action[f"{name}_change"] for name in STEERINGS]))
+    return dict(zip(STEERINGS, after, strict=True))
+
+
+def embed_industrial(log: Log) -> Embedding:
+    """The paper's 61 inputs: the set-point and 15 values of each steering and of the cost."""
+    lags = dict.fromkeys((*STEERINGS, "cost"), HISTORY)
+    return embed(
+        log,
+        history=HISTORY,
+        window={"setpoint": 1, **lags},
+        action_history=0,
+        targets=["cost"],
+        held=["setpoint"],
+        transforms={"cost": "log1p_logit"},
+        known=known_steering,
+    )
+
+
+def industrial_starts(key: Key, num: int) -> Starts:
+    """After 15 to 64 random actions, the protocol under which policies are compared."""
+    return _industrial_starts(jax.random.split(key, num))
+
+
+@jax.jit
+def _industrial_starts(keys: Keys) -> Starts:
+    states: Watched = jax.vmap(industrial_benchmark().reset)(keys)
+    return Starts(states, jax.vmap(watched_window)(states))
+
+
+def watched_window(state: Watched) -> Window:
+    """The plant's own memory as a window; its actions are not seen by anyone."""
+    setpoint = jnp.full((HISTORY, 1), state.plant.point.value)
+    return Window(jnp.concatenate([setpoint, state.window], axis=1), jnp.zeros((HISTORY - 1, 3)))
+
+
+def _industrial(behaviour: Policy, transitions: int, length: int) -> ControlProblem:
+    system = industrial_benchmark(history=1)
+    return ControlProblem(
+        name="industrial",
+        system=system,
+        behaviour=behaviour,
+        transitions=transitions,
+        length=length,
+        cost=lambda row: row["cost"],
+        embed=embed_industrial,
+        starts=lambda key, num: warmed(key, system, behaviour, 2 * HISTORY, HISTORY, num),
+        horizon=100,
+    )
+
+
+def industrial() -> ControlProblem:
+    """The paper's batch: 30,000 transitions of its behaviour policy."""
+    return _industrial(industrial_benchmark().behaviour, 30_000, 1000)
+
+
+def industrial_quick() -> ControlProblem:
+    """The same batch, for smaller models and searches on two cores."""
+    return replace(industrial(), name="industrial_quick")
+
+
+def industrial_random() -> ControlProblem:
+    """The authors' other batch: 68,600 windows of uniform random actions, of 70 episodes."""
+    length = 980 + HISTORY - 1
+    problem = _industrial(uniform(industrial_benchmark()), 70 * length, length)
+    return replace(problem, name="industrial_random", starts=industrial_starts)
+
+
+def river() -> ControlProblem:
+    """Wet-chicken: positions as logits between the banks, which no prediction leaves then."""
+    system = wet_chicken()
+    bounded = {"x": "logit", "y": "logit"}
+    return ControlProblem(
+        name="wet_chicken",
+        system=system,
+        behaviour=system.behaviour,
+        transitions=2_500,
+        length=50,
+        cost=lambda row: 5.0 - row["y"],
+        embed=partial(embed, deltas=False, transforms=bounded),
+        starts=lambda key, num: warmed(key, system, system.behaviour, 10, 1, num),
+        horizon=25,
+    )
+
+
+def turbine() -> ControlProblem:
+    """The wind turbine: 5,000 transitions around the neutral offsets.
+
+    What an engineer knows is told to the model: the wind does not follow from the offsets and keeps
+    its last value, and all else stays within ``LIMITS``. Without the one a model may promise wind
+    for offsets; without the other some weight draws grow beyond all bounds.
+    """
+    params = wind.Params(history=1)
+    system = wind.wind_turbine(params)
+
+    def cost(row: Mapping[str, Any]) -> Any:
+        bending = row["tower moment range (MN m)"] / wind.LOAD_SCALE
+        return -row["power (MW)"] / wind.RATED_POWER + params.load_weight * bending
+
+    def known(now: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, Array]:
+        return {
+            "pitch offset (deg)": params.pitch_bound * action["pitch offset"],
+            "torque offset (%)": params.torque_bound * action["torque offset"],
+        }
+
+    return ControlProblem(
+        name="wind",
+        system=system,
+        behaviour=system.behaviour,
+        transitions=5_000,
+        length=100,
+        cost=cost,
+        embed=partial(
+            embed,
+            history=5,
+            action_history=0,
+            targets=list(LIMITS),
+            held=["wind (m/s)"],
+            known=known,
+            deltas=False,
+            transforms=LIMITS,
+        ),
+        starts=lambda key, num: warmed(key, system, system.behaviour, 10, 5, num),
+        horizon=100,
+    )

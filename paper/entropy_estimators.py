@@ -1,0 +1,200 @@
+"""How well, and how fast, does each entropy estimator do where the truth is known?
+
+Two questions. The entropy of samples from known distributions: bias, spread and time. And the
+split itself, on a linear-Gaussian model ``y = w x + z + ε`` whose weight w is uncertain: its
+epistemic entropy is ``½ log(1 + ratio)``, the ratio being that of the variances of w x and of the
+noise.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import gamma, norm
+
+from paper.records import Record
+from twofold.inference.meanfield import MeanFieldPosterior
+from twofold.model.bnn import BNNLV
+from twofold.uncertainty import entropy, quadrature
+from twofold.uncertainty.entropies import Entropies, PointEstimator
+from twofold.uncertainty.predictive import means, nest
+from twofold.uncertainty.split import ESTIMATORS, decompose
+
+RATIOS = np.array([0.0, 0.01, 0.1, 1.0, 10.0])
+DRAWS = 500
+SEEDS = [0, 1, 2, 3, 4]
+REPEATS = 20
+TIMED_POINTS, TIMED_CALLS = 8, 5
+SIZES = (500, 10_000)
+SEPARATION, SKEW = 4.0, 2.0
+COVARIANCE = np.array([[1.0, 0.8], [0.8, 1.0]])
+FROM_SAMPLES: dict[str, Callable] = entropy.ESTIMATORS | {
+    "nearest_neighbour_k3": partial(entropy.nearest_neighbour, k=3)
+}
+
+
+def gaussian_samples(rng: np.random.Generator, num: int) -> np.ndarray:
+    """Standard normal."""
+    return rng.normal(size=(num, 1))
+
+
+def two_mode_samples(rng: np.random.Generator, num: int) -> np.ndarray:
+    """Two standard normal modes, SEPARATION to either side of 0."""
+    return rng.normal(size=(num, 1)) + SEPARATION * rng.choice([-1.0, 1.0], size=(num, 1))
+
+
+def skewed_samples(rng: np.random.Generator, num: int) -> np.ndarray:
+    """Gamma distributed."""
+    return rng.gamma(SKEW, size=(num, 1))
+
+
+def plane_samples(rng: np.random.Generator, num: int) -> np.ndarray:
+    """Correlated normal in two dimensions."""
+    return rng.multivariate_normal(np.zeros(2), COVARIANCE, size=num)
+
+
+def two_mode_entropy() -> float:
+    """By the trapezoidal rule."""
+    y = np.linspace(-20.0, 20.0, 20_001)
+    density = 0.5 * (norm.pdf(y, -SEPARATION) + norm.pdf(y, SEPARATION))
+    return float(-np.trapezoid(density * np.log(density), y))
+
+
+TARGETS: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], float]] = {
+    "gaussian": (gaussian_samples, float(norm.entropy())),
+    "two_modes": (two_mode_samples, two_mode_entropy()),
+    "skewed": (skewed_samples, float(gamma.entropy(SKEW))),
+    "gaussian_2d": (
+        plane_samples,
+        float(np.log(2 * np.pi * np.e) + 0.5 * np.log(np.linalg.det(COVARIANCE))),
+    ),
+}
+
+
+def run(smoke: bool, work: Path) -> Record:
+    """Measure everything; ``smoke`` is a quick rehearsal."""
+    del work
+    seeds, draws = (SEEDS[:2], 40) if smoke else (SEEDS, DRAWS)
+    sizes, repeats = ((100,), 2) if smoke else (SIZES, REPEATS)
+    settings = {"draws": draws, "repeats": repeats, "ratios": RATIOS.tolist()}
+    record = Record("entropy_estimators", settings, seeds)
+    for target in TARGETS:
+        for size in sizes:
+            measure_target(target, size, repeats, record)
+    measure_split(draws, seeds, record)
+    measure_time(draws, record)
+    return record
+
+
+def measure_target(target: str, size: int, repeats: int, record: Record) -> None:
+    """Bias, spread over repetitions and milliseconds of each estimator on one target."""
+    draw, truth = TARGETS[target]
+    samples = [draw(np.random.default_rng(seed), size) for seed in range(repeats)]
+    for name, surprisals in FROM_SAMPLES.items():
+        function = jax.jit(lambda s, f=surprisals: jnp.mean(f(s)))
+        arrays = [jnp.asarray(s, jnp.float32) for s in samples]
+        function(arrays[0]).block_until_ready()
+        started = time.perf_counter()
+        errors = np.array([float(function(array)) for array in arrays]) - truth
+        seconds = (time.perf_counter() - started) / repeats
+        place = f"{target}/{size}/{name}"
+        record.add(f"{place}/bias", errors.mean())
+        record.add(f"{place}/bias/se", errors.std(ddof=1) / np.sqrt(repeats))
+        record.add(f"{place}/spread", errors.std(ddof=1))
+        record.add(f"{place}/milliseconds", 1e3 * seconds)
+
+
+def linear_gaussian(uncertain_bias: bool = False) -> tuple[BNNLV, MeanFieldPosterior]:
+    """``y = w x + z + b + ε`` with unit variance of w, and of b where it is uncertain too.
+
+    z and ε have variance ½ each, so that the ratio at x is ``x²``, or ``x² + 1``.
+    """
+    model = BNNLV(1, 1, (), 1, 1.0, 1.0)
+    half = np.sqrt(0.5)
+    mean, variance = np.array([0.0, half, 0.0]), np.array([1.0, 0.0, float(uncertain_bias)])
+    return model, MeanFieldPosterior(
+        jnp.asarray(mean, jnp.float32),
+        jnp.asarray(variance, jnp.float32),
+        jnp.full(1, np.log(0.5), jnp.float32),
+    )
+
+
+def measure_split(draws: int, seeds: list[int], record: Record) -> None:
+    """The largest error of the epistemic entropy at any ratio and seed, for each estimator."""
+    model, posterior = linear_gaussian()
+    for name in ["auto", *ESTIMATORS]:
+        errors = split_errors(model, posterior, RATIOS, name, draws, seeds)
+        place = f"linear_gaussian/{'default' if name == 'auto' else name}"
+        record.add(f"{place}/max_abs_error", np.abs(errors).max())
+        for ratio, bias in zip(RATIOS, errors.mean(axis=0), strict=True):
+            record.add(f"{place}/bias_at_ratio_{ratio:g}", bias)
+    model, posterior = linear_gaussian(uncertain_bias=True)
+    errors = split_errors(model, posterior, RATIOS[RATIOS > 1.0], "auto", draws, seeds, shift=1.0)
+    record.add("linear_gaussian_two_weights/default/max_abs_error", np.abs(errors).max())
+
+
+def split_errors(
+    model: BNNLV,
+    posterior: MeanFieldPosterior,
+    ratios: np.ndarray,
+    estimator: str,
+    draws: int,
+    seeds: list[int],
+    shift: float = 0.0,
+) -> np.ndarray:
+    """Errors of the epistemic entropy ``[seeds, ratios]``; the ratio at x is ``x² + shift``."""
+    x = np.sqrt(ratios - shift)[:, None]
+    found = [
+        decompose(
+            jax.random.key(seed), model, posterior, x,
+            estimator=estimator, weights=draws, latents=draws,
+        ).epistemic[:, 0]
+        for seed in seeds
+    ]  # fmt: skip
+    return np.array(found) - 0.5 * np.log1p(ratios)
+
+
+def measure_time(draws: int, record: Record) -> None:
+    """Milliseconds a point of each estimator alone, given the ``draws × draws`` centres."""
+    model, posterior = linear_gaussian()
+    key = jax.random.key(0)
+    nested = nest(key, model, posterior, draws, draws)
+    x = jnp.linspace(0.0, 3.0, TIMED_POINTS, dtype=jnp.float32)[:, None]
+    centres = jnp.moveaxis(means(model, nested, x), -1, 0)
+    times = {}
+    for name, estimator in ESTIMATORS.items():
+        times[name] = 1e3 * seconds_a_point(estimator, key, centres, nested.log_noise)
+        record.add(f"milliseconds_per_point/{name}", times[name])
+    for size in quadrature.SIZES:
+        on_grid = partial(_on_grid, size)
+        spent = 1e3 * seconds_a_point(on_grid, key, centres, nested.log_noise)
+        record.add(f"milliseconds_per_point/quadrature/grid_{size}", spent)
+    ratio = times["nearest_neighbour"] / times["quadrature"]
+    record.add("time_ratio/nearest_neighbour_over_default", ratio)
+
+
+def _on_grid(size: int, key: jax.Array, centres: jax.Array, log_noise: jax.Array) -> Entropies:
+    """Quadrature on a grid of a given size, whatever the noise asks for."""
+    return quadrature.entropies_on(size, centres[..., 0], log_noise[..., 0])
+
+
+def seconds_a_point(
+    estimator: PointEstimator, key: jax.Array, centres: jax.Array, log_noise: jax.Array
+) -> float:
+    """Median of several calls, compilation apart, divided by the number of points."""
+
+    @jax.jit
+    def at_all(centres: jax.Array) -> Entropies:
+        return jax.lax.map(lambda one: estimator(key, one, log_noise), centres)
+
+    jax.block_until_ready(at_all(centres))
+    spent = []
+    for _ in range(TIMED_CALLS):
+        started = time.perf_counter()
+        jax.block_until_ready(at_all(centres))
+        spent.append(time.perf_counter() - started)
+    return float(np.median(spent)) / len(centres)

@@ -1,0 +1,303 @@
+"""Policies for many risk weights, tried on the model and on the true system (paper, Figure 4).
+
+A *group* is one data set, one model fitted to it and one search over it with all of its weights. It
+leaves its model, its policies and its trials in files, so that a run that was stopped goes on with
+what is missing.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import twofold
+from paper.control_problems import ControlProblem
+from paper.fits import CONTINUED
+from paper.records import commit, device
+from twofold import BNNLVRegressor, fit_many
+from twofold.core import persistence
+from twofold.estimators.training import whole_fits
+from twofold.inference.sampled import SampledPosterior
+from twofold.plant.cost import cost_of
+from twofold.plant.dynamics import DynamicsModel
+from twofold.plant.forecast import forecast
+from twofold.plant.log import Log
+from twofold.plant.policy import LearnedPolicy, load_policy
+from twofold.plant.probes import cost_fingerprint, embedding_fingerprint
+from twofold.plant.search import SearchSettings, best_of, search
+from twofold.plant.truth import bias_by_start, model_bias, true_costs
+
+MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
+START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
+MIXED_DRAWS = 50
+SILENT = -40.0  # the logarithm of a variance that is none
+
+
+class Trials(NamedTuple):
+    """How policies are tried: from how many true states, how often from each, and on the model."""
+
+    starts: int = 200
+    repeats: int = 25
+    weight_draws: int = 50
+    noise_draws: int = 25
+
+
+class Method(NamedTuple):
+    """A model, and how policies are searched with it; ``weights`` are pairs (β, γ), each searched
+    from several ``beginnings``, of which the one is kept whose criterion ended lowest.
+
+    With several ``fits`` the model is fitted so often from different beginnings, and its posterior
+    is the mixture of what they came to.
+    """
+
+    name: str
+    regressor: dict[str, Any]
+    weights: Sequence[tuple[float, float]]
+    settings: SearchSettings
+    distance: bool = False
+    beginnings: int = 1
+    fits: int = 1
+
+
+class Trial(NamedTuple):
+    """One policy: what it was to avoid, what the model expected, and what came true, per step."""
+
+    method: str
+    seed: int
+    beta: float
+    gamma: float
+    predicted_cost: float
+    epistemic_risk: float
+    aleatoric_risk: float
+    true_cost: float
+    true_deviation: float
+    model_bias: float
+    bias_by_start: float
+    criterion_1: float
+    criterion_2: float
+    criterion_4: float
+
+
+class Group(NamedTuple):
+    """What there is of a method and a seed; ``seconds`` are those of the run that finished it."""
+
+    trials: list[Trial]
+    policies: list[LearnedPolicy]
+    log_likelihood: float
+    seconds: float
+    made_by: dict[str, str]
+
+
+def advance(
+    problem: ControlProblem, method: Method, seed: int, trials: Trials, work: Path
+) -> Group:
+    """Do what is missing of a group: fit, search, try."""
+    folder = folder_of(problem, method, seed, work)
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / "trials.json"
+    settings = {**described(problem, method, trials), **sees(problem, seed)}
+    if done.exists():
+        # It may have been made elsewhere, where simulations differ in their last digits.
+        claim(folder, settings, among=tuple(settings))
+    else:
+        log = problem.batch(seed)
+        claim(folder, {**settings, **seen(problem, log)})
+        started = time.perf_counter()
+        regressor = fitted(problem, method, seed, log, folder)
+        score = held_out_score(problem, regressor, log, seed)
+        model = planned(problem, method, regressor, log)
+        policies = found(model, method, seed, folder)
+        rows = tried(problem, method, model, policies, seed, trials)
+        content = {
+            "log_likelihood": score,
+            "seconds": time.perf_counter() - started,
+            "device": device(),
+            "commit": commit(),
+            "trials": [row._asdict() for row in rows],
+        }
+        persistence.write_text(done, json.dumps(content, indent=1))
+    return read(folder)
+
+
+def folder_of(problem: ControlProblem, method: Method, seed: int, work: Path) -> Path:
+    """Where a group lies."""
+    return work / f"{problem.name}-{method.name}-{seed}"
+
+
+def described(problem: ControlProblem, method: Method, trials: Trials) -> dict[str, Any]:
+    """What a group depends on beside its seed, as JSON has it."""
+    data = {name: getattr(problem, name) for name in ("transitions", "length", "horizon")}
+    own = {**method._asdict(), "settings": asdict(method.settings)}
+    return json.loads(json.dumps({"data": data, "method": own, "trials": trials._asdict()}))
+
+
+def sees(problem: ControlProblem, seed: int) -> dict[str, Any]:
+    """What a model sees and predicts, in words, which are the same on every machine."""
+    embedding = problem.embed(problem.batch(seed, problem.length))
+    kinds = [transform.kind for transform in embedding.transforms]
+    names = {"inputs": embedding.input_names, "targets": embedding.target_names}
+    return {"sees": {**{key: list(own) for key, own in names.items()}, "transforms": kinds}}
+
+
+def seen(problem: ControlProblem, log: Log) -> dict[str, str]:
+    """The batch, what a model sees of it, and what it costs, as fingerprints."""
+    embedding = problem.embed(log)
+    parts = [part for one in log.episodes for part in (one.observations, one.actions)]
+    return {
+        "log": persistence.fingerprint(*parts),
+        "embedding": embedding_fingerprint(embedding, log),
+        "cost": cost_fingerprint(cost_of(problem.cost, log), log),
+    }
+
+
+def claim(folder: Path, wanted: dict[str, Any], among: Sequence[str] | None = None) -> None:
+    """Refuse a folder whose files were made with other settings, or with who knows which; with
+    ``among``, of those settings alone."""
+    path = folder / "settings.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    compared = known if among is None else {name: known.get(name) for name in among}
+    if compared != wanted and any(folder.iterdir()):
+        raise ValueError(f"{folder} was made with other settings; move it away to start anew")
+    if not known:
+        persistence.write_text(path, json.dumps(wanted, indent=1))
+
+
+def read(folder: Path) -> Group:
+    """A group that is finished."""
+    content = json.loads((folder / "trials.json").read_text())
+    rows = [Trial(**row) for row in content["trials"]]
+    policies = [load_policy(folder / f"{number}.policy") for number in range(len(rows))]
+    made_by = {"device": content["device"], "commit": content["commit"]}
+    return Group(rows, policies, content["log_likelihood"], content["seconds"], made_by)
+
+
+def fitted(
+    problem: ControlProblem, method: Method, seed: int, log: Log, folder: Path
+) -> BNNLVRegressor:
+    """The fitted regressor, from its files where they are there."""
+    paths = [folder / f"model_{number}.safetensors" for number in range(method.fits)]
+    if all(path.exists() for path in paths):
+        regressors = [twofold.load(path) for path in paths]
+    else:
+        checkpoint = folder / "fit.checkpoint"
+        regressors = [
+            BNNLVRegressor(random_state=own, checkpoint=checkpoint, **method.regressor)
+            for own in range(seed * method.fits, (seed + 1) * method.fits)
+        ]
+        x, y = problem.embed(log).design(log)
+        with whole_fits(CONTINUED):
+            fit_many(regressors, [x] * method.fits, [y] * method.fits)
+        for regressor, path in zip(regressors, paths, strict=True):
+            regressor.set_params(checkpoint=None).save(path)
+    return mixed(regressors) if method.fits > 1 else regressors[0]
+
+
+def held_out_score(
+    problem: ControlProblem, regressor: BNNLVRegressor, log: Log, seed: int
+) -> float:
+    """The test log-likelihood per step, in units of the outputs' deviations."""
+    test = problem.batch(seed + TEST_STREAM, log.transitions // 4)
+    x, y = problem.embed(log).design(test)
+    score = regressor.log_likelihood(x, y).mean() + np.log(regressor.y_standardizer_.scale).sum()
+    return float(score)
+
+
+def planned(
+    problem: ControlProblem, method: Method, regressor: BNNLVRegressor, log: Log
+) -> DynamicsModel:
+    """The model that policies are searched with."""
+    regressor = certain(regressor) if method.distance else regressor
+    return DynamicsModel(regressor, problem.embed(log), problem.cost, log)
+
+
+def mixed(regressors: Sequence[BNNLVRegressor]) -> BNNLVRegressor:
+    """The first, with equally many draws of all posteriors as its own."""
+    draws = [
+        regressor.posterior_.sample(jax.random.key(number), MIXED_DRAWS)
+        for number, regressor in enumerate(regressors)
+    ]
+    weights, log_noise = (jnp.concatenate(part) for part in zip(*draws, strict=True))
+    regressors[0].posterior_ = SampledPosterior(weights, log_noise)
+    return regressors[0]
+
+
+def certain(regressor: BNNLVRegressor) -> BNNLVRegressor:
+    """The first of its networks alone, and without noise."""
+    weights, log_noise = regressor.posterior_.weights[:1], regressor.posterior_.log_noise[:1]
+    regressor.posterior_ = SampledPosterior(weights, np.full_like(log_noise, SILENT))
+    return regressor
+
+
+def found(model: DynamicsModel, method: Method, seed: int, folder: Path) -> list[LearnedPolicy]:
+    """The policies, from their files where they are there."""
+    paths = [folder / f"{number}.policy" for number in range(len(method.weights))]
+    if all(path.exists() for path in paths):
+        return [load_policy(path) for path in paths]
+    with whole_fits(CONTINUED):
+        policies = search(
+            model,
+            method.weights,
+            settings=method.settings,
+            seeds=[seed * method.beginnings + number for number in range(method.beginnings)],
+            random_state=seed,
+            distance=method.distance,
+            checkpoint=folder / "search.checkpoint",
+        )
+    policies = best_of(policies)
+    for policy, path in zip(policies, paths, strict=True):
+        policy.save(path)
+    return policies
+
+
+def tried(
+    problem: ControlProblem,
+    method: Method,
+    model: DynamicsModel,
+    policies: Sequence[LearnedPolicy],
+    seed: int,
+    trials: Trials,
+) -> list[Trial]:
+    """Each policy from the same states, with the same luck, on the model and on the system."""
+    starts = problem.starts(jax.random.key(seed + START_STREAM), trials.starts)
+    luck = jax.random.key(seed + LUCK_STREAM)
+    draws = 2 if method.distance else trials.weight_draws
+    rows = []
+    for policy in policies:
+        expected = forecast(
+            model,
+            policy,
+            starts.windows,
+            problem.horizon,
+            weight_draws=draws,
+            noise_draws=trials.noise_draws,
+        )
+        true = true_costs(luck, problem.system, policy, starts, problem.horizon, trials.repeats)
+        rows.append(
+            Trial(
+                method.name,
+                seed,
+                policy.epistemic_weight,
+                policy.aleatoric_weight,
+                expected.cost,
+                expected.epistemic_risk,
+                expected.aleatoric_risk,
+                float(true.mean()),
+                float(true.std(axis=1, ddof=1).mean()),
+                model_bias(true, expected) / problem.horizon,
+                float(bias_by_start(true, expected).mean()) / problem.horizon,
+                *(expected.criterion(beta, 0.0) for beta in (1.0, 2.0, 4.0)),
+            )
+        )
+    return rows
+
+
+def grid(betas: Sequence[float], gammas: Sequence[float]) -> list[tuple[float, float]]:
+    """Curves over β, one for each γ, and the curve β = γ."""
+    pairs = [(beta, gamma) for gamma in gammas for beta in betas]
+    return pairs + [(beta, beta) for beta in betas if beta not in gammas]

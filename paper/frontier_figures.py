@@ -1,0 +1,120 @@
+"""Figures of a frontier: 4 and 5 of the paper, and what models said of policies."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.stats import rankdata
+
+from paper.control_problems import ControlProblem
+from paper.figures.frontier import frontier_figure, rollout_figure, score_figure
+from paper.frontier import (
+    LUCK_STREAM,
+    MAIN,
+    NEIGHBOUR,
+    START_STREAM,
+    Group,
+    Method,
+    Trial,
+    fitted,
+    planned,
+)
+from paper.frontier_claims import CAREFUL, at, curves_of, mean_of, pairs
+from paper.frontier_tables import METHODS
+from twofold.plant.forecast import forecast
+from twofold.plant.truth import Starts, true_costs
+from twofold.report.style import style
+
+SHOWN_ROLLOUTS = 100
+SAID = {
+    ("predicted epistemic risk (rank)", "true model bias (rank)"): ("epistemic_risk", "model_bias"),
+    ("predicted cost (rank)", "true cost (rank)"): ("predicted_cost", "true_cost"),
+    ("J with β = 1 (rank)", "true cost (rank)"): ("criterion_1", "true_cost"),
+}
+
+
+def draw(
+    name: str,
+    problem: ControlProblem,
+    method: Method,
+    seed: int,
+    groups: Mapping[tuple[str, int], Group],
+    work: Path,
+    output: Path,
+) -> None:
+    """All figures, beside the record."""
+    trials = [trial for group in groups.values() for trial in group.trials]
+    curves = {
+        title.replace("_", " ", 1).replace("gamma ", "γ = ").replace("beta is_gamma", "β = γ"): own
+        for title, own in curves_of(trials, MAIN).items()
+    }
+    curves["nearest neighbour"] = (NEIGHBOUR, pairs(trials, NEIGHBOUR))
+    lines = {title: [_point(trials, m, pair) for pair in own] for title, (m, own) in curves.items()}
+    stem = name.removesuffix("_frontier")
+    panels = _rollouts(problem, method, seed, groups[method.name, seed], work)
+    with style():
+        figures = {
+            "frontier": frontier_figure(lines, stem.replace("_", "-")),
+            "rollouts": rollout_figure(panels),
+            "scores": score_figure(_said_and_came(trials)),
+        }
+        for title, figure in figures.items():
+            figure.savefig(output / f"{stem}_{title}.png", dpi=110)
+
+
+def _said_and_came(trials: Sequence[Trial]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Ranks of policies within their model and seed, from 0 (lowest) to 1."""
+    names = [name for name in dict.fromkeys(t.method for t in trials) if name != NEIGHBOUR]
+    return {
+        titles: {METHODS[name]: _ranks(trials, name, *fields) for name in names}
+        for titles, fields in SAID.items()
+    }
+
+
+def _ranks(trials: Sequence[Trial], method: str, said: str, came: str) -> tuple[Any, Any]:
+    """Of the policies that have both."""
+    parts = []
+    for seed in dict.fromkeys(trial.seed for trial in trials):
+        own = [t for t in trials if (t.method, t.seed) == (method, seed)]
+        values = np.array([[getattr(t, said), getattr(t, came)] for t in own])
+        values = values[np.isfinite(values).all(axis=1)]
+        parts.append((rankdata(values, axis=0) - 1.0) / max(len(values) - 1, 1))
+    together = np.concatenate(parts)
+    return together[:, 0], together[:, 1]
+
+
+def _point(
+    trials: Sequence[Trial], method: str, pair: tuple[float, float]
+) -> tuple[float, float, float, float]:
+    chosen = at(trials, method, *pair)
+    costs = [trial.true_cost for trial in chosen]
+    error = float(np.std(costs, ddof=1) / len(costs) ** 0.5) if len(costs) > 1 else 0.0
+    return pair[0], mean_of(chosen, "true_cost"), error, mean_of(chosen, "model_bias")
+
+
+def _rollouts(
+    problem: ControlProblem, method: Method, seed: int, group: Group, work: Path
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Policies that ignore risk, that are careful of the model, and that are careful of noise, from
+    one state, on the system and on the model."""
+    folder = work / f"{problem.name}-{method.name}-{seed}"
+    if not (folder / "model_0.safetensors").exists():
+        raise FileNotFoundError(f"{folder} has no model_0.safetensors to draw roll-outs of")
+    log = problem.batch(seed)
+    model = planned(problem, method, fitted(problem, method, seed, log, folder), log)
+    starts = problem.starts(jax.random.key(seed + START_STREAM), 1)
+    steadiest = max(gamma for beta, gamma in method.weights if beta == 0.0)
+    panels = {}
+    for weights in dict.fromkeys([(0.0, 0.0), (CAREFUL, 0.0), (0.0, steadiest)]):
+        chosen = next(
+            p for p in group.policies if (p.epistemic_weight, p.aleatoric_weight) == weights
+        )
+        luck = jax.random.key(seed + LUCK_STREAM)
+        true = true_costs(
+            luck, problem.system, chosen, Starts(*starts), problem.horizon, SHOWN_ROLLOUTS
+        )
+        expected = forecast(model, chosen, starts.windows, problem.horizon)
+        panels[f"β = {weights[0]:g}, γ = {weights[1]:g}"] = (true[0], expected.expected[0])
+    return panels

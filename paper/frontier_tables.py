@@ -1,0 +1,141 @@
+"""What policies came to, from ``results/<system>_frontier.json``."""
+
+import re
+from pathlib import Path
+
+from paper.markdown import markdown, mean_and_error, metrics
+
+CLAIMS = {
+    "risk_ignoring_has_more_bias": "ignoring risk (β = γ = 0) has more model bias than β = 4",
+    "risk_ignoring_has_the_largest_bias": "it has the largest bias of all pairs",
+    "risk_ignoring_costs_more": "ignoring risk costs more on the true system than β = 4 (γ = 0)",
+    "bias_falls_with_beta": "the bias falls as β grows (γ = 0)",
+    "gamma_0_has_the_best_trade_off": "γ = 0 has the best trade-off of cost and bias",
+    "gamma_7.5_has_the_best_trade_off": "γ = 7.5 has the best trade-off of cost and bias",
+    "nearest_neighbour_is_worse": "the nearest-neighbour baseline is worse",
+}
+SCORES = {
+    "epistemic_risk_vs_bias": "predicted epistemic risk against true model bias",
+    "expected_cost_vs_cost": "predicted cost against true cost",
+    "criterion_vs_cost": "J with β = 1 against true cost",
+    "criterion_beta_2_vs_cost": "J with β = 2 against true cost",
+    "criterion_beta_4_vs_cost": "J with β = 4 against true cost",
+}
+FIRST = next(iter(SCORES))
+REGRETS = {
+    "predicted_cost": "predicted cost",
+    "criterion_1": "J with β = 1",
+    "criterion_2": "J with β = 2",
+    "criterion_4": "J with β = 4",
+}
+METHODS = {
+    "alpha": "mean field, α = 1",
+    "alpha_0.5": "mean field, α = 0.5",
+    "variational": "variational Bayes",
+    "ensemble": "anchored ensemble",
+    "nearest_neighbour": "nearest neighbour",
+}
+SHOWN_BETAS = (0, 2, 4)
+RANDOM_BETAS = {"0": "beta_0/", "0.5": "beta_0.5/", "1": "", "2": "beta_2/"}
+PAIR = re.compile(r"^(?P<method>[^/]+)/beta_(?P<beta>[^/]+)/gamma_(?P<gamma>[^/]+)/true_cost/mean$")
+
+
+def policies(name: str, results: Path) -> str:
+    """A row for each method and pair of weights, means over seeds."""
+    values = metrics(name, results)
+    found = [match.groups() for match in map(PAIR.match, values) if match]
+    order = list(METHODS)
+    found.sort(key=lambda one: (order.index(one[0]), float(one[2]), float(one[1])))
+    rows = []
+    for method, beta, gamma in found:
+        start = f"{method}/beta_{beta}/gamma_{gamma}"
+        fields = "true_cost", "predicted_cost", "epistemic_risk", "aleatoric_risk", "model_bias"
+        shown = [mean_and_error(values, f"{start}/{field}", 2) for field in fields]
+        rows.append([METHODS[method], beta, gamma, *shown])
+    titles = ["true cost", "predicted", "epistemic risk", "aleatoric risk", "model bias"]
+    return markdown(["model", "β", "γ", *titles], rows)
+
+
+def claims(name: str, results: Path) -> str:
+    """Each claim of the paper, and whether it holds here."""
+    values = metrics(name, results)
+    rows = []
+    for claim, text in CLAIMS.items():
+        if f"claims/{claim}" in values:
+            margin = f"margin/{claim}"
+            by = mean_and_error(values, margin, 2) if f"{margin}/mean" in values else ""
+            rows.append([text, "yes" if values[f"claims/{claim}"] else "**no**", by])
+    return markdown(["claim", "holds here", "by"], rows)
+
+
+def scores(name: str, results: Path) -> str:
+    """Rank correlations of what a model says with what came true, and what it costs to choose by
+    it."""
+    values = metrics(name, results)
+    own = {m: text for m, text in METHODS.items() if f"{m}/rank_correlation/{FIRST}" in values}
+    rows = []
+    for score, text in SCORES.items():
+        quantity = f"rank_correlation/{score}"
+        cells = [f"{values[quantity]:.2f} ± {values[f'{quantity}/se']:.2f}"]
+        rows.append([f"{text}, rank correlation", *cells])
+        rows[-1] += [f"{values[f'{m}/{quantity}']:.2f}" for m in own]
+    for score, said in REGRETS.items():
+        quantity = f"regret/{score}"
+        cells = [f"{values[quantity]:.2f} ± {values[f'{quantity}/se']:.2f}"]
+        rows.append([f"true cost of the policy with the lowest {said}, above the best", *cells])
+        rows[-1] += [f"{values[f'{m}/{quantity}']:.2f}" for m in own]
+    return markdown(["", "all models", *own.values()], rows)
+
+
+def models(name: str, results: Path) -> str:
+    """The posteriors as models of the dynamics."""
+    values = metrics(name, results)
+    rows = []
+    for method, text in METHODS.items():
+        if f"{method}/bias_within_two_risks" not in values:
+            continue
+        own = [mean_and_error(values, f"{method}/test_log_likelihood", 2)]
+        for beta in SHOWN_BETAS:
+            own.append(mean_and_error(values, f"{method}/beta_{beta}/gamma_0/true_cost", 2))
+        for beta in SHOWN_BETAS:
+            own.append(mean_and_error(values, f"{method}/beta_{beta}/gamma_0/model_bias", 1))
+        rows.append([text, *own, f"{values[f'{method}/bias_within_two_risks']:.0%}"])
+    titles = ["test log-likelihood"]
+    titles += [f"true cost, β = {beta}" for beta in SHOWN_BETAS]
+    titles += [f"bias, β = {beta}" for beta in SHOWN_BETAS]
+    return markdown(["model", *titles, "bias within two epistemic deviations"], rows)
+
+
+def random_batch(results: Path) -> str:
+    """The industrial benchmark's random batch, beside what others reached."""
+    values = metrics("industrial_random_batch", results)
+
+    def ours(start: str) -> list[str]:
+        seeds = [values[f"{start}cost/seed_{seed}"] for seed in range(5)]
+        return [mean_and_error(values, f"{start}cost", 1), f"{min(seeds):.1f}"]
+
+    direct = [values[name] for name in values if name.startswith("direct/cost/seed_")]
+    rows = [
+        ["the authors' five policies, α = 1 (published)", "170.1", "164.4"],
+        *([f"ours, β = {b}", *ours(start)] for b, start in RANDOM_BETAS.items()),
+        [
+            "tuned on the simulator itself",
+            f"{sum(direct) / len(direct):.1f}",
+            f"{min(direct):.1f}",
+        ],
+    ]
+    return markdown(["policies", "true cost, mean over seeds", "best"], rows)
+
+
+def speed(results: Path) -> str:
+    """An update of the search at the paper's setting, and all 75,000 of them."""
+    values = metrics("bench_search", results)
+    rows = [
+        ["two cores, one policy", f"{values['milliseconds/twofold']:.0f} ms", ""],
+        ["the same in PyTorch", f"{values['milliseconds/torch']:.0f} ms", ""],
+        ["the same, `torch.compile`", f"{values['milliseconds/torch_compiled']:.0f} ms", ""],
+    ]
+    for text, name in (("one GPU, one policy", "one_policy"), ("one GPU, thirty", "frontier")):
+        minutes = values[f"seconds/{name}_gpu"] / 60
+        rows.append([text, f"{values[f'milliseconds/{name}_gpu']:.1f} ms", f"{minutes:.1f} min"])
+    return markdown(["", "an update", "75,000 updates"], rows)

@@ -1,0 +1,277 @@
+"""The frontiers of the three systems: ``results/<system>_frontier.json`` and their figures."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paper import control_problems
+from paper.control_problems import ControlProblem
+from paper.frontier import (
+    MAIN,
+    NEIGHBOUR,
+    Group,
+    Method,
+    Trial,
+    Trials,
+    advance,
+    described,
+    folder_of,
+    grid,
+)
+from paper.frontier_claims import at, claims, pairs, rank_correlations, regrets
+from paper.frontier_figures import draw
+from paper.records import Record
+from twofold.core.executors import Executor, Job
+from twofold.core.executors import run as run_jobs
+from twofold.plant.search import SearchSettings
+
+BETAS = (0.0, 1.0, 2.0, 4.0, 8.0)
+MEASURED = (
+    "true_cost",
+    "true_deviation",
+    "predicted_cost",
+    "epistemic_risk",
+    "aleatoric_risk",
+    "model_bias",
+    "bias_by_start",
+    "criterion_1",
+    "criterion_2",
+    "criterion_4",
+)
+
+
+class Frontier(NamedTuple):
+    """An experiment: a system, the methods that are compared on it, and the γ that the paper found
+    best there."""
+
+    name: str
+    problem: Callable[[], ControlProblem]
+    methods: tuple[Method, ...]
+    seeds: tuple[int, ...]
+    best_gamma: float
+    trials: Trials = Trials()
+
+
+def _methods(
+    sizes: dict[str, Any],
+    settings: SearchSettings,
+    gammas: Sequence[float],
+    distances: Sequence[float],
+    posteriors: Sequence[str],
+    beginnings: int = 1,
+    betas: Sequence[float] = BETAS,
+) -> tuple[Method, ...]:
+    """The paper's model with all weights, other posteriors with γ = 0, and the baseline."""
+    along = [(beta, 0.0) for beta in betas]
+    mean_field = {"inference": "alpha", **sizes}
+    ensemble = {name: value for name, value in sizes.items() if name != "draws"}
+    ensemble |= {"inference": "ensemble", "inference_options": {"members": 16, "start": 0.45}}
+    others = {
+        "ensemble": ensemble,
+        "alpha_0.5": {**mean_field, "alpha": 0.5},
+        "variational": {**mean_field, "alpha": 1e-6},
+    }
+    one = {**ensemble, "latent_dim": 0, "inference_options": {"members": 2}}
+    many = settings.weight_draws * settings.noise_draws * settings.starts
+    alone = replace(settings, weight_draws=1, noise_draws=1, starts=max(1, many // 10))
+    methods = [
+        Method(MAIN, mean_field, grid(betas, gammas), settings),
+        *(Method(name, others[name], along, settings) for name in posteriors),
+        Method(NEIGHBOUR, one, [(beta, 0.0) for beta in distances], alone, distance=True),
+    ]
+    return tuple(method._replace(beginnings=beginnings) for method in methods)
+
+
+INDUSTRIAL = Frontier(
+    "industrial_frontier",
+    control_problems.industrial,
+    _methods(
+        {
+            "hidden_layer_sizes": (75, 75),
+            "epochs": 600,
+            "batch_size": 1200,
+            "draws": 50,
+            "learning_rate": 5e-3,
+        },
+        SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=5, epochs=30),
+        gammas=(0.0, 1.0, 4.0),
+        distances=(0.0, 3.0, 10.0, 30.0, 100.0),
+        posteriors=("ensemble", "alpha_0.5", "variational"),
+    ),
+    seeds=(0, 1, 2),
+    best_gamma=0.0,
+)
+QUICK = Frontier(
+    "industrial_quick",
+    control_problems.industrial_quick,
+    _methods(
+        {
+            "hidden_layer_sizes": (50, 50),
+            "epochs": 120,
+            "batch_size": 1200,
+            "draws": 25,
+            "learning_rate": 5e-3,
+        },
+        SearchSettings(horizon=100, weight_draws=20, noise_draws=2, starts=2, epochs=15),
+        gammas=(0.0,),
+        distances=(0.0, 10.0, 100.0),
+        posteriors=(),
+    ),
+    seeds=(0, 1),
+    best_gamma=0.0,
+)
+RIVER = Frontier(
+    "wet_chicken_frontier",
+    control_problems.river,
+    _methods(
+        {"hidden_layer_sizes": (20, 20), "epochs": 600, "draws": 20},
+        SearchSettings(
+            horizon=25, weight_draws=16, noise_draws=5, starts=2, epochs=20, learning_rate=3e-3
+        ),
+        gammas=(0.0, 1.0, 4.0),
+        distances=(0.0, 0.3, 1.0, 3.0, 10.0),
+        posteriors=("ensemble", "alpha_0.5", "variational"),
+        beginnings=3,
+    ),
+    seeds=(0, 1, 2),
+    best_gamma=0.0,
+)
+WIND = Frontier(
+    "wind_frontier",
+    control_problems.turbine,
+    _methods(
+        {
+            "hidden_layer_sizes": (50, 50),
+            "epochs": 300,
+            "batch_size": 250,
+            "draws": 50,
+            "learning_rate": 5e-3,
+        },
+        SearchSettings(
+            horizon=50, weight_draws=16, noise_draws=4, starts=1, epochs=15, learning_rate=3e-3
+        ),
+        gammas=(0.0, 1.0, 7.5),
+        distances=(0.0, 0.03, 0.1, 0.3, 1.0),
+        posteriors=(),
+        betas=(0.0, 2.0, 4.0, 8.0, 16.0),
+    ),
+    seeds=(0, 1, 2),
+    best_gamma=7.5,
+    trials=Trials(starts=100, repeats=20, weight_draws=50, noise_draws=10),
+)
+FRONTIERS = {frontier.name: frontier for frontier in (INDUSTRIAL, QUICK, RIVER, WIND)}
+
+
+def rehearsal(frontier: Frontier) -> Frontier:
+    """A few seconds of it."""
+    quick = {"epochs": 2, "batch_size": 250, "hidden_layer_sizes": (8,)}
+    methods = []
+    for method in frontier.methods[:1] + frontier.methods[-1:]:
+        settings = replace(method.settings, horizon=5, epochs=1, updates=2, starts=2)
+        methods.append(method._replace(regressor={**method.regressor, **quick}, settings=settings))
+
+    def problem() -> ControlProblem:
+        return replace(frontier.problem(), transitions=1000, length=100, horizon=5)
+
+    trials = Trials(starts=4, repeats=3, weight_draws=3, noise_draws=2)
+    return frontier._replace(problem=problem, methods=tuple(methods), seeds=(0, 1), trials=trials)
+
+
+def run(
+    name: str, smoke: bool, work: Path, output: Path, executor: Executor | None = None
+) -> Record:
+    """All groups of a frontier, its record and its figures; every group that is missing is a job of
+    the executor, or done here."""
+    frontier = rehearsal(FRONTIERS[name]) if smoke else FRONTIERS[name]
+    problem = frontier.problem()
+    if executor is not None:
+        run_jobs(executor, missing(name, frontier, smoke, work))
+    groups = {
+        (method.name, seed): advance(problem, method, seed, frontier.trials, work)
+        for method in frontier.methods
+        for seed in frontier.seeds
+    }
+    draw(frontier.name, problem, frontier.methods[0], frontier.seeds[0], groups, work, output)
+    return recorded(frontier, groups)
+
+
+def missing(name: str, frontier: Frontier, smoke: bool, work: Path) -> list[Job]:
+    """A job for each group that is not finished; its files are its result."""
+    problem = frontier.problem()
+    return [
+        Job(f"{method.name}/{seed}", finish, (name, smoke, number, seed, work.resolve()), {})
+        for number, method in enumerate(frontier.methods)
+        for seed in frontier.seeds
+        if not (folder_of(problem, method, seed, work) / "trials.json").exists()
+    ]
+
+
+def finish(name: str, smoke: bool, number: int, seed: int, work: Path) -> None:
+    """Do what is missing of the group of a method, by its number, and a seed."""
+    frontier = rehearsal(FRONTIERS[name]) if smoke else FRONTIERS[name]
+    advance(frontier.problem(), frontier.methods[number], seed, frontier.trials, work)
+
+
+def recorded(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record:
+    """Every policy, means over seeds, claims and rank correlations."""
+    settings = {**_plain_settings(frontier), "made_by": _made_by(groups)}
+    record = Record(frontier.name, settings, list(frontier.seeds))
+    record.add("seconds", sum(group.seconds for group in groups.values()))
+    trials = [trial for group in groups.values() for trial in group.trials]
+    for method in frontier.methods:
+        own = [group for (name, _), group in groups.items() if name == method.name]
+        record.add_mean(
+            f"{method.name}/test_log_likelihood", [group.log_likelihood for group in own]
+        )
+        for number, trial in enumerate(t for group in own for t in group.trials):
+            for field in ("seed", "beta", "gamma", *MEASURED):
+                if np.isfinite(getattr(trial, field)):
+                    record.add(f"policies/{method.name}/{number}/{field}", getattr(trial, field))
+        for beta, gamma in pairs(trials, method.name):
+            chosen = at(trials, method.name, beta, gamma)
+            for field in MEASURED:
+                values = [getattr(trial, field) for trial in chosen]
+                _add_finite(record, f"{method.name}/beta_{beta:g}/gamma_{gamma:g}/{field}", values)
+    found = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
+    judged = [trial for trial in trials if trial.method != NEIGHBOUR]
+    found |= rank_correlations(judged) | regrets(judged)
+    for name, value in found.items():
+        if np.isfinite(value):
+            record.add(name, value)
+    for method in frontier.methods:
+        if method.distance:
+            continue
+        for name, value in coverage([t for t in trials if t.method == method.name]).items():
+            record.add(f"{method.name}/{name}", value)
+    return record
+
+
+def _add_finite(record: Record, name: str, values: Sequence[float]) -> None:
+    """The mean over seeds; where roll-outs of the model were lost, of the others, and how many."""
+    known = [value for value in values if np.isfinite(value)]
+    if len(known) > 1:
+        record.add_mean(name, known)
+    if len(known) < len(values):
+        record.add(f"{name}/lost", len(values) - len(known))
+
+
+def coverage(trials: Sequence[Trial]) -> dict[str, float]:
+    """The share of policies whose true bias is at most twice the epistemic risk, as deviations.
+
+    The bias is that of the mean over starts, the risk a mean over starts: a lenient measure.
+    """
+    within = [max(t.model_bias, 0.0) ** 0.5 <= 2.0 * t.epistemic_risk for t in trials]
+    return {"bias_within_two_risks": float(np.mean(within))}
+
+
+def _made_by(groups: dict[tuple[str, int], Group]) -> dict[str, dict[str, str]]:
+    """Device and commit of each group, which may have been made elsewhere and before."""
+    return {f"{method}/{seed}": group.made_by for (method, seed), group in groups.items()}
+
+
+def _plain_settings(frontier: Frontier) -> dict[str, Any]:
+    problem = frontier.problem()
+    return {m.name: described(problem, m, frontier.trials) for m in frontier.methods}

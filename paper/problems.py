@@ -1,0 +1,136 @@
+"""The problems that posteriors are compared on, all asked in the same way.
+
+Each has a known truth: the paper's toys, two harder ones, and the wet-chicken river, whose next y
+is uniform, and so has a density, wherever the canoe can neither land at y = 0 nor fall.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.spatial import cKDTree
+
+from paper.hard import HARD_PROBLEMS
+from twofold.envs import wet_chicken
+from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
+
+POINTS = 100
+TEST_SIZE = 500
+TRAINING_SIZE = 750
+NEIGHBOURS = 10
+
+Data = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a posterior is fitted to and asked; all but the densities depend on a seed.
+
+    ``inside`` gives points within the range of the data, ``plentiful`` which of them have much data
+    around them, ``outside`` points at a distance from the range, in units of half of it.
+    """
+
+    name: str
+    training: Callable[[int], Data]
+    test: Callable[[int], Data]
+    inside: Callable[[int], np.ndarray]
+    plentiful: Callable[[int], np.ndarray]
+    outside: Callable[[int, float], np.ndarray]
+    log_density: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    entropy: Callable[[np.ndarray], np.ndarray]
+
+
+def on_a_line(toy: ToyProblem) -> Problem:
+    """A problem with one input."""
+
+    def inside(seed: int) -> np.ndarray:
+        x, _ = toy.training_data(seed)
+        low, high = max(toy.low, x.min()), min(toy.high, x.max())
+        return np.linspace(low, high, POINTS)[:, None]
+
+    def plentiful(seed: int) -> np.ndarray:
+        density = toy.input_density(inside(seed)[:, 0])
+        return density > np.median(density)
+
+    def outside(seed: int, distance: float) -> np.ndarray:
+        x = inside(seed)
+        low, high = x[0, 0], x[-1, 0]
+        reach = distance * 0.5 * (high - low)
+        return np.array([[low - reach], [high + reach]])
+
+    return Problem(
+        toy.name,
+        toy.training_data,
+        lambda seed: toy.test_data(seed, TEST_SIZE),
+        inside,
+        plentiful,
+        outside,
+        lambda x, y: toy.log_density(x[:, 0], y),
+        lambda x: toy.entropy(x[:, 0]),
+    )
+
+
+def _river_training(seed: int) -> Data:
+    inputs, targets = wet_chicken.random_transitions(jax.random.key(seed), TRAINING_SIZE)
+    return inputs.astype(float), targets[:, 1].astype(float)
+
+
+def free(inputs: np.ndarray) -> np.ndarray:
+    """Whether the canoe can neither land at y = 0 nor fall, whatever the turbulence."""
+    x, y, _, paddle = inputs.T
+    river = wet_chicken.PAPER
+    centre = y + paddle - river.setback + np.asarray(wet_chicken.drift(river, x))
+    reach = np.asarray(wet_chicken.turbulence_magnitude(river, x))
+    return (centre - reach > 0.0) & (centre + reach < river.length)
+
+
+def _river_free(seed: int, stream: int, size: int) -> Data:
+    key = jax.random.fold_in(jax.random.key(seed), stream)
+    inputs, targets = wet_chicken.uniform_transitions(key, 40 * size)
+    chosen = np.flatnonzero(free(inputs))[:size]
+    return inputs[chosen].astype(float), targets[chosen, 1].astype(float)
+
+
+def _river_entropy(inputs: np.ndarray) -> np.ndarray:
+    reach = wet_chicken.turbulence_magnitude(wet_chicken.PAPER, jnp.asarray(inputs[:, 0]))
+    return np.log(2.0 * np.asarray(reach))
+
+
+def _river_inside(seed: int) -> np.ndarray:
+    return _river_free(seed, 1, POINTS)[0]
+
+
+def _river_plentiful(seed: int) -> np.ndarray:
+    """The half of the points whose tenth neighbour among the data is nearest."""
+    x, _ = _river_training(seed)
+    scale = x.std(axis=0)
+    distance, _ = cKDTree(x / scale).query(_river_inside(seed) / scale, k=NEIGHBOURS)
+    return distance[:, -1] <= np.median(distance[:, -1])
+
+
+def _river_outside(seed: int, distance: float) -> np.ndarray:
+    """Straight out of the box of states and actions, from its centre through the inside points."""
+    river = wet_chicken.PAPER
+    low = np.array([0.0, 0.0, -1.0, -1.0])
+    high = np.array([river.width, river.length, 1.0, 1.0])
+    centre, half = 0.5 * (low + high), 0.5 * (high - low)
+    direction = (_river_inside(seed) - centre) / half
+    surface = direction / np.abs(direction).max(axis=1, keepdims=True)
+    return centre + (1.0 + distance) * half * surface
+
+
+WET_CHICKEN = Problem(
+    "wet_chicken",
+    _river_training,
+    lambda seed: _river_free(seed, 2, TEST_SIZE),
+    _river_inside,
+    _river_plentiful,
+    _river_outside,
+    lambda x, y: -_river_entropy(x),
+    _river_entropy,
+)
+
+PROBLEMS = {toy.name: on_a_line(toy) for toy in (TOY_PROBLEMS | HARD_PROBLEMS).values()}
+PROBLEMS[WET_CHICKEN.name] = WET_CHICKEN

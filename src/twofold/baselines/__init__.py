@@ -1,1 +1,0 @@
-"""What other people would use instead."""

@@ -1,0 +1,158 @@
+"""``twofold env``: the systems that come with the library, and logs of them."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twofold.cli.config import Config
+from twofold.cli.errors import CommandError
+from twofold.cli.output import TABLES, AsJson, check_place, show_json, show_table
+from twofold.cli.run import Run
+
+if TYPE_CHECKING:
+    from twofold.envs.system import System
+    from twofold.plant.log import Log
+
+# Of a log: on the device, on the host, and as columns of a table.
+COPIES = 4
+
+app = typer.Typer(help="Systems to be controlled, and logs of them.", no_args_is_help=True)
+
+
+@app.command(name="list")
+def list_systems(as_json: AsJson = False) -> None:
+    """The systems, with what is seen of them and done to them.
+
+    Example: twofold env list
+    """
+    from twofold.envs import catalogue
+
+    systems = {name: catalogue.make(name) for name in catalogue.SYSTEMS}
+    if as_json:
+        parts = "observations", "actions", "horizon"
+        show_json({k: {part: getattr(v, part) for part in parts} for k, v in systems.items()})
+        return
+    rows = []
+    for name, system in systems.items():
+        seen = f"{len(system.observations)}: {', '.join(system.observations[:5])}"
+        seen += ", …" if len(system.observations) > 5 else ""
+        rows.append([name, seen, ", ".join(system.actions), str(system.horizon)])
+    show_table(["system", "observations", "actions", "steps of an episode"], rows)
+
+
+@app.command()
+def sample(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="A system of twofold env list.")],
+    transitions: Annotated[int, typer.Option(help="How many steps in all, at least.")] = 30_000,
+    out: Annotated[Path | None, typer.Option(help="A file, *.csv or *.parquet.")] = None,
+    minari: Annotated[
+        str | None, typer.Option(help="A Minari data set, such as mine/a-v0.")
+    ] = None,
+    policy: Annotated[str, typer.Option(help="behaviour, or uniform.")] = "behaviour",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same log.")] = 0,
+    param: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of the system, such as history=1.")
+    ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a system with its behaviour policy and write a log of it.
+
+    Example: twofold env sample industrial_benchmark --transitions 30000 --out plant.csv
+    """
+    from twofold.core.compilation import enable_compile_cache
+    from twofold.estimators import memory
+    from twofold.plant.log_files import write_table
+    from twofold.plant.minari import write_minari
+
+    run = Run(ctx, seed)
+    if out is None and minari is None:
+        raise CommandError("say where to: --out FILE, or --minari NAME, or both")
+    check_place(out, TABLES)
+    system = _system(name, param or [])
+    if policy not in ("behaviour", "uniform") or transitions < 1 or not 0 <= seed < 2**32:
+        raise CommandError(
+            "expected a policy that is behaviour or uniform, at least 1 transition and a seed "
+            f"below 2**32, got {policy}, {transitions} and {seed}"
+        )
+    _check_data_set(minari)
+    numbers = len(system.observations) + len(system.actions) + 2
+    memory.refuse_beyond(
+        COPIES * 8.0 * transitions * numbers, f"a log of {transitions} transitions", "ask for fewer"
+    )
+    enable_compile_cache()
+    with run.timed("sample"):
+        log = _sampled(system, policy, transitions, seed)
+    counts = {"transitions": log.transitions, "episodes": len(log.episodes)}
+    run.metrics |= {name: float(count) for name, count in counts.items()}
+    if out is not None:
+        write_table(log, out)
+    if minari is not None:
+        write_minari(log, minari, description=f"{policy} of {name}, seed {seed}")
+    record = run.write(out)
+    if as_json:
+        show_json({"file": out, "minari": minari, **counts, "record": record})
+        return
+    for place in (out, f"the Minari data set {minari}" if minari else None):
+        if place is not None:
+            print(f"wrote {place}: {log.transitions} transitions in {len(log.episodes)} episodes")
+
+
+def _sampled(system: "System", policy: str, transitions: int, seed: int) -> "Log":
+    """Whole episodes, as many as hold the transitions."""
+    import jax
+    import jax.numpy as jnp
+
+    from twofold.envs.system import episodes, uniform
+    from twofold.plant.log import from_episodes
+
+    chosen = system.behaviour if policy == "behaviour" else uniform(system)
+    num = -(-transitions // system.horizon)
+    found = episodes(jax.random.key(seed), system, chosen, system.horizon, num)
+    if not all(bool(jnp.isfinite(part).all()) for part in found):
+        raise CommandError("with these parameters the system gives numbers that are not finite")
+    return from_episodes(system, found)
+
+
+def _check_data_set(name: str | None) -> None:
+    """Minari itself would find fault with a name only after it has made a folder for it."""
+    if name is None:
+        return
+    try:
+        parse = import_module("minari.dataset.minari_dataset").parse_dataset_id
+        path = import_module("minari.storage").get_dataset_path
+    except ImportError as error:
+        raise CommandError(
+            "Minari data sets need gymnasium and minari; install them with: "
+            "pip install 'twofold[rl]'"
+        ) from error
+    try:
+        parse(name)
+    except (TypeError, ValueError) as error:
+        raise CommandError(
+            "expected a Minari data set such as mine/a-v0, with a version and with two letters or "
+            f"more before each slash, got {name!r}"
+        ) from error
+    if path(name).exists():
+        raise CommandError(f"the Minari data set {name} is there already; choose another version")
+
+
+def _system(name: str, params: list[str]) -> "System":
+    from twofold.envs import catalogue
+
+    try:
+        return catalogue.make(name, **dict(map(_param, params)))
+    except (TypeError, ValueError) as error:
+        raise CommandError(str(error)) from error
+
+
+def _param(text: str) -> tuple[str, object]:
+    name, sign, value = text.partition("=")
+    try:
+        return name, json.loads(value if sign else "")
+    except ValueError:
+        raise CommandError(f"expected NAME=NUMBER, or true or false, got {text!r}") from None

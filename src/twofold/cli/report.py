@@ -1,0 +1,134 @@
+"""``twofold report``: one HTML page about a model, a campaign or a search for policies."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twofold.cli.config import Config
+from twofold.cli.errors import CommandError
+from twofold.cli.output import AsJson, check_place, say, show_json
+from twofold.cli.run import Run
+
+SQLITE = b"SQLite format 3\0"
+
+
+def report(
+    ctx: typer.Context,
+    subject: Annotated[
+        str, typer.Argument(help="A model's file, a campaign's file, or a folder of policies.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The page to write (default: beside the subject).")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The table of a model, where it has moved or changed.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one self-contained HTML page about a model, a campaign or a search for policies.
+
+    Example: twofold report oven.twofold
+    """
+    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.persistence import write_text
+
+    run = Run(ctx)
+    enable_compile_cache()
+    kind = kind_of(subject)
+    page = out or default_place(subject, kind)
+    check_place(page, (".html",), [Path(subject), data, config])
+    if data is not None and kind != "model":
+        raise CommandError(f"--data goes with a model, and {subject} is a {kind}")
+    with run.timed("page"):
+        if kind == "model":
+            text = _model(Path(subject), data, run)
+        else:
+            text = _campaign(subject) if kind == "campaign" else _search(subject)
+    write_text(page, text)
+    record = run.write(page)
+    if as_json:
+        show_json({"page": page, "kind": kind, "record": record})
+    else:
+        print(f"wrote {page}")
+    if show:
+        typer.launch(page.resolve().as_uri())
+
+
+def kind_of(subject: str) -> str:
+    """What a path or database URL holds."""
+    if "://" in subject:
+        return "campaign"
+    path = Path(subject)
+    if path.is_dir():
+        return "search"
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(SQLITE))
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}") from error
+    return "campaign" if head == SQLITE else "model"
+
+
+def default_place(subject: str, kind: str) -> Path:
+    """``report.html`` in a folder, else a file beside the subject, with its name."""
+    if "://" in subject:
+        raise CommandError(
+            "say where to write the page of a campaign in a database: --out FILE.html"
+        )
+    path = Path(subject)
+    return path / "report.html" if kind == "search" else path.with_name(path.name + ".html")
+
+
+def _model(path: Path, data: Path | None, run: Run) -> str:
+    from twofold.cli import models
+    from twofold.cli.columns import read_sheet
+    from twofold.cli.large import is_large
+    from twofold.report.model_page import model_page
+
+    run.reads(path)
+    fitted, about = models.load(path)
+    if about is None:
+        raise CommandError(
+            f"{path} does not say which table it was fitted to; fit it with twofold fit, or call "
+            "twofold.report.model_page.model_page from Python"
+        )
+    table = data or Path(about.source)
+    if table.is_dir():
+        raise CommandError(
+            f"a page needs one file with all rows, and {table} is a folder; give a part of it with "
+            "--data FILE"
+        )
+    if not table.is_file():
+        raise CommandError(f"the table {table} is not there; say where it is with --data FILE")
+    if is_large(table):
+        raise CommandError(
+            f"a page needs all rows in memory, and {table} is too large; give a part of it with "
+            "--data FILE"
+        )
+    if run.reads(table) != about.sha256:
+        say(f"note: {table} is not, or no longer, the table that {path} was fitted to")
+    sheet = read_sheet(table)
+    train, test = models.rows_of(sheet, about)
+    held_out = None if test is None else (test.x, test.y)
+    return model_page(
+        fitted, train.x, train.y, inputs=about.inputs, outputs=about.outputs, held_out=held_out,
+        title=f"{', '.join(about.outputs)}, from {Path(about.source).name}",
+        rows=sheet.places(train.places),
+    )  # fmt: skip
+
+
+def _campaign(subject: str) -> str:
+    from twofold.campaign import Campaign
+    from twofold.report.campaign_page import campaign_page
+
+    return campaign_page(Campaign.open(subject))
+
+
+def _search(subject: str) -> str:
+    from twofold.plant.project import open_project
+    from twofold.report.policy_page import policy_page
+
+    return policy_page(open_project(subject))

@@ -1,0 +1,141 @@
+"""``twofold suggest``: where to measure next, by a model and a table of candidates."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twofold.cli.config import Config
+from twofold.cli.decompose import ModelFile
+from twofold.cli.errors import CommandError
+from twofold.cli.output import TABLES, AsJson, check_place, records, say, show_json, show_table
+from twofold.cli.run import Run
+
+if TYPE_CHECKING:
+    from twofold.cli.models import About
+    from twofold.estimators.regressor import BNNLVRegressor
+
+# Of more candidates those that teach most by themselves are compared with each other.
+MOST_TOGETHER = 2_000
+SPREAD = 1_024
+# So many columns fit into a terminal.
+WIDE = 6
+NATS = "expected information (nats)"
+
+
+def suggest(
+    ctx: typer.Context,
+    model: ModelFile,
+    candidates: Annotated[
+        Path | None,
+        typer.Argument(help="Points that could be measured (default: the measured range)."),
+    ] = None,
+    num: Annotated[int, typer.Option("--num", "-n", help="How many points.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Also write *.csv or *.parquet.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the points in the measured range.")] = 0,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows with blank cells.")
+    ] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Points whose measurement would teach the model most, together.
+
+    Without a table of candidates, points are spread evenly over the range of the model's inputs.
+    For a series of measurements that are planned, told and kept, see twofold campaign.
+
+    Example: twofold suggest oven.twofold candidates.csv --num 5
+    """
+    from twofold.cli import models
+    from twofold.core.compilation import enable_compile_cache
+    from twofold.tables import files
+
+    check_place(out, TABLES, reads=[model, candidates, config])
+    run = Run(ctx, seed)
+    run.reads(model)
+    fitted, about = models.load(model)
+    names, outputs = models.inputs_of(model, fitted, about), models.outputs_of(fitted, about)
+    if candidates is None:
+        pool = _spread(model, about, seed)
+    else:
+        run.reads(candidates)
+        pool = read_candidates(candidates, names, drop_missing)
+    if not 1 <= num <= len(pool[names[0]]):
+        raise CommandError(
+            f"--num must lie between 1 and {len(pool[names[0]])} candidates, got {num}"
+        )
+    enable_compile_cache()
+    with run.timed("choose"):
+        columns = chosen_of(fitted, pool, names, outputs, num)
+    run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
+    if out is not None:
+        files.write(out, columns)
+    record = run.write(out)
+    if out is not None:
+        say(f"wrote {out}; record: {record}")
+    if as_json:
+        show_json(records(columns))
+        return
+    _show(columns, f"Measure here next, of {len(pool[names[0]])} candidates")
+
+
+def read_candidates(path: Path, names: list[str], drop_missing: bool) -> dict[str, list[Any]]:
+    """A table of candidates, with every column it has."""
+    from twofold.cli.columns import read_sheet
+
+    sheet = read_sheet(path)
+    return sheet.columns_of(sheet.numbers(names, drop_missing).kept)
+
+
+def chosen_of(
+    model: "BNNLVRegressor",
+    pool: dict[str, list[Any]],
+    names: list[str],
+    outputs: list[str],
+    num: int,
+) -> dict[str, list[Any]]:
+    """The rows to measure, best first, with what is known there."""
+    import numpy as np
+
+    from twofold.active.acquisition import best
+    from twofold.active.batch import best_together
+    from twofold.campaign.choice import information
+    from twofold.estimators.pools import split_columns
+
+    x = np.array([pool[name] for name in names], float).T
+    scores = information(model, x)
+    near = best(scores, min(len(x), max(MOST_TOGETHER, num)))
+    means, variances = model.conditional_moments(x[near])
+    chosen = near[best_together(scores[near], means, variances.mean(axis=0), num)]
+    columns = {name: [column[i] for i in chosen] for name, column in pool.items()}
+    split = split_columns(model, x[chosen], outputs, "variance")
+    columns |= {name: column.tolist() for name, column in split.items()}
+    return columns | {NATS: scores[chosen].tolist()}
+
+
+def _spread(path: Path, about: "About | None", seed: int) -> dict[str, list[Any]]:
+    """Points of a scrambled Sobol sequence over the measured range."""
+    import numpy as np
+    from scipy.stats import qmc
+
+    if about is None:
+        raise CommandError(f"{path} does not know the range of its inputs; give a table of points")
+    unit = qmc.Sobol(len(about.inputs), rng=np.random.default_rng(seed)).random(SPREAD)
+    low, high = np.array(about.low), np.array(about.high)
+    points = low + (high - low) * unit
+    return dict(zip(about.inputs, points.T.tolist(), strict=True))
+
+
+def _show(columns: dict[str, list[Any]], title: str) -> None:
+    """A row for each point, or, of few points with many columns, a column for each."""
+    num = len(columns[NATS])
+    if num > WIDE or len(columns) <= WIDE:
+        rows = [[_cell(one) for one in row] for row in zip(*columns.values(), strict=True)]
+        show_table(list(columns), rows, title)
+        return
+    rows = [[name, *map(_cell, column)] for name, column in columns.items()]
+    show_table(["", *(f"point {index + 1}" for index in range(num))], rows, title)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

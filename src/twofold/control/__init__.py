@@ -1,1 +1,0 @@
-"""Policies from roll-outs of a model: roll-outs, the risk-sensitive criterion, its minimisation."""

@@ -1,0 +1,156 @@
+"""``Log``: what was seen, what was done and what it cost, episode by episode."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from twofold.envs.system import Episodes, System
+from twofold.tables.errors import LogError, check_different
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """One stretch of equal time steps without a break.
+
+    Observation ``t`` was seen, action ``t`` was applied from there until observation ``t + 1``,
+    and cost ``t`` is what it cost to come there. ``origin`` names the run that it is a piece of,
+    where one was cut.
+    """
+
+    observations: np.ndarray
+    actions: np.ndarray
+    costs: np.ndarray | None = None
+    times: np.ndarray | None = None
+    name: str = ""
+    origin: str = ""
+
+    def __post_init__(self):
+        for field in ("observations", "actions", "costs", "times"):
+            value = getattr(self, field)
+            if value is not None:
+                object.__setattr__(self, field, np.asarray(value, float))
+        steps = len(self.actions)
+        for field, length in (("observations", steps + 1), ("costs", steps), ("times", steps + 1)):
+            value = getattr(self, field)
+            if value is not None and len(value) != length:
+                raise LogError(
+                    f"episode {self.name!r}: {steps} actions go with {length} {field}, got "
+                    f"{len(value)}; an episode has an observation before its first action and "
+                    "after each one"
+                )
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Episodes of a system, with names for the columns and bounds of the actions."""
+
+    observations: tuple[str, ...]
+    actions: tuple[str, ...]
+    action_low: np.ndarray
+    action_high: np.ndarray
+    episodes: tuple[Episode, ...]
+
+    def __post_init__(self):
+        for field in ("observations", "actions", "episodes"):
+            object.__setattr__(self, field, tuple(getattr(self, field)))
+        check_different([*self.observations, *self.actions])
+        for field in ("action_low", "action_high"):
+            object.__setattr__(self, field, np.asarray(getattr(self, field), float).reshape(-1))
+        self._check_bounds()
+        self._check_episodes()
+
+    def _check_bounds(self) -> None:
+        if not len(self.action_low) == len(self.action_high) == len(self.actions):
+            raise LogError(
+                f"each of the actions {', '.join(self.actions)} needs two bounds, got "
+                f"{len(self.action_low)} lower and {len(self.action_high)} upper ones"
+            )
+        for name, low, high in zip(self.actions, self.action_low, self.action_high, strict=True):
+            check_bounds(name, (low, high))
+
+    def _check_episodes(self) -> None:
+        if not self.observations or not self.episodes:
+            raise LogError("a log needs at least one observation column and one episode, got none")
+        for number, episode in enumerate(self.episodes):
+            for field in ("observations", "actions"):
+                shape, names = getattr(episode, field).shape, getattr(self, field)
+                if len(shape) != 2 or shape[1] != len(names):
+                    raise LogError(
+                        f"episode {number}: {field} must have {len(names)} columns "
+                        f"({', '.join(names)}), got the shape {shape}"
+                    )
+        if len({episode.costs is None for episode in self.episodes}) > 1:
+            raise LogError("costs must be given for all episodes or for none, got them for some")
+
+    @property
+    def transitions(self) -> int:
+        """The number of steps in all episodes."""
+        return sum(map(len, self.episodes))
+
+    def column(self, name: str) -> np.ndarray:
+        """All values of an observation, or of an action, one episode after another."""
+        if name in self.observations:
+            index = self.observations.index(name)
+            return np.concatenate([one.observations[:, index] for one in self.episodes])
+        index = self.actions.index(name)
+        return np.concatenate([one.actions[:, index] for one in self.episodes])
+
+    def pick(self, numbers: Sequence[int] | np.ndarray) -> "Log":
+        """The log with these episodes only."""
+        return replace(self, episodes=tuple(self.episodes[i] for i in numbers))
+
+    def split(self, held_out: float = 0.2, seed: int = 0) -> tuple["Log", "Log"]:
+        """Two logs: to learn from, and held out. Whole runs go to one of them, with all their
+        pieces, for rows of one run resemble each other and would make a test too easy; if there is
+        one run only, its pieces count as runs."""
+        origins = [one.origin or f"episode {i}" for i, one in enumerate(self.episodes)]
+        if len(set(origins)) == 1:
+            origins = [f"piece {i}" for i in range(len(origins))]
+        runs = list(dict.fromkeys(origins))
+        kept_back = max(1, round(held_out * len(runs)))
+        if not 0.0 < held_out < 1.0 or kept_back >= len(runs):
+            raise LogError(
+                f"held_out must be a part between 0 and 1 that leaves runs on both sides, got "
+                f"{held_out} of {len(runs)} runs"
+            )
+        order = np.random.default_rng(seed).permutation(len(runs))
+        back = {runs[i] for i in order[:kept_back]}
+        held = np.array([origin in back for origin in origins])
+        return self.pick(np.flatnonzero(~held)), self.pick(np.flatnonzero(held))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.transitions} transitions in {len(self.episodes)} episodes: observations "
+            f"{', '.join(self.observations)}; actions {', '.join(self.actions) or 'none'}"
+        )
+
+
+def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
+    """The bounds of an action, finite and in order."""
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        raise LogError(f"{name}: bounds must be two numbers (low, high), got {bounds!r}") from None
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise LogError(f"{name}: bounds must be finite and low < high, got {low:g} and {high:g}")
+    return low, high
+
+
+def from_episodes(system: System, episodes: Episodes) -> Log:
+    """Simulated episodes as a log."""
+    columns = (np.asarray(part, float) for part in episodes)
+    return Log(
+        system.observations,
+        system.actions,
+        system.action_low,
+        system.action_high,
+        tuple(
+            Episode(observations, actions, costs, name=str(number))
+            for number, (observations, actions, costs) in enumerate(zip(*columns, strict=True))
+        ),
+    )

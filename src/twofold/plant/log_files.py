@@ -1,0 +1,184 @@
+"""Logs from CSV and Parquet files and from data frames, and back."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twofold.core.naming import nearest
+from twofold.plant.checks import check, faulty
+from twofold.plant.log import Log, check_bounds
+from twofold.plant.mending import Mending, mend
+from twofold.tables import cells, files
+from twofold.tables.errors import LogError, LogWarning, check_different
+from twofold.tables.frame import Frame, frame_of
+
+
+def read_table(
+    source: Any,
+    *,
+    observations: Sequence[str],
+    actions: Mapping[str, tuple[float, float]],
+    episode: str | None = None,
+    time: str | None = None,
+    cost: str | None = None,
+    cost_at: str = "arrival",
+    missing: Sequence[str | float] = (),
+    delimiter: str | None = None,
+    decimal: str = ".",
+    encoding: str = "utf-8-sig",
+    history: int = 1,
+    strict: bool = False,
+    **mending: bool,
+) -> Log:
+    """A log from a CSV or Parquet file or a pandas ``DataFrame``, one row for each time step.
+
+    The columns are those of ``read_frame``. Faults that make the log unusable raise a ``LogError``
+    that lists them all and names the option that mends each (those of ``Mending``: ``sort=True``,
+    ``split_at_gaps=True``, …); other faults are warned of, or raised too if ``strict``.
+    ``history`` is the number of rows that a model will look back over.
+    """
+    options = Mending.of(mending)
+    found = read_frame(
+        source, observations=observations, actions=actions, episode=episode, time=time, cost=cost,
+        cost_at=cost_at, missing=missing, delimiter=delimiter, decimal=decimal, encoding=encoding,
+    )  # fmt: skip
+    frame = mend(found, options)
+    if not len(frame):
+        raise LogError(f"{found.source}: nothing is left of {len(found)} rows after mending")
+    # Neither is mended: leaving out rows with text would leave out all that have decimal commas.
+    before = [one for one in check(found) if one.kind in ("text", "interleaved")]
+    if options.split_at_restarts and frame.times is None:
+        before = [one for one in before if one.kind == "text"]
+    after = [
+        one for one in check(frame, history=history) if one.kind not in ("text", "interleaved")
+    ]
+    findings = before + after
+    grave = [finding for finding in findings if finding.severity == "error" or strict]
+    if grave:
+        raise faulty(frame.source, findings)
+    for finding in findings:
+        warnings.warn(f"{finding.source}: {finding.sentence}", LogWarning, stacklevel=2)
+    return frame.log()
+
+
+def read_frame(
+    source: Any,
+    *,
+    observations: Sequence[str],
+    actions: Mapping[str, tuple[float, float]],
+    episode: str | None = None,
+    time: str | None = None,
+    cost: str | None = None,
+    cost_at: str = "arrival",
+    missing: Sequence[str | float] = (),
+    delimiter: str | None = None,
+    decimal: str = ".",
+    encoding: str = "utf-8-sig",
+) -> Frame:
+    """The named columns of a table as they are, faults and all, for ``check``.
+
+    ``observations`` names the columns that are seen, ``actions`` those that are applied from a row
+    on, with their bounds; in the last row of an episode they may be blank. ``episode`` and ``time``
+    (numbers or dates) name further columns, ``cost`` one with the cost of having come to a row
+    (``cost_at="departure"``: of the step that leaves it). ``missing`` are words and numbers that
+    mean that there is no value (in the time column only words do).
+    """
+    if cost_at not in ("arrival", "departure"):
+        raise LogError(f"cost_at must be 'arrival' or 'departure', got {cost_at!r}")
+    if decimal not in (".", ","):
+        raise LogError(f"decimal must be '.' or ',', got {decimal!r}")
+    table = files.read(source, delimiter, encoding)
+    missing = [missing] if isinstance(missing, str | int | float) else list(missing)
+    observations = [observations] if isinstance(observations, str) else list(observations)
+    given = [*observations, *actions, *(one for one in (episode, time, cost) if one is not None)]
+    _check_columns(table, given)
+    bounds = _bounds(table, actions, missing, decimal)
+    names = [*observations, *bounds, *([cost] if cost is not None else [])]
+    read = {name: cells.numbers(table.columns[name], missing, decimal) for name in names}
+    times = None if time is None else cells.times(table.columns[time], missing, decimal)
+    part, parts = _episodes(table, episode, decimal)
+    return Frame(
+        source=table.source,
+        unit=table.unit,
+        rows=table.rows,
+        observations=tuple(observations),
+        actions=bounds,
+        values={name: column.values for name, column in read.items()},
+        part=part,
+        parts=parts,
+        times=None if times is None else times.values,
+        time=time or "time",
+        cost=cost,
+        cost_at=cost_at,
+        texts={name: column.texts for name, column in read.items()}
+        | ({} if time is None or times is None else {time: times.texts}),
+        others=tuple(name for name in table.columns if name not in given),
+    )
+
+
+def write_table(log: Log, path: Any) -> None:
+    """Write a log as a CSV or Parquet file that ``read_table`` reads back, to the last digit.
+
+    Its columns are ``episode``, ``step``, ``time`` (if known), observations, actions (blank in the
+    last row of an episode) and ``cost`` (blank in the first).
+    """
+    frame = frame_of(log)
+    columns: dict[str, Any] = {"episode": [frame.parts[one] for one in frame.part]}
+    columns["step"] = frame.rows
+    if frame.times is not None:
+        columns["time"] = frame.times
+    taken = sorted(set(columns) & set(frame.values))
+    if taken:
+        raise LogError(
+            f"a column of the table must not be called {taken[0]!r}; rename it in the log"
+        )
+    files.write(Path(path), columns | frame.values)
+
+
+def _check_columns(table: files.Table, given: list[str]) -> None:
+    check_different(given)
+    for name in given:
+        if name not in table.columns:
+            known = [one for one in table.columns if one.strip()]
+            raise LogError(
+                f"{table.source} has no column {name!r}; its columns are {', '.join(known)}"
+                f"{nearest(name, known)}"
+            )
+
+
+def _bounds(
+    table: files.Table, actions: Any, missing: Sequence[str | float], decimal: str
+) -> dict[str, tuple[float, float]]:
+    """Checked bounds; who gives none is told the range in the table."""
+    if isinstance(actions, Mapping):
+        return {name: check_bounds(name, bounds) for name, bounds in actions.items()}
+    names = [actions] if isinstance(actions, str) else list(actions)
+    _check_columns(table, names)
+    ranges = []
+    for name in names:
+        values = cells.numbers(table.columns[name], missing, decimal).values
+        ranges.append(f"{name!r}: ({np.nanmin(values):g}, {np.nanmax(values):g})")
+    raise LogError(
+        "actions need bounds, which a policy will keep to: pass a mapping such as "
+        f"actions={{{', '.join(ranges)}}} (the range in {table.source})"
+    )
+
+
+def _episodes(
+    table: files.Table, episode: str | None, decimal: str
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The number of each row's episode, in the order in which they begin, and their names."""
+    if episode is None:
+        return np.zeros(len(table.rows), int), ("0",)
+    labels = cells.labels(table.columns[episode], decimal)
+    blank = [row for row, label in zip(table.rows, labels, strict=True) if label in ("", "nan")]
+    if blank:
+        raise LogError(
+            f"{table.source}: the episode column {episode!r} is blank in {len(blank)} rows, the "
+            f"first of them {table.unit} {blank[0]}; fill it in or leave those rows out"
+        )
+    parts = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    return np.array([parts[label] for label in labels]), tuple(parts)

@@ -1,0 +1,147 @@
+"""Logs as Minari data sets, for whatever reads those, and back."""
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twofold.plant.log import Episode, Log
+from twofold.tables.errors import LogError
+
+# The entry of a data set's metadata under which names and what else Minari has no place for are.
+ENTRY = "twofold"
+
+
+def write_minari(
+    log: Log, dataset_id: str, *, root: Any = None, description: str = "A log", **metadata: Any
+) -> Any:
+    """Write a log as a Minari data set, and give it: rewards are the negative costs (0 if there are
+    none), and every episode ends truncated.
+
+    ``root`` is the folder of data sets (else Minari's own: ``MINARI_DATASETS_PATH``); ``metadata``
+    are further arguments of ``minari.create_dataset_from_buffers``, such as ``author``.
+    """
+    minari, spaces = _import("minari"), _import("gymnasium.spaces")
+    low, high = np.full(len(log.observations), -np.inf), np.full(len(log.observations), np.inf)
+    with _data_sets(root), warnings.catch_warnings():
+        # Minari warns of each piece of metadata that nobody gave.
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            written = minari.create_dataset_from_buffers(
+                dataset_id,
+                [_buffer(number, episode) for number, episode in enumerate(log.episodes)],
+                observation_space=spaces.Box(low, high, dtype=np.float64),
+                action_space=spaces.Box(log.action_low, log.action_high, dtype=np.float64),
+                description=description,
+                **metadata,
+            )
+        except ValueError as error:
+            raise LogError(f"the data set {dataset_id!r} cannot be written: {error}") from error
+    written.storage.update_metadata({ENTRY: json.dumps(_names(log))})
+    return written
+
+
+def read_minari(dataset: Any, *, root: Any = None) -> Log:
+    """A log from a Minari data set, or from its name; costs are the negative rewards.
+
+    Columns of a data set that no log was written to are called ``observation_0``, ….
+    """
+    if isinstance(dataset, str):
+        minari = _import("minari")
+        with _data_sets(root):
+            try:
+                dataset = minari.load_dataset(dataset)
+            except (FileNotFoundError, ValueError) as error:
+                raise LogError(f"there is no data set {dataset!r} here: {error}") from error
+    widths = {kind: _width(dataset, kind) for kind in ("observation", "action")}
+    entry = json.loads(dataset.storage.metadata.get(ENTRY, "{}"))
+    names = {
+        kind: entry.get(f"{kind}s", [f"{kind}_{i}" for i in range(width)])
+        for kind, width in widths.items()
+    }
+    titles = entry.get("episodes", [])
+    return Log(
+        names["observation"],
+        names["action"],
+        dataset.action_space.low.ravel(),
+        dataset.action_space.high.ravel(),
+        tuple(
+            _episode(one, entry.get("costs", True), titles[i] if i < len(titles) else str(i))
+            for i, one in enumerate(dataset.iterate_episodes())
+        ),
+    )
+
+
+def _names(log: Log) -> dict[str, Any]:
+    return {
+        "observations": log.observations,
+        "actions": log.actions,
+        "episodes": [episode.name for episode in log.episodes],
+        "costs": log.episodes[0].costs is not None,
+    }
+
+
+def _buffer(number: int, episode: Episode) -> Any:
+    steps = len(episode)
+    costs = np.zeros(steps) if episode.costs is None else episode.costs
+    return _import("minari.data_collector").EpisodeBuffer(
+        id=number,
+        observations=episode.observations,
+        actions=episode.actions,
+        rewards=list(-costs),
+        terminations=[False] * steps,
+        truncations=[False] * (steps - 1) + [True],
+        infos=None if episode.times is None else {"time": episode.times},
+    )
+
+
+def _episode(found: Any, costs: bool, name: str) -> Episode:
+    steps = len(found.actions)
+    times = (found.infos or {}).get("time")
+    return Episode(
+        np.reshape(found.observations, (steps + 1, -1)),
+        np.reshape(found.actions, (steps, -1)),
+        -np.asarray(found.rewards) if costs else None,
+        times,
+        name,
+    )
+
+
+def _width(dataset: Any, kind: str) -> int:
+    space = getattr(dataset, f"{kind}_space")
+    if type(space).__name__ != "Box":
+        raise LogError(
+            f"a log has {kind}s that are arrays of numbers (a Box), but {dataset.id} has {space}"
+        )
+    return int(np.prod(space.shape))
+
+
+@contextmanager
+def _data_sets(root: Any) -> Iterator[None]:
+    """Minari's folder of data sets, for a while; Minari takes it from the environment only."""
+    before = os.environ.get("MINARI_DATASETS_PATH")
+    if root is not None:
+        os.environ["MINARI_DATASETS_PATH"] = str(Path(root).absolute())
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["MINARI_DATASETS_PATH"] = before
+        elif root is not None:
+            del os.environ["MINARI_DATASETS_PATH"]
+
+
+def _import(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise LogError(
+            "Minari data sets need gymnasium and minari; install them with: "
+            "pip install 'twofold[rl]'"
+        ) from error

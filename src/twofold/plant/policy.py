@@ -1,0 +1,259 @@
+"""``LearnedPolicy``: a policy that acts on a window of raw observations, and its file."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.core import persistence
+from twofold.core.arrays import Array, Float, Key
+from twofold.core.data import Standardizer
+from twofold.core.persistence import FileFormatError
+from twofold.envs.system import Policy
+from twofold.model import network
+from twofold.plant import network as policy
+from twofold.plant.embedding import Embedding
+from twofold.plant.export import write_onnx
+from twofold.plant.network import PolicyNetwork
+from twofold.plant.transforms import Transform
+from twofold.plant.windows import Window
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedPolicy:
+    """A policy with all that it needs to act: what it sees, its units and its weights.
+
+    ``epistemic_weight`` (β), ``aleatoric_weight`` (γ) and ``seed`` say how it was found.
+    """
+
+    embedding: Embedding
+    shape: PolicyNetwork
+    standardizer: Standardizer
+    weights: np.ndarray
+    epistemic_weight: float = 0.0
+    aleatoric_weight: float = 0.0
+    seed: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        embedding = self.embedding
+        for parts in (embedding.lags, embedding.transforms):
+            if len(parts) != len(embedding.observations):
+                raise ValueError("a policy needs lags and a transform for each of its columns")
+        features = sum((*embedding.lags, *_past_lags(embedding)))
+        if features == 0 or not embedding.actions:
+            raise ValueError("a policy needs something to see and an action to choose")
+        expected = features, *self.shape.hidden, len(embedding.actions)
+        if self.shape.sizes != expected:
+            raise ValueError(
+                f"the embedding needs a network of the sizes {expected}, got {self.shape.sizes}"
+            )
+        _check_numbers("weights", self.weights, network.num_weights(self.shape.sizes))
+        for name, values in self.standardizer._asdict().items():
+            _check_numbers(f"the features' {name}", values, features)
+
+    @property
+    def history(self) -> int:
+        """How many observations it looks back."""
+        return self.embedding.history
+
+    @property
+    def sees_actions(self) -> bool:
+        """Whether past actions are among what it sees."""
+        return any(_past_lags(self.embedding))
+
+    def act(self, observations: Any, actions: Any = None) -> np.ndarray:
+        """The action after some observations ``[H, D]``, newest last, and the actions
+        ``[H - 1, A]`` between them (which may be left out if the policy does not see them).
+
+        Of longer arrays the end is used. What the policy sees of them must be finite.
+        """
+        history, names = self.history, self.embedding.observations
+        seen = np.asarray(observations, np.float32)
+        if seen.ndim != 2 or seen.shape[1] != len(names) or len(seen) < history:
+            raise ValueError(
+                f"expected at least {history} observations of {len(names)} columns "
+                f"({', '.join(names)}), got the shape {seen.shape}"
+            )
+        past = self._past(actions, len(seen) - 1)
+        window = Window(seen[-history:], past[len(past) - history + 1 :])
+        _check_seen(self.embedding, window)
+        action = np.asarray(_act(self.embedding, self.shape, self.leaves, window), float)
+        # The rounding of single precision may leave the bounds by a last digit.
+        return np.clip(action, self.shape.low, self.shape.high)
+
+    def _past(self, actions: Any, steps: int) -> np.ndarray:
+        """The actions between the observations; zeros where they do not matter."""
+        shape = (steps, len(self.embedding.actions))
+        names = ", ".join(self.embedding.actions)
+        if actions is None and self.sees_actions:
+            raise ValueError(
+                f"this policy sees past actions ({names}): give those between the observations, "
+                f"an array of the shape {shape}"
+            )
+        past = np.zeros(shape, np.float32) if actions is None else np.asarray(actions, np.float32)
+        if past.shape != shape:
+            raise ValueError(
+                f"expected the {steps} actions between the observations, of {shape[1]} columns "
+                f"({names}), got the shape {past.shape}"
+            )
+        return past
+
+    def as_policy(self) -> Policy:
+        """The policy with a memory of its own, for ``twofold.envs.system.episodes`` and loops.
+
+        Until it has seen H observations, the first stands for those before it, and the actions
+        before it are zero.
+        """
+        history, names, leaves = self.history, self.embedding.observations, self.leaves
+        nothing = Window(
+            jnp.full((history, len(names)), jnp.nan, jnp.float32),
+            jnp.zeros((history - 1, len(self.embedding.actions)), jnp.float32),
+        )
+
+        def act(key: Key, memory: Window, observation: Any) -> tuple[Window, Array]:
+            if jnp.shape(observation) != (len(names),):
+                raise ValueError(
+                    f"expected an observation of {len(names)} columns ({', '.join(names)}), got "
+                    f"the shape {jnp.shape(observation)}"
+                )
+            return _remember_and_act(self.embedding, self.shape, leaves, memory, observation)
+
+        return Policy(lambda key: nothing, act)
+
+    def export_onnx(self, path: persistence.FilePath) -> None:
+        """Write the policy as an ONNX file, for a computer that has onnxruntime and not twofold.
+
+        Inputs are ``observations`` ``[batch, H, D]`` and, where the policy sees them, ``actions``
+        ``[batch, H - 1, A]``, the output is ``action`` ``[batch, A]``, all in raw units.
+        """
+        write_onnx(path, self)
+
+    @property
+    def leaves(self) -> tuple[Array, Array, Array]:
+        """Weights, and the means and deviations of the features, for compiled programs."""
+        weights, mean, scale = (
+            jnp.asarray(leaf, jnp.float32) for leaf in (self.weights, *self.standardizer)
+        )
+        return weights, mean, scale
+
+    def save(self, path: persistence.FilePath) -> None:
+        """Write the policy to one file; ``load_policy`` reads it back."""
+        embedding = self.embedding
+        metadata = {
+            "observations": embedding.observations,
+            "actions": embedding.actions,
+            "lags": embedding.lags,
+            "action_lags": embedding.action_lags,
+            "transforms": [[t.kind, t.low, t.high] for t in embedding.transforms],
+            "hidden": self.shape.hidden,
+            "low": self.shape.low,
+            "high": self.shape.high,
+            "epistemic_weight": self.epistemic_weight,
+            "aleatoric_weight": self.aleatoric_weight,
+            "seed": self.seed,
+            "notes": self.notes,
+        }
+        arrays = {"weights": self.weights, **self.standardizer._asdict()}
+        persistence.write(path, "policy", arrays, metadata)
+
+
+def load_policy(path: persistence.FilePath) -> LearnedPolicy:
+    """Read a policy that ``LearnedPolicy.save`` wrote; it acts exactly as before."""
+    stored = persistence.read(path, "policy")
+    try:
+        return _unpacked(stored.arrays, stored.metadata)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(
+            f"{path} is a policy that this twofold cannot read: {error}"
+        ) from error
+
+
+def _unpacked(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> LearnedPolicy:
+    lags, action_lags = tuple(metadata["lags"]), tuple(metadata["action_lags"])
+    embedding = Embedding(
+        tuple(metadata["observations"]),
+        tuple(metadata["actions"]),
+        lags,
+        action_lags,
+        targets=(),
+        deltas=(),
+        transforms=tuple(Transform(*one) for one in metadata["transforms"]),
+    )
+    shape = PolicyNetwork(
+        len(arrays["mean"]),
+        tuple(metadata["hidden"]),
+        tuple(metadata["low"]),
+        tuple(metadata["high"]),
+    )
+    return LearnedPolicy(
+        embedding,
+        shape,
+        Standardizer(arrays["mean"], arrays["scale"]),
+        arrays["weights"],
+        metadata["epistemic_weight"],
+        metadata["aleatoric_weight"],
+        metadata["seed"],
+        metadata["notes"],
+    )
+
+
+def _check_numbers(name: str, values: np.ndarray, count: int) -> None:
+    if np.shape(values) != (count,) or not np.isfinite(values).all():
+        raise ValueError(f"{name} must be {count} finite numbers, got {values!r}")
+
+
+def _check_seen(embedding: Embedding, window: Window) -> None:
+    """Refuse numbers that say nothing; those that the policy does not see do not matter."""
+    columns = zip(
+        (*embedding.observations, *embedding.actions),
+        (*window.observations.T, *window.actions.T),
+        (*embedding.lags, *_past_lags(embedding)),
+        (*embedding.transforms, *[Transform()] * len(embedding.actions)),
+        strict=True,
+    )
+    for name, column, lags, transform in columns:
+        values = column[len(column) - lags :]
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name!r} must be finite, got {values}; fill gaps before acting")
+        if transform.kind.startswith("log1p") and (values <= -1).any():
+            raise ValueError(f"{name!r} is seen as log(1 + value), got {values}; mend it first")
+
+
+def _past_lags(embedding: Embedding) -> tuple[int, ...]:
+    """How many values of each action a policy sees, to which the next one is not known yet."""
+    return tuple(max(lags - 1, 0) for lags in embedding.action_lags)
+
+
+def act_on(
+    embedding: Embedding, shape: PolicyNetwork, leaves: tuple[Array, ...], window: Window
+) -> Float[Array, "A"]:
+    """The action for one window: features, standardised, through the network."""
+    weights, mean, scale = leaves
+    features = (embedding.features(window) - mean) / scale
+    # A GPU would round the factors of its products, and act otherwise than a CPU.
+    with jax.default_matmul_precision("highest"):
+        layers = policy.layers_of(shape, weights[None])
+        return policy.act(shape, layers, features[None, None])[0, 0]
+
+
+_act = partial(jax.jit, static_argnums=(0, 1))(act_on)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _remember_and_act(
+    embedding: Embedding,
+    shape: PolicyNetwork,
+    leaves: tuple[Array, ...],
+    memory: Window,
+    observation: Float[Array, "D"],
+) -> tuple[Window, Float[Array, "A"]]:
+    """The window with a new observation, and the action; all NaN is how a memory begins."""
+    newest = jnp.asarray(observation, memory.observations.dtype)
+    later = jnp.concatenate([memory.observations[1:], newest[None]])
+    seen = jnp.where(jnp.isnan(memory.observations).all(), newest, later)
+    action = act_on(embedding, shape, leaves, Window(seen, memory.actions))
+    return Window(seen, jnp.concatenate([memory.actions, action[None]])[1:]), action

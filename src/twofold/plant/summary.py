@@ -1,0 +1,221 @@
+"""What a folder of policies says, as a table, a page and figures, and which one it recommends."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from twofold.core import persistence
+from twofold.plant.quality import doubts_in
+from twofold.plant.trial import CAUTION, Trial
+from twofold.report import policies as figures
+from twofold.report.style import style
+
+REPORT, FRONTIER = "report.md", "frontier.csv"
+# Columns that are named, and what they explain at least.
+MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05
+SHOWN_STATES = 5
+# Of visited states: who is beyond the data most of the time has risks that nothing has checked.
+MOST_BEYOND = 0.5
+# Of visited states, above which the report says so: held-out ones have 1 %.
+MANY_BEYOND = 0.05
+DPI = 110
+
+
+def recommended(trials: Sequence[Trial]) -> int:
+    """The number of the policy with the lowest careful cost, of those that are mostly where the
+    data are; if none is, of the one that is beyond them least."""
+    costs = np.array([one.careful_cost for one in trials])
+    beyond = np.array([one.share_beyond for one in trials])
+    costs[~np.isfinite(costs) | (beyond > MOST_BEYOND)] = np.inf
+    return int(np.argmin(costs) if np.isfinite(costs).any() else np.argmin(beyond))
+
+
+def write_report(
+    folder: Path,
+    quality: str,
+    trials: Sequence[Trial],
+    about: Mapping[str, Any],
+    files: Sequence[str],
+) -> Path:
+    """Write the table, the figures and the page; ``files`` are those of the policies."""
+    persistence.write_text(folder / FRONTIER, frontier_csv(trials, files))
+    with style():
+        for name, figure in drawn(trials, about["logged_cost"]).items():
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format="png", dpi=DPI)
+            persistence.write_bytes(folder / f"{name}.png", buffer.getvalue())
+    persistence.write_text(folder / REPORT, page(quality, trials, about, files))
+    return folder / REPORT
+
+
+def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
+    """A row for each policy."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(
+        "beta gamma expected_cost epistemic_risk aleatoric_risk careful_cost share_beyond "
+        "policy".split()
+    )
+    for one, file in zip(trials, files, strict=True):
+        risks = one.epistemic_risk, one.aleatoric_risk, one.careful_cost, one.share_beyond
+        writer.writerow([*one.weights, one.cost, *risks, file])
+    return buffer.getvalue()
+
+
+def rows(trials: Sequence[Trial]) -> list[list[str]]:
+    """The same for people, with headings."""
+    headings = ["β", "γ", "expected cost", "epistemic risk", "aleatoric risk", "careful cost"]
+    found = [[*headings, "beyond the data", "epistemic risk goes with"]]
+    for one in trials:
+        costs = (one.cost, one.epistemic_risk, one.aleatoric_risk, one.careful_cost)
+        names = [
+            f"{name} {share:.0%}"
+            for name, share in list(one.columns.items())[:MOST_COLUMNS]
+            if share >= LEAST_EXPLAINED
+        ]
+        cells = [f"{weight:g}" for weight in one.weights] + [f"{cost:.4g}" for cost in costs]
+        found.append([*cells, f"{one.share_beyond:.1%}", ", ".join(names) or "no column"])
+    return found
+
+
+def advice(quality: str, trials: Sequence[Trial], logged_cost: float) -> list[str]:
+    """Which policy, why, and how far to believe it, in sentences."""
+    best = trials[recommended(trials)]
+    beta, gamma = best.weights
+    inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
+    found = [
+        f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {_reason(inside, trials)}."
+        f" Its careful cost is {best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = "
+        f"{best.careful_cost:.4g}; a logged step cost {logged_cost:.4g}.",
+        "Expected costs are the model's opinion: none of these policies has been tried on the "
+        "plant. The smaller β, the more a policy goes where the model promises most, and the more "
+        "it loses where the model is wrong; a larger β trusts the data more, and stays where they "
+        "are.",
+    ]
+    if not best.careful_cost < logged_cost:
+        found.append(
+            "That is not below what logged steps cost: nothing here says that any of these "
+            "policies is better than what runs the plant now."
+        )
+    if best.share_beyond > MANY_BEYOND:
+        found.append(
+            f"Of the states that it comes to, {best.share_beyond:.0%} are beyond the data: there "
+            "nothing has checked the model, neither its costs nor its risks. Log some runs nearer "
+            "to it before it runs alone."
+        )
+    doubts = doubts_in(quality)
+    if doubts:
+        found.append(f"But the model is not good enough to plan with: {'; '.join(doubts)}.")
+    return found
+
+
+def _reason(inside: int, trials: Sequence[Trial]) -> str:
+    if not inside:
+        return "all are beyond the data most of the time, and it the least"
+    if inside == len(trials):
+        return f"it has the lowest careful cost of {inside}"
+    some = f"of the {inside} of {len(trials)} that are mostly where the data are"
+    return f"it has the lowest careful cost {some}"
+
+
+def page(
+    quality: str, trials: Sequence[Trial], about: Mapping[str, Any], files: Sequence[str]
+) -> str:
+    """The report as Markdown."""
+    head, *body = rows(trials)
+    table = [head, ["---:"] * (len(head) - 1) + ["---"], *body]
+    lines = ["| " + " | ".join(row) + " |" for row in table]
+    return "\n".join(
+        [
+            "# Policies and their risks",
+            "",
+            f"From a log of {about['transitions']:,} transitions in {about['episodes']} episodes, "
+            f"of which {about['held_out_transitions']:,} were held out. Costs and risks are per "
+            f"step, over the {len(trials[0].expected)} steps after held-out moments; a held-out "
+            f"step cost {about['logged_cost']:.4g} as it was run.",
+            "",
+            "## Which policy",
+            "",
+            *(f"{sentence}\n" for sentence in advice(quality, trials, about["logged_cost"])),
+            f"Its file is `{files[recommended(trials)]}`.",
+            "",
+            *lines,
+            "",
+            *EXPLANATION,
+            "",
+            "## Where the data have not settled what happens",
+            "",
+            "Of the states that the recommended policy comes to, those with the largest epistemic "
+            "part of what comes next: where to log.",
+            "",
+            *riskiest(trials[recommended(trials)]),
+            "",
+            "![Expected cost against epistemic risk](frontier.png)",
+            "",
+            "![Expected cost and both risks over the horizon](risks.png)",
+            "",
+            "![How far the policies leave the data](reach.png)",
+            "",
+            "## How good the model is",
+            "",
+            "```text",
+            quality.rstrip(),
+            "```",
+            "",
+        ]
+    )
+
+
+def riskiest(trial: Trial) -> list[str]:
+    """The states with the largest epistemic part as lines of a table."""
+    head = list(trial.riskiest)
+    body = [[f"{value:.3g}" for value in row] for row in zip(*trial.riskiest.values(), strict=True)]
+    table = [head, ["---:"] * len(head), *body[:SHOWN_STATES]]
+    return ["| " + " | ".join(row) + " |" for row in table]
+
+
+EXPLANATION = (
+    "- *Expected cost* is the mean over the model's weights and noise.",
+    "- *Epistemic risk* is the deviation of the expected cost between models that the data allow, "
+    "which more data would lower; *aleatoric risk* is the deviation that noise makes, which they "
+    "would not.",
+    f"- *Careful cost* is the expected cost and {CAUTION:g} times the epistemic risk.",
+    "- *Beyond the data* are states farther from the nearest logged one than 99 % of held-out "
+    "states are; ordinary operation has 1 %.",
+    "- *Epistemic part* is the variance of the expected next values between models that the data "
+    "allow, in squared deviations.",
+    "- *Goes with* names observations, with the share of the variance of the epistemic part "
+    "between states that their deciles explain.",
+)
+
+
+def points(trials: Sequence[Trial]) -> list[figures.Point]:
+    """The policies on their frontier."""
+    return [
+        figures.Point(*one.weights, one.cost, one.epistemic_risk, one.share_beyond > MOST_BEYOND)
+        for one in trials
+    ]
+
+
+def drawn(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figure]:
+    """Figures by the names of their files."""
+    best = trials[recommended(trials)]
+    shown = {one.weights: one for one in (trials[0], best, trials[-1])}.values()
+    return {
+        "frontier": figures.frontier_figure(points(trials), best.weights, logged_cost),
+        "risks": figures.risks_figure(
+            {one.weights: (one.expected, one.epistemic, one.aleatoric) for one in shown},
+            best.weights,
+            logged_cost,
+        ),
+        "reach": figures.reach_figure(
+            {one.weights: (one.apart, one.beyond) for one in trials},
+            trials[0].usual,
+            trials[0].far,
+        ),
+    }

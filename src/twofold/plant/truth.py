@@ -1,0 +1,127 @@
+"""Policies on the true system, where there is one to try them on: cost and model bias.
+
+b = Σ_t ( E_true[c_t] − E_model[c_t] )²     from the same starting state (paper, Eq. 15)
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.core.arrays import Array, Float, Key, Keys
+from twofold.envs.system import Policy, System
+from twofold.plant.embedding import Embedding
+from twofold.plant.forecast import Forecast
+from twofold.plant.network import PolicyNetwork
+from twofold.plant.policy import LearnedPolicy, act_on
+from twofold.plant.windows import Window
+
+
+class Starts(NamedTuple):
+    """States of a system, and the windows that were seen on the way there."""
+
+    states: Any
+    windows: Window
+
+
+def warmed(key: Key, system: System, policy: Policy, steps: int, history: int, num: int) -> Starts:
+    """``num`` states after ``steps`` of a policy, with windows of ``history`` observations."""
+    if steps < history - 1:
+        raise ValueError(f"a window of {history} needs at least {history - 1} steps, got {steps}")
+
+    parts = system.reset, system.step, system.observe
+    return _warmed(parts, policy, steps, history, jax.random.split(key, num))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _warmed(
+    system: tuple[Callable, Callable, Callable],
+    policy: Policy,
+    steps: int,
+    history: int,
+    keys: Keys,
+) -> Starts:
+    reset, follow, observe = system
+
+    def one(key: Key) -> Starts:
+        reset_key, memory_key, run_key = jax.random.split(key, 3)
+        state, memory = reset(reset_key), policy.init(memory_key)
+
+        def advance(carry, step_key):
+            state, memory = carry
+            act_key, noise_key = jax.random.split(step_key)
+            observation = observe(state)
+            memory, action = policy.act(act_key, memory, observation)
+            return (follow(noise_key, state, action), memory), (observation, action)
+
+        (state, _), (seen, done) = jax.lax.scan(
+            advance, (state, memory), jax.random.split(run_key, steps)
+        )
+        seen = jnp.concatenate([seen, observe(state)[None]])
+        return Starts(state, Window(seen[steps + 1 - history :], done[steps + 1 - history :]))
+
+    return jax.vmap(one)(keys)
+
+
+def true_costs(
+    key: Key, system: System, policy: LearnedPolicy, starts: Starts, horizon: int, repeats: int
+) -> np.ndarray:
+    """Costs ``[starts, repeats, T]`` of a policy; the same key gives all policies the same luck."""
+    num = starts.windows.observations.shape[0]
+    keys = jax.random.split(key, (num, repeats))
+    parts = system.step, system.observe, system.cost
+    found = costs_from(parts, policy.embedding, policy.shape, horizon, policy.leaves, starts, keys)
+    return np.asarray(found, np.float64)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def costs_from(
+    system: tuple[Callable, Callable, Callable],
+    embedding: Embedding,
+    shape: PolicyNetwork,
+    horizon: int,
+    leaves: tuple[Array, ...],
+    starts: Starts,
+    keys: Keys,
+) -> Float[Array, "B R T"]:
+    """``true_costs`` for weights that are still being looked for; leaves as a policy has them."""
+    follow, observe, pay = system
+
+    def one(start: Starts, key: Key) -> Float[Array, "T"]:
+        def step(carry, step_key):
+            state, window = carry
+            action = act_on(embedding, shape, leaves, window)
+            state = follow(step_key, state, action)
+            window = Window(
+                jnp.concatenate([window.observations, observe(state)[None]])[1:],
+                jnp.concatenate([window.actions, action[None]])[1:],
+            )
+            return (state, window), pay(state)
+
+        return jax.lax.scan(step, tuple(start), jax.random.split(key, horizon))[1]
+
+    return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(starts, keys)
+
+
+def model_bias(true: Float[np.ndarray, "B R T"], forecast: Forecast) -> float:
+    """``b`` of the expectation over starts too, without what finite numbers add to it.
+
+    A state has parts that nobody sees. They are luck to a model, which knows a start by its window
+    alone; so starts are drawn at random, and ``E[c_t]`` is taken over them as well. Luck is in the
+    starts, and in the weight draws, which all of them share.
+    """
+    apart = true.mean(axis=1) - forecast.expected
+    luck = apart.var(axis=0, ddof=1) / len(apart)
+    luck += forecast.by_draw.var(axis=0, ddof=1) / len(forecast.by_draw)
+    return float(np.sum(np.square(apart.mean(axis=0)) - luck))
+
+
+def bias_by_start(true: Float[np.ndarray, "B R T"], forecast: Forecast) -> np.ndarray:
+    """``b`` of each start by itself, what is hidden in its state included."""
+    draws = len(forecast.by_draw)
+    luck = true.var(axis=1, ddof=1) / true.shape[1]
+    luck += (forecast.epistemic + forecast.aleatoric / forecast.noise_draws) / draws
+    return np.sum(np.square(true.mean(axis=1) - forecast.expected) - luck, axis=1)

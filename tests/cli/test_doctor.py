@@ -1,0 +1,149 @@
+"""``twofold doctor`` and ``twofold reproduce``; help, completion and speed of the command line."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paper import runner
+from paper.catalogue import PIECES
+from twofold.cli import app as cli
+from twofold.cli import checks
+from twofold.cli.errors import MISTAKE, UNSOUND
+
+
+def every_command(app=None, path=()):
+    """The words of each command, and what Typer knows of it."""
+    app = app or cli.typer.main.get_command(cli.app)
+    for name, one in app.commands.items():
+        if hasattr(one, "commands"):
+            yield from every_command(one, (*path, name))
+        else:
+            yield (*path, name), one
+
+
+COMMANDS = dict(every_command())
+
+
+def test_the_doctor_finds_this_installation_sound(command):
+    code, shown, _ = command("doctor", "--json")
+    found = json.loads(shown)
+    assert code == 0 and set(found["checks"].values()) == {None}
+    assert len(found["checks"]) == len(checks.CHECKS)
+    assert {"python", "jax", "devices", "memory", "precision", "compile cache"} <= set(
+        found["installation"]
+    )
+
+
+def test_the_doctor_says_what_is_wrong(command, monkeypatch):
+    def broken():
+        """numbers are numbers"""
+        raise AssertionError("2 is 3")
+
+    monkeypatch.setattr(checks, "CHECKS", (broken, checks.double_precision))
+    code, shown, _ = command("doctor")
+    assert code == UNSOUND and "AssertionError: 2 is 3" in shown and "fine" in shown
+
+
+def test_everything_in_the_list_can_be_run(command):
+    names = {*runner.names()}
+    assert {piece.experiment for piece in PIECES.values()} <= names
+    code, shown, _ = command("reproduce", "list", "--json")
+    assert code == 0 and set(json.loads(shown)) == set(PIECES)
+    code, _, said = command("reproduce", "figure_11")
+    assert code == MISTAKE and "did you mean 'figure_1'?" in said
+
+
+def test_a_figure_is_made_again_and_its_record_says_how(command, tmp_path, monkeypatch):
+    def figure(name, smoke, work, output):
+        assert (name, smoke, output) == ("figure_1", True, tmp_path)
+        (output / "figure_1.png").write_bytes(b"")
+        return [output / "figure_1.png"]
+
+    monkeypatch.setattr(runner.toy_figures, "run", figure)
+    code, shown, _ = command("reproduce", "figure_1", "--smoke", "--output", tmp_path)
+    assert code == 0 and f"wrote {tmp_path / 'figure_1.png'}" in shown
+    record = json.loads((tmp_path / "figure_1.png.record.json").read_text())
+    assert record["command"] == f"twofold reproduce figure_1 --smoke --output {tmp_path}"
+
+
+def test_work_is_gone_on_with_unless_one_wishes_otherwise(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    places = []
+
+    def experiment(smoke, work):
+        places.append(work)
+        return runner.Record("nothing", {}, [])
+
+    monkeypatch.setitem(runner.RECORDED, "toy_fit", experiment)
+    runner.run("toy_fit", False, tmp_path)
+    runner.run("toy_fit", False, tmp_path)
+    runner.run("toy_fit", False, tmp_path, resume=False)
+    assert places[0] == places[1] != places[2]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example_of_itself(words):
+    text = " ".join((COMMANDS[words].callback.__doc__ or "").split())
+    assert f"Example: twofold {' '.join(words)}" in text
+    options = {
+        option
+        for param in COMMANDS[words].params
+        for option in (*param.opts, *param.secondary_opts)
+        if option.startswith("-")
+    }
+    example = text.partition("Example:")[2]
+    assert set(re.findall(r" (--?[a-z][\w-]*)", example)) <= options
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_speaks_json_unless_it_writes_a_file_only(words):
+    names = {param.name for param in COMMANDS[words].params}
+    assert "as_json" in names or words == ("policy", "export")
+
+
+def test_help_needs_no_jax_and_mistakes_in_usage_are_code_2(tmp_path):
+    code = (
+        "import sys; sys.argv = ['twofold', '--help']\n"
+        "from twofold.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "assert not {'jax', 'sklearn', 'scipy', 'matplotlib'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Exit codes" in done.stdout
+
+
+def test_an_unknown_option_or_command_is_a_mistake(command):
+    assert command("fit", "--tagret", "y")[0] == MISTAKE
+    code, shown, said = command("fti")
+    assert code == MISTAKE and "fit" in said and shown == ""
+    code, shown, _ = command("--version")
+    assert code == 0 and shown.startswith("twofold ")
+
+
+def test_the_shell_completes_commands_and_names():
+    twofold = Path(sys.executable).with_name("twofold")
+    if not twofold.exists():
+        pytest.skip("twofold is not installed as a command here")
+    ask = {"_TWOFOLD_COMPLETE": "complete_bash"}
+    cases = {"twofold reproduce figure_4": "figure_4a", "twofold po": "policy"}
+    for words, expected in cases.items():
+        count = str(len(words.split()) - 1)
+        environment = os.environ | ask | {"COMP_WORDS": words, "COMP_CWORD": count}
+        done = subprocess.run([twofold], env=environment, capture_output=True, text=True)
+        assert expected in done.stdout.split(), done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    code = "from twofold.cli.app import main; main()"
+    words = [sys.executable, "-c", code, "reproduce", "list", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert b"Traceback" not in said and b"Broken" not in said

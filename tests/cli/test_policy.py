@@ -1,0 +1,227 @@
+"""Policies at the command line, from a CSV file to actions."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from twofold.cli import app as cli
+from twofold.cli.errors import MISTAKE
+from twofold.estimators.training import StoppedFit
+from twofold.plant.policy import load_policy
+from twofold.plant.project import open_project
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+FUNCTIONS = """
+import jax.numpy as jnp
+
+def cost(row):
+    return (row["level"] - 2.0) ** 2
+
+def known(now, action):
+    return {"pump": action["flow"]}
+
+def wild(row):
+    return jnp.log(row["level"] - 100.0)
+
+def listed(row):
+    return jnp.stack([row["level"]])
+
+constant = 3.0
+"""
+SMALL = [
+    *("--setting", "epochs=1", "--setting", "updates=2", "--setting", "weight_draws=3"),
+    *("--setting", "noise_draws=2", "--setting", "hidden=[5]", "--model", "epochs=2"),
+    *("--model", "hidden_layer_sizes=[4]", "--model", "draws=4", "--model", "n_weight_draws=8"),
+]
+
+
+@pytest.fixture
+def twofold(monkeypatch, capsys):
+    """Run a command; returns exit code, stdout and stderr."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["twofold", "policy", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        shown = capsys.readouterr()
+        return stopped.value.code or 0, shown.out, shown.err
+
+    return run
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, rng):
+    """A folder with a log of six runs and a file of functions, to stand in."""
+    lines = ["run,t,level,pump,flow"]
+    for run in range(6):
+        level, flow = rng.normal(), 0.0
+        for step in range(15):
+            pump, flow = flow, rng.uniform(0.0, 2.0)
+            lines.append(f"{run},{step},{level:.4f},{pump:.4f},{flow:.4f}")
+            level = 0.8 * level + 0.5 * flow + 0.1 * rng.normal()
+            flow = round(flow, 4)
+    (tmp_path / "tank.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "tank.py").write_text(FUNCTIONS)
+    (tmp_path / "broken.py").write_text("import nothing_of_this_name\n")
+    (tmp_path / "empty.csv").write_text("run,t,level,pump,flow\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def words(*more, log="tank.csv", observations="level,pump", action="flow:0:2", **options):
+    given = {"cost": "tank.py:cost", "episode": "run", "time": "t", "out": "tank"} | options
+    given |= {"observations": observations, "action": action}
+    return ["search", log, *(w for n, v in given.items() for w in (f"--{n}", str(v))), *more]
+
+
+def test_from_a_log_to_an_action(twofold, place):
+    options = {"known": "tank.py:known", "history": 2, "horizon": 3, "beta": "0,2"}
+    code, shown, said = twofold(*words(*SMALL, "--transform", "level=logit", **options))
+    assert code == 0, said
+    assert "Recommended is the policy" in shown and "wrote tank/report.md" in shown
+    found = open_project("tank")
+    assert [one.weights for one in found.trials] == [(0.0, 0.0), (2.0, 0.0)]
+    assert "level" in (place / "tank/report.md").read_text()
+
+    (place / "tank/report.md").unlink()
+    code, shown, _ = twofold("report", "tank")
+    assert code == 0 and "Recommended" in shown and (place / "tank/report.md").exists()
+
+    file = "tank/policies/beta-2_gamma-0.policy"
+    policy = load_policy(file)
+    rows = np.genfromtxt("tank.csv", delimiter=",", skip_header=1)[:6]
+    expected = policy.act(rows[:, 2:4], rows[:-1, 4:])
+    recent = (place / "tank.csv").read_text().splitlines()[:7]
+    recent[-1] = recent[-1].rpartition(",")[0] + ","  # what is set next is not known yet
+    (place / "recent.csv").write_text("\n".join(recent))
+    code, shown, _ = twofold("act", file, "recent.csv", "--json")
+    assert code == 0 and json.loads(shown) == {"flow": pytest.approx(expected[0])}
+    code, shown, _ = twofold("act", file, "recent.csv")
+    assert code == 0 and f"{expected[0]:.6g}" in shown and "flow" in shown
+
+    pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
+    code, shown, _ = twofold("export", file, "tank.onnx")
+    assert code == 0 and (place / "tank.onnx").stat().st_size > 100
+
+    before = (place / "tank/project.json").read_bytes()
+    code, _, said = twofold(*words(*SMALL, **options | {"horizon": 4}, seed=0))
+    assert code == MISTAKE and "belongs to another search" in said and "horizon was 3" in said
+    assert (place / "tank/project.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (words(log="nowhere.csv"), "nowhere.csv"),
+        (words(log="empty.csv"), "has a heading but no rows"),
+        (words(observations="levl,pump"), "no column 'levl'"),
+        (words(action="valve:0:1"), "no column 'valve'"),
+        (words(action="flow:0"), "--action must be NAME:LOW:HIGH, got 'flow:0'"),
+        (words(action="flow:2:0"), "low < high"),
+        (words(action="flow:0:1"), "clip_actions"),
+        (words(cost="tank.py"), "--cost must be FILE.py:FUNCTION"),
+        (words(cost="nowhere.py:cost"), "there is no Python file nowhere.py"),
+        (words(cost="tank.py:costs"), "has no function 'costs'; did you mean 'cost'?"),
+        (words(cost="tank.py:constant"), "has no function 'constant'"),
+        (words(cost="broken.py:cost"), "broken.py fails: ModuleNotFoundError"),
+        (words(cost="tank.py:wild"), "cost(row) must be finite, got nan"),
+        (words(cost="tank.py:listed"), "cost(row) must give one number"),
+        (words(known="tank.py:cost"), "known(observation, action)"),
+        (words(history=0), "history must be a whole number"),
+        (words(history=40), "a shorter history"),
+        (words(horizon=0), "horizon must be a whole number of at least 1, got 0"),
+        (words(beta="much"), "--beta must be numbers such as 0,1,2, got 'much'"),
+        (words(beta="-1"), "must be finite and at least 0"),
+        (words(mend="sorted"), "there is no option 'sorted'"),
+        (words(transform="level"), "--transform must be NAME=KIND"),
+        (words(transform="level=log"), "a transform is one of"),
+        (words(held="valve"), "held 'valve' is not a column"),
+        (words(setting="epoch=3"), "got 'epoch'; did you mean 'epochs'?"),
+        (words(setting="epochs=many"), "epochs must be a whole number, got 'many'"),
+        (words(setting="hidden=20"), "hidden must be numbers of units such as [20,20], got 20"),
+        (words(setting="clip=0"), "clip must be positive"),
+        (words(setting="noise_draws=1"), "noise_draws must be a whole number of at least 2"),
+        (words(model="epochs=0"), "epochs must be an integer of at least 1, got 0"),
+        (words(model="layers=3"), "got 'layers'"),
+        (words(seed=-1), "random_state must be a whole number"),
+        (words(out="tank.csv"), "not a folder of policies and not empty"),
+        (words(out="."), "not a folder of policies and not empty"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_mistakes_are_one_sentence_and_change_nothing(twofold, place, given, message):
+    before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    code, _, said = twofold(*given)
+    assert code == MISTAKE and message in said and "Traceback" not in said
+    files = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    assert files == before and not (place / "tank").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["report", "."], "it has no project.json"),
+        (["act", "nowhere.policy", "tank.csv"], "there is no nowhere.policy"),
+        (["act", "tank.csv", "tank.csv"], "expected tank.csv to be a twofold policy"),
+        (["export", "nowhere.policy", "a.onnx"], "there is no nowhere.policy"),
+    ],
+)
+def test_files_that_are_not_what_they_should_be(twofold, place, given, message):
+    code, _, said = twofold(*given)
+    assert code == MISTAKE and message in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("level,flow\n1,1\n", "looks back over 2 rows, recent.csv has 1"),
+        ("level,flow\n1,1\nbad,1\n", "'level' must be numbers, got 'bad'"),
+        ("level,flow\n1,1\n,1\n", "'level' must be finite"),
+        ("level\n1\n2\n", "no column 'flow'"),
+        ("volume,flow\n1,1\n2,2\n", "no column 'level'"),
+    ],
+)
+def test_recent_rows_that_a_policy_cannot_act_on(twofold, tmp_path, monkeypatch, text, message):
+    monkeypatch.chdir(tmp_path)
+    small_policy().save("a.policy")
+    (tmp_path / "recent.csv").write_text(text)
+    code, _, said = twofold("act", "a.policy", "recent.csv")
+    assert code == MISTAKE and message in said and said.count("\n") == 1
+
+
+def small_policy():
+    """It sees two levels and the flow between them, and not the pump."""
+    from twofold.core.data import Standardizer
+    from twofold.plant.embedding import Embedding
+    from twofold.plant.network import PolicyNetwork
+    from twofold.plant.policy import LearnedPolicy
+    from twofold.plant.transforms import Transform
+
+    embedding = Embedding(
+        ("level", "pump"), ("flow",), (2, 0), (2,), ("level",), (), (Transform(),) * 2
+    )
+    shape = PolicyNetwork(3, (), (0.0,), (2.0,))
+    return LearnedPolicy(
+        embedding, shape, Standardizer(np.zeros(3), np.ones(3)), np.array([0.1, -0.2, 0.3, 0.4])
+    )
+
+
+def test_what_a_policy_does_not_see_may_be_absent(twofold, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small_policy().save("a.policy")
+    (tmp_path / "recent.csv").write_text("level,flow\n9,9\n1,0.5\n2,\n")
+    code, shown, _ = twofold("act", "a.policy", "recent.csv", "--json")
+    expected = 1.0 + np.tanh(0.1 * 1 - 0.2 * 2 + 0.3 * 0.5 + 0.4)
+    assert code == 0 and json.loads(shown)["flow"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_ctrl_c_is_a_sentence_too(twofold, place, monkeypatch):
+    def stopped(*_, **__):
+        raise StoppedFit("stopped by Ctrl-C; tank keeps what there is")
+
+    monkeypatch.setattr("twofold.plant.project.find_policies", stopped)
+    code, _, said = twofold(*words())
+    assert code == 130 and said == "twofold: stopped by Ctrl-C; tank keeps what there is\n"

@@ -1,0 +1,59 @@
+"""Ctrl-C between jobs or while workers are waited for: a sentence, and the exit code of shells."""
+
+import pytest
+
+from paper import __main__ as experiments
+from paper import runner
+from paper.fits import CONTINUED
+from twofold.campaign import Campaign, Continuous, refit
+from twofold.cli import app as cli
+from twofold.core.executors import LocalExecutor
+
+SENTENCE = f"stopped by Ctrl-C; {CONTINUED}"
+REHEARSED = "stopped by Ctrl-C; a rehearsal keeps nothing"
+
+
+class Stopped(LocalExecutor):
+    """Ctrl-C is pressed before the first job has finished."""
+
+    def map(self, jobs):
+        raise KeyboardInterrupt
+        yield
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """Whatever executor is asked for by name, Ctrl-C is pressed."""
+    monkeypatch.setattr("twofold.core.executors.EXECUTORS", {"local": Stopped})
+
+
+def ended(main, monkeypatch, capsys, *words):
+    """Exit code and last line of a command."""
+    monkeypatch.setattr("sys.argv", [*words])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code, capsys.readouterr().err.splitlines()[-1]
+
+
+def test_experiments_say_whether_they_can_be_continued(stopped, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TWOFOLD_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KeyboardInterrupt, match=REHEARSED):
+        runner.run("uci", True, tmp_path, executor=Stopped())
+    for words, sentence in (((), SENTENCE), (("--smoke",), REHEARSED)):
+        words = "uci", *words, "--executor", "local"
+        code = ended(experiments.main, monkeypatch, capsys, "experiments", *words)
+        assert code == (130, sentence)
+        code = ended(cli.main, monkeypatch, capsys, "twofold", "reproduce", *words)
+        assert code == (130, f"twofold: {sentence}")
+
+
+def test_refits_say_what_is_kept(stopped, tmp_path, monkeypatch, capsys):
+    place = tmp_path / "a.db"
+    Campaign.create(place, [Continuous("x", 0, 1)], ["y"])
+    with pytest.raises(KeyboardInterrupt, match="models that were fitted are kept"):
+        refit([place], Stopped())
+    words = "campaign", "refit", str(place), "--executor", "local"
+    code, told = ended(cli.main, monkeypatch, capsys, "twofold", *words)
+    assert code == 130
+    assert told.startswith("twofold: stopped by Ctrl-C; models that were fitted are kept")

@@ -1,0 +1,193 @@
+"""Table 1: the problems' truth, the arms' courses, and what is made of them."""
+
+import numpy as np
+import pytest
+from scipy.integrate import dblquad
+
+from paper import learning, table1, table1_curves
+from paper.learning import Arm, Size, learn
+from paper.learning_problems import LEARNING_PROBLEMS, river_log_density
+from paper.records import Record
+from paper.table1_record import add_oracles, add_scores
+from twofold import Decomposition
+from twofold.active.loop import Data
+from twofold.uncertainty.decomposition import Parts
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+# Safe water, the bank where it may land at y = 0, the edge where it may fall, both.
+PLACES = np.array([[4.0, 1.7, 0.5, 0.5], [0.5, 1.0, -1, 0], [4.5, 4.0, 1, 1], [0.0, 2.5, 0.3, 1.0]])
+BLUR = np.array([0.2, 0.3])
+
+
+@pytest.mark.parametrize("place", PLACES, ids=["safe", "landing", "falling", "both"])
+def test_density_of_the_river_is_that_of_its_steps(place, rng):
+    river = LEARNING_PROBLEMS["wet_chicken"]
+    landed = river.respond(rng, np.repeat(place[None], 200_000, axis=0))
+    for y in landed[:5] + BLUR * rng.normal(size=(5, 2)):
+        squares = np.square((y - landed) / BLUR).sum(axis=1)
+        kernels = np.exp(-0.5 * squares) / (2 * np.pi * BLUR.prod())
+        error = kernels.std() / np.sqrt(len(kernels))
+        found = np.exp(river_log_density(place[None], y[None], BLUR))[0]
+        assert abs(found - kernels.mean()) < 5 * error + 1e-12
+
+
+def test_density_of_the_river_is_one_in_all():
+    for place in PLACES:
+        total, _ = dblquad(
+            lambda y, x, place=place: np.exp(
+                river_log_density(place[None], np.array([[x, y]]), BLUR)[0]
+            ),
+            -1.5, 6.5, -2.0, 7.0, epsabs=1e-5,
+        )  # fmt: skip
+        assert total == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_rivers_density_has_no_underflow_far_from_where_it_can_land():
+    far = river_log_density(PLACES[:1], np.array([[4.5, 4.99]]), np.array([0.01, 0.001]))
+    assert np.isfinite(far).all() and far[0] < -1000
+
+
+@pytest.mark.parametrize("name", LEARNING_PROBLEMS)
+def test_problems_depend_on_their_seed_alone(name):
+    problem = LEARNING_PROBLEMS[name]
+    sizes = (7500, 2500) if name == "wet_chicken" else (750, 500)
+    assert (len(problem.initial(1).x), len(problem.test(1).x)) == sizes
+    pool = problem.pool(1, 3, 50)
+    assert pool.shape == (50, len(problem.low))
+    assert (pool >= problem.low).all() and (pool <= problem.high).all()
+    np.testing.assert_array_equal(pool, problem.pool(1, 3, 50))
+    assert not np.array_equal(pool, problem.pool(1, 4, 50))
+    first, again = (problem.measure(1, 3, pool[:5]) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(problem.initial(1).y, problem.initial(2).y)
+    assert not np.array_equal(problem.test(1).y[:500], problem.initial(1).y[:500])
+
+
+class Stopped(Exception):
+    """What a kill looks like from inside."""
+
+
+def test_a_course_goes_on_exactly_where_it_was_stopped(tmp_path):
+    (part,) = [p for p in table1.parts(smoke=True, only="default") if p.group == "toys"]
+    whole = part.advance(tmp_path)
+    fit = learning.networks(part.arms, part.size, *part.training)
+
+    def stopped_in_round_one(number, data):
+        if number == 1:
+            raise Stopped
+        return fit(number, data)
+
+    elsewhere = tmp_path / "other.course"
+    with pytest.raises(Stopped):
+        learn(part.arms, stopped_in_round_one, part.size, elsewhere, part.settings)
+    before = learning.so_far(part.arms, part.size, elsewhere, part.settings)
+    assert before.rounds == 1 and len(before.scores) == 1
+    rest = learn(part.arms, fit, part.size, elsewhere, part.settings)
+    for name in ("x", "y", "scores", "noise"):
+        np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name))
+    assert rest.seconds > before.seconds
+    with pytest.raises(ValueError, match="other arms or settings; move it away"):
+        learning.so_far(part.arms, part.size, elsewhere, {"updates": 7})
+    assert learning.origin(elsewhere)["device"].startswith(("cpu", "gpu"))
+
+
+def test_choices_follow_their_scores():
+    """A stub with a known split: each method takes what it is after."""
+    pool = np.arange(6.0)[:, None]
+
+    class Model:
+        def decompose(self, x, joint):
+            epistemic = np.array([0.0, 0.1, 0.2, 0.3, 0.9, 0.8])
+            total = np.array([9.0, 8.0, 1.0, 1.0, 2.0, 2.0])
+            return Decomposition("entropy", total, epistemic, total - epistemic, Parts(0, 0, 0))
+
+        def conditional_moments(self, x):
+            # The two best points are copies of each other.
+            draws = np.random.default_rng(0).normal(size=(50, 6))
+            draws[:, 5] = draws[:, 4]
+            return draws[:, None], np.full((50, 1, 6), 1e-3)
+
+        def entropy(self, x):
+            return -np.abs(x[:, 0] - 1.8)
+
+    pick = [set(learning.choose(m, Model(), pool, 2, 0)) for m in ("epistemic", "total", "gp")]
+    assert pick == [{4, 5}, {0, 1}, {1, 2}]
+    assert set(learning.choose("together", Model(), pool, 2, 0)) == {4, 3}
+    with pytest.raises(ValueError, match="no way of choosing called 'epistemc'"):
+        learning.choose("epistemc", Model(), pool, 2, 0)
+    random = [tuple(learning.choose("random", None, pool, 2, seed)) for seed in range(20)]
+    assert len(set(random)) > 5
+
+
+def test_gaussian_processes_take_their_hyperparameters_from_the_round_of_their_turn(rng):
+    size = Size(taken=2, refitted=3)
+    arms = [Arm("heteroscedastic", "gp", 0)]
+    x = rng.uniform(-5, 5, (40, 1))
+    data = Data(x, np.sin(x[:, 0]) + 0.1 * rng.normal(size=40))
+    first = learning.processes(arms, size)
+    at_turn = first(3, [Data(data.x[:36], data.y[:36])])[0].hyperparameters_
+    (later,) = first(5, [data])
+    (resumed,) = learning.processes(arms, size)(5, [data])
+    for one, other in zip(later.hyperparameters_, resumed.hyperparameters_, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(at_turn.noise, later.hyperparameters_.noise)
+    assert len(later.x_) == 40
+
+
+def test_table1_record_and_figure(tmp_path):
+    record = table1.run(smoke=True, work=tmp_path, output=tmp_path)
+    places = [f"{m}/{b}" for m in table1.METHODS for b in ("paper", "default")]
+    for problem in LEARNING_PROBLEMS:
+        for place in (*places, "together/default", "gp"):
+            for number in ("mean", "se"):
+                assert np.isfinite(
+                    record.metrics[f"{problem}/{place}/test_log_likelihood/{number}"]
+                )
+        assert np.isfinite(record.metrics[f"{problem}/oracle/test_log_likelihood"])
+    assert record.metrics["repetitions"] == 2 and record.metrics["iterations"] == 2
+    assert record.metrics["seconds"] > 0
+    record.write(tmp_path)
+    assert table1_curves.draw(tmp_path).read_bytes().startswith(b"\x89PNG")
+    unfinished = next(tmp_path.glob("table1-paper-river.course"))
+    unfinished.unlink()
+    partial = table1.compose(smoke=True, work=tmp_path, output=tmp_path / "partial")
+    assert "wet_chicken/epistemic/paper/test_log_likelihood/mean" not in partial.metrics
+    assert "wet_chicken/epistemic/default/test_log_likelihood/mean" in partial.metrics
+    assert partial._settings["rounds_done"]["paper/river"] == 0
+    with pytest.raises(SystemExit, match="to make a record of"):
+        table1.compose(smoke=True, work=tmp_path / "empty", output=tmp_path)
+
+
+def test_metrics_are_means_and_differences_of_the_same_repetition():
+    record = Record("table1", {}, [])
+    finals = {
+        ("default", "bimodal", "epistemic", 2000): -2.0,
+        ("default", "bimodal", "epistemic", 2001): -3.0,
+        ("default", "bimodal", "total", 2000): -2.1,
+        ("default", "bimodal", "total", 2001): -3.3,
+        ("default", "bimodal", "together", 2000): -1.5,
+        ("default", "bimodal", "together", 2001): -2.5,
+    }
+    add_scores(finals, {("bimodal", 2000): -1.5, ("bimodal", 2001): -1.9}, record)
+    values = record.metrics
+    assert values["bimodal/epistemic/default/test_log_likelihood/mean"] == pytest.approx(-2.5)
+    assert values["bimodal/epistemic/default/test_log_likelihood/se"] == pytest.approx(0.5)
+    assert values["bimodal/epistemic_over_total/default/mean"] == pytest.approx(0.2)
+    assert values["bimodal/epistemic_over_total/default/se"] == pytest.approx(0.1)
+    assert values["bimodal/together_over_epistemic/default/mean"] == pytest.approx(0.5)
+    assert values["bimodal/epistemic/default/oracle_gap/mean"] == pytest.approx(0.8)
+    deviations = [LEARNING_PROBLEMS["bimodal"].initial(seed).y.std() for seed in (2000, 2001)]
+    standardised = values["bimodal/epistemic/default/test_log_likelihood_standardised/mean"]
+    assert standardised == pytest.approx(-2.5 + np.log(deviations).mean())
+
+
+def test_oracle_of_a_toy_is_its_log_density_at_the_test_points():
+    arms = [Arm("bimodal", "epistemic", seed) for seed in (1, 2)]
+    course = learning.Course(1, *[np.zeros(0)] * 3, np.ones((2, 1)), 0.0)
+    record = Record("table1", {}, [])
+    found = add_oracles([(arms, course)], Size(), record)
+    problem = LEARNING_PROBLEMS["bimodal"]
+    expected = [problem.log_density(*problem.test(seed), np.ones(1)).mean() for seed in (1, 2)]
+    assert list(found.values()) == pytest.approx(expected)
+    assert record.metrics["bimodal/oracle/test_log_likelihood"] == pytest.approx(np.mean(expected))

@@ -1,0 +1,291 @@
+"""From a log to policies in a folder: all of it, once, and nothing lost or mixed up."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twofold import BNNLVRegressor
+from twofold.core.compilation import enable_compile_cache
+from twofold.estimators.progress import ProgressBar
+from twofold.estimators.training import StoppedFit
+from twofold.plant import project as module
+from twofold.plant.embed import embed
+from twofold.plant.identity import ProjectError
+from twofold.plant.log import Episode, Log
+from twofold.plant.project import file_name, find_policies, open_project
+from twofold.plant.quality import PlanningWarning
+from twofold.plant.search import SearchSettings
+from twofold.tables.errors import LogError
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::twofold.plant.quality.PlanningWarning"),
+]
+
+WEIGHTS = [(0.0, 0.0), (2.0, 0.0)]
+SETTINGS = SearchSettings(horizon=4, weight_draws=3, noise_draws=2, epochs=30, updates=2)
+REGRESSOR = BNNLVRegressor(
+    (5,), inference="alpha", epochs=60, draws=4, n_weight_draws=8, n_latent_draws=4,
+    checkpoint_seconds=0.001, verbose=False,
+)  # fmt: skip
+
+
+def make_log(seed=0):
+    """A tank whose level rises with the flow and falls by itself."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for number in range(6):
+        flows, levels = rng.uniform(0.0, 2.0, (25, 1)), [rng.normal()]
+        for (flow,) in flows:
+            levels.append(0.8 * levels[-1] + 0.5 * flow + 0.1 * rng.normal())
+        parts.append(Episode(np.array(levels)[:, None], flows, name=str(number)))
+    return Log(("level",), ("flow",), [0.0], [2.0], tuple(parts))
+
+
+def cost(row):
+    return (row["level"] - 2.0) ** 2 + 0.1 * row["flow"]
+
+
+def with_limit(row):
+    """The same cost, and a limit that no logged level comes near."""
+    return cost(row) + 1e6 * (row["level"] > 4.0 * max_level())
+
+
+def max_level():
+    return max(float(episode.observations[:, 0].max()) for episode in make_log().episodes)
+
+
+def find(folder, log=None, function=cost, **changes):
+    options = {"regressor": REGRESSOR, "weights": WEIGHTS, "settings": SETTINGS, "verbose": False}
+    return find_policies(log or make_log(), function, folder, **(options | changes))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder that a search has been finished in."""
+    enable_compile_cache()  # for the processes that will be killed
+    folder = tmp_path_factory.mktemp("found") / "tank"
+    find(folder)
+    return folder
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def same(project, other):
+    for one, two in zip(project.policies, other.policies, strict=True):
+        np.testing.assert_array_equal(one.weights, two.weights)
+    for one, two in zip(project.trials, other.trials, strict=True):
+        np.testing.assert_equal(vars(one), vars(two))
+
+
+def test_a_folder_has_everything(finished):
+    project = open_project(finished)
+    names = {path.name for path in content(finished)}
+    assert {"model.safetensors", "quality.txt", "report.md", "report.html", "frontier.csv"} <= names
+    for pair in WEIGHTS:
+        assert {file_name(pair, "policy"), file_name(pair, "json")} <= names
+        assert (file_name(pair, "onnx") in names) == (find_spec("onnx") is not None)
+    for figure in ("frontier", "risks", "reach"):
+        assert (finished / f"{figure}.png").stat().st_size > 10_000
+        assert f"({figure}.png)" in (finished / "report.md").read_text()
+    with (finished / "frontier.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(float(row["beta"]), float(row["gamma"])) for row in rows] == WEIGHTS
+    for row, trial in zip(rows, project.trials, strict=True):
+        assert float(row["expected_cost"]) == pytest.approx(trial.cost)
+        assert (finished / row["policy"]).exists()
+    assert project.quality.strip() in (finished / "report.md").read_text()
+    assert project.regressor.checkpoint is None
+
+
+def test_trials_keep_rollouts_and_what_was_visited(finished):
+    logged = make_log().split(0.2, seed=0)[0]
+    flows = np.concatenate([one.actions[:, 0] for one in logged.episodes])
+    for trial in open_project(finished).trials:
+        assert trial.rollouts.shape == (25, SETTINGS.horizon)
+        assert {name: band.shape for name, band in trial.visited.items()} == {
+            "level": (SETTINGS.horizon, 5),
+            "flow": (SETTINGS.horizon, 5),
+        }
+        assert trial.rollouts.mean() == pytest.approx(trial.cost, abs=4 * trial.rollouts.std() / 5)
+        assert trial.logged["flow"] == pytest.approx(
+            np.percentile(flows, [0, 5, 25, 50, 75, 95, 100]), rel=1e-3
+        )
+
+
+def test_trials_of_an_older_version_are_read_without_them(finished, tmp_path):
+    older = shutil.copytree(finished, tmp_path / "older")
+    for path in (older / "policies").glob("*.json"):
+        content = json.loads(path.read_text())
+        for name in ("rollouts", "visited", "logged"):
+            del content[name]
+        path.write_text(json.dumps(content))
+    project = open_project(older)
+    project.write_report()
+    text = (older / "report.html").read_text()
+    assert "An older version tried this policy" in text and "sample roll-outs" not in text
+    text = (finished / "report.html").read_text()
+    assert "An older version" not in text and "sample roll-outs" in text
+
+
+def test_the_logged_cost_is_that_of_held_out_steps(finished):
+    _, test = make_log().split(0.2, seed=0)
+    expected = np.concatenate(
+        [(one.observations[1:, 0] - 2.0) ** 2 + 0.1 * one.actions[:, 0] for one in test.episodes]
+    )
+    assert open_project(finished).logged_cost == pytest.approx(expected.mean())
+
+
+def test_policies_are_named_by_their_weights(finished):
+    project = open_project(finished)
+    assert project.policy(2.0) is project.policies[1]
+    assert project.policy(2.0).epistemic_weight == 2.0
+    with pytest.raises(ProjectError, match=r"there are \(0, 0\), \(2, 0\)"):
+        project.policy(3.0)
+    assert project.recommended in project.policies
+
+
+def test_a_finished_folder_is_read_and_nothing_is_done_again(finished, monkeypatch):
+    before = open_project(finished)
+    model = (finished / "model.safetensors").stat().st_mtime_ns
+    for name in ("search", "assess", "try_policy"):
+        monkeypatch.setattr(module, name, None)
+    monkeypatch.setattr(BNNLVRegressor, "fit", None)
+    same(find(finished), before)
+    assert (finished / "model.safetensors").stat().st_mtime_ns == model
+
+
+def test_what_is_missing_is_made_again(finished):
+    before = open_project(finished)
+    path = finished / "policies" / file_name(WEIGHTS[1], "json")
+    path.unlink()
+    (finished / "policies" / file_name(WEIGHTS[0], "policy")).unlink()
+    with pytest.raises(ProjectError, match=r"finished: policies/beta-0_gamma-0\.policy and 1"):
+        open_project(finished)
+    same(find(finished), before)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"log": make_log(seed=1)}, "another search: another log; another cost"),
+        ({"function": lambda row: row["level"]}, "another search: another cost. Give"),
+        ({"function": with_limit}, "another search: another cost. Give"),
+        ({"embedding": embed(make_log(), history=2)}, "another embedding; inputs was"),
+        ({"weights": [(0.0, 0.0)]}, "weights was"),
+        ({"settings": replace(SETTINGS, horizon=5)}, "settings: horizon was 4, now 5. Give"),
+        ({"held_out": 0.5}, "held_out was 0.2, now 0.5"),
+        ({"random_state": 1}, "random_state was 0, now 1"),
+    ],
+    ids=lambda part: next(iter(part)) if isinstance(part, dict) else "",
+)
+def test_a_folder_of_another_search_is_refused_and_left_alone(finished, change, message):
+    before = content(finished)
+    with pytest.raises(ProjectError, match=message):
+        find(finished, **change)
+    assert content(finished) == before
+
+
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years")
+    for folder in (tmp_path, tmp_path / "thesis.txt"):
+        with pytest.raises(ProjectError, match="not a folder of policies and not empty"):
+            find(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(ProjectError, match=r"it has no project\.json"):
+        open_project(tmp_path)
+    (tmp_path / "project.json").write_text("{")
+    with pytest.raises(ProjectError, match="is damaged"):
+        open_project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": replace(SETTINGS, horizon=0)}, "horizon must be a whole number"),
+        ({"settings": replace(SETTINGS, noise_draws=1)}, "noise_draws must be"),
+        ({"weights": [(-1.0, 0.0)]}, "must be finite and at least 0"),
+        ({"weights": []}, "must be pairs"),
+        ({"held_out": 1.0}, "held_out must be a part"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"function": lambda row: np.nan * row["level"]}, "must be finite"),
+        ({"function": lambda row: row["volume"]}, "asks for 'volume'"),
+        ({"log": make_log().pick([0])}, "leaves runs on both sides"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_folder_is_made(tmp_path, change, message):
+    with pytest.raises((ProjectError, LogError), match=message):
+        find(tmp_path / "tank", **change)
+    assert not list(tmp_path.iterdir())
+
+
+def test_doubts_come_before_the_search(tmp_path, monkeypatch):
+    def no_search(*_, **__):
+        raise RuntimeError("searching")
+
+    monkeypatch.setattr(module, "search", no_search)
+    quick = BNNLVRegressor(**REGRESSOR.get_params() | {"epochs": 1})
+    for _ in range(2):  # when it goes on as well
+        with (
+            pytest.warns(PlanningWarning, match="not good enough"),
+            pytest.raises(RuntimeError, match="searching"),
+        ):
+            find(tmp_path / "tank", regressor=quick)
+
+
+@pytest.mark.parametrize("phase", ["fitting", "searching"])
+def test_ctrl_c_stops_and_the_next_call_goes_on(finished, tmp_path, monkeypatch, phase):
+    def press_ctrl_c(self, epoch, energy):
+        if epoch == 2 and self.title == phase:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def remember(self, verbose, epochs, labels, *rest, init=ProgressBar.__init__):
+        init(self, verbose, epochs, labels, *rest)
+        self.title = labels[0]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ProgressBar, "__init__", remember)
+        patched.setattr(ProgressBar, "update", press_ctrl_c)
+        with pytest.raises(StoppedFit, match="the same call goes on from there"):
+            find(tmp_path / "tank")
+    assert (tmp_path / "tank/model.safetensors").exists() == (phase == "searching")
+    assert not (tmp_path / "tank/policies").exists()
+    same(find(tmp_path / "tank"), open_project(finished))
+
+
+SCRIPT = """
+import sys, warnings
+sys.path.insert(0, sys.argv[1])
+from twofold.compilation import enable_compile_cache
+enable_compile_cache()
+import test_project
+warnings.simplefilter("ignore")
+test_project.find(sys.argv[2])
+"""
+
+
+def test_a_killed_process_goes_on_and_finds_the_same(finished, tmp_path):
+    folder = tmp_path / "tank"
+    words = [Path(__file__).parent, folder]
+    for checkpoint in ("fit.checkpoint", "search.checkpoint"):
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, *map(str, words)])
+        while process.poll() is None and not (folder / checkpoint).exists():
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert process.returncode == -signal.SIGKILL
+        assert not (folder / "policies").exists()
+    same(find(folder), open_project(finished))

@@ -1,0 +1,178 @@
+"""A model's quality, for linear plants whose perfect model is written down instead of fitted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from twofold import BNNLVRegressor
+from twofold.core.data import Standardizer
+from twofold.inference.base import Draws
+from twofold.inference.sampled import SampledPosterior
+from twofold.model.bnn import BNNLV
+from twofold.plant.dynamics import DynamicsModel
+from twofold.plant.embed import embed
+from twofold.plant.log import Episode, Log
+from twofold.plant.quality import PlanningWarning, assess, doubts_in, warn_of
+from twofold.plant.replay import compare, passages, replay
+from twofold.plant.rollout import draw_noise, particles
+from twofold.plant.windows import Window
+
+NOISE = 0.3
+TRUE = [-0.2, 0.5, 0.1]  # of level and flow, and a bias, in the change of the level
+
+
+def log_of(episodes, steps, seed=0):
+    """A tank whose level follows ``TRUE`` under random flows."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for number in range(episodes):
+        flows, levels = rng.uniform(-1, 3, (steps, 1)), [rng.normal()]
+        for (flow,) in flows:
+            change = TRUE[0] * levels[-1] + TRUE[1] * flow + TRUE[2]
+            levels.append(levels[-1] + change + NOISE * rng.normal())
+        parts.append(Episode(np.array(levels)[:, None], flows, name=str(number)))
+    return Log(("level",), ("flow",), [-1.0], [3.0], tuple(parts))
+
+
+def model_of(log, weights, noise=NOISE, history=1, y_scale=1.0, y_ndim=2):
+    """A linear model of the change of the level, with these weights and without latent inputs."""
+    embedding = embed(log, history=history)
+    inputs, weights = len(embedding.input_names), np.atleast_2d(weights) / y_scale
+    regressor = BNNLVRegressor((), latent_dim=0, verbose=False, n_latent_draws=1)
+    regressor.model_ = BNNLV(inputs, 1, (), 0, 1.0, 1.0)
+    log_noise = np.full((len(weights), 1), 2 * np.log(noise / y_scale))
+    regressor.posterior_ = SampledPosterior(
+        weights.astype(np.float32), log_noise.astype(np.float32)
+    )
+    regressor.x_standardizer_ = Standardizer(np.zeros(inputs), np.ones(inputs))
+    regressor.y_standardizer_ = Standardizer(np.zeros(1), np.full(1, y_scale))
+    regressor.seed_, regressor.y_ndim_, regressor.n_features_in_ = 0, y_ndim, inputs
+    return DynamicsModel(regressor, embedding, cost, log)
+
+
+def cost(row):
+    return row["level"] + 0.1 * row["flow"]
+
+
+def test_replay_is_a_loop_over_logged_actions():
+    """With two levels and two flows in the input: the change is
+    ``w · (level[t-1], level[t], flow[t-1], flow[t]) + b + ε``."""
+    steps, draw_count, count = 5, 3, 2
+    log = log_of(2, 9)
+    model = model_of(log, np.zeros(5), history=2)
+    found = passages(model, log, steps, 4, np.random.default_rng(0))
+    weights = 0.3 * np.random.default_rng(1).normal(size=(draw_count, 5))
+    draws = Draws(jnp.asarray(weights, jnp.float32), jnp.full((draw_count, 1), -2.0))
+    noise = draw_noise(jax.random.key(2), model.regressor.model_, steps, draw_count, 4 * count)
+    windows = particles(Window(*map(jnp.asarray, found.windows)), count)
+    actions = jnp.repeat(jnp.asarray(found.actions), count, axis=0)
+    costs = jax.jit(replay, static_argnums=0)(
+        model.task(()), model.scales, draws, noise, windows, actions
+    )
+    costs, luck = np.asarray(costs), np.asarray(noise.additive)
+    for draw, particle in np.ndindex(draw_count, 4 * count):
+        own = particle // count
+        before, now = found.windows.observations[own, :, 0]
+        past = found.windows.actions[own, 0, 0]
+        for step in range(steps):
+            flow = found.actions[own, step, 0]
+            change = weights[draw] @ [before, now, past, flow, 1.0]
+            change += np.exp(-1.0) * luck[step, draw, particle, 0]
+            before, now, past = now, now + change, flow
+            expected = now + 0.1 * flow
+            assert costs[step, draw, particle] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_passages_are_pieces_of_the_log():
+    log = log_of(2, 9)
+    model = model_of(log, np.zeros(5), history=2)
+    found = passages(model, log, 5, 100, np.random.default_rng(0))
+    assert len(found.actions) == 2 * (9 - 5 - 2 + 2)
+    pieces = {
+        tuple(episode.observations[first : first + 2, 0]): (episode, first + 1)
+        for episode in log.episodes
+        for first in range(4)
+    }
+    for seen, past, actions, costs in zip(*found.windows, found.actions, found.costs, strict=True):
+        episode, now = pieces[tuple(seen[:, 0])]
+        np.testing.assert_array_equal(past, episode.actions[now - 1 : now])
+        np.testing.assert_array_equal(actions, episode.actions[now : now + 5])
+        levels, flows = episode.observations[now + 1 : now + 6, 0], actions[:, 0]
+        np.testing.assert_allclose(costs, levels + 0.1 * flows, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("y_ndim", [1, 2])
+def test_a_perfect_model_covers_what_it_says_and_leaves_no_doubt(y_ndim, recwarn):
+    """One passage in each of 250 held-out episodes, so that they are independent; a share p of n
+    has a standard error of ``sqrt(p (1 - p) / n)``."""
+    horizon, count = 8, 250
+    training, held_out = log_of(100, 20), log_of(count, horizon, seed=1)
+    model = model_of(training, TRUE, y_scale=2.0, y_ndim=y_ndim)
+    found = assess(model, held_out, horizon, windows=count)
+    one, many = found.one_step, found.multi_step
+    assert (one.rows, many.windows, many.horizon) == (count * horizon, count, horizon)
+    rows = count * horizon
+    assert one.coverage_50[0] == pytest.approx(0.5, abs=4 * np.sqrt(0.25 / rows))
+    assert one.coverage_90[0] == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / rows))
+    np.testing.assert_allclose(many.coverage_90, 0.9, atol=4 * np.sqrt(0.09 / count))
+    # The noise of a level after t steps adds up to NOISE² Σ 0.8^2k; RMSEs err by 1 / sqrt(2 n).
+    deviation = NOISE * np.sqrt(np.cumsum(0.64 ** np.arange(horizon)))
+    np.testing.assert_allclose(many.error * many.deviation, deviation, rtol=4 / np.sqrt(2 * count))
+    errors = deviation / many.deviation / np.sqrt(count)
+    assert np.all(np.abs(many.bias) < 4 * errors * np.sqrt(1 + 1 / 200))
+    assert not many.non_finite.any()
+    # The negative entropy of the noise, with a standard error of sqrt(1 / 2 n).
+    score = -0.5 * np.log(2 * np.pi * np.e * NOISE**2)
+    assert one.model.raw == pytest.approx(score, abs=4 * np.sqrt(0.5 / rows))
+    assert one.model.standardised == pytest.approx(one.model.raw + np.log(2.0))
+    assert one.linear.standardised == pytest.approx(one.linear.raw + np.log(2.0))
+    assert one.linear.raw == pytest.approx(one.model.raw, abs=0.01)
+    assert found.doubts == []
+    warn_of(found.doubts)
+    assert not [one for one in recwarn if one.category is PlanningWarning]
+    assert "Doubt" not in str(found) and "asked" not in str(found)
+    assert many.drift["error"] == pytest.approx(many.error[-1] - many.error[0])
+
+
+@pytest.mark.parametrize(
+    ("weights", "noise", "expected"),
+    [
+        (TRUE, 0.1, ["linear regression", "too sure of itself", "are too small"]),
+        ([0.3, 0.5, 0.1], 10.0, ["linear regression", "predicting the mean"]),
+        ([1e9, 0.5, 0.1], 10.0, ["linear regression", "too sure of itself", "finite numbers"]),
+    ],
+    ids=["too sure", "unstable", "explosive"],
+)
+def test_a_model_of_another_plant_is_doubted(weights, noise, expected):
+    training, held_out = log_of(50, 20), log_of(30, 7, seed=1)
+    found = assess(model_of(training, weights, noise), held_out, 7)
+    assert len(found.doubts) == len(expected) and doubts_in(found.text()) == found.doubts
+    for doubt, part in zip(found.doubts, expected, strict=True):
+        assert part in doubt and doubt in str(found)
+    with pytest.warns(PlanningWarning, match="not good enough to plan with") as caught:
+        warn_of(found.doubts)
+    assert all(doubt in str(caught[0].message) for doubt in found.doubts)
+
+
+def test_a_horizon_longer_than_all_episodes_is_cut_and_said():
+    training, held_out = log_of(50, 20), log_of(30, 7, seed=1)
+    found = assess(model_of(training, TRUE), held_out, 50)
+    assert found.multi_step.horizon == 7
+    assert "long enough for the 50 steps asked" in found.text()
+    with pytest.raises(ValueError, match="horizon must be at least 1"):
+        assess(model_of(training, TRUE), held_out, 0)
+
+
+def test_roll_outs_that_are_lost_stay_lost_and_count_for_nothing_else():
+    samples = np.zeros((4, 3, 3))
+    samples[0, 0, 1] = np.nan  # finite again afterwards
+    samples[1:3, 1, 2] = np.inf
+    costs = np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [3.0, 3.0, 3.0]])
+    found = compare(samples, costs, cost_mean=2.0, cost_scale=0.5)
+    np.testing.assert_allclose(found.non_finite, [0.0, 1 / 12, 3 / 12])
+    np.testing.assert_allclose(found.bias, [-4.0, -5.0, -6.0])
+    np.testing.assert_allclose(found.error, [2 * np.sqrt(14 / 3), 2 * np.sqrt(6.5), 6.0])
+    np.testing.assert_allclose(found.mean_error, [2 * np.sqrt(2 / 3), np.sqrt(2), 2.0])
+    nothing = compare(np.full((2, 1, 1), np.nan), costs[:1, :1], 2.0, 0.5)
+    assert np.isnan([nothing.bias[0], nothing.error[0], nothing.coverage_90[0]]).all()

@@ -1,0 +1,221 @@
+"""Roll-outs against a loop in NumPy, closed forms, and automatic differentiation."""
+
+import warnings
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from twofold.inference.base import Draws
+from twofold.model import network
+from twofold.model.bnn import BNNLV
+from twofold.plant import network as policy
+from twofold.plant.cost import cost_of
+from twofold.plant.embed import embed
+from twofold.plant.log import Episode, Log
+from twofold.plant.network import PolicyNetwork
+from twofold.plant.risk import criterion, risks
+from twofold.plant.rollout import Scales, Task, draw_noise, particles, rollout, values_and_gradients
+from twofold.plant.windows import Window
+from twofold.tables.errors import LogWarning
+
+STEPS, DRAWS, COUNT = 6, 3, 4
+
+
+def setting(task, key=0):
+    keys = jax.random.split(jax.random.key(key), 4)
+    weights = jnp.stack([policy.init(own, task.shape) for own in jax.random.split(keys[0])])
+    draws = Draws(0.2 * jax.random.normal(keys[1], (DRAWS, 4)), jnp.full((DRAWS, 1), -3.0))
+    noise = draw_noise(keys[2], task.model, STEPS, DRAWS, 2 * COUNT)
+    starts = Window(jnp.array([[[0.5]], [[-1.0]]]), jnp.zeros((2, 0, 1)))
+    return weights, draws, noise, particles(starts, COUNT)
+
+
+def test_rollout_is_what_a_loop_over_particles_and_steps_gives(task, scales):
+    weights, draws, noise, windows = setting(task)
+    found = rollout(task, scales, weights, draws, noise, windows)
+    for draw, own, particle in np.ndindex(DRAWS, 2, 2 * COUNT):
+        level_weight, flow_weight, latent_weight, bias = np.asarray(draws.weights[draw])
+        level = 0.5 if particle < COUNT else -1.0
+        for step in range(STEPS):
+            layers = policy.layers_of(task.shape, weights[own : own + 1])
+            flow = policy.act(task.shape, layers, jnp.full((1, 1, 1), level))
+            change = level_weight * level + flow_weight * float(flow[0, 0, 0]) + bias
+            change += latent_weight * 1.5 * float(noise.latent[step, draw, particle, 0])
+            change += np.exp(-1.5) * float(noise.additive[step, draw, particle, 0])
+            at = step, draw, own, particle
+            assert found.features[(*at, 0)] == pytest.approx(level, rel=1e-4, abs=1e-5)
+            level += change
+            assert found.costs[at] == pytest.approx(level, rel=1e-4, abs=1e-5)
+    np.testing.assert_array_equal(found.observations[..., 0], found.costs)
+
+
+def test_gradient_is_that_of_differentiating_everything(task, scales):
+    weights, draws, noise, windows = setting(task, 1)
+
+    def objective(trace):
+        return jax.vmap(criterion, in_axes=(2, None, None))(trace.costs, 2.0, 0.5)
+
+    def direct(weights):
+        return objective(rollout(task, scales, weights, draws, noise, windows))
+
+    slopes = jax.jacrev(direct)(weights)
+    found = values_and_gradients(objective, task, scales, weights, draws, noise, windows)
+    np.testing.assert_allclose(found[0], direct(weights), rtol=1e-6)
+    for own in range(2):
+        np.testing.assert_allclose(found[1][own], slopes[own, own], rtol=1e-4, atol=1e-5)
+        assert float(jnp.abs(slopes[own, own]).max()) > 0.1
+
+
+def known(observation, action):
+    return {"c": 0.9 * observation["c"] + 0.1 * action["u"]}
+
+
+def partly(observation, action):
+    return {"a": 0.9 * observation["a"] + 0.1 * action["u"]}
+
+
+SEEN = {
+    "plain": ({"history": 3}, 1),
+    "known": ({"history": 3, "known": known, "action_history": 2}, 1),
+    "mixed": (
+        {
+            "history": 3,
+            "window": {"a": 1, "b": 4, "c": 2},
+            "action_history": {"u": 0, "v": 3},
+            "known": known,
+            "transforms": {"b": "logit"},
+        },
+        2,
+    ),
+    "held": ({"history": 2, "held": ["b"], "deltas": False}, 1),
+    "nothing new": ({"window": {"a": 2, "b": 1}, "action_history": 0, "known": known}, 0),
+    "what is known is corrected": ({"history": 2, "action_history": 0, "known": partly}, 0),
+}
+
+
+def plant_of(case):
+    """Three observations and two actions in units of their own, seen in many ways."""
+    rng = np.random.default_rng(0)
+    episodes = tuple(
+        Episode(
+            np.cumsum(rng.normal(size=(40, 3)), 0) * [1, 5, 0.1] + [10, 50, 3],
+            rng.uniform(-1, 1, (39, 2)),
+            name=str(i),
+        )
+        for i in range(4)
+    )
+    log = Log(("a", "b", "c"), ("u", "v"), [-1.0, -1.0], [1.0, 1.0], episodes)
+    options, latents = SEEN[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LogWarning)  # the log does not do what is known
+        embedding = embed(log, **options)
+    x, y = embedding.design(log)
+    windows = Window(*(jnp.asarray(leaf, jnp.float32) for leaf in embedding.steps(log).windows))
+    features = np.asarray(jax.vmap(embedding.features)(windows))
+    units = x.mean(0), x.std(0) + 0.1, y.mean(0), y.std(0)
+    units = *units, features.mean(0) + 0.3, 1.2 * features.std(0) + 0.1, 1.0
+    task = Task(
+        BNNLV(x.shape[1], y.shape[1], (6,), latents, 1.0, 1.5),
+        embedding,
+        cost_of(lambda row: row["a"] + 0.1 * row["u"], log),
+        PolicyNetwork(features.shape[1], (5,), (-1.0, -1.0), (1.0, 1.0)),
+    )
+    scales = Scales(*(jnp.asarray(part, jnp.float32) for part in units))
+    return task, scales, Window(*(leaf[:2] for leaf in windows))
+
+
+def inputs_of(task):
+    policies = jnp.stack([policy.init(jax.random.key(i), task.shape) for i in range(2)])
+    weights = 0.4 * jax.random.normal(jax.random.key(5), (3, task.model.num_weights))
+    draws = Draws(weights, jnp.full((3, task.model.outputs), -3.0))
+    return policies, draws, draw_noise(jax.random.key(6), task.model, 4, 3, 2)
+
+
+@partial(jax.jit, static_argnums=0)
+def one_step(task, scales, own, weights, log_noise, window, latent, additive):
+    """What a policy does and what comes of it, by the embedding's functions of whole windows."""
+    seen = (task.embedding.features(window) - scales.feature_mean) / scales.feature_scale
+    layers = policy.layers_of(task.shape, own[None])
+    action = policy.act(task.shape, layers, seen[None, None])[0, 0]
+    x = (task.embedding.input(window, action) - scales.x_mean) / scales.x_scale
+    first, second = network.unflatten(task.model.sizes, weights[None])
+    joined = jnp.concatenate([x, task.model.latent_variance**0.5 * latent])
+    hidden = jax.nn.relu(first.kernel[0] @ joined + first.bias[0])
+    y = second.kernel[0] @ hidden + second.bias[0] + jnp.exp(0.5 * log_noise) * additive
+    following = task.embedding.advance(window, action, y * scales.y_scale + scales.y_mean)
+    return seen, action, following
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_rollout_is_what_windows_that_are_moved_one_by_one_give(case):
+    task, scales, windows = plant_of(case)
+    policies, draws, noise = inputs_of(task)
+    found = rollout(task, scales, policies, draws, noise, windows)
+    for draw, own, particle in np.ndindex(3, 2, 2):
+        window = Window(*(leaf[particle] for leaf in windows))
+        for step in range(4):
+            luck = noise.latent[step, draw, particle], noise.additive[step, draw, particle]
+            drawn = draws.weights[draw], draws.log_noise[draw]
+            seen, action, window = one_step(task, scales, policies[own], *drawn, window, *luck)
+            at = step, draw, own, particle
+            newest = window.observations[-1]
+            np.testing.assert_allclose(found.features[at], seen, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(found.observations[at], newest, rtol=1e-4, atol=1e-5)
+            paid = newest[0] + 0.1 * action[0]
+            assert found.costs[at] == pytest.approx(float(paid), rel=1e-4)
+
+
+@pytest.mark.parametrize("case", ["mixed", "nothing new"])
+def test_gradient_follows_everything_that_is_carried(case):
+    task, scales, windows = plant_of(case)
+    policies, draws, noise = inputs_of(task)
+
+    def objective(trace):
+        return jnp.sum(trace.costs, axis=(0, 1, 3))
+
+    def by_windows(own):
+        total = 0.0
+        for draw, particle in np.ndindex(3, 2):
+            window = Window(*(leaf[particle] for leaf in windows))
+            for step in range(4):
+                luck = noise.latent[step, draw, particle], noise.additive[step, draw, particle]
+                drawn = draws.weights[draw], draws.log_noise[draw]
+                _, action, window = one_step(task, scales, own, *drawn, window, *luck)
+                total += window.observations[-1, 0] + 0.1 * action[0]
+        return total
+
+    _, slopes = values_and_gradients(objective, task, scales, policies, draws, noise, windows)
+    expected = jax.jit(jax.grad(by_windows))(policies[0])
+    size = float(jnp.abs(expected).max())
+    assert size > 1e-3
+    np.testing.assert_allclose(slopes[0], expected, rtol=1e-3, atol=1e-4 * size)
+
+
+def test_both_risks_of_a_linear_gaussian_system(task, scales):
+    """Only the bias differs between weight draws, by a deviation of 0.3: after t steps the level
+    varies by ``t² 0.09`` between them and by ``t (w_z² γ_z + σ²)`` within each."""
+    draw_count, count, steps = 400, 200, 5
+    keys = jax.random.split(jax.random.key(3), 2)
+    biases = 0.3 * jax.random.normal(keys[0], (draw_count,))
+    draws = Draws(
+        jnp.stack([jnp.zeros_like(biases), 0.1 + 0 * biases, 0.4 + 0 * biases, biases], axis=1),
+        jnp.full((draw_count, 1), jnp.log(0.25)),
+    )
+    weights = jnp.zeros_like(policy.init(keys[0], task.shape))[None]  # the middle of the bounds, 1
+    noise = draw_noise(keys[1], task.model, steps, draw_count, count)
+    windows = particles(Window(jnp.full((1, 1, 1), 2.0), jnp.zeros((1, 0, 1))), count)
+    costs = rollout(task, scales, weights, draws, noise, windows).costs[:, :, 0]
+    times = np.arange(1, steps + 1)
+    mean, epistemic, aleatoric = 2.0 + 0.1 * times, 0.09 * times**2, times * (0.16 * 2.25 + 0.25)
+    found = risks(costs)
+    # Relative standard errors of the variances: sqrt(2 / 400) = 0.07 and sqrt(2 / 80,000) = 0.005;
+    # of the mean 0.3 t / 20 at most.
+    np.testing.assert_allclose(found.epistemic, epistemic, rtol=4 * 0.072)
+    np.testing.assert_allclose(found.aleatoric, aleatoric, rtol=4 * 0.0055)
+    np.testing.assert_allclose(costs.mean(axis=(1, 2)), mean, atol=4 * 0.3 * 5 / 20)
+    value = float(criterion(costs, 2.0, 1.0))
+    expected = np.sum(mean + np.sqrt(4.0 * epistemic + aleatoric))
+    assert value == pytest.approx(expected, rel=0.1)

@@ -1,0 +1,124 @@
+"""The page of policies says of each what its trial says, and scales can be compared."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from twofold.plant.trial import Trial
+from twofold.report import policies as figures
+from twofold.report.policy_page import policy_page
+from twofold.report.policy_panels import cost_limits
+
+STEPS = 6
+
+
+def make(beta, gamma=0.0, cost=10.0, names=("level", "flow")):
+    flat, spread = np.ones(STEPS), np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    return Trial(
+        beta, gamma, cost * flat, flat / (1.0 + beta), 0.5 * flat, flat, 0.01 * flat, 1.0, 2.0,
+        columns={"level": 0.6}, riskiest={"after steps": flat[:2], "level": np.array([7.25, 6.5])},
+        rollouts=cost + np.tile([-1.0, 1.0], (4, STEPS // 2)),
+        visited={name: np.tile(spread, (STEPS, 1)) for name in names},
+        logged={name: np.arange(-3.0, 4.0) for name in names},
+    )  # fmt: skip
+
+
+def project_of(trials, folder, quality=""):
+    policy = SimpleNamespace(
+        embedding=SimpleNamespace(observations=("level",), actions=("flow",)),
+        shape=SimpleNamespace(low=(0.0,), high=(2.0,)),
+        history=3,
+        sees_actions=True,
+    )
+    about = {"transitions": 1000, "episodes": 10, "held_out_transitions": 200, "logged_cost": 15.0}
+    return SimpleNamespace(
+        folder=folder,
+        quality=quality,
+        trials=trials,
+        policies=[policy] * len(trials),
+        files=[f"policies/{number}.policy" for number in range(len(trials))],
+        about=about,
+        logged_cost=15.0,
+    )
+
+
+def test_every_policy_has_a_block_a_point_and_a_row(tmp_path):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies/1.onnx").touch()
+    text = policy_page(project_of([make(0.0), make(2.0), make(2.0, 1.0)], tmp_path, "<fine>"))
+    for choice in ("0|0", "2|0", "2|1"):
+        assert text.count(f'data-block="{choice}"') == 1
+        assert text.count(f'data-choice="{choice}"') == 2
+    assert 'data-first="2|0"' in text and "&lt;fine&gt;" in text
+    for number in range(3):
+        assert f"load_policy(&quot;policies/{number}.policy&quot;)" in text
+    assert "policies/1.onnx" in text and "policies/0.onnx" not in text
+    assert "policy.act(observations, actions)" in text and "at least 3 rows of level" in text
+    assert "flow from 0 to 2" in text and ">7.25</td>" in text
+
+
+def test_what_speaks_against_the_recommended_policy_is_a_warning(tmp_path):
+    text = policy_page(project_of([make(1.0, cost=20.0)], tmp_path, "Doubt: too sure."))
+    for words in ("That is not below what logged steps cost", "not good enough to plan with"):
+        assert f"<strong>Warning.</strong> {words}" in text.replace("But the model is ", "")
+    assert "Warning." not in policy_page(project_of([make(1.0)], tmp_path))
+
+
+@pytest.mark.parametrize(("count", "controls"), [(8, 0), (9, 1)])
+def test_more_than_eight_columns_are_shown_some_at_a_time(tmp_path, count, controls):
+    names = [f"${number}" for number in range(count)]
+    text = policy_page(project_of([make(1.0, names=names)], tmp_path))
+    assert text.count('data-name="columns"') == controls
+    assert all(f">{name}</text>" in text for name in names)
+
+
+def test_costs_share_a_scale_unless_one_would_be_too_small():
+    near, far = make(0.0, cost=10.0), make(1.0, cost=12.0)
+    one, other = cost_limits([near, far])
+    assert one == other and one.low < 10.0 - 2 * np.hypot(1.0, 0.5) and one.high > 12.0 + 1.0
+    wild = make(2.0, cost=1000.0)
+    wild = replace(wild, expected=np.linspace(0.0, 1000.0, STEPS))
+    small, large = cost_limits([near, wild])
+    assert small is None and large is not None
+    lost = replace(near, expected=np.full(STEPS, np.nan), rollouts=np.full((4, STEPS), np.nan))
+    assert cost_limits([lost]) == [None]
+    assert cost_limits([lost, near])[1] is not None
+
+
+def test_a_page_of_costs_that_are_not_finite_can_be_made(tmp_path):
+    lost = replace(
+        make(1.0), expected=np.full(STEPS, np.nan), epistemic=np.full(STEPS, np.inf),
+        rollouts=np.full((4, STEPS), np.nan),
+    )  # fmt: skip
+    assert "nan" in policy_page(project_of([lost, make(2.0)], tmp_path))
+
+
+def test_the_frontier_has_a_marker_for_each_policy():
+    points = [
+        figures.Point(0.0, 0.0, 10.0, 3.0, True),
+        figures.Point(1.0, 0.0, 11.0, 1.0, False),
+        figures.Point(1.0, 2.0, 12.0, 0.5, False),
+    ]
+    axes = Figure().subplots()
+    markers = figures.frontier_axes(axes, points, (1.0, 0.0))
+    assert {key: tuple(line.get_xydata()[0]) for key, line in markers.items()} == {
+        (0.0, 0.0): (3.0, 10.0), (1.0, 0.0): (1.0, 11.0), (1.0, 2.0): (0.5, 12.0)
+    }  # fmt: skip
+    assert (
+        markers[0.0, 0.0].get_markerfacecolor()
+        == "white"
+        != markers[1.0, 0.0].get_markerfacecolor()
+    )
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert texts[:3] == ["γ = 0", "γ = 2", "recommended"] and "hollow" in texts[3]
+
+
+def test_rollouts_are_one_line_with_gaps():
+    axes, sampled = Figure().subplots(), np.arange(6.0).reshape(2, 3)
+    figures.rollouts(axes, sampled, np.zeros(3))
+    line = axes.lines[0].get_xydata()
+    np.testing.assert_array_equal(line[:, 1], [0, 1, 2, np.nan, 3, 4, 5, np.nan])
+    np.testing.assert_array_equal(line[:, 0], [1, 2, 3, 3] * 2)
