@@ -63,6 +63,7 @@ def search_command(
     from twofold.plant.embed import embed
     from twofold.plant.log_files import read_table
     from twofold.plant.project import find_policies, planning_regressor
+    from twofold.report.policy_page import write_report
 
     run = Run(ctx, seed)
     with _sentences():
@@ -97,6 +98,7 @@ def search_command(
                 settings=settings,
                 random_state=seed,
             )
+        write_report(project)
         run.metrics |= metrics_of(project)
         run.write(out)
         show(project, as_json)
@@ -112,10 +114,11 @@ def report(
     Example: twofold policy report tank
     """
     from twofold.plant.project import open_project
+    from twofold.report.policy_page import write_report
 
     with _sentences():
         project = open_project(folder)
-        project.write_report()
+        write_report(project)
         show(project, as_json)
 
 
@@ -174,8 +177,8 @@ def metrics_of(project: "Project") -> dict[str, float]:
 
 def show(project: "Project", as_json: bool) -> None:
     """The table of policies, and the advice."""
-    from twofold.plant.summary import REPORT, advice, recommended, rows
-    from twofold.report.policy_page import PAGE
+    from twofold.plant.summary import advice, recommended, rows
+    from twofold.report.policy_page import PAGE, REPORT
 
     sentences = advice(project.quality, project.trials, project.logged_cost)
     if as_json:

@@ -30,7 +30,6 @@ from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.quality import assess, doubts_in, warn_of
 from twofold.plant.search import SearchSettings, check_weights, search
 from twofold.plant.trial import Trial, try_policy
-from twofold.report import policy_page as page
 
 MODEL, QUALITY, POLICIES = "model.safetensors", "quality.txt", "policies"
 FIT_CHECKPOINT, SEARCH_CHECKPOINT = "fit.checkpoint", "search.checkpoint"
@@ -84,11 +83,6 @@ class Project:
         """The policies' files, within the folder."""
         return [f"{POLICIES}/{file_name(one.weights, 'policy')}" for one in self.trials]
 
-    def write_report(self) -> Path:
-        """Write ``report.html``, ``report.md``, ``frontier.csv`` and the figures again."""
-        persistence.write_text(self.folder / page.PAGE, page.policy_page(self))
-        return summary.write_report(self.folder, self.quality, self.trials, self.about, self.files)
-
 
 def find_policies(
     log: Log,
@@ -140,9 +134,7 @@ def find_policies(
         path = folder / POLICIES / file_name(pair, "json")
         if not path.exists():
             trial.write(path, try_policy(model, policy, test, settings.horizon, random_state))
-    project = open_project(folder)
-    project.write_report()
-    return project
+    return open_project(folder)
 
 
 def open_project(folder: str | Path) -> Project:

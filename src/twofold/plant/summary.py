@@ -1,21 +1,15 @@
-"""What a folder of policies says, as a table, a page and figures, and which one it recommends."""
+"""What a folder of policies says, in words and tables, and which policy it recommends."""
 
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from twofold.core import persistence
 from twofold.plant.quality import doubts_in
 from twofold.plant.trial import CAUTION, Trial
-from twofold.report import policies as figures
-from twofold.report.style import style
 
-REPORT, FRONTIER = "report.md", "frontier.csv"
 # Columns that are named, and what they explain at least.
 MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05
 SHOWN_STATES = 5
@@ -23,7 +17,6 @@ SHOWN_STATES = 5
 MOST_BEYOND = 0.5
 # Of visited states, above which the report says so: held-out ones have 1 %.
 MANY_BEYOND = 0.05
-DPI = 110
 
 
 def recommended(trials: Sequence[Trial]) -> int:
@@ -33,24 +26,6 @@ def recommended(trials: Sequence[Trial]) -> int:
     beyond = np.array([one.share_beyond for one in trials])
     costs[~np.isfinite(costs) | (beyond > MOST_BEYOND)] = np.inf
     return int(np.argmin(costs) if np.isfinite(costs).any() else np.argmin(beyond))
-
-
-def write_report(
-    folder: Path,
-    quality: str,
-    trials: Sequence[Trial],
-    about: Mapping[str, Any],
-    files: Sequence[str],
-) -> Path:
-    """Write the table, the figures and the page; ``files`` are those of the policies."""
-    persistence.write_text(folder / FRONTIER, frontier_csv(trials, files))
-    with style():
-        for name, figure in drawn(trials, about["logged_cost"]).items():
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format="png", dpi=DPI)
-            persistence.write_bytes(folder / f"{name}.png", buffer.getvalue())
-    persistence.write_text(folder / REPORT, page(quality, trials, about, files))
-    return folder / REPORT
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
@@ -192,30 +167,3 @@ EXPLANATION = (
     "- *Goes with* names observations, with the share of the variance of the epistemic part "
     "between states that their deciles explain.",
 )
-
-
-def points(trials: Sequence[Trial]) -> list[figures.Point]:
-    """The policies on their frontier."""
-    return [
-        figures.Point(*one.weights, one.cost, one.epistemic_risk, one.share_beyond > MOST_BEYOND)
-        for one in trials
-    ]
-
-
-def drawn(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figure]:
-    """Figures by the names of their files."""
-    best = trials[recommended(trials)]
-    shown = {one.weights: one for one in (trials[0], best, trials[-1])}.values()
-    return {
-        "frontier": figures.frontier_figure(points(trials), best.weights, logged_cost),
-        "risks": figures.risks_figure(
-            {one.weights: (one.expected, one.epistemic, one.aleatoric) for one in shown},
-            best.weights,
-            logged_cost,
-        ),
-        "reach": figures.reach_figure(
-            {one.weights: (one.apart, one.beyond) for one in trials},
-            trials[0].usual,
-            trials[0].far,
-        ),
-    }

@@ -8,6 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from twofold.plant.summary import MOST_BEYOND, recommended
+from twofold.plant.trial import Trial
 from twofold.report import style
 
 Weights = tuple[float, float]
@@ -23,6 +25,33 @@ class Point(NamedTuple):
     cost: float
     risk: float
     beyond: bool
+
+
+def frontier_points(trials: Sequence[Trial]) -> list[Point]:
+    """The policies on their frontier."""
+    return [
+        Point(*one.weights, one.cost, one.epistemic_risk, one.share_beyond > MOST_BEYOND)
+        for one in trials
+    ]
+
+
+def draw_figures(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figure]:
+    """The figures of a search, by the names of their files."""
+    best = trials[recommended(trials)]
+    chosen = {one.weights: one for one in (trials[0], best, trials[-1])}.values()
+    return {
+        "frontier": frontier_figure(frontier_points(trials), best.weights, logged_cost),
+        "risks": risks_figure(
+            {one.weights: (one.expected, one.epistemic, one.aleatoric) for one in chosen},
+            best.weights,
+            logged_cost,
+        ),
+        "reach": reach_figure(
+            {one.weights: (one.apart, one.beyond) for one in trials},
+            trials[0].usual,
+            trials[0].far,
+        ),
+    }
 
 
 def frontier_figure(points: Sequence[Point], chosen: Weights, logged_cost: float) -> Figure:

@@ -1,12 +1,15 @@
 """``policy_page``: what a folder of policies says as one HTML page, to choose β and γ by hand."""
 
 import html
+import io
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
+from twofold.core import persistence
 from twofold.plant import summary
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.trial import Trial
@@ -35,7 +38,8 @@ from twofold.report.style import style
 if TYPE_CHECKING:
     from twofold.plant.project import Project
 
-PAGE = "report.html"
+PAGE, REPORT, FRONTIER = "report.html", "report.md", "frontier.csv"
+DPI = 110
 POLICY, COLUMNS = "policy", "columns"
 # Columns that are shown at once.
 MOST_COLUMNS = 8
@@ -43,6 +47,22 @@ OLD = (
     "An older version tried this policy, which kept neither roll-outs nor visited states: delete "
     "its .json file and start the same search again, which makes them."
 )
+
+
+def write_report(project: "Project") -> Path:
+    """Write ``report.html``, ``report.md``, ``frontier.csv`` and the figures into the folder of a
+    search; returns the path of ``report.md``."""
+    folder, trials = project.folder, project.trials
+    persistence.write_text(folder / PAGE, policy_page(project))
+    persistence.write_text(folder / FRONTIER, summary.frontier_csv(trials, project.files))
+    with style():
+        for name, figure in figures.draw_figures(trials, project.logged_cost).items():
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format="png", dpi=DPI)
+            persistence.write_bytes(folder / f"{name}.png", buffer.getvalue())
+    text = summary.page(project.quality, trials, project.about, project.files)
+    persistence.write_text(folder / REPORT, text)
+    return folder / REPORT
 
 
 def policy_page(project: "Project") -> str:
@@ -116,7 +136,7 @@ def _chooser(project: "Project", best: int) -> str:
 def _frontier(trials: Sequence[Trial], best: int) -> str:
     """The frontier with points to click on, and beside it what to do with them."""
     figure = Figure(figsize=(4.5, 3.7), layout="constrained")
-    markers = figures.frontier_axes(figure.subplots(), summary.points(trials), trials[best].weights)
+    markers = figures.frontier_axes(figure.subplots(), figures.frontier_points(trials), trials[best].weights)
     for trial in trials:
         markers[trial.weights].set_markersize(7.0)
         words = (
