@@ -136,7 +136,9 @@ def _chooser(project: "Project", best: int) -> str:
 def _frontier(trials: Sequence[Trial], best: int) -> str:
     """The frontier with points to click on, and beside it what to do with them."""
     figure = Figure(figsize=(4.5, 3.7), layout="constrained")
-    markers = figures.frontier_axes(figure.subplots(), figures.frontier_points(trials), trials[best].weights)
+    markers = figures.frontier_axes(
+        figure.subplots(), figures.frontier_points(trials), trials[best].weights
+    )
     for trial in trials:
         markers[trial.weights].set_markersize(7.0)
         words = (
