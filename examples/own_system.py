@@ -26,11 +26,11 @@ from twofold import BNNLVRegressor
 from twofold.core.compilation import enable_compile_cache
 from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.embed import embed
-from twofold.plant.log_files import read_table
+from twofold.plant.errors import LogError
+from twofold.plant.log_files import read_log
 from twofold.plant.replay import replayed_costs
 from twofold.report import style
 from twofold.report.figures import predictive_bands
-from twofold.tables.errors import LogError
 from twofold.uncertainty.decomposition import Parts
 
 COLUMNS = {
@@ -87,10 +87,10 @@ def write(path: Path, runs: int, minutes: int) -> None:
 def read(path: Path) -> Any:
     """The log: first as it is, to see what is wrong with it, then mended."""
     try:
-        read_table(path, **COLUMNS, history=HISTORY)
+        read_log(path, **COLUMNS, history=HISTORY)
     except LogError as error:
         print(error)
-    log = read_table(
+    log = read_log(
         path, **COLUMNS, history=HISTORY, missing=["Bad"], sort=True, drop_duplicates=True,
         drop_missing=True, drop_stuck=True, split_at_gaps=True,
     )  # fmt: skip

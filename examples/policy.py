@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from twofold import BNNLVRegressor
 from twofold.core.compilation import enable_compile_cache
 from twofold.plant.embed import embed
-from twofold.plant.log_files import read_table
+from twofold.plant.log_files import read_log
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project, find_policies
 from twofold.plant.search import SearchSettings
@@ -158,7 +158,7 @@ def main() -> None:
         name, num, settings, model = "tank_smoke", 10, SMOKE_SEARCH, SMOKE_MODEL
     table, folder = arguments.output / f"{name}.csv", arguments.output / f"{name}_policies"
     write(table, runs=10 if arguments.smoke else 30, minutes=100)
-    log = read_table(table, **COLUMNS, history=HISTORY)
+    log = read_log(table, **COLUMNS, history=HISTORY)
     print(log)
     seen = embed(log, history=HISTORY, known=known)
     project = find_policies(

@@ -8,7 +8,7 @@ import pytest
 from twofold.cli import app as cli
 from twofold.cli.errors import MISTAKE
 from twofold.envs import catalogue
-from twofold.plant.log_files import read_table
+from twofold.plant.log_files import read_log
 from twofold.plant.minari import read_minari
 
 
@@ -44,7 +44,7 @@ def test_a_log_is_written_and_read_back(twofold, tmp_path, suffix):
     code, shown, _ = twofold("sample", "wet_chicken", "--transitions", 150, "--out", path)
     assert code == 0 and "200 transitions in 2 episodes" in shown
     system = catalogue.make("wet_chicken")
-    log = read_table(
+    log = read_log(
         path,
         observations=system.observations,
         actions=bounds(system),

@@ -15,8 +15,8 @@ from twofold.estimators import pools, scratch
 from twofold.estimators.scratch import write_scratch
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.inference import alpha
+from twofold.tables import TableError
 from twofold.tables.blocks import open_source
-from twofold.tables.errors import LogError
 
 SMALL = {"epochs": 2, "inference_options": {"members": 3}, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -197,20 +197,20 @@ def test_bad_cells_are_named_or_left_out(tmp_path, ending):
     x[217, 1] = np.nan
     path = write(tmp_path / f"table{ending}", x, y)
     where = "line 219" if ending == ".csv" else "row 217"
-    with pytest.raises(LogError, match=f"column 'b' has no finite number in {where}"):
+    with pytest.raises(TableError, match=f"column 'b' has no finite number in {where}"):
         fit_table(BNNLVRegressor((5,), **SMALL), path, target="y")
     model = fit_table(BNNLVRegressor((5,), **SMALL), path, target="y", drop_missing=True)
     np.testing.assert_allclose(model.x_standardizer_.mean, np.delete(x, 217, 0).mean(axis=0))
-    with pytest.raises(LogError, match="no column 'c'; its columns are a, b, y"):
+    with pytest.raises(TableError, match="no column 'c'; its columns are a, b, y"):
         fit_table(BNNLVRegressor(), path, target="c")
-    with pytest.raises(LogError, match="none of them both"):
+    with pytest.raises(TableError, match="none of them both"):
         fit_table(BNNLVRegressor(), path, target="y", inputs=["y"])
 
 
 def test_text_is_named(tmp_path):
     table = pyarrow.table({"a": ["1", "2", "x"], "y": [1.0, 2.0, 3.0]})
     pyarrow.parquet.write_table(table, tmp_path / "table.parquet")
-    with pytest.raises(LogError, match="column 'a' must be numbers, but row 2 has 'x'"):
+    with pytest.raises(TableError, match="column 'a' must be numbers, but row 2 has 'x'"):
         fit_table(BNNLVRegressor(), tmp_path / "table.parquet", target="y")
 
 
@@ -248,7 +248,7 @@ def test_what_is_read_is_not_written_over(tmp_path, fitted):
     part.write_bytes(path.read_bytes())
     before = part.read_bytes()
     for source, out in ((part, part), (folder, part), (folder, folder / "new.parquet")):
-        with pytest.raises(LogError, match="is what is read; write to another file"):
+        with pytest.raises(TableError, match="is what is read; write to another file"):
             decompose_table(model, source, out)
     assert [one.name for one in folder.iterdir()] == [part.name] and part.read_bytes() == before
 
@@ -290,7 +290,7 @@ def test_a_split_that_fails_leaves_nothing_behind(tmp_path, fitted, monkeypatch)
     x, y = problem(300)
     x[250, 0] = np.nan
     path = write(tmp_path / "table.parquet", x, y)
-    with pytest.raises(LogError, match="column 'a' has no finite number in row 250"):
+    with pytest.raises(TableError, match="column 'a' has no finite number in row 250"):
         decompose_table(model, path, tmp_path / "out.parquet")
     assert [p.name for p in tmp_path.iterdir()] == ["table.parquet"]
     written = decompose_table(model, path, tmp_path / "out.parquet", drop_missing=True)

@@ -15,8 +15,7 @@ from twofold.cli.run import Run
 from twofold.core import persistence
 from twofold.plant import identity
 from twofold.plant.identity import ProjectError
-from twofold.tables import files
-from twofold.tables.errors import LogError
+from twofold.tables import TableError, files
 
 SIZE = 256 * 1024
 
@@ -121,7 +120,7 @@ def test_a_table(fuzz, disk, state, ending):
     path, columns = disk / f"t.{ending}", {"a": np.arange(10.0), "b": ["ä"] * 10}
     files.write(path, columns)
     many = {"a": np.random.default_rng(0).normal(size=30_000)}
-    with state(disk), fuzz.unchanged(disk), fuzz.case(LogError, names=str(path)):
+    with state(disk), fuzz.unchanged(disk), fuzz.case(TableError, names=str(path)):
         files.write(path, many)
         raise RuntimeError("nothing was said")
 
@@ -135,7 +134,7 @@ def table_of(path, rows):
 @STATES
 def test_the_scratch_file_of_a_table(fuzz, disk, state, tmp_path, tiny):
     path = table_of(tmp_path / "t.csv", 20_000)
-    with state(disk), fuzz.unchanged(path, disk), fuzz.case(LogError, OSError, names=str(disk)):
+    with state(disk), fuzz.unchanged(path, disk), fuzz.case(TableError, OSError, names=str(disk)):
         fit_table(BNNLVRegressor(**tiny), path, target="y", scratch=disk)
         raise RuntimeError("nothing was said")
     assert not list(disk.iterdir()), "a piece of a file is left"
@@ -146,7 +145,7 @@ def test_the_scratch_file_of_a_table(fuzz, disk, state, tmp_path, tiny):
 def test_the_split_of_a_table(fuzz, disk, state, ending, tmp_path, fitted):
     path, out = table_of(tmp_path / "t.csv", 5_000), disk / f"out.{ending}"
     files.write(out, {"a": [1.0, 2.0]})
-    with state(disk), fuzz.unchanged(path, disk), fuzz.case(LogError, names=str(out)):
+    with state(disk), fuzz.unchanged(path, disk), fuzz.case(TableError, names=str(out)):
         decompose_table(fitted, path, out, inputs=["a", "b"], by="variance")
         raise RuntimeError("nothing was said")
 

@@ -16,9 +16,8 @@ from twofold.estimators import memory, scratch
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.plant import identity, trial
 from twofold.plant.identity import ProjectError
-from twofold.tables import files
+from twofold.tables import TableError, files
 from twofold.tables.blocks import numbers, open_source
-from twofold.tables.errors import LogError
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_predictions_that_are_no_numbers_are_warned_of(fitted, call):
 )
 def test_tables(tmp_path, content, delimiter):
     (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(LogError, match=r"CSV|delimiter"):
+    with pytest.raises(TableError, match=r"CSV|delimiter"):
         files.read(tmp_path / "t.csv", delimiter, "utf-8")
 
 
@@ -92,7 +91,7 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path):
         def __iter__(self):
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(LogError, match=r"t\.csv cannot be written: No space"):
+    with pytest.raises(TableError, match=r"t\.csv cannot be written: No space"):
         files.write(path, {"a": Bad()})
     assert path.read_text() == "a\n1\n2\n" and list(tmp_path.iterdir()) == [path]
 
@@ -104,7 +103,7 @@ def test_a_pipe_is_not_waited_for(tmp_path, tiny, run_command):
     for name in ("pipe.csv", "pipe.parquet"):
         pipe = tmp_path / name
         os.mkfifo(pipe)
-        with pytest.raises(LogError, match="neither a file nor a folder"):
+        with pytest.raises(TableError, match="neither a file nor a folder"):
             open_source(pipe)
         for words in (
             ["fit", f"{pipe}", "--target=y", f"--out={tmp_path}/new"],
@@ -120,7 +119,7 @@ def test_a_column_that_arrow_cannot_give_is_said_with_its_file(tmp_path):
     column = pyarrow.array([b"\xff"] * 3).view(pyarrow.string())
     parquet.write_table(pyarrow.table({"a": column}), path)
     source = open_source(path)
-    with pytest.raises(LogError, match=r"t\.parquet cannot be read as a Parquet file"):
+    with pytest.raises(TableError, match=r"t\.parquet cannot be read as a Parquet file"):
         [numbers(source, block, ["a"]) for block in source.blocks(["a"], 2)]
 
 
@@ -157,11 +156,11 @@ def test_long_names_cells_and_lists_are_said_in_short(tmp_path, tiny, heading, c
 def test_names_of_columns(tmp_path, tiny, fitted, words, said):
     path = tmp_path / "t.csv"
     path.write_text("a,b,y\n1,2,3\n2,3,5\n")
-    with pytest.raises(LogError, match=said):
+    with pytest.raises(TableError, match=said):
         fit_table(BNNLVRegressor(**tiny), path, **words)
-    with pytest.raises(LogError, match="inputs must be a list"):
+    with pytest.raises(TableError, match="inputs must be a list"):
         decompose_table(fitted, path, tmp_path / "out.csv", inputs="ab")
-    with pytest.raises(LogError, match="got int; what is in memory is fitted with fit"):
+    with pytest.raises(TableError, match="got int; what is in memory is fitted with fit"):
         fit_table(BNNLVRegressor(**tiny), 3, **words)
 
 

@@ -17,8 +17,8 @@ from twofold.cli.columns import read_sheet
 from twofold.cli.errors import CommandError
 from twofold.estimators import pools, scratch, streaming
 from twofold.estimators.training import NonFiniteEnergyError
+from twofold.tables import TableError
 from twofold.tables.blocks import numbers, open_source
-from twofold.tables.errors import LogError
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -312,7 +312,7 @@ def test_blocks(fuzz, edits, places):
             assert all(np.isfinite(values).all() for values in found)
             try:
                 whole = read_sheet(path).numbers(source.names, drop).values
-            except (LogError, CommandError):
+            except (TableError, CommandError):
                 return
             if not np.array_equal(np.concatenate(found), whole):
                 fuzz.lost(f"{path} in blocks is not what it is as a whole")

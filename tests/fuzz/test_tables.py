@@ -11,9 +11,8 @@ from twofold.campaign.table import read_results
 from twofold.cli.columns import read_sheet
 from twofold.cli.errors import CommandError
 from twofold.plant.log import Episode, Log
-from twofold.plant.log_files import read_table, write_table
-from twofold.tables import files
-from twofold.tables.errors import LogError
+from twofold.plant.log_files import read_log, write_log
+from twofold.tables import TableError, files
 
 pyarrow = pytest.importorskip("pyarrow")
 TABLE = "run,t,level,valve,cost\n" + "".join(
@@ -82,10 +81,10 @@ def test_damaged_csv_files(fuzz, tmp_path):
     @fuzz.given(damaged(), columns)
     def check(content, options):
         path.write_bytes(content)
-        with fuzz.unchanged(path), fuzz.case(LogError):
-            log = read_table(path, **NAMES, **options)
+        with fuzz.unchanged(path), fuzz.case(TableError):
+            log = read_log(path, **NAMES, **options)
             assert all(np.isfinite(episode.observations).all() for episode in log.episodes)
-        with fuzz.unchanged(path), fuzz.case(LogError, CommandError):
+        with fuzz.unchanged(path), fuzz.case(TableError, CommandError):
             assert np.isfinite(read_sheet(path).numbers(["level", "valve"]).values).all()
 
 
@@ -121,9 +120,9 @@ def test_damaged_parquet_files(fuzz, tmp_path):
         for place in places:
             content[int(place * len(whole))] ^= 0x41
         path.write_bytes(content[: int(places[0] * len(whole))] if cut else content)
-        with fuzz.unchanged(path), fuzz.case(LogError, CommandError):
-            read_table(path, **NAMES, episode="run")
-        with fuzz.unchanged(path), fuzz.case(LogError, CommandError):
+        with fuzz.unchanged(path), fuzz.case(TableError, CommandError):
+            read_log(path, **NAMES, episode="run")
+        with fuzz.unchanged(path), fuzz.case(TableError, CommandError):
             read_sheet(path).numbers(["level", "valve"])
 
 
@@ -159,8 +158,8 @@ def test_what_was_written_is_read_back(fuzz, tmp_path):
     @fuzz.given(logs(), st.sampled_from(["csv", "parquet"]))
     def check(log, ending):
         path = tmp_path / f"log.{ending}"
-        with fuzz.case(LogError):
-            write_table(log, path)
+        with fuzz.case(TableError):
+            write_log(log, path)
             back = files.read(path, None, "utf-8-sig").columns
             for index, name in enumerate(log.observations):
                 written = np.concatenate([one.observations[:, index] for one in log.episodes])

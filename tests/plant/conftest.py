@@ -16,7 +16,7 @@ from twofold.plant.rollout import Scales, Task
 
 @pytest.fixture
 def columns():
-    """What ``read_table`` wants to know of the rows."""
+    """What ``read_log`` wants to know of the rows."""
     return {
         "observations": ["level", "heat"],
         "actions": {"valve": (0.0, 1.0)},

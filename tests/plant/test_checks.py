@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from twofold.plant.checks import check
-from twofold.plant.log_files import read_frame, read_table
-from twofold.tables.errors import LogError, LogWarning
+from twofold.plant.errors import LogError, LogWarning
+from twofold.plant.log_files import read_log, read_raw_log
 
 
 def swap(rows):
@@ -74,7 +74,7 @@ FAULTS = {
 def test_a_fault_is_found_and_no_other(rows, columns, write, kind):
     spoil, severity, where, _ = FAULTS[kind]
     spoil(rows)
-    findings = check(read_frame(write(rows), **columns))
+    findings = check(read_raw_log(write(rows), **columns))
     assert [finding.kind for finding in findings] == [kind]
     assert findings[0].severity == severity
     assert where is None or findings[0].where == where
@@ -86,10 +86,10 @@ def test_a_log_with_an_error_is_refused_and_the_remedy_works(rows, columns, writ
     spoil, _, _, remedy = FAULTS[kind]
     spoil(rows)
     with pytest.raises(LogError, match="1 fault found") as caught:
-        read_table(write(rows), **columns)
+        read_log(write(rows), **columns)
     if remedy is not None:
         assert f"{next(iter(remedy))}=True" in str(caught.value)
-        log = read_table(write(rows), **columns, **remedy)
+        log = read_log(write(rows), **columns, **remedy)
         assert not [finding for finding in check(log) if finding.severity == "error"]
 
 
@@ -97,24 +97,24 @@ def test_a_log_with_an_error_is_refused_and_the_remedy_works(rows, columns, writ
 def test_a_doubtful_log_is_read_with_a_warning_or_refused_strictly(rows, columns, write, kind):
     FAULTS[kind][0](rows)
     with pytest.warns(LogWarning):
-        log = read_table(write(rows), **columns)
+        log = read_log(write(rows), **columns)
     assert log.transitions == 117
     with pytest.raises(LogError, match="1 fault found"):
-        read_table(write(rows), **columns, strict=True)
+        read_log(write(rows), **columns, strict=True)
     with pytest.raises(LogError, match="1 fault found"):
-        check(read_frame(write(rows), **columns), strict=True)
+        check(read_raw_log(write(rows), **columns), strict=True)
 
 
 def test_a_clean_log_has_no_findings(rows, columns, write):
-    assert check(read_frame(write(rows), **columns, cost="cost"), strict=True) == []
-    assert check(read_table(write(rows), **columns, cost="cost"), history=5) == []
+    assert check(read_raw_log(write(rows), **columns, cost="cost"), strict=True) == []
+    assert check(read_log(write(rows), **columns, cost="cost"), history=5) == []
 
 
 def test_all_faults_are_listed_at_once(rows, columns, write):
     for kind in ("unsorted", "gap", "text", "stuck"):
         FAULTS[kind][0](rows)
     with pytest.raises(LogError) as caught:
-        read_table(write(rows), **columns)
+        read_log(write(rows), **columns)
     message = str(caught.value)
     assert "4 faults" in message
     for word in ("sort=True", "split_at_gaps=True", "missing=['Bad']", "drop_stuck=True"):
@@ -125,9 +125,9 @@ def test_episodes_that_come_back_need_a_time_or_a_cut(rows, columns, write):
     parts = rows[:20] + rows[40:60] + rows[20:40]
     columns = columns | {"time": None}
     with pytest.raises(LogError, match=r"'r0', which goes on at line 42.*split_at_restarts=True"):
-        read_table(write(parts), **columns)
+        read_log(write(parts), **columns)
     with pytest.warns(LogWarning, match="pass time='t'"):
-        log = read_table(write([row | {"time": 1} for row in parts]) , **columns | {"time": None},
+        log = read_log(write([row | {"time": 1} for row in parts]) , **columns | {"time": None},
                          split_at_restarts=True)  # fmt: skip
     assert [(one.name, len(one)) for one in log.episodes] == [("r0", 19), ("r1", 19), ("r0/2", 19)]
 
@@ -135,13 +135,13 @@ def test_episodes_that_come_back_need_a_time_or_a_cut(rows, columns, write):
 def test_a_plant_at_rest_has_no_stuck_sensor(rows, columns, write):
     for row in rows[60:75]:
         row |= {name: rows[60][name] for name in ("level", "heat", "valve")}
-    assert check(read_frame(write(rows), **columns)) == []
+    assert check(read_raw_log(write(rows), **columns)) == []
 
 
 def test_a_column_that_moves_in_steps_is_not_stuck(rows, columns, write):
     for place, row in enumerate(rows):
         row["heat"] = float(place // 12)
-    assert check(read_frame(write(rows), **columns)) == []
+    assert check(read_raw_log(write(rows), **columns)) == []
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -152,7 +152,7 @@ def test_one_stuck_stretch_is_found_among_coarse_readings(rows, columns, write, 
     for row in rows[45:75]:
         row["heat"] = 2
     kinds = [
-        (finding.kind, finding.column) for finding in check(read_frame(write(rows), **columns))
+        (finding.kind, finding.column) for finding in check(read_raw_log(write(rows), **columns))
     ]
     assert kinds == [("stuck", "heat")]
 
@@ -166,13 +166,13 @@ def test_numbers_that_loggers_write_for_no_value_are_found_and_the_remedy_works(
     for place in (7, 8, 90):
         rows[place] |= {"heat": value, "cost": value}
     columns = columns | {"cost": "cost"}
-    findings = check(read_frame(write(rows), **columns))
+    findings = check(read_raw_log(write(rows), **columns))
     assert [(one.kind, one.column) for one in findings] == [
         ("sentinel", "heat"),
         ("sentinel", "cost"),
     ]
     remedy = float(re.search(r"missing=\[(.*)\]", findings[0].sentence)[1])
-    findings = check(read_frame(write(rows), **columns, missing=[remedy]))
+    findings = check(read_raw_log(write(rows), **columns, missing=[remedy]))
     assert [one.kind for one in findings] == ["missing", "missing"]
 
 
@@ -189,16 +189,16 @@ def test_numbers_that_loggers_write_for_no_value_are_found_and_the_remedy_works(
 def test_nines_among_numbers_like_them_are_measurements(rows, columns, write, usual):
     for row, value in zip(rows, usual, strict=True):
         row["heat"] = value
-    assert check(read_frame(write(rows), **columns)) == []
+    assert check(read_raw_log(write(rows), **columns)) == []
 
 
 def test_short_episodes_are_named_and_an_error_if_there_are_no_others(rows, columns, write):
     path = write(rows[:40] + rows[40:44])
-    findings = check(read_frame(path, **columns), history=5)
+    findings = check(read_raw_log(path, **columns), history=5)
     assert [(one.kind, one.severity) for one in findings] == [("short", "warning")]
     assert "'r1' (4)" in findings[0].sentence
     with pytest.raises(LogError, match="at least 51 are needed"):
-        read_table(path, **columns, history=50)
+        read_log(path, **columns, history=50)
 
 
 def test_findings_of_a_log_name_episodes_and_steps(log):
@@ -212,5 +212,5 @@ def test_findings_of_a_log_name_episodes_and_steps(log):
 
 
 def test_check_says_what_it_takes():
-    with pytest.raises(LogError, match=r"takes a Log or a Frame.*got list"):
+    with pytest.raises(LogError, match=r"takes a Log or a RawLog.*got list"):
         check([1, 2])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.plant.cost import cost_of, with_costs
-from twofold.tables.errors import LogError
+from twofold.plant.errors import LogError
 
 
 def effort(row):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from twofold.plant.embed import embed
+from twofold.plant.errors import LogError, LogWarning
 from twofold.plant.log import Episode, Log
 from twofold.plant.windows import Window
-from twofold.tables.errors import LogError, LogWarning
 
 
 def counter(now, action):
@@ -102,7 +102,7 @@ def test_the_columns_of_the_design_are_what_their_names_say(counted):
     np.testing.assert_allclose(y, np.stack([np.diff(a)[1:], b[2:]], axis=1), atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::twofold.tables.errors.LogWarning")
+@pytest.mark.filterwarnings("ignore::twofold.plant.errors.LogWarning")
 def test_the_industrial_benchmark_has_the_papers_sixty_one_inputs():
     names = ("setpoint", "velocity", "gain", "shift", "cost")
     rng = np.random.default_rng(0)

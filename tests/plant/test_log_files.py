@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from twofold.plant.log_files import read_frame, read_table, write_table
-from twofold.tables.errors import LogError, LogWarning
+from twofold.plant.errors import LogError, LogWarning
+from twofold.plant.log_files import read_log, read_raw_log, write_log
+from twofold.tables import TableError
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +36,8 @@ def assert_same(one, other):
 def test_a_written_log_is_read_back_to_the_last_digit(log, tmp_path, name):
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
-    write_table(log, tmp_path / name)
-    again = read_table(
+    write_log(log, tmp_path / name)
+    again = read_log(
         tmp_path / name, observations=["a", "b", "c"], actions={"u": (-1, 1), "v": (-1, 1)},
         episode="episode", time="time", cost="cost",
     )  # fmt: skip
@@ -45,8 +46,8 @@ def test_a_written_log_is_read_back_to_the_last_digit(log, tmp_path, name):
 
 def test_a_file_and_a_data_frame_of_it_are_the_same_log(rows, columns, write):
     path = write(rows)
-    log = read_table(path, **columns, cost="cost")
-    assert_same(log, read_table(pd.read_csv(path), **columns, cost="cost"))
+    log = read_log(path, **columns, cost="cost")
+    assert_same(log, read_log(pd.read_csv(path), **columns, cost="cost"))
     assert [episode.name for episode in log.episodes] == ["r0", "r1", "r2"]
     episode = log.episodes[1]
     assert episode.observations[3].tolist() == [rows[43]["level"], rows[43]["heat"]]
@@ -58,19 +59,19 @@ def test_a_file_and_a_data_frame_of_it_are_the_same_log(rows, columns, write):
 def test_costs_may_stand_beside_the_action_that_they_belong_to(rows, columns, write):
     for last in (39, 79, 119):
         rows[last] |= {"cost": "", "valve": ""}
-    log = read_table(write(rows), **columns, cost="cost", cost_at="departure")
+    log = read_log(write(rows), **columns, cost="cost", cost_at="departure")
     assert log.episodes[1].costs[3] == rows[43]["cost"]
     with pytest.raises(LogError, match="'cost' has 3 missing"):
-        read_table(write(rows), **columns, cost="cost")
+        read_log(write(rows), **columns, cost="cost")
 
 
 def test_decimal_commas_and_semicolons(rows, columns, write):
-    plain = read_table(write(rows), **columns)
+    plain = read_log(write(rows), **columns)
     german = [{name: str(cell).replace(".", ",") for name, cell in row.items()} for row in rows]
     path = write(german, "german.csv", ";")
     with pytest.raises(LogError, match="pass decimal=','"):
-        read_table(path, **columns)
-    assert_same(plain, read_table(path, **columns, decimal=","))
+        read_log(path, **columns)
+    assert_same(plain, read_log(path, **columns, decimal=","))
 
 
 @pytest.mark.parametrize(
@@ -88,13 +89,13 @@ def test_a_number_that_may_be_another_one_is_named(rows, columns, write, cell, r
     columns = {"observations": ["level"], "actions": {}, "episode": "run"}
     found = rf"'level' has text in 1 row \('{cell}'\) at line 7; {remedy}"
     with pytest.raises(LogError, match=found):
-        read_table(write(rows, delimiter=";"), **columns, decimal=",")
+        read_log(write(rows, delimiter=";"), **columns, decimal=",")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_columns_are_set_apart_by_what_the_heading_has(rows, columns, write, delimiter):
-    plain = read_table(write(rows), **columns)
-    assert_same(plain, read_table(write(rows, "other.csv", delimiter), **columns))
+    plain = read_log(write(rows), **columns)
+    assert_same(plain, read_log(write(rows, "other.csv", delimiter), **columns))
 
 
 @pytest.mark.parametrize("form", ["text", "zone", "frame"])
@@ -106,24 +107,24 @@ def test_dates_are_seconds(rows, columns, write, form):
     source = write(rows)
     if form == "frame":
         source = pd.read_csv(source, parse_dates=["t"])
-    times = read_table(source, **columns).episodes[2].times
+    times = read_log(source, **columns).episodes[2].times
     np.testing.assert_allclose(np.diff(times), 2.0)
 
 
 def test_dates_that_cannot_be_read_are_named(rows, columns, write):
     rows[4]["t"] = "01.03.2024 06:00"
     with pytest.raises(LogError, match=r"'t' has text in 1 row .* line 6; write times as numbers"):
-        read_table(write(rows), **columns)
-    found = read_frame(write(rows), **columns, missing=["01.03.2024 06:00"])
+        read_log(write(rows), **columns)
+    found = read_raw_log(write(rows), **columns, missing=["01.03.2024 06:00"])
     assert np.isnan(found.times[4]) and not found.texts["t"]
 
 
 def test_blank_cells_and_words_for_nothing_are_missing(rows, columns, write):
     for place, word in enumerate(["", "NaN", "n/a", "I/O Timeout"]):
         rows[place]["level"] = word
-    found = read_frame(write(rows), **columns, missing=["I/O timeout"])
+    found = read_raw_log(write(rows), **columns, missing=["I/O timeout"])
     assert np.isnan(found.values["level"][:4]).all() and not found.texts["level"]
-    assert read_frame(write(rows), **columns).texts["level"] == {3: "I/O Timeout"}
+    assert read_raw_log(write(rows), **columns).texts["level"] == {3: "I/O Timeout"}
 
 
 @pytest.mark.parametrize("missing", [[-999], ["-999"], "-999", -999])
@@ -136,10 +137,10 @@ def test_a_number_that_means_no_value_is_missing_in_files_of_both_kinds(
     pd.DataFrame(rows).to_csv(paths[0], index=False)
     pd.DataFrame(rows).to_parquet(paths[1])
     for path in paths:
-        found = read_frame(path, **columns, missing=missing)
+        found = read_raw_log(path, **columns, missing=missing)
         assert np.flatnonzero(np.isnan(found.values["level"])).tolist() == [4]
         assert np.flatnonzero(np.isnan(found.values["valve"])).tolist() == [9]
-        assert len(read_table(path, **columns, missing=missing, drop_missing=True).episodes) == 5
+        assert len(read_log(path, **columns, missing=missing, drop_missing=True).episodes) == 5
 
 
 def test_runs_have_the_same_names_in_files_of_both_kinds(rows, columns, tmp_path):
@@ -149,7 +150,7 @@ def test_runs_have_the_same_names_in_files_of_both_kinds(rows, columns, tmp_path
     table.to_csv(tmp_path / "plant.csv", index=False)
     table.to_parquet(tmp_path / "plant.parquet")
     names = [
-        [one.name for one in read_table(tmp_path / f"plant.{kind}", **columns).episodes]
+        [one.name for one in read_log(tmp_path / f"plant.{kind}", **columns).episodes]
         for kind in ("csv", "parquet")
     ]
     assert names == [["0", "1", "2"]] * 2
@@ -158,7 +159,7 @@ def test_runs_have_the_same_names_in_files_of_both_kinds(rows, columns, tmp_path
 def test_blank_lines_byte_order_marks_and_short_rows(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("\ufefflevel,valve\n1,0.5\n\n2,0.25\n3\n", encoding="utf-8")
-    log = read_table(path, observations=["level"], actions={"valve": (0, 1)})
+    log = read_log(path, observations=["level"], actions={"valve": (0, 1)})
     assert log.episodes[0].observations[:, 0].tolist() == [1, 2, 3]
     assert log.episodes[0].actions[:, 0].tolist() == [0.5, 0.25]
 
@@ -180,7 +181,7 @@ def test_blank_lines_byte_order_marks_and_short_rows(tmp_path):
 )
 def test_wrong_options_are_refused_in_words(rows, columns, write, change, message):
     with pytest.raises(LogError, match=message):
-        read_table(write(rows), **columns | change)
+        read_log(write(rows), **columns | change)
 
 
 @pytest.mark.parametrize(
@@ -195,14 +196,14 @@ def test_wrong_options_are_refused_in_words(rows, columns, write, change, messag
 def test_files_that_are_no_tables_are_refused(tmp_path, text, message):
     path = tmp_path / "x.csv"
     path.write_text(text)
-    with pytest.raises(LogError, match=message):
-        read_table(path, observations=["level"], actions={"valve": (0, 1)})
+    with pytest.raises(TableError, match=message):
+        read_log(path, observations=["level"], actions={"valve": (0, 1)})
 
 
 def test_bounds_are_offered_in_the_numbers_of_the_table(write):
     rows = [{"level": level, "valve": valve} for level, valve in [(1, "0,5"), (2, "2,5"), (3, -9)]]
     with pytest.raises(LogError, match=r"actions=\{'valve': \(0\.5, 2\.5\)\}"):
-        read_table(
+        read_log(
             write(rows, delimiter=";"), observations=["level"], actions=["valve"], decimal=",",
             missing=[-9],
         )  # fmt: skip
@@ -213,7 +214,7 @@ def test_a_file_says_itself_how_it_is_written(tmp_path, encoding):
     path = tmp_path / "x.csv"
     path.write_text("°C,valve\r\n1,0\r\n2,1\r\n", encoding=encoding, newline="")
     for given in ({}, {"encoding": "utf-8"}):
-        found = read_frame(path, observations=["°C"], actions={"valve": (0, 1)}, **given)
+        found = read_raw_log(path, observations=["°C"], actions={"valve": (0, 1)}, **given)
         assert found.values["°C"].tolist() == [1, 2]
         assert found.rows.tolist() == [2, 3]
 
@@ -222,9 +223,9 @@ def test_a_file_says_itself_how_it_is_written(tmp_path, encoding):
 def test_a_file_that_is_written_otherwise_is_refused_and_the_remedy_works(tmp_path, encoding):
     path = tmp_path / "x.csv"
     path.write_text("°C\n1\n2\n", encoding=encoding)
-    with pytest.raises(LogError, match=f"pass encoding='{encoding}'"):
-        read_frame(path, observations=["°C"], actions={})
-    found = read_frame(path, observations=["°C"], actions={}, encoding=encoding)
+    with pytest.raises(TableError, match=f"pass encoding='{encoding}'"):
+        read_raw_log(path, observations=["°C"], actions={})
+    found = read_raw_log(path, observations=["°C"], actions={}, encoding=encoding)
     assert found.values["°C"].tolist() == [1, 2]
 
 
@@ -232,44 +233,44 @@ def test_what_is_no_text_is_refused(tmp_path):
     path = tmp_path / "x.xlsx"
     path.write_bytes(b"PK\x03\x04\x14\x00\x06\x00\xff\xfe")
     for encoding in ("utf-8", "cp1252"):
-        with pytest.raises(LogError, match="save a spreadsheet as CSV or Parquet"):
-            read_frame(path, observations=["a"], actions={}, encoding=encoding)
-    with pytest.raises(LogError, match="no encoding 'ansi 1252'; common ones"):
-        read_frame(path, observations=["a"], actions={}, encoding="ansi 1252")
+        with pytest.raises(TableError, match="save a spreadsheet as CSV or Parquet"):
+            read_raw_log(path, observations=["a"], actions={}, encoding=encoding)
+    with pytest.raises(TableError, match="no encoding 'ansi 1252'; common ones"):
+        read_raw_log(path, observations=["a"], actions={}, encoding="ansi 1252")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_files_and_folders_that_are_not_there_are_named(log, tmp_path, ending):
     if ending == "parquet":
         pytest.importorskip("pyarrow")
-    with pytest.raises(LogError, match=f"no.{ending} cannot be read: No such file"):
-        read_table(tmp_path / f"no.{ending}", observations=["a"], actions={})
+    with pytest.raises(TableError, match=f"no.{ending} cannot be read: No such file"):
+        read_log(tmp_path / f"no.{ending}", observations=["a"], actions={})
     path = tmp_path / "nowhere" / f"x.{ending}"
-    with pytest.raises(LogError, match=f"x.{ending} cannot be read: there is no folder .*nowhere"):
-        read_table(path, observations=["a"], actions={})
-    with pytest.raises(LogError, match=f"x.{ending} cannot be written: there is no folder"):
-        write_table(log, path)
+    with pytest.raises(TableError, match=f"x.{ending} cannot be read: there is no folder"):
+        read_log(path, observations=["a"], actions={})
+    with pytest.raises(TableError, match=f"x.{ending} cannot be written: there is no folder"):
+        write_log(log, path)
 
 
 @pytest.mark.parametrize("name", ["x.xlsx", "x.txt", "x"])
 def test_a_table_is_not_written_to_a_file_of_another_kind(log, tmp_path, name):
-    with pytest.raises(LogError, match=r"ends in \.csv, \.parquet or \.pq, got .*x"):
-        write_table(log, tmp_path / name)
+    with pytest.raises(TableError, match=r"ends in \.csv, \.parquet or \.pq, got .*x"):
+        write_log(log, tmp_path / name)
     assert not (tmp_path / name).exists()
 
 
 def test_a_log_is_read_with_all_that_its_frame_is_read_with():
-    frame, log = (inspect.signature(read).parameters for read in (read_frame, read_table))
+    frame, log = (inspect.signature(read).parameters for read in (read_raw_log, read_log))
     assert all(log[name] == parameter for name, parameter in frame.items())
 
 
 def test_parquet_files_need_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(LogError, match=r"pip install 'twofold\[parquet\]'"):
-        read_table(tmp_path / "x.parquet", observations=["a"], actions={})
+    with pytest.raises(TableError, match=r"pip install 'twofold\[parquet\]'"):
+        read_log(tmp_path / "x.parquet", observations=["a"], actions={})
 
 
 def test_rows_without_an_episode_are_named(rows, columns, write):
     rows[7]["run"] = ""
     with pytest.raises(LogError, match=r"episode column 'run' is blank in 1 rows.* line 9"):
-        read_table(write(rows), **columns)
+        read_log(write(rows), **columns)

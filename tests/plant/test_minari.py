@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from twofold.plant.errors import LogError
 from twofold.plant.minari import read_minari, write_minari
-from twofold.tables.errors import LogError
 
 minari = pytest.importorskip("minari")
 spaces = pytest.importorskip("gymnasium.spaces")

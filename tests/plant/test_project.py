@@ -21,13 +21,13 @@ from twofold.estimators.progress import ProgressBar
 from twofold.estimators.training import StoppedFit
 from twofold.plant import project as module
 from twofold.plant.embed import embed
+from twofold.plant.errors import LogError
 from twofold.plant.identity import ProjectError
 from twofold.plant.log import Episode, Log
 from twofold.plant.project import file_name, find_policies, open_project
 from twofold.plant.quality import PlanningWarning
 from twofold.plant.search import SearchSettings
 from twofold.report.policy_page import write_report
-from twofold.tables.errors import LogError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

@@ -14,12 +14,12 @@ from twofold.model.bnn import BNNLV
 from twofold.plant import network as policy
 from twofold.plant.cost import cost_of
 from twofold.plant.embed import embed
+from twofold.plant.errors import LogWarning
 from twofold.plant.log import Episode, Log
 from twofold.plant.network import PolicyNetwork
 from twofold.plant.risk import criterion, risks
 from twofold.plant.rollout import Scales, Task, draw_noise, particles, rollout, values_and_gradients
 from twofold.plant.windows import Window
-from twofold.tables.errors import LogWarning
 
 STEPS, DRAWS, COUNT = 6, 3, 4
 

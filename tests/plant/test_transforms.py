@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
+from twofold.plant.errors import LogError, LogWarning
 from twofold.plant.transforms import KINDS, Transform, check_seen, fitted
-from twofold.tables.errors import LogError, LogWarning
 
 
 @pytest.fixture

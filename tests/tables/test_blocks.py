@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
+from twofold.tables import TableError
 from twofold.tables.blocks import open_source, writing
-from twofold.tables.errors import LogError
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra parquet)")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -21,7 +21,7 @@ def read_all(path):
 def test_a_csv_with_an_endless_cell(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('x,y\n1,2\n"3,' + "4" * 200_000)
-    with pytest.raises(LogError, match=r"a\.csv cannot be read as a CSV file: .*limit"):
+    with pytest.raises(TableError, match=r"a\.csv cannot be read as a CSV file: .*limit"):
         read_all(path)
 
 
@@ -31,7 +31,7 @@ def test_a_damaged_page_of_a_parquet_file(tmp_path):
     data = bytearray(path.read_bytes())
     data[4:24] = b"\xff" * 20
     path.write_bytes(data)
-    with pytest.raises(LogError, match=r"a\.parquet cannot be read as a Parquet file"):
+    with pytest.raises(TableError, match=r"a\.parquet cannot be read as a Parquet file"):
         read_all(path)
 
 
@@ -39,14 +39,14 @@ def test_files_of_a_folder_that_differ_in_kind(tmp_path):
     parquet.write_table(pyarrow.table({"x": [1, 2]}), tmp_path / "a.parquet")
     parquet.write_table(pyarrow.table({"x": [1.5, 2.5]}), tmp_path / "b.parquet")
     with pytest.raises(
-        LogError, match=r"b.parquet has the columns x \(double\), but .* x \(int64\)"
+        TableError, match=r"b.parquet has the columns x \(double\), but .* x \(int64\)"
     ):
         open_source(tmp_path)
 
 
 READ = """
 import sys, pyarrow
-from twofold.logs.blocks import open_source
+from twofold.tables.blocks import open_source
 source = open_source(sys.argv[1])
 rows = sum(len(block.rows) for block in source.blocks(source.names, 1000))
 print(rows, pyarrow.default_memory_pool().max_memory())
@@ -78,7 +78,7 @@ def test_the_rows_of_a_large_row_group_keep_their_order(tmp_path):
 def test_two_columns_of_one_name(tmp_path):
     table = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["x", "x"])
     parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(LogError, match="two columns of one name: 'x'"):
+    with pytest.raises(TableError, match="two columns of one name: 'x'"):
         open_source(tmp_path / "a.parquet")
 
 
@@ -89,7 +89,7 @@ def test_a_link_stays_a_link_and_other_endings_are_refused(tmp_path):
         write({"x": [1, 2]})
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "x\n1\n2\n"
-    with pytest.raises(LogError, match=r"ends in \.csv"), writing(tmp_path / "a.xlsx"):
+    with pytest.raises(TableError, match=r"ends in \.csv"), writing(tmp_path / "a.xlsx"):
         pass
     with pytest.raises(RuntimeError), writing(tmp_path / "real.csv") as write:
         write({"x": [3]})

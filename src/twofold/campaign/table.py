@@ -19,6 +19,7 @@ from twofold.campaign.recording import Told
 from twofold.campaign.space import Point, Space, check_names
 from twofold.tables import files
 from twofold.tables.cells import number
+from twofold.tables.errors import TableError
 
 
 class Rows(NamedTuple):
@@ -32,7 +33,7 @@ def read_rows(path: Path) -> Rows:
     """A CSV or Parquet table with a heading."""
     try:
         table = files.read(path, None, "utf-8")
-    except files.LogError as error:
+    except TableError as error:
         raise CampaignError(str(error)) from error
     names = [name for name in table.columns if name.strip()]
     columns = [table.columns[name] for name in names]

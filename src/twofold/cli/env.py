@@ -66,7 +66,7 @@ def sample(
     """
     from twofold.core.compilation import enable_compile_cache
     from twofold.estimators import memory
-    from twofold.plant.log_files import write_table
+    from twofold.plant.log_files import write_log
     from twofold.plant.minari import write_minari
 
     run = Run(ctx, seed)
@@ -90,7 +90,7 @@ def sample(
     counts = {"transitions": log.transitions, "episodes": len(log.episodes)}
     run.metrics |= {name: float(count) for name, count in counts.items()}
     if out is not None:
-        write_table(log, out)
+        write_log(log, out)
     if minari is not None:
         write_minari(log, minari, description=f"{policy} of {name}, seed {seed}")
     record = run.write(out)

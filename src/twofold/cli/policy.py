@@ -61,7 +61,7 @@ def search_command(
     from twofold.cli.settings import regressor_of, words
     from twofold.core.compilation import enable_compile_cache
     from twofold.plant.embed import embed
-    from twofold.plant.log_files import read_table
+    from twofold.plant.log_files import read_log
     from twofold.plant.project import find_policies, planning_regressor
     from twofold.report.policy_page import write_report
 
@@ -73,7 +73,7 @@ def search_command(
         settings = search_settings(horizon, setting or [])
         regressor = regressor_of(model or [], "model", planning_regressor())
         mending: dict[str, Any] = dict.fromkeys(words(mend), True)
-        found = read_table(
+        found = read_log(
             log,
             observations=words(observations),
             actions=dict(map(bounds, action)),

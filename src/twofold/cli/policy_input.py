@@ -12,7 +12,7 @@ from twofold.campaign.text import parse_settings
 from twofold.cli.errors import CommandError
 from twofold.cli.settings import check_names, words
 from twofold.core.naming import nearest
-from twofold.plant.log_files import read_frame
+from twofold.plant.log_files import read_raw_log
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.search import SearchSettings
 from twofold.plant.windows import Window
@@ -90,17 +90,17 @@ def recent_window(policy: LearnedPolicy, path: Path) -> Window:
     seen = [n for n, lags in zip(embedding.observations, embedding.lags, strict=True) if lags]
     ends = zip(embedding.actions, policy.shape.low, policy.shape.high, strict=True)
     done = {name: (low, high) for name, low, high in ends} if policy.sees_actions else {}
-    frame = read_frame(path, observations=seen, actions=done)
-    if len(frame) < history:
-        raise CommandError(f"the policy looks back over {history} rows, {path} has {len(frame)}")
-    for name, found in frame.texts.items():
+    raw = read_raw_log(path, observations=seen, actions=done)
+    if len(raw) < history:
+        raise CommandError(f"the policy looks back over {history} rows, {path} has {len(raw)}")
+    for name, found in raw.texts.items():
         if found:
             raise CommandError(
                 f"{path}: {name!r} must be numbers, got {next(iter(found.values()))!r}"
             )
-    nothing = np.full(len(frame), np.nan)
-    columns = [frame.values.get(name, nothing) for name in embedding.observations]
-    past = [frame.values[name][:-1] for name in embedding.actions] if done else None
+    nothing = np.full(len(raw), np.nan)
+    columns = [raw.values.get(name, nothing) for name in embedding.observations]
+    past = [raw.values[name][:-1] for name in embedding.actions] if done else None
     return Window(np.stack(columns, axis=1), None if past is None else np.stack(past, axis=1))
 
 

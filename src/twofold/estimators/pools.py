@@ -9,7 +9,7 @@ import numpy as np
 
 from twofold.tables import files
 from twofold.tables.blocks import check_names, list_of_names, numbers, open_source, writing
-from twofold.tables.errors import LogError
+from twofold.tables.errors import TableError
 
 Regressor = Any  # a BNNLVRegressor
 By = Literal["entropy", "variance"]
@@ -58,7 +58,7 @@ def decompose_table(
     """
     opened, place = open_source(source), Path(out)
     if files.is_read(opened.path, place):
-        raise LogError(f"{place} is what is read; write to another file")
+        raise TableError(f"{place} is what is read; write to another file")
     names = _inputs(model, inputs)
     several = [f"y{index}" for index in range(model.model_.outputs)]
     called = list(outputs or (several if len(several) > 1 else ["y"]))
@@ -78,7 +78,7 @@ def decompose_table(
             for name, column in found.items():
                 sums[name] = sums.get(name, 0.0) + float(column.sum())
         if not rows:
-            raise LogError(f"{opened.path}: no row has a value in every column")
+            raise TableError(f"{opened.path}: no row has a value in every column")
     return Written(rows, {name: total / rows for name, total in sums.items()})
 
 

@@ -34,7 +34,7 @@ from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
 from twofold.estimators.training import Plan, train
 from twofold.inference.alpha import bytes_per_datum
 from twofold.tables.blocks import Source, check_names, list_of_names, numbers, open_source
-from twofold.tables.errors import LogError
+from twofold.tables.errors import TableError
 
 Regressor = Any  # a BNNLVRegressor
 
@@ -64,7 +64,7 @@ def fit_table(
         names = list_of_names("inputs", inputs)
     check_names(opened, [*names, *outputs])
     if not names or not outputs or len({*names, *outputs}) < len(names) + len(outputs):
-        raise LogError(
+        raise TableError(
             "expected at least one target and one input, none of them both or twice, got "
             f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
         )

@@ -5,19 +5,19 @@ from twofold.plant.cost import Cost, cost_of, with_costs
 from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.embed import embed
 from twofold.plant.embedding import Embedding
+from twofold.plant.errors import LogError, LogWarning
 from twofold.plant.finding import Finding
 from twofold.plant.identity import ProjectError
 from twofold.plant.log import Episode, Log, from_episodes
-from twofold.plant.log_files import read_frame, read_table, write_table
+from twofold.plant.log_files import read_log, read_raw_log, write_log
 from twofold.plant.minari import read_minari, write_minari
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.project import Project, find_policies, open_project
 from twofold.plant.quality import PlanningWarning, assess
+from twofold.plant.raw_log import RawLog
 from twofold.plant.search import PAPER, SearchSettings, best_of, search
 from twofold.plant.transforms import Transform
 from twofold.plant.windows import Window
-from twofold.tables.errors import LogError, LogWarning
-from twofold.tables.frame import Frame
 
 __all__ = [
     "PAPER",
@@ -26,7 +26,6 @@ __all__ = [
     "Embedding",
     "Episode",
     "Finding",
-    "Frame",
     "LearnedPolicy",
     "Log",
     "LogError",
@@ -34,6 +33,7 @@ __all__ = [
     "PlanningWarning",
     "Project",
     "ProjectError",
+    "RawLog",
     "SearchSettings",
     "Transform",
     "Window",
@@ -46,11 +46,11 @@ __all__ = [
     "from_episodes",
     "load_policy",
     "open_project",
-    "read_frame",
+    "read_log",
     "read_minari",
-    "read_table",
+    "read_raw_log",
     "search",
     "with_costs",
+    "write_log",
     "write_minari",
-    "write_table",
 ]

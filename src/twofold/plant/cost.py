@@ -10,8 +10,8 @@ import numpy as np
 
 from twofold.core.arrays import Array, Float
 from twofold.core.naming import nearest
+from twofold.plant.errors import LogError
 from twofold.plant.log import Log
-from twofold.tables.errors import LogError
 
 CostFunction = Callable[[Mapping[str, Any]], Any]
 

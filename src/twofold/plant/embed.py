@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.plant.embedding import Embedding, Known
+from twofold.plant.errors import LogError, LogWarning, check_known
 from twofold.plant.log import Log
 from twofold.plant.transforms import Transform, fitted
 from twofold.plant.windows import steps
-from twofold.tables.errors import LogError, LogWarning, check_known
 
 # A known part that is off by more than this part of its column's range is not known.
 ROUNDING = 1e-3

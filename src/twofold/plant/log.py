@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from twofold.envs.system import Episodes, System
-from twofold.tables.errors import LogError, check_different
+from twofold.plant.errors import LogError, check_different
 
 
 @dataclass(frozen=True, eq=False)

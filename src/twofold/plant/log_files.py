@@ -9,14 +9,14 @@ import numpy as np
 
 from twofold.core.naming import nearest
 from twofold.plant.checks import check, faulty
+from twofold.plant.errors import LogError, LogWarning, check_different
 from twofold.plant.log import Log, check_bounds
 from twofold.plant.mending import Mending, mend
+from twofold.plant.raw_log import RawLog, raw_log_of
 from twofold.tables import cells, files
-from twofold.tables.errors import LogError, LogWarning, check_different
-from twofold.tables.frame import Frame, frame_of
 
 
-def read_table(
+def read_log(
     source: Any,
     *,
     observations: Sequence[str],
@@ -35,36 +35,34 @@ def read_table(
 ) -> Log:
     """A log from a CSV or Parquet file or a pandas ``DataFrame``, one row for each time step.
 
-    The columns are those of ``read_frame``. Faults that make the log unusable raise a ``LogError``
-    that lists them all and names the option that mends each (those of ``Mending``: ``sort=True``,
-    ``split_at_gaps=True``, …); other faults are warned of, or raised too if ``strict``.
-    ``history`` is the number of rows that a model will look back over.
+    The columns are those of ``read_raw_log``. Faults that make the log unusable raise a
+    ``LogError`` that lists them all and names the option that mends each (those of ``Mending``:
+    ``sort=True``, ``split_at_gaps=True``, …); other faults are warned of, or raised too if
+    ``strict``. ``history`` is the number of rows that a model will look back over.
     """
     options = Mending.of(mending)
-    found = read_frame(
+    found = read_raw_log(
         source, observations=observations, actions=actions, episode=episode, time=time, cost=cost,
         cost_at=cost_at, missing=missing, delimiter=delimiter, decimal=decimal, encoding=encoding,
     )  # fmt: skip
-    frame = mend(found, options)
-    if not len(frame):
+    raw = mend(found, options)
+    if not len(raw):
         raise LogError(f"{found.source}: nothing is left of {len(found)} rows after mending")
     # Neither is mended: leaving out rows with text would leave out all that have decimal commas.
     before = [one for one in check(found) if one.kind in ("text", "interleaved")]
-    if options.split_at_restarts and frame.times is None:
+    if options.split_at_restarts and raw.times is None:
         before = [one for one in before if one.kind == "text"]
-    after = [
-        one for one in check(frame, history=history) if one.kind not in ("text", "interleaved")
-    ]
+    after = [one for one in check(raw, history=history) if one.kind not in ("text", "interleaved")]
     findings = before + after
     grave = [finding for finding in findings if finding.severity == "error" or strict]
     if grave:
-        raise faulty(frame.source, findings)
+        raise faulty(raw.source, findings)
     for finding in findings:
         warnings.warn(f"{finding.source}: {finding.sentence}", LogWarning, stacklevel=2)
-    return frame.log()
+    return raw.log()
 
 
-def read_frame(
+def read_raw_log(
     source: Any,
     *,
     observations: Sequence[str],
@@ -77,7 +75,7 @@ def read_frame(
     delimiter: str | None = None,
     decimal: str = ".",
     encoding: str = "utf-8-sig",
-) -> Frame:
+) -> RawLog:
     """The named columns of a table as they are, faults and all, for ``check``.
 
     ``observations`` names the columns that are seen, ``actions`` those that are applied from a row
@@ -100,7 +98,7 @@ def read_frame(
     read = {name: cells.numbers(table.columns[name], missing, decimal) for name in names}
     times = None if time is None else cells.times(table.columns[time], missing, decimal)
     part, parts = _episodes(table, episode, decimal)
-    return Frame(
+    return RawLog(
         source=table.source,
         unit=table.unit,
         rows=table.rows,
@@ -119,23 +117,23 @@ def read_frame(
     )
 
 
-def write_table(log: Log, path: Any) -> None:
-    """Write a log as a CSV or Parquet file that ``read_table`` reads back, to the last digit.
+def write_log(log: Log, path: Any) -> None:
+    """Write a log as a CSV or Parquet file that ``read_log`` reads back, to the last digit.
 
     Its columns are ``episode``, ``step``, ``time`` (if known), observations, actions (blank in the
     last row of an episode) and ``cost`` (blank in the first).
     """
-    frame = frame_of(log)
-    columns: dict[str, Any] = {"episode": [frame.parts[one] for one in frame.part]}
-    columns["step"] = frame.rows
-    if frame.times is not None:
-        columns["time"] = frame.times
-    taken = sorted(set(columns) & set(frame.values))
+    raw = raw_log_of(log)
+    columns: dict[str, Any] = {"episode": [raw.parts[one] for one in raw.part]}
+    columns["step"] = raw.rows
+    if raw.times is not None:
+        columns["time"] = raw.times
+    taken = sorted(set(columns) & set(raw.values))
     if taken:
         raise LogError(
             f"a column of the table must not be called {taken[0]!r}; rename it in the log"
         )
-    files.write(Path(path), columns | frame.values)
+    files.write(Path(path), columns | raw.values)
 
 
 def _check_columns(table: files.Table, given: list[str]) -> None:

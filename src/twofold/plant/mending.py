@@ -11,9 +11,9 @@ import numpy as np
 from twofold.core.naming import nearest
 from twofold.plant import order
 from twofold.plant.checks import missing
+from twofold.plant.errors import LogError
+from twofold.plant.raw_log import RawLog
 from twofold.plant.runs import stuck
-from twofold.tables.errors import LogError
-from twofold.tables.frame import Frame
 
 
 @dataclass(frozen=True)
@@ -48,68 +48,66 @@ class Mending:
         return cls(**options)
 
 
-def mend(frame: Frame, mending: Mending) -> Frame:
-    """The frame mended, with the rows of each episode together if it is known how they follow."""
-    if frame.times is None and len(order.returns(frame)) and not mending.split_at_restarts:
-        return frame
-    frame = _gathered(frame, mending)
+def mend(raw: RawLog, mending: Mending) -> RawLog:
+    """The log mended, with the rows of each episode together if it is known how they follow."""
+    if raw.times is None and len(order.returns(raw)) and not mending.split_at_restarts:
+        return raw
+    raw = _gathered(raw, mending)
     if mending.drop_duplicates:
-        frame = frame.take(np.delete(np.arange(len(frame)), order.duplicates(frame)))
+        raw = raw.take(np.delete(np.arange(len(raw)), order.duplicates(raw)))
     if mending.drop_missing:
-        frame = _without_missing(frame)
+        raw = _without_missing(raw)
     if mending.drop_stuck:
-        bad = np.zeros(len(frame), bool)
-        for stretch in stuck(frame):
+        bad = np.zeros(len(raw), bool)
+        for stretch in stuck(raw):
             bad[stretch.rows] = True
-        frame = _without(frame, bad)
+        raw = _without(raw, bad)
     if mending.clip_actions:
-        clipped = {
-            name: np.clip(frame.values[name], *frame.actions[name]) for name in frame.actions
-        }
-        frame = replace(frame, values=frame.values | clipped)
-    if mending.split_at_gaps and frame.times is not None:
-        frame = frame.cut(_marked(frame, order.gaps(frame)[0]))
-    return frame
+        clipped = {name: np.clip(raw.values[name], *raw.actions[name]) for name in raw.actions}
+        raw = replace(raw, values=raw.values | clipped)
+    if mending.split_at_gaps and raw.times is not None:
+        raw = raw.cut(_marked(raw, order.gaps(raw)[0]))
+    return raw
 
 
-def _gathered(frame: Frame, mending: Mending) -> Frame:
+def _gathered(raw: RawLog, mending: Mending) -> RawLog:
     """Rows of an episode together, cut where it comes back or starts over, sorted by time."""
     if mending.split_at_restarts:
-        if frame.times is None:
-            frame = frame.cut(_marked(frame, order.returns(frame)))
+        if raw.times is None:
+            raw = raw.cut(_marked(raw, order.returns(raw)))
         else:
-            starts = _marked(frame, order.restarts(frame))
-            together = np.argsort(frame.part, kind="stable")
-            frame = frame.take(together).cut(starts[together])
-    if mending.sort and frame.times is not None:
-        return frame.take(np.lexsort((frame.times, frame.part)))
-    return frame.take(np.argsort(frame.part, kind="stable"))
+            starts = _marked(raw, order.restarts(raw))
+            together = np.argsort(raw.part, kind="stable")
+            raw = raw.take(together).cut(starts[together])
+    if mending.sort and raw.times is not None:
+        return raw.take(np.lexsort((raw.times, raw.part)))
+    return raw.take(np.argsort(raw.part, kind="stable"))
 
 
-def _without_missing(frame: Frame) -> Frame:
+def _without_missing(raw: RawLog) -> RawLog:
     """Rows whose observations are known; where only the action or its cost is not, the row is
     still the end of what went before."""
-    bad, ends = np.zeros(len(frame), bool), np.zeros(len(frame), bool)
-    if frame.times is not None:
-        bad |= ~np.isfinite(frame.times)
-    for name in frame.values:
-        if name in frame.observations:
-            bad[missing(frame, name)] = True
-        elif name in frame.actions or frame.cost_at == "departure":
-            ends[missing(frame, name)] = True
+    bad, ends = np.zeros(len(raw), bool), np.zeros(len(raw), bool)
+    if raw.times is not None:
+        bad |= ~np.isfinite(raw.times)
+    for name in raw.values:
+        if name in raw.observations:
+            bad[missing(raw, name)] = True
+        elif name in raw.actions or raw.cost_at == "departure":
+            ends[missing(raw, name)] = True
         else:
             # The step that leads to this row has no cost: a new episode begins with the row.
-            ends[missing(frame, name) - 1] = True
-    return _without(frame.cut(np.concatenate([[False], ends[:-1]])), bad)
+            ends[missing(raw, name) - 1] = True
+    return _without(raw.cut(np.concatenate([[False], ends[:-1]])), bad)
 
 
-def _without(frame: Frame, bad: np.ndarray) -> Frame:
+def _without(raw: RawLog, bad: np.ndarray) -> RawLog:
     """Rows that are not bad; what lies on two sides of a bad one becomes two episodes."""
     after = np.concatenate([[False], bad[:-1]])
-    return frame.cut(after).take(np.flatnonzero(~bad))
+    return raw.cut(after).take(np.flatnonzero(~bad))
 
 
-def _marked(frame: Frame, rows: np.ndarray) -> np.ndarray:
-    mask = np.zeros(len(frame), bool)
+def _marked(raw: RawLog, rows: np.ndarray) -> np.ndarray:
+    mask = np.zeros(len(raw), bool)
     mask[rows] = True
     return mask

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twofold.tables.frame import Frame
+from twofold.plant.raw_log import RawLog
 
 # A column is stuck if it stands still for this many rows and for this many times its usual stretch,
 LEAST, TIMES = 10, 3
@@ -15,21 +15,21 @@ RARE, RARE_PART = 4, 0.01
 
 
 class Stretch(NamedTuple):
-    """Rows (of the frame) over which a column stands still."""
+    """Rows over which a column stands still."""
 
     column: str
     rows: np.ndarray
 
 
-def stuck(frame: Frame) -> list[Stretch]:
+def stuck(raw: RawLog) -> list[Stretch]:
     """Stretches where an observation stands still longer than is its way while others move."""
-    groups = [group for group in frame.in_time if len(group) > 1]
+    groups = [group for group in raw.in_time if len(group) > 1]
     if not groups:
         return []
-    columns = [*frame.observations, *frame.actions]
-    moves = {name: [_moves(frame.values[name][group]) for group in groups] for name in columns}
+    columns = [*raw.observations, *raw.actions]
+    moves = {name: [_moves(raw.values[name][group]) for group in groups] for name in columns}
     found = []
-    for name in frame.observations:
+    for name in raw.observations:
         others = [moves[other] for other in columns if other != name]
         # A column without company is compared with itself alone.
         elsewhere = [np.any(each, axis=0) for each in zip(*others, strict=True)]

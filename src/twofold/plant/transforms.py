@@ -15,7 +15,7 @@ import numpy as np
 
 from twofold.core.arrays import Array, Float
 from twofold.core.naming import nearest
-from twofold.tables.errors import LogError, LogWarning
+from twofold.plant.errors import LogError, LogWarning
 
 Kind = Literal["identity", "log1p", "logit", "log1p_logit"]
 KINDS = ("identity", "log1p", "logit", "log1p_logit")

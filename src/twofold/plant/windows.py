@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from twofold.plant.errors import LogError
 from twofold.plant.log import Log
-from twofold.tables.errors import LogError
 
 
 class Window(NamedTuple):

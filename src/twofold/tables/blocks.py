@@ -12,7 +12,7 @@ import numpy as np
 
 from twofold.core.naming import listed, nearest, shortened
 from twofold.tables import cells, files
-from twofold.tables.errors import LogError
+from twofold.tables.errors import TableError
 
 # Of what another library has to say of a file.
 MOST_SAID = 300
@@ -59,17 +59,17 @@ class ParquetSource:
             path.stat()
         self._parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not self._parts:
-            raise LogError(f"the folder {path} cannot be read as a table: it has no *.parquet file")
+            raise TableError(f"the folder {path} has no *.parquet file")
         schema = self._schema(self._parts[0])
         with _readable(self._parts[0], "Parquet"):
             self.names = schema.names
         twice = sorted({name for name in self.names if self.names.count(name) > 1})
         if twice:
-            raise LogError(f"{path} has two columns of one name: {listed(map(repr, twice))}")
+            raise TableError(f"{path} has two columns of one name: {listed(map(repr, twice))}")
         for part in self._parts[1:]:
             other = self._schema(part)
             if not other.equals(schema):
-                raise LogError(
+                raise TableError(
                     f"{part} has the columns {_kinds(other)}, but {self._parts[0]} has "
                     f"{_kinds(schema)}; the files of a folder must agree"
                 )
@@ -124,11 +124,11 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
     """Whatever is wrong with a file, by its name and in one sentence."""
     try:
         yield
-    except LogError:
+    except TableError:
         raise
     except _reading_errors() as error:
         said = shortened(" ".join(str(error).split()), MOST_SAID)
-        raise LogError(f"{path} cannot be read as a {kind} file: {said}") from error
+        raise TableError(f"{path} cannot be read as a {kind} file: {said}") from error
 
 
 class CsvSource:
@@ -177,14 +177,14 @@ class CsvSource:
 def open_source(path: str | os.PathLike[str]) -> Source:
     """A CSV or Parquet file, or a folder of Parquet files."""
     if not isinstance(path, str | os.PathLike):
-        raise LogError(
+        raise TableError(
             f"expected the path of a table, got {type(path).__name__}; what is in memory is "
             "fitted with fit"
         )
     place = Path(path)
     if place.exists() and not (place.is_dir() or place.is_file()):
         # It would be read more than once, and whoever opens a pipe waits for its other end.
-        raise LogError(f"{place} is neither a file nor a folder; write the table to a file first")
+        raise TableError(f"{place} is neither a file nor a folder; write the table to a file first")
     if place.is_dir() or place.suffix.lower() in files.PARQUET:
         return ParquetSource(place)
     return CsvSource(place)
@@ -193,7 +193,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 def list_of_names(what: str, given: Any) -> list[str]:
     """Names of columns as they were given; a lone word would be taken for a list of its letters."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise LogError(f"{what} must be a list of names of columns, got {shortened(repr(given))}")
+        raise TableError(f"{what} must be a list of names of columns, got {shortened(repr(given))}")
     return list(given)
 
 
@@ -201,7 +201,7 @@ def check_names(source: Source, names: Sequence[str]) -> None:
     """Refuse names of columns that are not there."""
     for name in names:
         if name not in source.names:
-            raise LogError(
+            raise TableError(
                 f"{source.path} has no column {shortened(repr(name))}; its columns are "
                 f"{listed(source.names)}{nearest(name, source.names)}"
             )
@@ -217,7 +217,7 @@ def numbers(
     missing = ~np.isfinite(values)
     if missing.any() and not drop_missing:
         row, column = np.argwhere(missing)[0]
-        raise LogError(
+        raise TableError(
             f"{source.path}: column {shortened(names[column])!r} has no finite number in "
             f"{source.unit} {block.rows[row]}; fill it in, or leave such rows out (drop_missing)"
         )
@@ -231,7 +231,7 @@ def _column(source: Source, block: Block, name: str) -> np.ndarray:
     values, texts = cells.numbers(column, (), source.decimal)
     if texts:
         row, text = next(iter(texts.items()))
-        raise LogError(
+        raise TableError(
             f"{source.path}: column {shortened(name)!r} must be numbers, but {source.unit} "
             f"{block.rows[row]} has {shortened(text)!r}; leave the column out, or write it as "
             "numbers"

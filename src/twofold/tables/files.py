@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.core.naming import listed
-from twofold.tables.errors import LogError
+from twofold.tables.errors import TableError
 
 DELIMITERS = ",;\t|"
 PARQUET = (".parquet", ".pq")
@@ -75,13 +75,13 @@ def _array(column: Any) -> np.ndarray:
 def _read_csv(path: Path, delimiter: str | None, encoding: str) -> Table:
     text = _text(path, encoding)
     if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
-        raise LogError(f"delimiter must be one character, got {delimiter!r}")
+        raise TableError(f"delimiter must be one character, got {delimiter!r}")
     try:
         return _parsed(path, text, delimiter)
     except (csv.Error, TypeError, ValueError) as error:
-        if isinstance(error, LogError):
+        if isinstance(error, TableError):
             raise
-        raise LogError(f"{path} cannot be read as a CSV file: {error}") from error
+        raise TableError(f"{path} cannot be read as a CSV file: {error}") from error
 
 
 def _parsed(path: Path, text: str, delimiter: str | None) -> Table:
@@ -89,7 +89,7 @@ def _parsed(path: Path, text: str, delimiter: str | None) -> Table:
     reader, headings = begun(path, file, delimiter)
     lines, records = next_records(path, reader, len(headings))
     if not records:
-        raise LogError(f"{path} has a heading but no rows")
+        raise TableError(f"{path} has a heading but no rows")
     columns = dict(zip(headings, map(list, zip(*records, strict=True)), strict=True))
     return Table(str(path), "line", columns, np.array(lines), reader.dialect.delimiter)
 
@@ -103,7 +103,7 @@ def begun(path: Path, file: Any, delimiter: str | None = None) -> tuple[Any, lis
     reader = csv.reader(file, delimiter=delimiter)
     headings = [heading.strip() for heading in next(reader, [])]
     if not any(headings):
-        raise LogError(f"{path} is empty: expected a heading and rows")
+        raise TableError(f"{path} is empty: expected a heading and rows")
     _check_headings(path, headings)
     return reader, headings
 
@@ -136,11 +136,11 @@ def _text(path: Path, encoding: str) -> str:
     try:
         wide = codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
     except LookupError:
-        raise LogError(
+        raise TableError(
             f"there is no encoding {encoding!r}; common ones are 'utf-8', 'cp1252' and 'utf-16'"
         ) from None
     if b"\0" in data[:100] and not wide:
-        raise LogError(
+        raise TableError(
             f"{path} is no text file: expected CSV or Parquet; save a spreadsheet as CSV or "
             "Parquet, unpack what is packed, and for UTF-16 without a mark pass "
             "encoding='utf-16-le' (in Python)"
@@ -148,7 +148,7 @@ def _text(path: Path, encoding: str) -> str:
     try:
         return data.decode(encoding)
     except (UnicodeError, LookupError) as error:
-        raise LogError(
+        raise TableError(
             f"{path} is not written in {encoding} ({error}); for a file of an older Windows "
             "program pass encoding='cp1252'"
         ) from error
@@ -162,7 +162,7 @@ def next_records(
     lines, records = [], []
     for cells in islice(reader, most):
         if len(cells) > width and any(cell.strip() for cell in cells[width:]):
-            raise LogError(
+            raise TableError(
                 f"{path}, line {reader.line_num}: {len(cells)} cells for {width} columns; if "
                 "numbers have decimal commas, separate the columns by semicolons"
             )
@@ -175,7 +175,7 @@ def next_records(
 def _check_headings(path: Path, headings: list[str]) -> None:
     twice = sorted({one for one in headings if headings.count(one) > 1 and one})
     if twice:
-        raise LogError(f"{path} has two columns of one name: {listed(map(repr, twice))}")
+        raise TableError(f"{path} has two columns of one name: {listed(map(repr, twice))}")
     # Columns without a heading are never asked for; they only must not fall together.
     headings[:] = [one or f" {place}" for place, one in enumerate(headings)]
 
@@ -190,7 +190,7 @@ def _read_parquet(path: Path) -> Table:
             name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names
         }
     except (OSError, ValueError, MemoryError, pyarrow_module("pyarrow").ArrowException) as error:
-        raise LogError(f"{path} cannot be read as a Parquet file: {error}") from error
+        raise TableError(f"{path} cannot be read as a Parquet file: {error}") from error
     return Table(str(path), "row", columns, np.arange(table.num_rows))
 
 
@@ -215,7 +215,7 @@ def is_read(source: Path, out: Path) -> bool:
 def check_ending(path: Path) -> None:
     """Refuse a file whose name says that it is no table."""
     if path.suffix.lower() not in TABLES:
-        raise LogError(
+        raise TableError(
             f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
         )
 
@@ -255,14 +255,14 @@ def named(path: Path, done: str) -> Iterator[None]:
         why = error.strerror or error
         if not path.parent.is_dir():
             why = f"there is no folder {path.parent}"
-        raise LogError(f"{path} cannot be {done}: {why}") from error
+        raise TableError(f"{path} cannot be {done}: {why}") from error
 
 
 def pyarrow_module(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise LogError(
+        raise TableError(
             "Parquet files need pyarrow; install it with: pip install 'twofold[parquet]', or use a "
             "CSV file"
         ) from error

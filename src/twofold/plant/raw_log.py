@@ -1,4 +1,4 @@
-"""``Frame``: the rows of a table as they were found, before anybody has called them a log."""
+"""``RawLog``: the rows of a log as they were found, before faults are mended."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ FIRST = 4  # So many places are named; the rest are counted.
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class RawLog:
     """Columns of numbers, NaN where there is none, with the row of the source each came from.
 
     ``part`` says to which of the ``parts`` (episodes) a row belongs. ``texts`` holds, for each
@@ -55,8 +55,8 @@ class Frame:
         times = self.times
         return [group[np.argsort(times[group], kind="stable")] for group in self.groups]
 
-    def take(self, index: np.ndarray) -> "Frame":
-        """The frame with these rows only, in this order."""
+    def take(self, index: np.ndarray) -> "RawLog":
+        """These rows only, in this order."""
         place = {int(row): new for new, row in enumerate(index)} if self.texts else {}
         return replace(
             self,
@@ -70,7 +70,7 @@ class Frame:
             },
         )
 
-    def cut(self, starts: np.ndarray) -> "Frame":
+    def cut(self, starts: np.ndarray) -> "RawLog":
         """New episodes begin at these rows; rows of one episode must lie together."""
         begins = starts | (np.diff(self.part, prepend=-1) != 0)
         parts = tuple(self.parts[self.part[row]] for row in np.flatnonzero(begins))
@@ -125,7 +125,7 @@ class Frame:
         )
 
 
-def frame_of(log: Log) -> Frame:
+def raw_log_of(log: Log) -> RawLog:
     """A log as rows again; the last row of an episode has no action, the first no cost."""
     lengths = [len(episode) + 1 for episode in log.episodes]
     blank = np.full((1, len(log.actions)), np.nan)
@@ -139,7 +139,7 @@ def frame_of(log: Log) -> Frame:
         values[cost] = np.concatenate([part for each in costs for part in (NONE, each)])
     times = [one.times for one in log.episodes if one.times is not None]
     bounds = zip(log.action_low.tolist(), log.action_high.tolist(), strict=True)
-    return Frame(
+    return RawLog(
         source="the log",
         unit="step",
         rows=np.concatenate([np.arange(length) for length in lengths]),
