@@ -8,7 +8,7 @@ from paper import runner, tables
 from paper.records import join
 from twofold.cli import demo
 from twofold.core.compilation import enable_compile_cache
-from twofold.core.executors import EXECUTORS, named
+from twofold.core.jobs import EXECUTORS
 
 STOPPED = 130  # Ctrl-C, as shells have it
 
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("records", nargs="*", type=Path, help="for join: records made elsewhere")
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
     parser.add_argument("--output", type=Path, help="folder for results (default: see below)")
-    parser.add_argument("--executor", choices=list(EXECUTORS), help="who runs its jobs")
+    parser.add_argument("--executor", choices=list(EXECUTORS), help="where to run jobs")
     parser.epilog = "Default folders: demo-output for the demo, results for records and figures."
     arguments = parser.parse_args()
     if (arguments.name == "join") != bool(arguments.records):
@@ -47,8 +47,9 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.name in runner.FIGURES:
         print(f"wrote {runner.FIGURES[arguments.name](arguments.output or Path('results'))}")
     else:
-        executor = None if arguments.executor is None else named(arguments.executor)
-        made = runner.run(arguments.name, arguments.smoke, arguments.output, executor=executor)
+        made = runner.run(
+            arguments.name, arguments.smoke, arguments.output, executor=arguments.executor
+        )
         for file in made.files:
             print(f"wrote {file}")
         for metric, value in made.metrics.items():

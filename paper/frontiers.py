@@ -24,8 +24,7 @@ from paper.frontier import (
 from paper.frontier_claims import at, claims, pairs, rank_correlations, regrets
 from paper.frontier_figures import draw
 from paper.records import Record
-from twofold.core.executors import Executor, Job
-from twofold.core.executors import run as run_jobs
+from twofold.core.jobs import Job, run_jobs
 from twofold.plant.search import SearchSettings
 
 BETAS = (0.0, 1.0, 2.0, 4.0, 8.0)
@@ -180,15 +179,13 @@ def rehearsal(frontier: Frontier) -> Frontier:
     return frontier._replace(problem=problem, methods=tuple(methods), seeds=(0, 1), trials=trials)
 
 
-def run(
-    name: str, smoke: bool, work: Path, output: Path, executor: Executor | None = None
-) -> Record:
+def run(name: str, smoke: bool, work: Path, output: Path, executor: str | None = None) -> Record:
     """All groups of a frontier, its record and its figures; every group that is missing is a job of
     the executor, or done here."""
     frontier = rehearsal(FRONTIERS[name]) if smoke else FRONTIERS[name]
     problem = frontier.problem()
     if executor is not None:
-        run_jobs(executor, missing(name, frontier, smoke, work))
+        run_jobs(missing(name, frontier, smoke, work), executor=executor)
     groups = {
         (method.name, seed): advance(problem, method, seed, frontier.trials, work)
         for method in frontier.methods

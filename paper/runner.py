@@ -30,7 +30,6 @@ from paper import (
 )
 from paper.fits import CONTINUED
 from paper.records import Record, commit
-from twofold.core.executors import Executor
 
 WORK = Path(".cache/experiments")
 
@@ -99,7 +98,7 @@ def run(
     smoke: bool,
     output: Path | None,
     resume: bool = True,
-    executor: Executor | None = None,
+    executor: str | None = None,
 ) -> Made:
     """Run an experiment that leaves a record or figures; those of IN_JOBS by an executor, if given.
 
@@ -121,7 +120,7 @@ def run(
         return _made(name, False, work, output or Path("results"), shared)
 
 
-def _made(name: str, smoke: bool, work: Path, output: Path, shared: dict[str, Executor]) -> Made:
+def _made(name: str, smoke: bool, work: Path, output: Path, shared: dict[str, str]) -> Made:
     if name in toy_figures.FIGURES:
         return Made(toy_figures.run(name, smoke, work, output), {})
     if name in table1.ADVANCES:

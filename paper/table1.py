@@ -13,8 +13,7 @@ from paper.learning import Arm, Course, Size, learn, networks, origin, processes
 from paper.records import Record
 from paper.table1_curves import write_curves
 from paper.table1_record import add_oracles, add_scores
-from twofold.core.executors import Executor, Job
-from twofold.core.executors import run as run_jobs
+from twofold.core.jobs import Job, run_jobs
 
 SEEDS = [2000, 2001, 2002, 2003, 2004]
 GROUPS = {"toys": ("heteroscedastic", "bimodal"), "river": ("wet_chicken",)}
@@ -110,7 +109,7 @@ def advance(block: str, smoke: bool, work: Path) -> None:
         part.advance(work)
 
 
-def run(smoke: bool, work: Path, output: Path, executor: Executor | None = None) -> Record:
+def run(smoke: bool, work: Path, output: Path, executor: str | None = None) -> Record:
     """Run what is left of all blocks, as jobs or here; the record and its curves."""
     if executor is not None:
         jobs = [
@@ -122,7 +121,7 @@ def run(smoke: bool, work: Path, output: Path, executor: Executor | None = None)
             )
             for part in parts(smoke)
         ]
-        run_jobs(executor, jobs)
+        run_jobs(jobs, executor=executor)
     for block in BLOCKS:
         advance(block, smoke, work)
     return compose(smoke, work, output)

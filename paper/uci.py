@@ -18,8 +18,7 @@ from paper.fits import fit_whole
 from paper.records import Record
 from twofold import BNNLVRegressor
 from twofold.core import persistence
-from twofold.core.executors import Executor, Job, LocalExecutor
-from twofold.core.executors import run as run_jobs
+from twofold.core.jobs import Job, run_jobs
 from twofold.estimators.validation import plain
 
 SETS = ("concrete", "energy", "kin8nm", "power-plant", "wine-quality-red")
@@ -60,18 +59,18 @@ def load_splits(path: Path, limit: int | None = None) -> list[Split]:
     return splits
 
 
-def run(smoke: bool, work: Path, executor: Executor | None = None) -> Record:
+def run(smoke: bool, work: Path, executor: str | None = None) -> Record:
     """Fit and score all splits with the paper's inference; ``smoke`` is a rehearsal on two."""
     return _run({"inference": "alpha"}, "", smoke, work, executor)
 
 
-def run_default(smoke: bool, work: Path, executor: Executor | None = None) -> Record:
+def run_default(smoke: bool, work: Path, executor: str | None = None) -> Record:
     """The same with the estimator's default inference."""
     return _run({}, DEFAULT, smoke, work, executor)
 
 
 def _run(
-    settings: dict[str, Any], place: str, smoke: bool, work: Path, executor: Executor | None
+    settings: dict[str, Any], place: str, smoke: bool, work: Path, executor: str | None
 ) -> Record:
     """Every set is a job."""
     estimator = BNNLVRegressor(HIDDEN, epochs=1 if smoke else None, **settings)
@@ -88,7 +87,7 @@ def _run(
             "limit": limit,
         }
         jobs.append(Job(f"{name}{place}", metrics_of, arguments, identity))
-    for metrics in run_jobs(executor or LocalExecutor(), jobs, work / "jobs"):
+    for metrics in run_jobs(jobs, work / "jobs", executor or "local"):
         record.metrics |= metrics
     return record
 

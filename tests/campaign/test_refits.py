@@ -5,7 +5,7 @@ import pytest
 
 from twofold.campaign import Campaign, CampaignError, Continuous, refit
 from twofold.cli import app as cli
-from twofold.core.executors import JobError
+from twofold.core.jobs import JobError
 from twofold.estimators.regressor import BNNLVRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore")

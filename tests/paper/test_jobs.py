@@ -1,6 +1,5 @@
 """Experiments as jobs: what is missing is handed out, and what comes back is the same."""
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -9,21 +8,24 @@ import pytest
 
 from paper import frontiers, jobs, runner, table1, uci
 from paper.fits import CONTINUED
-from twofold.core.executors import JobError, LocalExecutor
+from twofold.core import persistence
+from twofold.core.jobs import EXECUTORS, JobError
 from twofold.estimators.training import StoppedFit
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-class Recorder(LocalExecutor):
-    """Runs jobs here and remembers their names."""
+@pytest.fixture
+def names(monkeypatch):
+    """The names of the jobs that were run."""
+    found, run_locally = [], EXECUTORS["local"]
 
-    def __init__(self):
-        self.names = []
+    def record(missing, options):
+        found.extend(job.name for job in missing.values())
+        yield from run_locally(missing, options)
 
-    def map(self, jobs):
-        self.names += [job.name for job in jobs]
-        yield from super().map(jobs)
+    monkeypatch.setitem(EXECUTORS, "local", record)
+    return found
 
 
 @pytest.fixture
@@ -40,25 +42,19 @@ def sets(tmp_path, monkeypatch, rng):
     monkeypatch.setattr(uci, "HIDDEN", (3,))
 
 
-def test_every_set_is_a_job_and_none_is_done_twice(sets, tmp_path):
-    (tmp_path / "here").mkdir(), (tmp_path / "there").mkdir()
-    wanted = uci.run_default(True, tmp_path / "here").metrics
-    executor = Recorder()
-    found = uci.run_default(True, tmp_path / "there", executor).metrics
-    assert found == wanted
-    assert {"first/default/rmse/mean", "second/default/test_log_likelihood/se"} <= set(found)
-    assert executor.names == ["first/default", "second/default"]
-    assert uci.run_default(True, tmp_path / "there", executor).metrics == wanted
-    assert len(executor.names) == 2
+def test_every_set_is_a_job_and_none_is_done_twice(sets, tmp_path, names):
+    wanted = uci.run_default(True, tmp_path).metrics
+    assert {"first/default/rmse/mean", "second/default/test_log_likelihood/se"} <= set(wanted)
+    assert uci.run_default(True, tmp_path, "local").metrics == wanted
+    assert names == ["first/default", "second/default"]
 
 
-def test_a_set_that_has_changed_is_done_again(sets, tmp_path):
-    executor = Recorder()
-    before = uci.run_default(True, tmp_path, executor).metrics
+def test_a_set_that_has_changed_is_done_again(sets, tmp_path, names):
+    before = uci.run_default(True, tmp_path, "local").metrics
     folder = tmp_path / "data" / "uci"
     (folder / "second.npz").write_bytes((folder / "first.npz").read_bytes())
-    after = uci.run_default(True, tmp_path, executor).metrics
-    assert executor.names == ["first/default", "second/default", "second/default"]
+    after = uci.run_default(True, tmp_path, "local").metrics
+    assert names == ["first/default", "second/default", "second/default"]
     for name, value in after.items():
         assert value == before[name.replace("second", "first")]
     assert after != before
@@ -69,21 +65,23 @@ def test_a_set_that_is_missing_is_its_own_job_s_failure(sets, tmp_path, monkeypa
     with pytest.raises(JobError, match=r"1 of 2 jobs failed – third: FileNotFoundError: .*"
                        r"third\.npz; set TWOFOLD_DATA"):  # fmt: skip
         uci.run(True, tmp_path)
-    (kept,) = (tmp_path / "jobs").glob("*.json")
-    assert json.loads(kept.read_text())["name"] == "first"
+    (kept,) = (tmp_path / "jobs").iterdir()
+    assert persistence.read(kept, "result").metadata["name"] == "first"
 
 
-def test_a_set_that_changes_before_its_turn_is_not_taken_for_the_former_one(sets, tmp_path):
-    folder = tmp_path / "data" / "uci"
+def test_a_set_that_changes_before_its_turn_is_not_taken_for_the_former_one(
+    sets, tmp_path, monkeypatch
+):
+    folder, run_locally = tmp_path / "data" / "uci", EXECUTORS["local"]
 
-    class Meddler(LocalExecutor):
-        def map(self, jobs):
-            (folder / "second.npz").write_bytes((folder / "first.npz").read_bytes())
-            yield from super().map(jobs)
+    def meddle(missing, options):
+        (folder / "second.npz").write_bytes((folder / "first.npz").read_bytes())
+        yield from run_locally(missing, options)
 
+    monkeypatch.setitem(EXECUTORS, "local", meddle)
     with pytest.raises(JobError, match=r"second/default: ValueError: .*second\.npz has changed"):
-        uci.run_default(True, tmp_path, Meddler())
-    assert len(list((tmp_path / "jobs").glob("*.json"))) == 1
+        uci.run_default(True, tmp_path, "local")
+    assert len(list((tmp_path / "jobs").iterdir())) == 1
 
 
 def test_a_fit_that_was_stopped_does_not_stand_in_the_way_of_other_settings(tmp_path, monkeypatch):
@@ -100,7 +98,7 @@ def test_a_fit_that_was_stopped_does_not_stand_in_the_way_of_other_settings(tmp_
     assert checkpoints[0] == checkpoints[1] != checkpoints[2]
 
 
-def test_groups_of_a_frontier_that_are_missing_are_handed_out(tmp_path, monkeypatch):
+def test_groups_of_a_frontier_that_are_missing_are_handed_out(tmp_path, monkeypatch, names):
     advanced = []
     monkeypatch.setattr(
         frontiers,
@@ -113,30 +111,28 @@ def test_groups_of_a_frontier_that_are_missing_are_handed_out(tmp_path, monkeypa
     done = frontiers.folder_of(frontier.problem(), frontier.methods[0], 1, tmp_path)
     done.mkdir()
     (done / "trials.json").write_text("{}")
-    executor = Recorder()
-    frontiers.run("wet_chicken_frontier", True, tmp_path, tmp_path, executor)
+    frontiers.run("wet_chicken_frontier", True, tmp_path, tmp_path, "local")
     missing = [("alpha", 0), ("nearest_neighbour", 0), ("nearest_neighbour", 1)]
-    assert executor.names == [f"{name}/{seed}" for name, seed in missing]
+    assert names == [f"{name}/{seed}" for name, seed in missing]
     # First those that were missing, then all of them, to be read.
     assert advanced[:3] == missing and len(advanced) == 7
 
 
-def test_blocks_of_the_table_are_handed_out(tmp_path, monkeypatch):
+def test_blocks_of_the_table_are_handed_out(tmp_path, monkeypatch, names):
     advanced = []
     monkeypatch.setattr(
         table1.Part, "advance", lambda part, work: advanced.append((part.block, part.group))
     )
     monkeypatch.setattr(table1, "compose", lambda *_: "composed")
-    executor = Recorder()
-    assert table1.run(True, tmp_path, tmp_path, executor) == "composed"
+    assert table1.run(True, tmp_path, tmp_path, "local") == "composed"
     parts = [(block, group) for block in table1.BLOCKS for group in table1.GROUPS]
-    assert executor.names == [f"{block}/{group}" for block, group in parts]
+    assert names == [f"{block}/{group}" for block, group in parts]
     assert advanced == parts + parts
 
 
 def test_an_experiment_of_one_job_has_no_use_for_an_executor(tmp_path):
     with pytest.raises(ValueError, match=r"toy_fit is one job.*uci.*table1"):
-        runner.run("toy_fit", True, tmp_path, executor=LocalExecutor())
+        runner.run("toy_fit", True, tmp_path, executor="local")
 
 
 @pytest.fixture

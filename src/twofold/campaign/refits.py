@@ -8,7 +8,7 @@ from twofold.campaign import models
 from twofold.campaign.campaign import Campaign
 from twofold.campaign.errors import CampaignError
 from twofold.campaign.storage import Storage
-from twofold.core.executors import Executor, Job, LocalExecutor, run
+from twofold.core.jobs import Job, run_jobs
 
 
 class Refit(NamedTuple):
@@ -19,27 +19,25 @@ class Refit(NamedTuple):
     model: str
 
 
-def refit(places: Sequence[Any], executor: Executor | None = None) -> list[Refit]:
+def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
     """Fit the models of all campaigns whose measurements or settings are newer than their models.
 
     A model is kept in the file beside its campaign, where ``Campaign.ask`` finds it; one that is up
-    to date is left as it is. Workers on other machines must see the same files.
+    to date is left as it is. ``executor`` is ``"local"`` or ``"ray"``; Ray's workers on other
+    machines must see the same files.
     """
-    wanted = [_absolute(place) for place in places]
-    jobs = [
-        Job(str(place), refitted, (own,), {}) for place, own in zip(places, wanted, strict=True)
-    ]
+    jobs = [Job(str(place), update_model, (_absolute(place),), {}) for place in places]
     try:
-        found = run(executor or LocalExecutor(), jobs)
+        results = run_jobs(jobs, executor=executor)
     except KeyboardInterrupt as stopped:
         raise KeyboardInterrupt(
             "stopped by Ctrl-C; models that were fitted are kept, and the same call fits the others"
         ) from stopped
-    return [Refit(str(place), *one) for place, one in zip(places, found, strict=True)]
+    return [Refit(str(place), *result) for place, result in zip(places, results, strict=True)]
 
 
-def refitted(place: str) -> tuple[int, str]:
-    """Bring one model up to date: its measurements and its identity."""
+def update_model(place: str) -> tuple[int, str]:
+    """Bring one model up to date; returns its number of measurements and its identity."""
     if Storage.open(place).model_file is None:
         raise CampaignError(
             f"the model of {place} would be lost: models are kept beside campaigns in SQLite files"

@@ -7,7 +7,6 @@ import typer
 
 from twofold.cli.config import Config
 from twofold.cli.errors import CommandError
-from twofold.cli.executor import ExecutorName, chosen
 from twofold.cli.output import TABLES, AsJson, check_place, csv_text, say, show_json
 from twofold.cli.run import Run
 
@@ -200,7 +199,9 @@ def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
 def refit(
     ctx: typer.Context,
     places: Annotated[list[str], typer.Argument(help="The campaigns' files.")],
-    executor: ExecutorName = None,
+    executor: Annotated[
+        str, typer.Option(help="Where to run jobs: local (one by one, here) or ray.")
+    ] = "local",
     as_json: AsJson = False,
 ) -> None:
     """Fit the models of campaigns that have been told something new, ready for the next ask.
@@ -213,7 +214,7 @@ def refit(
     run = Run(ctx)
     enable_compile_cache()
     with run.timed("refit"):
-        found = refit_all(places, chosen(executor))
+        found = refit_all(places, executor)
     run.write(None)
     if as_json:
         show_json([one._asdict() for one in found])

@@ -9,7 +9,7 @@ WORKERS = 3
 PORTS = "metrics_agent_port metrics_export_port dashboard_agent_listen_port runtime_env_agent_port"
 
 
-def free_ports(count):
+def find_free_ports(count):
     """Ports that nobody listens at."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
@@ -22,18 +22,18 @@ def free_ports(count):
 
 @pytest.fixture
 def unused_port():
-    return free_ports(1)[0]
+    return find_free_ports(1)[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster():
-    """The address of a cluster of three workers. With ports of their own Ray's helpers need not be
-    waited for, which takes longer than Ray allows where the machine is busy."""
+    """The address of a cluster of three workers. With fixed ports Ray need not wait for its
+    helpers, which takes longer than it allows where the machine is busy."""
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
     names = PORTS.split()
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    ports = dict(zip(names, find_free_ports(len(names)), strict=True))
     head = {"num_cpus": WORKERS, "include_dashboard": False, "object_store_memory": 2**27, **ports}
     started = Cluster(initialize_head=True, head_node_args=head)
     ray.init(address=started.address, log_to_driver=False)

@@ -1,4 +1,4 @@
-"""Experiments on a real Ray cluster: the numbers of a local run, and nothing done twice."""
+"""Fits on a real Ray cluster: the numbers of a local run, and nothing done twice."""
 
 import json
 import os
@@ -9,39 +9,43 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.model_selection import cross_validate
 
 from paper import frontiers, table1, uci
 from paper.fits import CONTINUED
-from twofold.core.executors import RayExecutor
+from twofold import BNNLVRegressor
+from twofold.campaign import Campaign, Continuous, refit
+from twofold.core import jobs
 
 pytest.importorskip("ray")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 PROCESSES = Path("/proc")
 needs_processes = pytest.mark.skipif(not PROCESSES.exists(), reason="/proc lists processes")
 # The sweep of the sets at the size of a rehearsal, but of those that can be continued.
 COMMAND = """
-from twofold import cli
-from twofold.experiments import runner, uci
+from paper import __main__, runner, uci
 runner.RECORDED["uci_default"] = lambda smoke, *rest, **more: uci.run_default(True, *rest, **more)
-cli.main()
+__main__.main()
 """
 JOBS = ".cache/experiments/here/jobs"
 PATIENCE = 120.0  # seconds, for what takes a few where the machine is idle
 
 
-class Recorder(RayExecutor):
-    """Remembers the names of the jobs that it was given."""
+@pytest.fixture
+def names(monkeypatch):
+    """The names of the jobs that were run on Ray."""
+    found, on_ray = [], jobs.EXECUTORS["ray"]
 
-    def __init__(self):
-        super().__init__()
-        self.names = []
+    def run_on_ray(missing, options):
+        found.extend(job.name for job in missing.values())
+        yield from on_ray(missing, options)
 
-    def map(self, jobs):
-        self.names += [job.name for job in jobs]
-        yield from super().map(jobs)
+    monkeypatch.setitem(jobs.EXECUTORS, "ray", run_on_ray)
+    return found
 
 
 @pytest.fixture
@@ -65,7 +69,7 @@ def places(tmp_path):
     return found
 
 
-def until(condition, what):
+def wait_until(condition, what):
     """Wait for something to be true."""
     for _ in range(int(PATIENCE / 0.05)):
         found = condition()
@@ -80,7 +84,7 @@ def parent(pid):
     return int(status.partition("PPid:")[2].split()[0])
 
 
-def working():
+def find_workers():
     """Processes that run a job on this module's cluster, whose node is a child of this process."""
     found = []
     for place in PROCESSES.glob("[0-9]*"):
@@ -93,7 +97,7 @@ def working():
     return found
 
 
-def lasting(metrics):
+def without_times(metrics):
     """Those that do not tell how long it took."""
     return {name: value for name, value in metrics.items() if not name.startswith("seconds")}
 
@@ -102,58 +106,54 @@ def stamps(folder, pattern):
     return {path: path.stat().st_mtime_ns for path in folder.glob(pattern)}
 
 
-def test_a_sweep_has_the_numbers_of_a_local_one_and_is_not_repeated(cluster, data, places):
+def test_a_sweep_has_the_numbers_of_a_local_one_and_is_not_repeated(cluster, data, places, names):
     here, there = places
     wanted = uci.run_default(True, here).metrics
-    executor = Recorder()
-    assert uci.run_default(True, there, executor).metrics == wanted
+    assert uci.run_default(True, there, "ray").metrics == wanted
     assert len(wanted) == 6 * len(uci.SETS) and np.isfinite(list(wanted.values())).all()
-    assert executor.names == [f"{name}/default" for name in uci.SETS]
-    kept = stamps(there, "jobs/*.json")
-    assert uci.run_default(True, there, executor).metrics == wanted
-    assert len(executor.names) == len(uci.SETS) and stamps(there, "jobs/*.json") == kept
+    assert names == [f"{name}/default" for name in uci.SETS]
+    kept = stamps(there, "jobs/*")
+    assert uci.run_default(True, there, "ray").metrics == wanted
+    assert len(names) == len(uci.SETS) and stamps(there, "jobs/*") == kept
 
 
 @needs_processes
-@pytest.mark.slow
-def test_a_frontier_whose_worker_is_killed_has_the_numbers_of_a_local_one(cluster, places):
+def test_a_frontier_whose_worker_is_killed_has_the_numbers_of_a_local_one(cluster, places, names):
     here, there = places
     name = "wet_chicken_frontier"
     wanted = frontiers.run(name, True, here, here).metrics
 
     def kill():
         """Kill a worker as soon as a model is fitted; its policies are still missing."""
-        until(lambda: list(there.glob("*/model_0.safetensors")), "a fitted model")
-        os.kill(until(working, "a worker")[0], signal.SIGKILL)
+        wait_until(lambda: list(there.glob("*/model_0.safetensors")), "a fitted model")
+        os.kill(wait_until(find_workers, "a worker")[0], signal.SIGKILL)
 
-    executor = Recorder()
     with ThreadPoolExecutor() as threads:
         killer = threads.submit(kill)
-        found = frontiers.run(name, True, there, there, executor).metrics
+        found = frontiers.run(name, True, there, there, "ray").metrics
         killer.result()
-    assert lasting(found) == lasting(wanted)
-    assert len(executor.names) == 4
+    assert without_times(found) == without_times(wanted)
+    assert len(names) == 4
     kept = stamps(there, "*/*.*")
-    again = frontiers.run(name, True, there, there, executor).metrics
+    again = frontiers.run(name, True, there, there, "ray").metrics
     assert again == found
-    assert len(executor.names) == 4 and stamps(there, "*/*.*") == kept
+    assert len(names) == 4 and stamps(there, "*/*.*") == kept
 
 
-@pytest.mark.slow
 def test_the_table_has_the_numbers_of_a_local_one_and_is_not_repeated(cluster, places):
     here, there = places
     wanted = table1.run(True, here, here).metrics
-    found = table1.run(True, there, there, RayExecutor()).metrics
-    assert lasting(found) == lasting(wanted)
+    found = table1.run(True, there, there, "ray").metrics
+    assert without_times(found) == without_times(wanted)
     kept = stamps(there, "*.course")
     assert len(kept) == len(table1.BLOCKS) * len(table1.GROUPS)
-    assert table1.run(True, there, there, RayExecutor()).metrics == found
+    assert table1.run(True, there, there, "ray").metrics == found
     assert stamps(there, "*.course") == kept
 
 
 def driver(executor, folder, address):
     """A sweep, by its command, that works in a folder."""
-    words = "reproduce", "uci_default", "--executor", executor
+    words = "uci_default", "--executor", executor
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND, *words],
         cwd=folder,
@@ -169,8 +169,8 @@ def stopped(executor, folder, address, sets, waiting=lambda: True):
     folder.mkdir()
     with driver(executor, folder, address) as running:
         try:
-            until(lambda: len(list(folder.glob(f"{JOBS}/*.json"))) == sets, f"{sets} sets")
-            until(waiting, "somebody to wait")
+            wait_until(lambda: len(list(folder.glob(f"{JOBS}/[0-9a-f]*"))) == sets, f"{sets} sets")
+            wait_until(waiting, "somebody to wait")
             running.send_signal(signal.SIGINT)
             _, told = running.communicate(timeout=PATIENCE)
         finally:
@@ -179,24 +179,58 @@ def stopped(executor, folder, address, sets, waiting=lambda: True):
 
 
 @needs_processes
-@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_does_the_rest(cluster, data, tmp_path):
     slow = data / "power-plant.npz"
     content = slow.read_bytes()
     slow.unlink()
     os.mkfifo(slow)  # who opens it waits until somebody writes
-    code, told = stopped("ray", tmp_path / "ray", cluster, sets=4, waiting=working)
-    assert (code, told) == (130, f"twofold: stopped by Ctrl-C; {CONTINUED}")
-    until(lambda: not working(), "the worker to end")
+    code, told = stopped("ray", tmp_path / "ray", cluster, sets=4, waiting=find_workers)
+    assert (code, told) == (130, f"stopped by Ctrl-C; {CONTINUED}")
+    wait_until(lambda: not find_workers(), "the worker to end")
     # One after another, the set after it has not been begun.
     assert stopped("local", tmp_path / "local", cluster, sets=3) == (code, told)
     slow.unlink()
     slow.write_bytes(content)
-    kept = stamps(tmp_path / "ray", f"{JOBS}/*.json")
+    kept = stamps(tmp_path / "ray", f"{JOBS}/[0-9a-f]*")
     with driver("ray", tmp_path / "ray", cluster) as again:
         assert again.wait(PATIENCE) == 0
-    after = stamps(tmp_path / "ray", f"{JOBS}/*.json")
+    after = stamps(tmp_path / "ray", f"{JOBS}/[0-9a-f]*")
     assert kept.items() <= after.items() and len(after) == len(uci.SETS)
     found = json.loads((tmp_path / "ray" / "results" / "uci.json").read_text())["metrics"]
     (tmp_path / "whole").mkdir()
     assert found == uci.run_default(True, tmp_path / "whole").metrics
+
+
+def log_likelihood(model, X, y):
+    return model.log_likelihood(X, y).mean()
+
+
+def test_cross_validation_through_joblib_gives_the_scores_of_a_local_one(cluster, rng):
+    from ray.util.joblib import register_ray
+
+    register_ray()
+    x = rng.normal(size=(24, 1))
+    y = x[:, 0] + 0.1 * rng.normal(size=24)
+    model = BNNLVRegressor((3,), epochs=2, inference_options={"members": 2}, random_state=0)
+    scoring = {"log_likelihood": log_likelihood, "rmse": "neg_root_mean_squared_error"}
+    scores = []
+    for backend in ("sequential", "ray"):
+        with joblib.parallel_config(backend, n_jobs=2):
+            scores.append(cross_validate(model, x, y, cv=3, scoring=scoring))
+    for name in ("test_log_likelihood", "test_rmse"):
+        np.testing.assert_array_equal(scores[0][name], scores[1][name])
+
+
+def test_campaigns_are_refitted(cluster, tmp_path):
+    settings = {"epochs": 2, "latent_dim": 0, "inference_options": {"members": 2}}
+    places = [tmp_path / "a.db", tmp_path / "b.db"]
+    for shift, place in enumerate(places):
+        campaign = Campaign.create(place, [Continuous("x", -5, 5)], ["y"], settings=settings)
+        for x in np.linspace(-4, 4, 6):
+            campaign.tell({"y": float(np.sin(x) + shift)}, point={"x": float(x)})
+    models = refit(places, "ray")
+    assert [one.measurements for one in models] == [6, 6]
+    for place, one in zip(places, models, strict=True):
+        model = Campaign.open(place).kept_model()
+        assert refit([place]) == [one]
+        assert Campaign.open(place).kept_model().predict([[0.5]]) == model.predict([[0.5]])

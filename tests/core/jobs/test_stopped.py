@@ -7,24 +7,21 @@ from paper import runner
 from paper.fits import CONTINUED
 from twofold.campaign import Campaign, Continuous, refit
 from twofold.cli import app as cli
-from twofold.core.executors import LocalExecutor
+from twofold.core.jobs import EXECUTORS
 
 SENTENCE = f"stopped by Ctrl-C; {CONTINUED}"
 REHEARSED = "stopped by Ctrl-C; a rehearsal keeps nothing"
 
 
-class Stopped(LocalExecutor):
+@pytest.fixture
+def stopped(monkeypatch):
     """Ctrl-C is pressed before the first job has finished."""
 
-    def map(self, jobs):
+    def stop(*_):
         raise KeyboardInterrupt
         yield
 
-
-@pytest.fixture
-def stopped(monkeypatch):
-    """Whatever executor is asked for by name, Ctrl-C is pressed."""
-    monkeypatch.setattr("twofold.core.executors.EXECUTORS", {"local": Stopped})
+    monkeypatch.setitem(EXECUTORS, "local", stop)
 
 
 def ended(main, monkeypatch, capsys, *words):
@@ -39,20 +36,18 @@ def test_experiments_say_whether_they_can_be_continued(stopped, tmp_path, monkey
     monkeypatch.setenv("TWOFOLD_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(KeyboardInterrupt, match=REHEARSED):
-        runner.run("uci", True, tmp_path, executor=Stopped())
+        runner.run("uci", True, tmp_path, executor="local")
     for words, sentence in (((), SENTENCE), (("--smoke",), REHEARSED)):
         words = "uci", *words, "--executor", "local"
         code = ended(experiments.main, monkeypatch, capsys, "experiments", *words)
         assert code == (130, sentence)
-        code = ended(cli.main, monkeypatch, capsys, "twofold", "reproduce", *words)
-        assert code == (130, f"twofold: {sentence}")
 
 
 def test_refits_say_what_is_kept(stopped, tmp_path, monkeypatch, capsys):
     place = tmp_path / "a.db"
     Campaign.create(place, [Continuous("x", 0, 1)], ["y"])
     with pytest.raises(KeyboardInterrupt, match="models that were fitted are kept"):
-        refit([place], Stopped())
+        refit([place])
     words = "campaign", "refit", str(place), "--executor", "local"
     code, told = ended(cli.main, monkeypatch, capsys, "twofold", *words)
     assert code == 130

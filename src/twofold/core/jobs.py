@@ -1,0 +1,250 @@
+"""Many jobs that do not depend on each other: in this process, or on a Ray cluster.
+
+The result of a job is kept in a file of its own as soon as it has finished, so that a sweep that
+was killed computes only what is missing.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from twofold.core import persistence
+from twofold.core.naming import nearest
+from twofold.core.resume import WorkFile, fingerprint
+
+# A wrong address is reported after some 20 seconds, where Ray would try for ten minutes.
+RAY_TIMEOUTS = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s": "10"}
+
+
+class Job(NamedTuple):
+    """A call of a function that returns JSON values, and a name for people.
+
+    ``identity`` is a mapping of everything that decides the result to JSON values. A kept result is
+    found by it, by the function's name and by the version of twofold; what the function does is no
+    part of that.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    identity: Mapping[str, Any]
+
+
+class JobError(ValueError):
+    """Jobs have failed; the results of the others are kept, if there is a folder for them."""
+
+
+# A job's number with its result as JSON, or with the error that it ended with.
+Outcomes: TypeAlias = Generator[tuple[int, str | BaseException], None, None]
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    folder: str | Path | None = None,
+    executor: str = "local",
+    ray_options: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """The results of all jobs, in their order.
+
+    Parameters
+    ----------
+    folder : path or None
+        Where results are kept; those that are there already are not computed again.
+    executor : "local" or "ray"
+        Run jobs one by one in this process, or on the Ray cluster of this process, else the one at
+        ``RAY_ADDRESS``, else one that Ray starts on this machine.
+    ray_options : mapping or None
+        Options of ``ray.remote``, such as ``num_cpus`` and ``num_gpus`` of each job, and
+        ``max_retries`` of a job whose worker dies (3 unless given).
+
+    Raises
+    ------
+    JobError
+        After all jobs have ended, naming those that failed.
+    """
+    if executor not in EXECUTORS:
+        raise ValueError(
+            f"executor must be one of {', '.join(EXECUTORS)}, got {executor!r}"
+            f"{nearest(executor, EXECUTORS)}"
+        )
+    files = None if folder is None else [_work_file(Path(folder), job) for job in jobs]
+    results: dict[int, Any] = {} if files is None else _find_results(jobs, files)
+    missing = {number: job for number, job in enumerate(jobs) if number not in results}
+    if missing and files is not None:
+        _check_folder(files[0])
+    failed: dict[int, BaseException] = {}
+    # Closing it cancels jobs that still run elsewhere, whatever ends this call.
+    with closing(EXECUTORS[executor](missing, ray_options or {})) as outcomes:
+        for number, outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                failed[number] = outcome
+                continue
+            results[number] = json.loads(outcome)
+            if files is not None:
+                _keep(files[number], jobs[number].name, outcome)
+    if failed:
+        reasons = [f"{jobs[n].name}: {_describe(error)}" for n, error in sorted(failed.items())]
+        message = f"{len(failed)} of {len(jobs)} jobs failed – {'; '.join(reasons)}"
+        raise JobError(message) from failed[min(failed)]
+    return [results[number] for number in range(len(jobs))]
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> str:
+    """A job's result as JSON, made where the job runs: what cannot be kept is the job's failure."""
+    result = function(*arguments)
+    try:
+        return json.dumps(result)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"a job must return JSON values ({error}); return numbers, strings, lists or dicts"
+        ) from error
+
+
+def _run_locally(jobs: Mapping[int, Job], _: Mapping[str, Any]) -> Outcomes:
+    """One by one in this process; each may use all devices."""
+    for number, job in jobs.items():
+        outcome: str | BaseException
+        try:
+            outcome = _call(job.function, *job.arguments)
+        except Exception as error:
+            outcome = error
+        yield number, outcome
+
+
+def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes:
+    """As tasks, which Ray starts again if their worker dies but not if they raise an exception."""
+    if not jobs:
+        return
+    ray = _connect()
+    remote = ray.remote(_call).options(**options)
+    shared: dict[int, Any] = {}
+    running: dict[Any, int] = {}
+
+    def share(argument: Any) -> Any:
+        """Arrays are stored once, however many jobs read them."""
+        if not isinstance(argument, np.ndarray):
+            return argument
+        if id(argument) not in shared:
+            shared[id(argument)] = ray.put(argument)
+        return shared[id(argument)]
+
+    try:
+        for number, job in jobs.items():
+            try:
+                task = remote.remote(job.function, *map(share, job.arguments))
+            except Exception as error:  # what pickle cannot copy
+                yield number, error
+            else:
+                running[task] = number
+        while running:
+            (task,), _ = ray.wait(list(running), num_returns=1)
+            number = running.pop(task)
+            try:
+                outcome = ray.get(task)
+            except ray.exceptions.RayError as error:
+                outcome = error
+            yield number, outcome
+    finally:
+        for task in running:
+            ray.cancel(task, force=True)
+
+
+EXECUTORS = {"local": _run_locally, "ray": _run_on_ray}
+
+
+def _connect() -> Any:
+    """Ray, connected to a cluster."""
+    address = os.environ.get("RAY_ADDRESS") or "local"
+    if address != "local":
+        os.environ.update(RAY_TIMEOUTS | dict(os.environ))
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError(
+            "jobs on a cluster need Ray, which is not installed; pip install 'twofold[ray]'"
+        ) from error
+    if not ray.is_initialized():
+        try:
+            ray.init()
+        except Exception as error:
+            raise ConnectionError(
+                f"no Ray cluster for RAY_ADDRESS={address} ({_describe(error)}); name one that "
+                "runs, or unset RAY_ADDRESS to have one started on this machine"
+            ) from error
+    return ray
+
+
+def _describe(error: BaseException) -> str:
+    """An error in one line; Ray wraps what a job raised, and adds where."""
+    cause = getattr(error, "cause", None)
+    error = cause if isinstance(cause, BaseException) else error
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def _work_file(folder: Path, job: Job) -> WorkFile:
+    """Where a job's result is kept."""
+    name = getattr(job.function, "__qualname__", "<unnamed>")
+    if "<" in name:
+        raise ValueError(
+            f"the result of job {job.name!r} can only be kept if its function has a name of its "
+            f"own, got {job.function!r}; define it in a module with def, or give no folder"
+        )
+    function, version = f"{job.function.__module__}.{name}", persistence.LIBRARY_VERSION
+    identity = {"function": function, "identity": job.identity, "version": version}
+    try:
+        return WorkFile(folder / fingerprint(identity), "result", identity)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the result of job {job.name!r} can only be kept if its identity consists of JSON "
+            f"values ({error}); change the identity, or give no folder"
+        ) from error
+
+
+def _find_results(jobs: Sequence[Job], files: Sequence[WorkFile]) -> dict[int, Any]:
+    """The kept results by the numbers of their jobs."""
+    names: dict[Path, str] = {}
+    results = {}
+    for number, (job, file) in enumerate(zip(jobs, files, strict=True)):
+        if file.path in names:
+            raise ValueError(
+                f"jobs {names[file.path]!r} and {job.name!r} have the same function and identity, "
+                "so that one result would be taken for the other's; put what differs into the "
+                "identity, leave one out, or give no folder"
+            )
+        names[file.path] = job.name
+        stored = file.find()
+        if stored is not None:
+            results[number] = json.loads(stored.metadata["result"])
+    return results
+
+
+def _check_folder(file: WorkFile) -> None:
+    """Find out before the work, not after it, that results cannot be kept."""
+    folder = file.path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.check_writable()
+    except OSError as error:
+        raise OSError(
+            f"results cannot be kept in {folder} ({error}); give a folder that can be written to, "
+            "or none"
+        ) from error
+
+
+def _keep(file: WorkFile, name: str, result: str) -> None:
+    """A file that cannot be written must not cost what has been computed."""
+    try:
+        file.write(metadata={"name": name, "result": result})
+    except OSError as error:
+        warnings.warn(
+            f"the result of job {name!r} could not be kept ({error}); it will be computed again "
+            "another time",
+            RuntimeWarning,
+            stacklevel=3,
+        )
