@@ -13,8 +13,7 @@ from paper.fits import entropies, fit_whole
 from paper.learning_problems import LEARNING_PROBLEMS
 from paper.records import Record
 from twofold import BNNLVRegressor
-from twofold.active.acquisition import best, epistemic_score, random_score
-from twofold.active.batch import best_together
+from twofold.active import choose_batch, choose_best, epistemic_score, random_score
 
 SEEDS = [2000, 2001, 2002, 2003, 2004]
 PROBLEMS = ("heteroscedastic", "bimodal")
@@ -55,9 +54,9 @@ def _taught(model: BNNLVRegressor, pool: np.ndarray, seed: int) -> list[float]:
     means, variances = model.conditional_moments(pool)
     noise = variances.mean(axis=0)
     chosen = (
-        best(scores, TAKEN),
-        best_together(scores, means, noise, TAKEN),
-        best(random_score(seed, len(pool)), TAKEN),
+        choose_best(scores, TAKEN),
+        choose_batch(scores, means, noise, TAKEN),
+        choose_best(random_score(seed, len(pool)), TAKEN),
     )
     covariance = np.cov(means[:, 0], rowvar=False)
     return [joint_information(covariance, noise[0], points) for points in chosen]

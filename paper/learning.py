@@ -19,9 +19,17 @@ from paper.gp import GPRegressor
 from paper.learning_problems import LEARNING_PROBLEMS
 from paper.records import commit, device, versions
 from twofold import BNNLVRegressor
-from twofold.active.acquisition import best, epistemic_score, random_score, total_score
-from twofold.active.batch import best_together
-from twofold.active.loop import Data, Round, Setting, pool_loop
+from twofold.active import (
+    Data,
+    Round,
+    Setting,
+    choose_batch,
+    choose_best,
+    epistemic_score,
+    pool_loop,
+    random_score,
+    total_score,
+)
 from twofold.core import persistence
 
 Fit = Callable[[int, list[Data]], list[Any]]
@@ -100,17 +108,17 @@ def processes(arms: Sequence[Arm], size: Size) -> Fit:
 def choose(method: str, model: Any, pool: np.ndarray, num: int, seed: int) -> np.ndarray:
     """The points that a method takes from a pool."""
     if method == "random":
-        return best(random_score(seed, len(pool)), num)
+        return choose_best(random_score(seed, len(pool)), num)
     if method == "gp":
-        return best(model.entropy(pool), num)
+        return choose_best(model.entropy(pool), num)
     split = entropies(model, pool)
     if method == "total":
-        return best(total_score(split), num)
+        return choose_best(total_score(split), num)
     if method == "epistemic":
-        return best(epistemic_score(split), num)
+        return choose_best(epistemic_score(split), num)
     if method == "together":
         means, variances = model.conditional_moments(pool)
-        return best_together(epistemic_score(split), means, variances.mean(axis=0), num)
+        return choose_batch(epistemic_score(split), means, variances.mean(axis=0), num)
     raise ValueError(f"there is no way of choosing called {method!r}")
 
 
@@ -146,7 +154,7 @@ def learn(
 
 def _grown(initial: Data, size: Size, course: Course, index: int) -> Data:
     start = Data(initial.x[: size.rows], initial.y[: size.rows])
-    return start.grown(Data(course.x[index], course.y[index])) if course.rounds else start
+    return start.extend(Data(course.x[index], course.y[index])) if course.rounds else start
 
 
 def _after(done: Round, course: Course, tests: Sequence[Data], size: Size) -> Course:

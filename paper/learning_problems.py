@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
-from twofold.active.loop import Data
+from twofold.active import Data
 from twofold.envs import wet_chicken
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
 

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from twofold import BNNLVRegressor
-from twofold.campaign import Continuous
-from twofold.campaign.campaign import Proposal
-from twofold.campaign.space import Space
+from twofold.campaign import Continuous, Proposal, Space
 from twofold.core.data import Standardizer
 from twofold.model.network import num_weights
 from twofold.plant.embed import embed

@@ -3,34 +3,24 @@
 import numpy as np
 import pytest
 
-from twofold.campaign import Campaign, CampaignError, Categorical, Continuous, choice
-from twofold.uncertainty.decomposition import Decomposition, Parts
+from tests.campaign.conftest import FEWEST, INPUTS, OUTPUTS, SETTINGS
+from twofold.active import stopping
+from twofold.campaign import Campaign, CampaignError
+from twofold.campaign import campaign as module
+from twofold.campaign.storage import Storage
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-INPUTS = (Continuous("x", -5.0, 5.0), Categorical("side", ("left", "right")))
-SETTINGS = {"epochs": 30, "latent_dim": 0, "inference_options": {"members": 4}}
-FEWEST = 10
 
-
-@pytest.fixture
-def campaign(tmp_path):
-    return Campaign.create(tmp_path / "c.db", INPUTS, ["y", "w"], settings=SETTINGS)
-
-
-def fill(campaign, num=FEWEST, seed=0):
-    rng = np.random.default_rng(seed)
-    for proposal in campaign.ask(num):
-        campaign.tell({"y": rng.normal(), "w": rng.normal()}, proposal=proposal.number)
-
-
-def test_first_points_are_spread_and_then_the_model_chooses(campaign):
+def test_first_points_are_spread(campaign):
     first = campaign.ask(4)
     assert [proposal.number for proposal in first] == [1, 2, 3, 4]
     assert all("too few measurements" in proposal.reason for proposal in first)
     assert len({str(proposal.point) for proposal in [*first, *campaign.ask(4)]}) == 8
-    fill(campaign)
-    (chosen,) = campaign.ask()
+
+
+def test_with_enough_measurements_the_model_chooses(filled):
+    (chosen,) = filled.ask()
     assert "expected to teach" in chosen.reason
     parts = chosen.split["standard_deviation"]
     for name in ("y", "w"):
@@ -38,11 +28,40 @@ def test_first_points_are_spread_and_then_the_model_chooses(campaign):
         assert squares[0] + squares[1] == pytest.approx(squares[2], rel=1e-3)
 
 
-def test_another_opening_sees_everything(campaign, tmp_path):
-    fill(campaign)
+def test_a_question_reads_once_and_splits_each_set_of_points_once(filled, monkeypatch):
+    from twofold.estimators.regressor import BNNLVRegressor
+
+    calls = []
+
+    def count(owner, name):
+        original = getattr(owner, name)
+
+        def call(*arguments, **options):
+            calls.append(name)
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for name in ("decompose", "conditional_moments", "fit"):
+        count(BNNLVRegressor, name)
+    for name in ("read", "reading", "writing"):
+        count(Storage, name)
+    monkeypatch.setattr(module, "left_to_learn", lambda known: {"points": len(known.information)})
+    filled.ask(2)
+    # The candidates, and, because the model is new, the points that the curve is averaged over.
+    splits = ["decompose", "conditional_moments"]
+    assert sorted(calls) == sorted(["read", "reading", "writing", *splits, *splits])
+    calls.clear()
+    filled.ask(2)
+    assert sorted(calls) == sorted(["read", "reading", "writing", *splits])
+    (row,) = filled._read().curve
+    assert (row["measurements"], row["numbers"]) == (FEWEST, {"points": module.REFERENCE})
+
+
+def test_another_opening_sees_everything(filled, tmp_path):
     again = Campaign.open(tmp_path / "c.db")
-    assert again.export() == campaign.export()
-    assert again.space == campaign.space and again.outputs == ["y", "w"]
+    assert again.export() == filled.export()
+    assert again.space == filled.space and again.outputs == OUTPUTS
     assert again.settings == SETTINGS
 
 
@@ -83,76 +102,54 @@ def test_a_point_proposed_twice_answers_the_open_proposal_first(tmp_path):
 )
 def test_it_is_time_to_stop_when_noise_is_all_that_is_left(share, verdict):
     curve = [{"measurements": 30, "epistemic_nats": 0.1, "epistemic_share": share}]
-    assert choice.advice(curve, missing=0, complete=30).startswith(verdict)
-    assert choice.is_enough(curve) == (share < 0.05) and not choice.is_enough([])
+    assert stopping.advise(curve, missing=0, complete=30).startswith(verdict)
+    assert stopping.is_enough(curve) == (share < 0.05) and not stopping.is_enough([])
 
 
-def test_open_proposals_are_counted_as_underway(campaign):
-    fill(campaign, 12)
-    pending = campaign.ask(3)
-    later = campaign.ask(3)
-    assert campaign.pending() == [*pending, *later]
+def test_pending_proposals_count_as_underway(filled):
+    pending = filled.ask(3)
+    later = filled.ask(3)
+    assert filled.pending() == [*pending, *later]
     assert len({str(proposal.point) for proposal in [*pending, *later]}) == 6
 
 
-def test_status_says_what_is_left_to_learn(campaign):
+def test_a_campaign_without_a_model_says_what_it_needs(campaign):
     assert "10 more complete measurements are needed" in campaign.status().advice
-    fill(campaign)
-    assert "ask once" in campaign.status().advice
-    campaign.ask()
-    status = campaign.status()
+
+
+def test_status_says_what_is_left_to_learn(filled):
+    assert "ask once" in filled.status().advice
+    filled.ask()
+    status = filled.status()
     (point,) = status.curve
     assert point["measurements"] == 10 and 0 < point["epistemic_share"] < 1
     assert f"about {point['epistemic_share']:.0%} of the predictive variance" in status.advice
-    campaign.tell({"y": 0.0, "w": 0.0}, point={"x": 0.0, "side": "left"})
-    assert "1 have come since: ask to count them in" in campaign.status().advice
+    filled.tell({"y": 0.0, "w": 0.0}, point={"x": 0.0, "side": "left"})
+    assert "(1 more since then" in filled.status().advice
 
 
-def test_the_curve_has_one_point_for_each_model(campaign):
-    fill(campaign)
-    for _ in range(3):
-        campaign.ask()
-    assert len(campaign.status().curve) == 1
-    campaign.tell({"y": 0.0, "w": 0.0}, point={"x": 0.0, "side": "left"})
-    campaign.ask()
-    assert [row["measurements"] for row in campaign.status().curve] == [10, 11]
-
-
-def test_a_partial_result_leaves_the_model_as_it_is(campaign):
-    fill(campaign)
-    campaign.ask()
-    campaign.tell({"y": 1.0}, point={"x": 4.5, "side": "left"})
-    campaign.ask()
-    assert len(campaign.status().curve) == 1
-
-
-def test_noise_too_narrow_for_entropies_still_gives_finite_numbers():
-    class Narrow:
-        """A model whose entropies are not known at the first of two points."""
-
-        def decompose(self, x, by="entropy"):
-            known = np.array([[np.nan, 0.1], [0.3, 0.2]])
-            variances = np.array([[3.0, 1.0], [1.0, 1.0]])
-            parts = (known + 1, known, np.ones((2, 2)))
-            if by == "variance":
-                parts = (variances + 1, variances, np.ones((2, 2)))
-            return Decomposition(by, *parts, Parts(*np.zeros((3, 2, 2))))
-
-    found = choice.information(Narrow(), np.zeros((2, 1)))
-    np.testing.assert_allclose(found, [0.5 * np.log(4.0) + 0.1, 0.5])
+def test_the_curve_has_one_point_for_each_model(filled):
+    for _ in range(2):
+        filled.ask()
+    filled.tell({"y": 1.0}, point={"x": 4.5, "side": "left"})
+    filled.ask()
+    assert len(filled.status().curve) == 1, "a partial result leaves the model as it is"
+    filled.tell({"y": 0.0, "w": 0.0}, point={"x": 0.0, "side": "left"})
+    filled.ask()
+    assert [row["measurements"] for row in filled.status().curve] == [10, 11]
 
 
 def test_two_that_ask_at_once_get_different_points(campaign, tmp_path, monkeypatch):
-    other, choose, turns = Campaign.open(tmp_path / "c.db"), choice.choose, []
+    other, choose, turns = Campaign.open(tmp_path / "c.db"), Campaign._choose, []
 
-    def slowly(*arguments):
-        chosen = choose(*arguments)
+    def slowly(self, *arguments):
+        chosen = choose(self, *arguments)
         if not turns:
             turns.append(1)
             turns.extend(other.ask(3))
         return chosen
 
-    monkeypatch.setattr(choice, "choose", slowly)
+    monkeypatch.setattr(Campaign, "_choose", slowly)
     own = campaign.ask(3)
     assert [proposal.number for proposal in own] == [4, 5, 6]
     assert len({str(proposal.point) for proposal in [*own, *turns[1:]]}) == 6
@@ -165,8 +162,8 @@ def test_two_that_ask_at_once_get_different_points(campaign, tmp_path, monkeypat
         ("yield", {}, "needs a list of outputs, such as .* got 'yield'"),
         (["x"], {}, "names of their own"),
         ([" y"], {}, "without spaces around it, got ' y'"),
-        (["proposal"], {}, "proposal is what a column of the campaign's own tables is called"),
-        (["y", "y_total_sd"], {}, "y_total_sd is what a column"),
+        (["proposal"], {}, "proposal is the name of a column"),
+        (["y", "y_total_sd"], {}, "y_total_sd is the name of a column"),
         (["y"], {"settings": {"alfa": 1.0}}, "no setting alfa"),
         (["y"], {"settings": {"checkpoint": "run"}}, "no setting checkpoint"),
         (["y"], {"settings": {"epochs": -1}}, "epochs"),

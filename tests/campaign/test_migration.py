@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from twofold.campaign import Campaign, migration
+from twofold.campaign import Campaign, storage
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -75,7 +75,7 @@ def check_data(campaign):
 
 
 def test_the_steps_lead_from_the_first_version_to_todays():
-    assert sorted(migration.STEPS) == list(range(1, migration.VERSION))
+    assert sorted(storage.STEPS) == list(range(1, storage.VERSION))
 
 
 def test_a_campaign_of_version_1_is_opened_with_all_its_data(old):
@@ -108,10 +108,10 @@ def test_processes_that_open_an_old_campaign_at_once_are_safe(old):
 
 def test_a_step_that_fails_changes_nothing(old, monkeypatch):
     def half(connection):
-        migration.name_models(connection)
+        storage.name_models(connection)
         raise RuntimeError("half way")
 
-    monkeypatch.setitem(migration.STEPS, 1, half)
+    monkeypatch.setitem(storage.STEPS, 1, half)
     with pytest.raises(RuntimeError, match="half way"):
         Campaign.open(old)
     assert stored_version(old) == (1, False)
@@ -119,11 +119,11 @@ def test_a_step_that_fails_changes_nothing(old, monkeypatch):
 
 def migrate_and_wait(path, reached):
     def slow(connection):
-        migration.name_models(connection)
+        storage.name_models(connection)
         reached.set()
         time.sleep(60)
 
-    migration.STEPS[1] = slow
+    storage.STEPS[1] = slow
     Campaign.open(path)
 
 

@@ -4,14 +4,7 @@ import time
 
 import pytest
 
-from twofold.campaign import Campaign, CampaignError, Categorical, Continuous, Told
-
-INPUTS = (Continuous("x", -5.0, 5.0), Categorical("side", ("left", "right")))
-
-
-@pytest.fixture
-def campaign(tmp_path):
-    return Campaign.create(tmp_path / "c.db", INPUTS, ["y", "w"])
+from twofold.campaign import Campaign, CampaignError, Continuous, Result
 
 
 def test_results_come_in_any_order_in_parts_again_and_unasked(campaign):
@@ -52,7 +45,7 @@ def test_a_point_that_was_asked_for_answers_its_proposal(campaign):
         (({"y": 1.0}, None, 99), "there is no proposal 99"),
         (({"y": 1.0}, {"x": 0.0, "side": "left"}, 1), "proposal 1 is at .*, not at x = 0, side"),
         (({"y": 0.5}, None, 2), "the same result is measurement 1 already"),
-        (({"y": 1.0}, None, 2), "y = 0.5 of proposal 2 was told before, now 1"),
+        (({"y": 1.0}, None, 2), "y = 0.5 of proposal 2 was recorded before, now 1"),
     ],
 )
 def test_bad_results_are_refused_and_change_nothing(campaign, arguments, message):
@@ -67,11 +60,11 @@ def test_bad_results_are_refused_and_change_nothing(campaign, arguments, message
 
 def test_several_results_are_recorded_together_or_not_at_all(campaign):
     campaign.ask(2)
-    good = Told({"y": 1.0, "w": 1.0}, proposal=1)
+    good = Result({"y": 1.0, "w": 1.0}, proposal=1)
     with pytest.raises(CampaignError, match="there is no proposal 99"):
-        campaign.tell_all([good, Told({"y": 2.0}, proposal=99)])
+        campaign.tell_all([good, Result({"y": 2.0}, proposal=99)])
     assert campaign.export() == [] and len(campaign.pending()) == 2
-    assert campaign.tell_all([good, Told({"y": 2.0}, proposal=2)]) == [1, 2]
+    assert campaign.tell_all([good, Result({"y": 2.0}, proposal=2)]) == [1, 2]
 
 
 def test_outputs_that_come_again_with_new_ones_complete_the_measurement(campaign):
@@ -83,7 +76,7 @@ def test_outputs_that_come_again_with_new_ones_complete_the_measurement(campaign
 
 
 def test_the_same_result_is_recorded_twice_only_if_that_is_meant(campaign):
-    result = Told({"y": 1.0, "w": 2.0}, point={"x": 0.5, "side": "left"})
+    result = Result({"y": 1.0, "w": 2.0}, point={"x": 0.5, "side": "left"})
     with pytest.raises(CampaignError, match="the same result is measurement 1 already"):
         campaign.tell_all([result, result], skip_known=True)
     assert campaign.export() == []
@@ -125,12 +118,15 @@ def test_missing_outputs_are_added_by_the_number_of_the_measurement(campaign):
     point = {"x": 0.5, "side": "left"}
     for value in (1.23456789, 2.0):
         campaign.tell({"y": value}, point=point)
-    assert campaign.tell_all([Told({"y": 1.23457, "w": 5.0}, point, measurement=1)]) == [1]
+    assert campaign.tell_all([Result({"y": 1.23457, "w": 5.0}, point, measurement=1)]) == [1]
     assert [(row["y"], row["w"]) for row in campaign.export()] == [(1.23456789, 5.0), (2.0, None)]
     for wrong, message in [
-        (Told({"y": 3.0}, point, measurement=1), "y = 1.23457 of measurement 1 was told before"),
-        (Told({"w": 3.0}, point, measurement=9), "there is no measurement 9"),
-        (Told({"w": 3.0}, point | {"x": 1.0}, measurement=2), "measurement 2 is at x = 0.5"),
+        (
+            Result({"y": 3.0}, point, measurement=1),
+            "y = 1.23457 of measurement 1 was recorded before",
+        ),
+        (Result({"w": 3.0}, point, measurement=9), "there is no measurement 9"),
+        (Result({"w": 3.0}, point | {"x": 1.0}, measurement=2), "measurement 2 is at x = 0.5"),
     ]:
         with pytest.raises(CampaignError, match=message):
             campaign.tell_all([wrong])
@@ -139,7 +135,7 @@ def test_missing_outputs_are_added_by_the_number_of_the_measurement(campaign):
 def test_thousands_of_results_are_told_in_seconds(tmp_path):
     """One look at what there is serves all of them; one look for each took minutes."""
     campaign = Campaign.create(tmp_path / "a.db", [Continuous("x", 0, 1)], ["y"])
-    results = [Told({"y": float(i)}, point={"x": i / 4000}) for i in range(4000)]
+    results = [Result({"y": float(i)}, point={"x": i / 4000}) for i in range(4000)]
     started = time.perf_counter()
     assert len(campaign.tell_all(results)) == 4000
     assert time.perf_counter() - started < 20
@@ -151,4 +147,4 @@ def test_a_measurement_and_another_proposal_contradict(tmp_path):
     campaign.ask(2)
     number = campaign.tell({"y": 1.0}, proposal=1)
     with pytest.raises(CampaignError, match="answers proposal 1, not 2"):
-        campaign.tell_all([Told({"w": 1.0}, proposal=2, measurement=number)])
+        campaign.tell_all([Result({"w": 1.0}, proposal=2, measurement=number)])

@@ -5,9 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from twofold.campaign.errors import CampaignError
-from twofold.campaign.inputs import Categorical, Continuous, Integer
-from twofold.campaign.space import Space
+from twofold.campaign import CampaignError, Categorical, Continuous, Integer, Space
 
 SPACE = Space(
     (Continuous("heat", 20.0, 80.0), Integer("stirs", 1, 4), Categorical("acid", ("a", "b")))
@@ -67,7 +65,7 @@ def test_impossible_spaces_are_refused(build, message):
 
 
 def test_a_space_survives_json():
-    assert Space.from_plain(json.loads(json.dumps(SPACE.plain()))) == SPACE
+    assert Space.from_plain(json.loads(json.dumps(SPACE.to_plain()))) == SPACE
 
 
 def test_spread_points_are_valid_even_and_repeatable():
@@ -87,13 +85,13 @@ def test_spread_points_are_valid_even_and_repeatable():
 )
 def test_proposals_have_no_more_digits_than_make_sense(low, high, placed):
     one = Continuous("x", low, high)
-    assert one.place(np.array([0.0, 0.123456789, 1.0])) == [low, placed, high]
-    assert float(one.shown(placed)) == placed
+    assert one.at_fractions(np.array([0.0, 0.123456789, 1.0])) == [low, placed, high]
+    assert float(one.format(placed)) == placed
 
 
 def test_a_proposal_stays_within_bounds_that_are_finer_than_its_digits():
-    assert Continuous("x", 0.1234547, 1.0).place(np.array([0.0])) == [0.1234547]
-    assert Continuous("x", 0.0, 0.9999996).place(np.array([1.0])) == [0.9999996]
+    assert Continuous("x", 0.1234547, 1.0).at_fractions(np.array([0.0])) == [0.1234547]
+    assert Continuous("x", 0.0, 0.9999996).at_fractions(np.array([1.0])) == [0.9999996]
 
 
 def test_points_agree_but_for_rounding():

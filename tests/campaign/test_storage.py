@@ -6,15 +6,14 @@ import sqlite3
 import pytest
 from sqlalchemy.dialects import postgresql
 
-from twofold.campaign import Campaign, CampaignError, Categorical, Continuous
+from tests.campaign.conftest import INPUTS
+from twofold.campaign import Campaign, CampaignError
 from twofold.campaign.storage import TURN
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
 ]
-
-INPUTS = (Continuous("x", -5.0, 5.0), Categorical("side", ("left", "right")))
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database at all" * 100])
@@ -39,7 +38,7 @@ def test_foreign_databases_newer_versions_and_missing_files_are_refused(tmp_path
     Campaign.create(tmp_path / "new.db", INPUTS, ["y"])
     with sqlite3.connect(tmp_path / "new.db") as connection:
         connection.execute("UPDATE twofold_campaign SET value = '3' WHERE name = 'version'")
-    with pytest.raises(CampaignError, match="schema version 3, this twofold knows 2"):
+    with pytest.raises(CampaignError, match="schema version 3, this twofold reads up to 2"):
         Campaign.open(tmp_path / "new.db")
 
 

@@ -6,9 +6,11 @@ import warnings
 
 import pytest
 
-from twofold.campaign import Campaign, Categorical, Continuous, Integer, text
+from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.cli import app as cli
+from twofold.cli.campaign import parse_input
 from twofold.cli.errors import MISTAKE
+from twofold.cli.settings import parse_settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -53,10 +55,10 @@ def fill_in(table, **columns):
 
 
 def test_inputs_and_settings_are_read_from_short_words():
-    assert text.parse_input("heat=-1.5..2e1") == Continuous("heat", -1.5, 20.0)
-    assert text.parse_input("stirs=1..4:int") == Integer("stirs", 1, 4)
-    assert text.parse_input("acid=a | b") == Categorical("acid", ("a", "b"))
-    found = text.parse_settings(["epochs=3", "inference=alpha", 'inference_options={"nodes": 2}'])
+    assert parse_input("heat=-1.5..2e1") == Continuous("heat", -1.5, 20.0)
+    assert parse_input("stirs=1..4:int") == Integer("stirs", 1, 4)
+    assert parse_input("acid=a | b") == Categorical("acid", ("a", "b"))
+    found = parse_settings(["epochs=3", "inference=alpha", 'inference_options={"nodes": 2}'])
     assert found == {"epochs": 3, "inference": "alpha", "inference_options": {"nodes": 2}}
 
 
@@ -91,7 +93,7 @@ def test_a_table_is_told_again_when_more_of_it_is_filled_in(twofold, oven, tmp_p
     assert "recorded 4\n" in twofold("tell", oven, "--csv", table, "--repeat")[1]
     fill_in(table, **{"yield": lambda i, _: i + 1})
     code, _, shown = twofold("tell", oven, "--csv", table)
-    assert code == MISTAKE and "yield = 0 of proposal 1 was told before, now 1" in shown
+    assert code == MISTAKE and "yield = 0 of proposal 1 was recorded before, now 1" in shown
 
 
 def test_inputs_that_a_spreadsheet_has_rounded_are_those_proposed(twofold, place, tmp_path):

@@ -11,8 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import twofold
-from twofold.active.batch import best_together
-from twofold.campaign.choice import information
+from twofold.active import choose_batch, expected_information
 from twofold.cli import models
 from twofold.cli.columns import read_sheet
 from twofold.cli.errors import FAULT, MISTAKE, STOPPED
@@ -266,9 +265,9 @@ def test_suggested_points_teach_most_together(oven, command):
     (oven / "candidates.csv").write_text("id,heat,time\n" + "\n".join(lines) + "\n")
     code, shown, _ = command("suggest", "oven.twofold", "candidates.csv", "-n", 3, "--json")
     model, _ = models.load(oven / "oven.twofold")
-    scores = information(model, x)
+    scores = expected_information(model, x)
     means, variances = model.conditional_moments(x)
-    best = best_together(scores, means, variances.mean(axis=0), 3)
+    best = choose_batch(scores, means, variances.mean(axis=0), 3)
     assert code == 0 and [int(row["id"]) for row in json.loads(shown)] == best.tolist()
     code, shown, _ = command("suggest", "oven.twofold", "--num", 2, "--json")
     for row in json.loads(shown):

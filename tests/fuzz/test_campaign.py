@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from twofold.campaign import Campaign, CampaignError, Categorical, Continuous, Integer, Told
+from twofold.campaign import Campaign, CampaignError, Categorical, Continuous, Integer, Result
 from twofold.campaign.storage import TABLES
 
 INPUTS = (Continuous("x", -1.0, 1.0), Integer("n", 0, 3))
@@ -24,7 +24,7 @@ points = st.one_of(
     st.none(),
 )
 numbers = st.one_of(st.integers(-1, 12), ODD, st.none())
-tolds = st.builds(Told, st.one_of(good_outputs, outputs), points, numbers, st.none())
+results_given = st.builds(Result, st.one_of(good_outputs, outputs), points, numbers, st.none())
 changes = st.dictionaries(st.sampled_from(["epochs", "alpha", "draws", "checkpoint", "x"]), values)
 
 
@@ -38,7 +38,7 @@ class Calls(RuleBasedStateMachine):
         Calls.count += 1
         self.place = self.folder / f"{Calls.count}.db"
         self.campaign = Campaign.create(self.place, INPUTS, ["y", "w"], settings=self.tiny)
-        self.told, self.asked = {}, set()
+        self.recorded, self.asked = {}, set()
 
     def rows(self):
         """Everything that the database holds."""
@@ -70,11 +70,11 @@ class Calls(RuleBasedStateMachine):
             self.fuzz.lost("a proposal's number was used twice")
         self.asked |= given
 
-    @rule(result=tolds, repeat=st.booleans())
+    @rule(result=results_given, repeat=st.booleans())
     def tell(self, result, repeat):
         self.note([result], self.tried(lambda: self.campaign.tell_all([result], repeat)))
 
-    @rule(results=st.lists(tolds, max_size=3), skip=st.booleans())
+    @rule(results=st.lists(results_given, max_size=3), skip=st.booleans())
     def tell_all(self, results, skip):
         self.note(results, self.tried(lambda: self.campaign.tell_all(results, skip_known=skip)))
 
@@ -82,7 +82,7 @@ class Calls(RuleBasedStateMachine):
         if found is None or len(found) != len(results):
             return
         for number, result in zip(found, results, strict=True):
-            self.told.setdefault(number, {}).update(dict(result.outputs))
+            self.recorded.setdefault(number, {}).update(dict(result.outputs))
 
     @rule(given=changes)
     def configure(self, given):
@@ -103,7 +103,7 @@ class Calls(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self):
         held = {row["measurement"]: row for row in self.campaign.export()}
-        for number, values in self.told.items():
+        for number, values in self.recorded.items():
             if any(held.get(number, {}).get(name) != value for name, value in values.items()):
                 self.fuzz.lost(f"measurement {number} is not what was told: {values}")
         status = self.campaign.status()

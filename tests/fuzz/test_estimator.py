@@ -76,14 +76,14 @@ METHODS = ["ensemble", "alpha", "sghmc", "nuts", "hmc"]
 def test_options_of_the_inference_methods(fuzz, tiny, data):
     @fuzz.given(st.sampled_from(METHODS), options, odd_things)
     def check(method, name, value):
-        from twofold.campaign.models import checked_settings
+        from twofold.campaign.definition import check_model_settings
 
         names = f"{name} {method} option latent memory deviation"
         with fuzz.case(*REFUSALS, names=names):
             chosen = tiny | {"inference": method, "inference_options": {name: value}}
             if method in ("nuts", "hmc"):
                 chosen["epochs"] = None
-            checked_settings(chosen)
+            check_model_settings(chosen)
 
 
 def kinds_of(table):

@@ -31,7 +31,7 @@ def work(place, worker, times, answers):
 def test_processes_that_ask_and_tell_at_once(fuzz, tmp_path, monkeypatch):
     """No model: its fit is no affair of the database, and ``ask`` has its own test of that."""
     place = tmp_path / "c.db"
-    monkeypatch.setattr("twofold.campaign.choice.fewest", lambda space: 10**9)
+    monkeypatch.setattr(Campaign, "_missing", lambda self, snapshot: 1)
     Campaign.create(place, [Continuous("x", 0.0, 1.0)], ["y"])
     context = multiprocessing.get_context("fork")
     answers = context.Queue()

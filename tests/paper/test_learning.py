@@ -10,7 +10,7 @@ from paper.learning_problems import LEARNING_PROBLEMS, river_log_density
 from paper.records import Record
 from paper.table1_record import add_oracles, add_scores
 from twofold import Decomposition
-from twofold.active.loop import Data
+from twofold.active import Data
 from twofold.uncertainty.decomposition import Parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -8,14 +8,20 @@ import pytest
 from matplotlib.figure import Figure
 
 from twofold import BNNLVRegressor
-from twofold.active.loop import Data, Setting, pool_loop
+from twofold.active import (
+    Data,
+    Setting,
+    assess,
+    expected_information,
+    left_to_learn,
+    pool_loop,
+)
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.campaign.campaign import Proposal
-from twofold.campaign.choice import information
 from twofold.campaign.space import Space
 from twofold.report import places, style
 from twofold.report.campaign_page import campaign_page, learning_page
-from twofold.report.course import Course, course_of_campaign, course_of_rounds, left_to_learn
+from twofold.report.course import Course, course_of_campaign, course_of_rounds
 
 INPUTS = (
     Continuous("temperature & <T>", 20.0, 100.0),
@@ -61,7 +67,7 @@ def test_a_campaign_of_the_first_day(tmp_path):
 
 def test_looking_neither_fits_nor_writes(campaign, monkeypatch):
     monkeypatch.setattr(BNNLVRegressor, "fit", lambda *_: pytest.fail("a page fits nothing"))
-    file = campaign._storage.model_file
+    file = campaign.model_file
     before = [path.read_bytes() for path in (file, file.with_suffix(""))]
     text = campaign_page(campaign, "Reactor")
     assert [path.read_bytes() for path in (file, file.with_suffix(""))] == before
@@ -73,16 +79,16 @@ def test_looking_neither_fits_nor_writes(campaign, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_text("?")])
-def test_without_the_kept_model_the_page_has_points_alone(campaign, tmp_path, damage):
+def test_without_the_stored_model_the_page_has_points_alone(campaign, tmp_path, damage):
     copy = tmp_path / "copy.db"
-    file = campaign._storage.model_file
+    file = campaign.model_file
     with sqlite3.connect(file.with_suffix("")) as old, sqlite3.connect(copy) as new:
         old.backup(new)
     (tmp_path / "copy.db.model").write_bytes(file.read_bytes())
     again = Campaign.open(copy)
-    assert again.kept_model() is not None
+    assert again.load_model() is not None
     damage(tmp_path / "copy.db.model")
-    assert again.kept_model() is None
+    assert again.load_model() is None
     assert "shows the points alone" in campaign_page(again)
 
 
@@ -99,7 +105,7 @@ def test_the_map_is_the_model_around_the_first_proposal(campaign):
         point = at | dict(zip(pair, values, strict=True))
         if one is first:
             point["solvent"] = "ethanol"
-        expected = information(course.model, course.space.encode([point]))[0]
+        expected = expected_information(course.model, course.space.encode([point]))[0]
         assert one.nats[row, column] == pytest.approx(expected, abs=1e-5)
 
 
@@ -189,7 +195,7 @@ def test_the_course_of_a_loop(rounds):
     for row, done in zip(course.curve, rounds, strict=True):
         split = done.models[0].decompose(reference, by="variance")
         assert row["epistemic_share"] == pytest.approx(split.epistemic.mean() / split.total.mean())
-        assert left_to_learn(done.models[0], reference).items() <= row.items()
+        assert left_to_learn(assess(done.models[0], reference)).items() <= row.items()
     assert course.model is rounds[-1].models[0]
     np.testing.assert_allclose(course.space.encode(course.points), rounds[-1].data[0].x)
     np.testing.assert_allclose(course.values[:, 0], rounds[-1].data[0].y)

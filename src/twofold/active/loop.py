@@ -16,10 +16,12 @@ class Data(NamedTuple):
     x: np.ndarray
     y: np.ndarray
 
-    def grown(self, more: "Data") -> "Data":
+    def extend(self, more: "Data") -> "Data":
         """With further rows at the end."""
         if len(more.x) != len(more.y):
-            raise ValueError(f"{len(more.x)} points were measured, but {len(more.y)} outputs came")
+            raise ValueError(
+                f"{len(more.x)} points were measured, but {len(more.y)} outputs were given"
+            )
         return Data(np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y]))
 
 
@@ -60,13 +62,13 @@ def pool_loop(
         models = setting.fit(number, current)
         if number < rounds:
             current = [
-                own.grown(_measured(setting, learner, number, models[learner]))
+                own.extend(_measure(setting, learner, number, models[learner]))
                 for learner, own in enumerate(current)
             ]
         yield Round(number, models, current)
 
 
-def _measured(setting: Setting, learner: int, number: int, model: Any) -> Data:
+def _measure(setting: Setting, learner: int, number: int, model: Any) -> Data:
     pool = setting.pool(learner, number)
     x = pool[setting.choose(learner, number, model, pool)]
     return Data(x, setting.measure(learner, number, x))

@@ -1,11 +1,9 @@
-"""Campaigns: ask where to measure, tell what was found."""
+"""Campaigns: ask where to measure, tell what was measured."""
 
 from twofold.campaign.campaign import Campaign, Proposal, Status
-from twofold.campaign.errors import CampaignError
-from twofold.campaign.inputs import Categorical, Continuous, Integer
-from twofold.campaign.recording import Told
+from twofold.campaign.recording import Result
 from twofold.campaign.refits import Refit, refit
-from twofold.campaign.space import Space
+from twofold.campaign.space import CampaignError, Categorical, Continuous, Integer, Space
 
 __all__ = [
     "Campaign",
@@ -15,8 +13,8 @@ __all__ = [
     "Integer",
     "Proposal",
     "Refit",
+    "Result",
     "Space",
     "Status",
-    "Told",
     "refit",
 ]

@@ -1,34 +1,33 @@
-"""``ask`` where to measure, ``tell`` what was found, and nothing told is ever lost.
+"""``ask`` where to measure, ``tell`` what was measured; no result is ever lost.
 
 A campaign is a database (``campaign.storage``) with the names and ranges of its inputs, the names
-of its outputs, every proposal and every measurement. A model is fitted when it is asked, never when
-it is told; proposals that nobody has measured yet are taken into account by the next ones.
+of its outputs, every proposal and every measurement. A model is fitted by ``ask``, never by
+``tell``; proposals without a result are taken into account by the next ones.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.campaign import choice, models
-from twofold.campaign.definition import define
-from twofold.campaign.errors import CampaignError
-from twofold.campaign.inputs import Input, check_number
-from twofold.campaign.recording import Ledger, Told, record
-from twofold.campaign.space import Point, Space, check_names
-from twofold.campaign.storage import (
-    MEASUREMENTS,
-    PROPOSALS,
-    SNAPSHOTS,
-    Storage,
-    count,
-    insert,
-    rows,
-)
-from twofold.estimators.regressor import BNNLVRegressor
+from twofold.active.choice import Assessment, assess, choose_batch
+from twofold.active.stopping import advise, is_enough, left_to_learn
+from twofold.campaign import models
+from twofold.campaign.definition import NATS, check_model_settings, define
+from twofold.campaign.recording import Ledger, Result, record
+from twofold.campaign.space import CampaignError, Input, Point, Space, check_names, check_number
+from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Row, Storage, count, insert
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
 
 # So many points are compared with each other in memory.
 MOST_ASKED = 10_000
+# Candidates of a question, and points over which what is left to learn is averaged.
+POOL, REFERENCE = 256, 128
+REFERENCE_SEED = 2**31 - 1
+SPREAD = "evenly spread: too few measurements for a model yet"
 
 
 class Proposal(NamedTuple):
@@ -41,7 +40,7 @@ class Proposal(NamedTuple):
 
 
 class Status(NamedTuple):
-    """How far a campaign is; ``curve`` holds what each model found, oldest first."""
+    """How far a campaign is; ``curve`` says what was left to learn, one row for each model."""
 
     measurements: int
     complete: int
@@ -51,24 +50,44 @@ class Status(NamedTuple):
     advice: str
 
 
+class Snapshot(NamedTuple):
+    """What a campaign holds at one moment, read once."""
+
+    proposals: list[Row]
+    measurements: list[Row]
+    curve: list[Row]
+
+    @property
+    def pending(self) -> list[Proposal]:
+        """Proposals without a measurement."""
+        answered = {row["proposal"] for row in self.measurements}
+        return [
+            Proposal(row["number"], row["point"], row["split"], row["reason"])
+            for row in self.proposals
+            if row["number"] not in answered
+        ]
+
+    def complete(self, outputs: Sequence[str]) -> list[Row]:
+        """Measurements that have every output."""
+        return [row for row in self.measurements if len(row["outputs"]) == len(outputs)]
+
+
 class Campaign:
     """A series of measurements; made by ``Campaign.create`` or ``Campaign.open``."""
 
     def __init__(self, storage: Storage):
         self._storage = storage
         try:
-            self._take(storage.about("definition"))
+            definition = storage.definition
+            self.space = Space.from_plain(definition["inputs"])
+            self.outputs: list[str] = [str(name) for name in definition["outputs"]]
+            self.candidates: list[Point] | None = definition["candidates"]
+            self.settings: dict[str, Any] = dict(definition["settings"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CampaignError(
                 f"the campaign is damaged: its definition cannot be read ({error!r}); restore it "
                 "from a copy"
             ) from error
-
-    def _take(self, definition: Mapping[str, Any]) -> None:
-        self.space = Space.from_plain(definition["inputs"])
-        self.outputs: list[str] = [str(name) for name in definition["outputs"]]
-        self.candidates: list[Point] | None = definition["candidates"]
-        self.settings: dict[str, Any] = dict(definition["settings"])
 
     @classmethod
     def create(
@@ -94,44 +113,58 @@ class Campaign:
 
     def configure(self, settings: Mapping[str, Any]) -> None:
         """Replace the settings of the model, for every process that opens the campaign from now."""
-        checked = models.checked_settings(dict(settings))
-        self._storage.redefine(self._storage.about("definition") | {"settings": checked})
+        checked = check_model_settings(settings)
+        self._storage.redefine({"settings": checked})
         self.settings = checked
 
     def ask(self, num: int = 1) -> list[Proposal]:
-        """``num`` points to measure next; they are recorded, and stay open until told."""
-        if not isinstance(num, int | np.integer) or isinstance(num, bool) or num < 1:
-            raise CampaignError(f"ask for at least 1 point, got {num!r}")
-        if num > MOST_ASKED:
-            raise CampaignError(f"ask for at most {MOST_ASKED} points at once, got {num}")
-        if self.candidates is not None and num > len(self.candidates):
-            raise CampaignError(f"there are {len(self.candidates)} candidates, got num={num}")
-        points, targets = self._complete()
-        model = self._fitted(points, targets) if self._missing(points) <= 0 else None
-        if model is not None:
-            self._note(model, len(points))
+        """``num`` points to measure next; they are recorded, and pending until they are told."""
+        self._check_num(num)
+        snapshot = self._read()
+        model, curve_row = None, None
+        if self._missing(snapshot) <= 0:
+            model, name, _ = self._fit(snapshot)
+            if name not in {row["model"] for row in snapshot.curve}:
+                reference = self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))
+                numbers = left_to_learn(assess(model, reference))
+                seen = len(snapshot.complete(self.outputs))
+                curve_row = {"measurements": seen, "numbers": numbers, "model": name}
         while True:
-            proposals = self._propose(model, int(num))
-            if proposals is not None:
-                return proposals
+            chosen = self._choose(model, int(num), snapshot)
+            with self._storage.writing() as connection:
+                # If another process has asked meanwhile, its points are underway: choose others.
+                if count(connection, PROPOSALS) == len(snapshot.proposals):
+                    if curve_row is not None:
+                        insert(connection, CURVE, **curve_row)
+                    return [Proposal(insert(connection, PROPOSALS, **one), **one) for one in chosen]
+            snapshot = self._read()
 
-    def model(self) -> BNNLVRegressor:
-        """The model of all complete measurements, fitted if they are more than at the last time.
+    @property
+    def model_file(self) -> Path | None:
+        """Where the model is stored: beside an SQLite file, else nowhere."""
+        return self._storage.model_file
+
+    def model(self) -> "BNNLVRegressor":
+        """The model of all complete measurements, fitted if they or the settings have changed.
 
         Its rows are those of ``campaign.space.encode(points)``.
         """
-        points, targets = self._complete()
-        if self._missing(points) > 0:
-            raise CampaignError(choice.advice([], self._missing(points), 0))
-        return self._fitted(points, targets)
+        return self.fit_model().model
 
-    def kept_model(self) -> BNNLVRegressor | None:
+    def fit_model(self) -> models.Fit:
+        """As ``model``, with its name and whether it is stored in ``model_file``."""
+        snapshot = self._read()
+        missing = self._missing(snapshot)
+        if missing > 0:
+            raise CampaignError(advise([], missing, 0))
+        return self._fit(snapshot)
+
+    def load_model(self) -> "BNNLVRegressor | None":
         """The model that chose the last proposals, if its file is there; nothing is fitted.
 
-        Measurements that have come since are not in it.
+        It does not include later measurements.
         """
-        shape = sum(one.width for one in self.space.inputs), len(self.outputs)
-        return models.kept(self._storage.model_file, shape)
+        return models.load_model(self.model_file, (self.space.width, len(self.outputs)))
 
     def tell(
         self,
@@ -147,17 +180,17 @@ class Campaign:
         by one; a second value of the same output at a proposal needs ``repeat=True``, which makes
         it a measurement of its own.
         """
-        return self.tell_all([Told(outputs, point, proposal)], repeat)[0]
+        return self.tell_all([Result(outputs, point, proposal)], repeat)[0]
 
     def tell_all(
-        self, results: Sequence[Told], repeat: bool = False, skip_known: bool = False
+        self, results: Sequence[Result], repeat: bool = False, skip_known: bool = False
     ) -> list[int]:
         """Record several measurements as ``tell`` does: all of them, or, if one is wrong, none.
 
         With ``skip_known`` a result that was recorded before this call is left out instead of
         refused, so that a table may be told again when more of it has been filled in.
         """
-        checked = [self.checked(result) for result in results]
+        checked = [self.check_result(result) for result in results]
         numbers = []
         with self._storage.writing() as connection:
             ledger = Ledger(connection)
@@ -173,7 +206,7 @@ class Campaign:
                     numbers.append(number)
         return numbers
 
-    def checked(self, result: Told) -> Told:
+    def check_result(self, result: Result) -> Result:
         """The result with every value of its kind, unknown names and bad values refused."""
         check_names("output", result.outputs, self.outputs, complete=False)
         if not result.outputs:
@@ -184,77 +217,93 @@ class Campaign:
 
     def pending(self) -> list[Proposal]:
         """Proposals that have no measurement yet."""
-        with self._storage.reading() as connection:
-            told = {row["proposal"] for row in rows(connection, MEASUREMENTS)}
-            every = rows(connection, PROPOSALS)
-        return [
-            Proposal(row["number"], row["point"], row["split"], row["reason"])
-            for row in every
-            if row["number"] not in told
-        ]
+        return self._read().pending
 
     def status(self) -> Status:
-        """Counts, open proposals, the curve of remaining uncertainty, and whether to go on."""
-        with self._storage.reading() as connection:
-            measurements = rows(connection, MEASUREMENTS)
-            snapshots = rows(connection, SNAPSHOTS)
-        curve = [{"measurements": row["measurements"]} | row["numbers"] for row in snapshots]
-        points, _ = self._complete()
-        advice = choice.advice(curve, self._missing(points), len(points))
-        enough = choice.is_enough(curve)
-        return Status(len(measurements), len(points), self.pending(), curve, enough, advice)
+        """Counts, pending proposals, the curve of what is left to learn, and whether to go on."""
+        snapshot = self._read()
+        curve = [{"measurements": row["measurements"]} | row["numbers"] for row in snapshot.curve]
+        complete = len(snapshot.complete(self.outputs))
+        advice = advise(curve, self._missing(snapshot), complete)
+        counts = len(snapshot.measurements), complete
+        return Status(*counts, snapshot.pending, curve, is_enough(curve), advice)
 
     def export(self) -> list[dict[str, Any]]:
         """Every measurement as one flat row: its number, its proposal, inputs and outputs."""
-        with self._storage.reading() as connection:
-            measurements = rows(connection, MEASUREMENTS)
         blank = dict.fromkeys(self.outputs)
         return [
             {"measurement": row["number"], "proposal": row["proposal"]}
             | row["point"]
             | blank
             | row["outputs"]
-            for row in measurements
+            for row in self._read().measurements
         ]
 
-    def _complete(self) -> tuple[list[Point], np.ndarray]:
-        """Points and outputs ``[N, O]`` of all measurements that have every output."""
-        with self._storage.reading() as connection:
-            every = rows(connection, MEASUREMENTS)
-        whole = [row for row in every if len(row["outputs"]) == len(self.outputs)]
-        values = [[row["outputs"][name] for name in self.outputs] for row in whole]
-        return [row["point"] for row in whole], np.array(values).reshape(-1, len(self.outputs))
+    def _read(self) -> Snapshot:
+        return Snapshot(*self._storage.read(PROPOSALS, MEASUREMENTS, CURVE))
 
-    def _missing(self, points: Sequence[Point]) -> int:
-        """How many complete measurements a first model still needs; not above 0 if none."""
-        return choice.fewest(self.space) - len(points)
+    def _missing(self, snapshot: Snapshot) -> int:
+        """How many complete measurements a first model still needs; not above 0 if none.
 
-    def _fitted(self, points: Sequence[Point], targets: np.ndarray) -> BNNLVRegressor:
-        x = self.space.encode(points)
-        return models.fitted(self._storage.model_file, self.settings, x, targets)
+        It needs two for each column of numbers, and four more.
+        """
+        return 2 * self.space.width + 4 - len(snapshot.complete(self.outputs))
 
-    def _propose(self, model: BNNLVRegressor | None, num: int) -> list[Proposal] | None:
-        """Choose and record; None if another process has asked meanwhile, for its points are
-        underway then, and others should be chosen."""
-        with self._storage.reading() as connection:
-            asked = count(connection, PROPOSALS)
-        pending = [proposal.point for proposal in self.pending()]
-        chosen = choice.choose(self, model, num, pending, asked)
-        with self._storage.writing() as connection:
-            if count(connection, PROPOSALS) != asked:
-                return None
-            numbers = [insert(connection, PROPOSALS, **one._asdict()) for one in chosen]
-        return [Proposal(number, *one) for number, one in zip(numbers, chosen, strict=True)]
+    def _fit(self, snapshot: Snapshot) -> models.Fit:
+        complete = snapshot.complete(self.outputs)
+        x = self.space.encode([row["point"] for row in complete])
+        y = np.array([[row["outputs"][name] for name in self.outputs] for row in complete])
+        return models.load_or_fit(self.model_file, self.settings, x, y)
 
-    def _note(self, model: BNNLVRegressor, measurements: int) -> None:
-        """Add a point to the curve, once for each model."""
-        name = models.identity(model)
-        with self._storage.reading() as connection:
-            if name in {row["model"] for row in rows(connection, SNAPSHOTS)}:
-                return
-        numbers = choice.snapshot(model, self.space)
-        with self._storage.writing() as connection:
-            if name not in {row["model"] for row in rows(connection, SNAPSHOTS)}:
-                insert(
-                    connection, SNAPSHOTS, measurements=measurements, numbers=numbers, model=name
-                )
+    def _check_num(self, num: Any) -> None:
+        if not isinstance(num, int | np.integer) or isinstance(num, bool) or num < 1:
+            raise CampaignError(f"ask for at least 1 point, got {num!r}")
+        if num > MOST_ASKED:
+            raise CampaignError(f"ask for at most {MOST_ASKED} points at once, got {num}")
+        if self.candidates is not None and num > len(self.candidates):
+            raise CampaignError(f"there are {len(self.candidates)} candidates, got num={num}")
+
+    def _choose(
+        self, model: "BNNLVRegressor | None", num: int, snapshot: Snapshot
+    ) -> list[dict[str, Any]]:
+        """Evenly spread points, or, with a model, those that teach most together."""
+        asked = len(snapshot.proposals)
+        if model is None:
+            return [_content(point, {}, SPREAD) for point in self._spread(num, asked)]
+        pool = self.candidates
+        if pool is None:
+            pool = self.space.spread(max(POOL, 4 * num), seed=asked + 1)
+        underway = [proposal.point for proposal in snapshot.pending]
+        free = [point for point in pool if point not in underway]
+        points = [*underway, *(free if len(free) >= num else pool)]
+        known = assess(model, self.space.encode(points))
+        noise = known.aleatoric
+        chosen = choose_batch(known.information, known.means, noise, num, range(len(underway)))
+        return self._describe([points[i] for i in chosen], known, chosen)
+
+    def _spread(self, num: int, asked: int) -> list[Point]:
+        if self.candidates is None:
+            return self.space.spread(asked + num, seed=0)[asked:]
+        order = np.random.default_rng(0).permutation(len(self.candidates))
+        return [self.candidates[order[(asked + i) % len(order)]] for i in range(num)]
+
+    def _describe(
+        self, points: list[Point], known: Assessment, chosen: np.ndarray
+    ) -> list[dict[str, Any]]:
+        """Chosen points with their information, and standard deviations in units of the outputs."""
+        epistemic, aleatoric = known.epistemic[:, chosen], known.aleatoric[:, chosen]
+        variances = {"total": epistemic + aleatoric, "epistemic": epistemic, "aleatoric": aleatoric}
+        described = []
+        for i, (point, nats) in enumerate(zip(points, known.information[chosen], strict=True)):
+            deviations = {
+                part: dict(zip(self.outputs, np.sqrt(values[:, i]).tolist(), strict=True))
+                for part, values in variances.items()
+            }
+            split = {NATS: float(nats), "standard_deviation": deviations}
+            reason = f"expected to teach {nats:.2f} nats about the model"
+            described.append(_content(point, split, reason))
+        return described
+
+
+def _content(point: Point, split: dict[str, Any], reason: str) -> dict[str, Any]:
+    return {"point": point, "split": split, "reason": reason}

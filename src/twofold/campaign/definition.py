@@ -1,12 +1,16 @@
 """What a new campaign is made of, checked before anything is written."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from twofold.campaign.errors import CampaignError
-from twofold.campaign.inputs import Input
-from twofold.campaign.models import checked_settings
-from twofold.campaign.space import Point, Space
+import numpy as np
+
+from twofold.campaign.space import CampaignError, Input, Point, Space
+from twofold.core.naming import nearest
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
 
 PARTS = ("total", "epistemic", "aleatoric")
 NUMBERS = ("proposal", "measurement")
@@ -27,14 +31,14 @@ def define(
         )
     _check_new_names(space.names, list(outputs))
     return {
-        "inputs": space.plain(),
+        "inputs": space.to_plain(),
         "outputs": list(outputs),
-        "candidates": None if candidates is None else _checked_candidates(space, candidates),
-        "settings": checked_settings(dict(settings or {})),
+        "candidates": None if candidates is None else _check_candidates(space, candidates),
+        "settings": check_model_settings(settings or {}),
     }
 
 
-def explaining_columns(outputs: Sequence[str]) -> list[str]:
+def explanation_columns(outputs: Sequence[str]) -> list[str]:
     """Columns of a table of proposals that say what is known and why; nobody fills them in."""
     deviations = [deviation_column(output, part) for output in outputs for part in PARTS]
     return [*deviations, NATS, REASON]
@@ -45,6 +49,44 @@ def deviation_column(output: str, part: str) -> str:
     return f"{output}_{part}_sd"
 
 
+def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the regressor as JSON values, wrong ones refused before they are stored."""
+    if not settings:
+        return {}
+    from twofold.estimators.regressor import BNNLVRegressor
+    from twofold.estimators.validation import plain
+
+    known = set(BNNLVRegressor().get_params()) - {"checkpoint", "checkpoint_seconds"}
+    unknown = sorted(set(settings) - known)
+    if unknown:
+        raise CampaignError(
+            f"the model of a campaign has no setting {', '.join(unknown)}; valid settings: "
+            f"{', '.join(sorted(known))}{nearest(unknown[0], known)}"
+        )
+    try:
+        _rehearse(BNNLVRegressor(**settings))
+        json.dumps(plain(dict(settings)), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise CampaignError(f"settings: {error}") from error
+    return plain(dict(settings))
+
+
+def _rehearse(model: "BNNLVRegressor") -> None:
+    """All that a fit does with its settings before it sees data."""
+    from sklearn.utils import check_random_state
+
+    from twofold.estimators import memory
+    from twofold.estimators.methods import METHODS
+    from twofold.estimators.validation import check_settings
+    from twofold.model.bnn import BNNLV
+
+    check_settings(model)
+    check_random_state(model.random_state)
+    shape = BNNLV(1, 1, tuple(model.hidden_layer_sizes), model.latent_dim, 1.0, 1.0)
+    memory.check_fit([model], shape, 2)
+    METHODS[model.inference]([model], shape, np.array([2]))
+
+
 def _check_new_names(inputs: list[str], outputs: list[str]) -> None:
     """Names must differ, and stand for themselves in the heading of a table."""
     names = [*inputs, *outputs]
@@ -53,22 +95,22 @@ def _check_new_names(inputs: list[str], outputs: list[str]) -> None:
             raise CampaignError(f"a name must be a word, without spaces around it, got {name!r}")
     if len(set(names)) != len(names):
         raise CampaignError(f"outputs need names of their own, got {', '.join(names)}")
-    taken = sorted({*NUMBERS, *explaining_columns(outputs)} & set(names))
-    if taken:
+    reserved = sorted({*NUMBERS, *explanation_columns(outputs)} & set(names))
+    if reserved:
         raise CampaignError(
-            f"{', '.join(taken)} is what a column of the campaign's own tables is called; choose "
+            f"{', '.join(reserved)} is the name of a column in the campaign's own tables; choose "
             "another name"
         )
 
 
-def _checked_candidates(space: Space, candidates: Sequence[Mapping[str, Any]]) -> list[Point]:
+def _check_candidates(space: Space, candidates: Sequence[Mapping[str, Any]]) -> list[Point]:
     allowed: list[Point] = []
-    for place, candidate in enumerate(candidates, start=1):
+    for index, candidate in enumerate(candidates, start=1):
         point = space.check(candidate)
         if point in allowed:
             raise CampaignError(
-                f"candidates {allowed.index(point) + 1} and {place} are both at "
-                f"{space.shown(point)}; leave one out"
+                f"candidates {allowed.index(point) + 1} and {index} are both at "
+                f"{space.format(point)}; leave one out"
             )
         allowed.append(point)
     if not allowed:

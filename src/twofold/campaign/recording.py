@@ -1,4 +1,4 @@
-"""What ``tell`` writes: where a result belongs, and whether it is news."""
+"""What ``tell`` writes: where a result belongs, and whether it is new."""
 
 import json
 from collections.abc import Mapping
@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import sqlalchemy as sql
 
-from twofold.campaign.errors import CampaignError
-from twofold.campaign.space import Point, Space
-from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, insert, rows
+from twofold.campaign.space import CampaignError, Point, Space
+from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, Row, insert, rows
 
 # A spreadsheet shows six digits or so of a number, and writes what it shows.
 OUTPUT_ROUNDING = 1e-5
-Row = dict[str, Any]
 
 
-class Told(NamedTuple):
+class Result(NamedTuple):
     """Measured outputs, and where: a point, the number of a proposal, or, to add outputs that were
     missing, the number of a measurement."""
 
@@ -26,7 +24,7 @@ class Told(NamedTuple):
     measurement: int | None = None
 
 
-class Recorded(NamedTuple):
+class Entry(NamedTuple):
     """The measurement that holds a result, and whether it did so before."""
 
     number: int
@@ -40,52 +38,52 @@ class Ledger:
         self.connection = connection
         self.proposals = {row["number"]: row for row in rows(connection, PROPOSALS)}
         self.measurements: dict[int, Row] = {}
-        self._at: dict[Any, list[Row]] = {}
-        self._proposed: dict[Any, list[int]] = {}
+        self._measured_at: dict[Any, list[Row]] = {}
+        self._proposals_at: dict[Any, list[int]] = {}
         for number, row in self.proposals.items():
-            self._proposed.setdefault(_place(row["point"]), []).append(number)
+            self._proposals_at.setdefault(_key(row["point"]), []).append(number)
         for row in rows(connection, MEASUREMENTS):
             self._note(row)
 
-    def measured(self, proposal: int | None, point: Point) -> list[Row]:
+    def measurements_at(self, proposal: int | None, point: Point) -> list[Row]:
         """Measurements that answer a proposal at a point, or at a point that nobody asked for."""
-        return self._at.get((proposal, _place(point)), [])
+        return self._measured_at.get((proposal, _key(point)), [])
 
-    def answered(self, point: Point) -> int | None:
+    def find_proposal(self, point: Point) -> int | None:
         """The proposal that a result at a point answers: one without a result, else the last."""
-        same = self._proposed.get(_place(point), [])
-        unanswered = [number for number in same if not self.measured(number, point)]
+        same = self._proposals_at.get(_key(point), [])
+        unanswered = [number for number in same if not self.measurements_at(number, point)]
         return next(iter(unanswered or same[-1:]), None)
 
-    def add(self, proposal: int | None, point: Point, outputs: dict[str, float]) -> Recorded:
+    def add(self, proposal: int | None, point: Point, outputs: dict[str, float]) -> Entry:
         """A measurement of its own."""
         content = {"proposal": proposal, "point": point, "outputs": outputs}
         number = insert(self.connection, MEASUREMENTS, **content)
         self._note(content | {"number": number})
-        return Recorded(number, known=False)
+        return Entry(number, known=False)
 
-    def complete(self, row: Row, outputs: dict[str, float]) -> Recorded:
+    def complete(self, row: Row, outputs: dict[str, float]) -> Entry:
         """Further outputs of a measurement; those it has stay as they are."""
         row["outputs"] = outputs | row["outputs"]
         matching = MEASUREMENTS.c.number == row["number"]
         change = MEASUREMENTS.update().where(matching)
         self.connection.execute(change.values(outputs=json.dumps(row["outputs"])))
-        return Recorded(int(row["number"]), known=False)
+        return Entry(int(row["number"]), known=False)
 
     def _note(self, row: Row) -> None:
         self.measurements[row["number"]] = row
-        self._at.setdefault((row["proposal"], _place(row["point"])), []).append(row)
+        self._measured_at.setdefault((row["proposal"], _key(row["point"])), []).append(row)
 
 
-def _place(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _key(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(point.items()))
 
 
-def record(ledger: Ledger, space: Space, result: Told, repeat: bool) -> Recorded:
+def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
     """Add a result as a measurement, or as further outputs of one; refuse what contradicts."""
     values = dict(result.outputs)
     where, proposal = _locate(ledger, space, result)
-    earlier = ledger.measured(proposal, where)
+    earlier = ledger.measurements_at(proposal, where)
     if result.measurement is not None:
         earlier = [row for row in earlier if row["number"] == result.measurement]
     numbered = result.measurement is not None or proposal is not None
@@ -97,16 +95,16 @@ def record(ledger: Ledger, space: Space, result: Told, repeat: bool) -> Recorded
     if partial:
         return ledger.complete(partial[-1], values)
     if alike:
-        return Recorded(alike[-1]["number"], known=True)
+        return Entry(alike[-1]["number"], known=True)
     if numbered:
         raise CampaignError(_contradiction(earlier[-1], values, proposal))
     return ledger.add(proposal, where, values)
 
 
-def _locate(ledger: Ledger, space: Space, result: Told) -> tuple[Point, int | None]:
-    """The point that is told about, and the proposal it answers, if any."""
+def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | None]:
+    """The point that a result belongs to, and the proposal it answers, if any."""
     if result.measurement is not None:
-        row = _numbered("measurement", result.measurement, ledger.measurements)
+        row = _find("measurement", result.measurement, ledger.measurements)
         _check_point(space, f"measurement {row['number']}", row["point"], result.point)
         if result.proposal not in (None, row["proposal"]):
             raise CampaignError(
@@ -115,16 +113,16 @@ def _locate(ledger: Ledger, space: Space, result: Told) -> tuple[Point, int | No
             )
         return row["point"], row["proposal"]
     if result.proposal is not None:
-        row = _numbered("proposal", result.proposal, ledger.proposals)
+        row = _find("proposal", result.proposal, ledger.proposals)
         _check_point(space, f"proposal {row['number']}", row["point"], result.point)
         return row["point"], row["number"]
     if result.point is None:
         raise CampaignError("say where the outputs were measured: a proposal or a point")
     where = dict(result.point)
-    return where, ledger.answered(where)
+    return where, ledger.find_proposal(where)
 
 
-def _numbered(what: str, number: Any, known: dict[int, Row]) -> Row:
+def _find(what: str, number: Any, known: dict[int, Row]) -> Row:
     if not isinstance(number, int | np.integer) or isinstance(number, bool) or number not in known:
         raise CampaignError(f"there is no {what} {number!r}; status and export list what there is")
     return known[int(number)]
@@ -133,7 +131,7 @@ def _numbered(what: str, number: Any, known: dict[int, Row]) -> Row:
 def _check_point(space: Space, what: str, expected: Point, given: Mapping[str, Any] | None) -> None:
     if given is not None and not space.agree(expected, given):
         raise CampaignError(
-            f"{what} is at {space.shown(expected)}, not at {space.shown(given)}; leave out the "
+            f"{what} is at {space.format(expected)}, not at {space.format(given)}; leave out the "
             "number or the point, whichever is wrong"
         )
 
@@ -146,10 +144,10 @@ def _agree(outputs: Mapping[str, float], values: Mapping[str, float], rounding: 
 
 def _contradiction(row: Row, values: dict[str, float], proposal: int | None) -> str:
     both = [name for name in values if name in row["outputs"]]
-    told = ", ".join(f"{name} = {row['outputs'][name]:g}" for name in both)
+    before = ", ".join(f"{name} = {row['outputs'][name]:g}" for name in both)
     given = ", ".join(f"{values[name]:g}" for name in both)
     where = f"proposal {proposal}" if proposal is not None else f"measurement {row['number']}"
     return (
-        f"{told} of {where} was told before, now {given}; with repeat=True (--repeat) this is "
+        f"{before} of {where} was recorded before, now {given}; with repeat=True (--repeat) it is "
         "recorded as a second measurement"
     )

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twofold.campaign import models
 from twofold.campaign.campaign import Campaign
-from twofold.campaign.errors import CampaignError
-from twofold.campaign.storage import Storage
+from twofold.campaign.space import CampaignError
 from twofold.core.jobs import Job, run_jobs
 
 
@@ -37,17 +35,17 @@ def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
 
 
 def update_model(place: str) -> tuple[int, str]:
-    """Bring one model up to date; returns its number of measurements and its identity."""
-    if Storage.open(place).model_file is None:
-        raise CampaignError(
-            f"the model of {place} would be lost: models are kept beside campaigns in SQLite files"
-        )
+    """Bring one model up to date; returns its number of measurements and its name."""
     campaign = Campaign.open(place)
-    wanted = models.identity(campaign.model())
-    kept = campaign.kept_model()
-    if kept is None or models.identity(kept) != wanted:
+    if campaign.model_file is None:
+        raise CampaignError(
+            f"the model of {place} would be lost: models are stored beside campaigns in SQLite "
+            "files"
+        )
+    fit = campaign.fit_model()
+    if not fit.stored:
         raise CampaignError(f"the model of {place} could not be written beside it")
-    return campaign.status().complete, wanted
+    return campaign.status().complete, fit.name
 
 
 def _absolute(place: Any) -> str:

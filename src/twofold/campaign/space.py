@@ -1,17 +1,188 @@
-"""The inputs of a campaign together: points, their checks, and as rows of numbers."""
+"""The inputs of a campaign: their kinds and bounds, points, and points as rows of numbers."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
 
-from twofold.campaign.errors import CampaignError
-from twofold.campaign.inputs import KINDS, Input
 from twofold.core.naming import nearest
 
+# As fractions of a range: proposals are multiples of the first, because no instrument is set to
+# sixteen digits; values that differ by less than the second are the same but for rounding (of a
+# table that shows three or four digits, or of the instrument), too little for a model to notice.
+STEP, ROUNDING = 1e-4, 1e-3
+# The squares of ranges, and whole numbers up to here, are exact enough in double precision.
+NARROWEST, LARGEST = 1e-150, 2**53
+
 Point = dict[str, float | int | str]
+
+
+class CampaignError(ValueError):
+    """A wrong name, value, point or file; the campaign is as it was before."""
+
+
+def check_number(name: str, value: Any) -> float:
+    """The value as a finite float."""
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    try:
+        number = float(value) if is_number and not isinstance(value, bool) else np.nan
+    except OverflowError:
+        number = np.inf
+    if not np.isfinite(number):
+        raise CampaignError(f"{name} must be a finite number, got {reprlib.repr(value)}")
+    return number
+
+
+class _Number:
+    """A number between two bounds, both included; one column."""
+
+    name: str
+    low: Any
+    high: Any
+    width = 1
+
+    def columns(self, values: Sequence[Any]) -> np.ndarray:
+        """``[N, 1]``."""
+        return np.asarray(values, float)[:, None]
+
+    def _check_bounds(self, value: Any) -> float:
+        number = check_number(self.name, value)
+        if not self.low <= number <= self.high:
+            raise CampaignError(
+                f"{self.name} must lie between {self.low} and {self.high}, got {number:.10g}"
+            )
+        return number
+
+
+class _Exact:
+    """Values that are never rounded."""
+
+    def agree(self, one: Any, other: Any) -> bool:
+        """Whether two values are the same."""
+        return bool(one == other)
+
+    def format(self, value: Any) -> str:
+        """The value as text."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Continuous(_Number):
+    """A number between two bounds."""
+
+    name: str
+    low: float
+    high: float
+
+    def __post_init__(self):
+        for bound in (self.low, self.high):
+            check_number(f"a bound of {self.name}", bound)
+        if not self.low < self.high:
+            raise CampaignError(
+                f"{self.name}: bounds must be finite and low < high, got {self.low} and {self.high}"
+            )
+        if not NARROWEST < self.high - self.low < 1.0 / NARROWEST:
+            raise CampaignError(
+                f"{self.name}: the range from {self.low} to {self.high} is too narrow or too wide "
+                "to compute with; use other units"
+            )
+
+    def check(self, value: Any) -> float:
+        """The value as a float within bounds."""
+        return self._check_bounds(value)
+
+    def at_fractions(self, u: np.ndarray) -> list[float]:
+        """Values at fractions of the range, rounded to a multiple of ``STEP``."""
+        values = np.round(self.low + (self.high - self.low) * u, self._decimals)
+        return [float(v) for v in np.clip(values, self.low, self.high)]
+
+    def agree(self, one: Any, other: Any) -> bool:
+        """Whether two values are the same but for rounding."""
+        return bool(abs(one - other) <= ROUNDING * (self.high - self.low))
+
+    def format(self, value: Any) -> str:
+        """The value with as many digits as a proposal has."""
+        return f"{round(value, self._decimals):.10g}"
+
+    @property
+    def _decimals(self) -> int:
+        return int(np.ceil(-np.log10(STEP * (self.high - self.low))))
+
+
+@dataclass(frozen=True)
+class Integer(_Exact, _Number):
+    """A whole number between two bounds, both included."""
+
+    name: str
+    low: int
+    high: int
+
+    def __post_init__(self):
+        whole = all(
+            isinstance(bound, int | np.integer) and not isinstance(bound, bool)
+            for bound in (self.low, self.high)
+        )
+        if not (whole and -LARGEST <= self.low < self.high <= LARGEST):
+            raise CampaignError(
+                f"{self.name}: bounds must be whole numbers of at most 2**53 and low < high, got "
+                f"{self.low!r} and {self.high!r}"
+            )
+
+    def check(self, value: Any) -> int:
+        """The value as an int within bounds."""
+        number = check_number(self.name, value)
+        if number != round(number):
+            raise CampaignError(f"{self.name} must be a whole number, got {value!r}")
+        return int(self._check_bounds(number))
+
+    def at_fractions(self, u: np.ndarray) -> list[int]:
+        """Values at fractions of the range, all equally often."""
+        count = self.high - self.low + 1
+        return [int(self.low + min(int(v * count), count - 1)) for v in u]
+
+
+@dataclass(frozen=True)
+class Categorical(_Exact):
+    """One of several words; one column for each of them."""
+
+    name: str
+    choices: tuple[str, ...]
+
+    def __post_init__(self):
+        object.__setattr__(self, "choices", tuple(self.choices))
+        words = all(isinstance(choice, str) for choice in self.choices)
+        if not words or len(set(self.choices)) != len(self.choices) or len(self.choices) < 2:
+            raise CampaignError(
+                f"{self.name}: choices must be at least two different words, got {self.choices!r}"
+            )
+
+    @property
+    def width(self) -> int:
+        """How many columns of numbers the input becomes."""
+        return len(self.choices)
+
+    def check(self, value: Any) -> str:
+        """The value, if it is one of the choices."""
+        if not isinstance(value, str) or value not in self.choices:
+            raise CampaignError(
+                f"{self.name} must be one of {', '.join(self.choices)}, got {value!r}"
+                f"{nearest(value, self.choices)}"
+            )
+        return str(value)
+
+    def columns(self, values: Sequence[Any]) -> np.ndarray:
+        """``[N, choices]``, one-hot."""
+        return np.eye(self.width)[[self.choices.index(value) for value in values]]
+
+    def at_fractions(self, u: np.ndarray) -> list[str]:
+        """Values at fractions of the list, all equally often."""
+        return [self.choices[min(int(v * self.width), self.width - 1)] for v in u]
+
+
+Input = Continuous | Integer | Categorical
+KINDS = {kind.__name__.lower(): kind for kind in (Continuous, Integer, Categorical)}
 
 
 @dataclass(frozen=True)
@@ -33,6 +204,11 @@ class Space:
         """Names of the inputs."""
         return [one.name for one in self.inputs]
 
+    @property
+    def width(self) -> int:
+        """Columns of numbers that a point becomes."""
+        return sum(one.width for one in self.inputs)
+
     def check(self, point: Mapping[str, Any]) -> Point:
         """The point with every value of its kind and within bounds."""
         check_names("input", point, self.names, complete=True)
@@ -42,31 +218,34 @@ class Space:
         """Whether two points are the same but for rounding."""
         return all(i.agree(one[i.name], other[i.name]) for i in self.inputs)
 
-    def shown(self, point: Mapping[str, Any]) -> str:
+    def format(self, point: Mapping[str, Any]) -> str:
         """A point in words."""
-        return ", ".join(f"{one.name} = {one.shown(point[one.name])}" for one in self.inputs)
+        return ", ".join(f"{one.name} = {one.format(point[one.name])}" for one in self.inputs)
 
     def encode(self, points: Sequence[Point]) -> np.ndarray:
         """Points as rows of numbers, ``[N, columns]``."""
         if not points:
-            return np.zeros((0, sum(one.width for one in self.inputs)))
-        parts = [one.columns([point[one.name] for point in points]) for one in self.inputs]
-        return np.hstack(parts)
+            return np.zeros((0, self.width))
+        return np.hstack(
+            [one.columns([point[one.name] for point in points]) for one in self.inputs]
+        )
 
     def spread(self, num: int, seed: int) -> list[Point]:
         """Points spread evenly over the space (scrambled Sobol)."""
+        from scipy.stats import qmc
+
         sampler = qmc.Sobol(len(self.inputs), scramble=True, rng=np.random.default_rng(seed))
         u = sampler.random_base2(int(np.ceil(np.log2(max(num, 2)))))[:num]
-        columns = [one.place(u[:, i]) for i, one in enumerate(self.inputs)]
+        columns = [one.at_fractions(u[:, i]) for i, one in enumerate(self.inputs)]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def plain(self) -> list[dict[str, Any]]:
+    def to_plain(self) -> list[dict[str, Any]]:
         """As JSON values."""
         return [{"kind": type(one).__name__.lower()} | asdict(one) for one in self.inputs]
 
     @classmethod
     def from_plain(cls, plain: Sequence[Mapping[str, Any]]) -> "Space":
-        """The space that ``plain`` described."""
+        """The space that ``to_plain`` described."""
         inputs = []
         for one in plain:
             fields = dict(one)

@@ -3,11 +3,15 @@
 The default is one SQLite file. A write is one transaction, on disk before the call returns
 (``synchronous=EXTRA``) and begun with the lock on writing, so that several processes take turns.
 Another database will do as well if SQLAlchemy knows its URL and it can return what it inserts.
+
+A campaign of an older twofold is brought up to date when it is opened, one transaction for each
+step (``STEPS``): a kill leaves it at the version before or after a step, never between. A step
+spells out what it changes, because the tables of today may differ.
 """
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +19,9 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.engine import make_url
 
-from twofold.campaign import migration
-from twofold.campaign.errors import CampaignError
+from twofold.campaign.space import CampaignError
 
+VERSION = 2
 BUSY_SECONDS = 60
 TABLES = sql.MetaData()
 
@@ -45,7 +49,7 @@ MEASUREMENTS = sql.Table(
     sql.Column("outputs", sql.Text, nullable=False),
     sql.Column("created", sql.Float, nullable=False),
 )
-SNAPSHOTS = sql.Table(
+CURVE = sql.Table(
     "snapshot",
     TABLES,
     sql.Column("number", sql.Integer, primary_key=True),
@@ -58,20 +62,30 @@ READING = {"twofold_reading": True}
 TEXTS = {"point", "split", "outputs", "numbers"}
 # SQLite locks when a transaction begins; elsewhere this row is what writers take turns at.
 TURN = sql.select(ABOUT.c.value).where(ABOUT.c.name == "version").with_for_update()
+Row = dict[str, Any]
+
+
+def name_models(connection: sql.Connection) -> None:
+    """1 to 2: a point of the curve says which model it belongs to."""
+    connection.execute(sql.text("ALTER TABLE snapshot ADD COLUMN model VARCHAR(64)"))
+
+
+STEPS: dict[int, Callable[[sql.Connection], None]] = {1: name_models}
 
 
 class Storage:
-    """The tables of one campaign."""
+    """The tables of one campaign; ``definition`` as it was when they were opened."""
 
-    def __init__(self, engine: sql.Engine, place: str):
+    def __init__(self, engine: sql.Engine, place: str, definition: Any = None):
         self._engine = engine
         self._place = place
+        self.definition = definition
 
     @classmethod
     def create(cls, place: Any, definition: dict[str, Any]) -> "Storage":
         """A new, empty campaign; refuses a place that holds anything already."""
-        storage = cls(*_engine(place, must_exist=False))
-        with storage._explaining(), storage._engine.begin() as connection:
+        storage = cls(*_connect(place, must_exist=False), definition)
+        with storage._explain_errors(), storage._engine.begin() as connection:
             present = sql.inspect(connection).get_table_names()
             if present:
                 raise CampaignError(
@@ -79,32 +93,34 @@ class Storage:
                     "campaign that is there, or choose another place"
                 )
             TABLES.create_all(connection)
-            for name, value in {"version": migration.VERSION, "definition": definition}.items():
+            for name, value in {"version": VERSION, "definition": definition}.items():
                 connection.execute(ABOUT.insert().values(name=name, value=json.dumps(value)))
         return storage
 
     @classmethod
     def open(cls, place: Any) -> "Storage":
-        """The campaign at a place, brought up to date; refuses what is none, or is newer."""
-        storage = cls(*_engine(place, must_exist=True))
+        """The campaign at a place, brought up to date; refuses other databases and newer ones."""
+        storage = cls(*_connect(place, must_exist=True))
         with storage.reading() as connection:
             if not sql.inspect(connection).has_table(ABOUT.name):
                 raise CampaignError(f"{storage._place} is a database, but holds no campaign")
             storage._check_pages(connection)
             version = storage._version(connection)
-        while version < migration.VERSION:
-            version = storage._step()
+            storage.definition = storage._about(connection, "definition")
+        while version < VERSION:
+            version = storage._take_step()
         return storage
 
-    def about(self, name: str) -> Any:
-        """One of the facts stored at the creation."""
-        with self.reading() as connection:
-            return self._about(connection, name)
-
-    def redefine(self, definition: dict[str, Any]) -> None:
-        """Replace the definition."""
+    def redefine(self, changes: dict[str, Any]) -> None:
+        """Replace parts of the definition."""
         with self.writing() as connection:
-            self._set_about(connection, "definition", definition)
+            self.definition = self._about(connection, "definition") | changes
+            self._set_about(connection, "definition", self.definition)
+
+    def read(self, *tables: sql.Table) -> list[list[Row]]:
+        """The rows of tables, all at the same moment."""
+        with self.reading() as connection:
+            return [rows(connection, table) for table in tables]
 
     @property
     def model_file(self) -> Path | None:
@@ -118,24 +134,25 @@ class Storage:
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
         """A connection whose errors are a campaign's."""
-        with self._explaining(), self._engine.connect() as connection:
+        with self._explain_errors(), self._engine.connect() as connection:
             yield connection.execution_options(**READING)
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
         """A transaction, one writer at a time: all of it is kept, or nothing."""
-        with self._explaining(), self._engine.begin() as connection:
+        with self._explain_errors(), self._engine.begin() as connection:
             connection.execute(TURN)
             yield connection
 
-    def _step(self) -> int:
+    def _take_step(self) -> int:
         """One step towards today's version, unless another process has taken it."""
         with self.writing() as connection:
             version = self._version(connection)
-            if version < migration.VERSION:
-                migration.STEPS[version](connection)
+            if version < VERSION:
+                STEPS[version](connection)
                 version += 1
                 self._set_about(connection, "version", version)
+            self.definition = self._about(connection, "definition")
             return version
 
     def _check_pages(self, connection: sql.Connection) -> None:
@@ -150,12 +167,12 @@ class Storage:
 
     def _version(self, connection: sql.Connection) -> int:
         version = self._about(connection, "version")
-        if not isinstance(version, int) or version < min(migration.STEPS):
+        if not isinstance(version, int) or version < min(STEPS):
             raise CampaignError(f"{self._place} is damaged: its version is {version!r}")
-        if version > migration.VERSION:
+        if version > VERSION:
             raise CampaignError(
-                f"{self._place} has schema version {version}, this twofold knows "
-                f"{migration.VERSION}; upgrade twofold"
+                f"{self._place} has schema version {version}, this twofold reads up to {VERSION}; "
+                "upgrade twofold"
             )
         return version
 
@@ -173,7 +190,7 @@ class Storage:
         connection.execute(statement.values(value=json.dumps(value)))
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except sql.exc.DatabaseError as error:
@@ -202,16 +219,16 @@ def count(connection: sql.Connection, table: sql.Table) -> int:
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
 
 
-def rows(connection: sql.Connection, table: sql.Table) -> list[dict[str, Any]]:
+def rows(connection: sql.Connection, table: sql.Table) -> list[Row]:
     """All rows in order, JSON texts as what they say."""
     found = connection.execute(sql.select(table).order_by(table.c.number)).mappings()
     return [
-        {name: _read(table, row, name) if name in TEXTS else row[name] for name in row}
+        {name: _parse(table, row, name) if name in TEXTS else row[name] for name in row}
         for row in found
     ]
 
 
-def _read(table: sql.Table, row: Any, name: str) -> dict[str, Any]:
+def _parse(table: sql.Table, row: Any, name: str) -> dict[str, Any]:
     """What a JSON text says, which is always a dictionary."""
     try:
         return dict(json.loads(row[name]).items())
@@ -222,7 +239,7 @@ def _read(table: sql.Table, row: Any, name: str) -> dict[str, Any]:
         ) from error
 
 
-def _engine(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
+def _connect(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
     """An engine for a path or a database URL, and how to call it in messages."""
     text = str(place)
     if "://" not in text:
@@ -239,12 +256,12 @@ def _engine(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
     except (sql.exc.ArgumentError, ValueError) as error:
         raise CampaignError(f"{place} is neither a path nor a database URL") from error
     engine = sql.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
-    sql.event.listen(engine, "connect", _durable)
+    sql.event.listen(engine, "connect", _make_durable)
     sql.event.listen(engine, "begin", _begin)
     return engine, url.database or "the campaign in memory"
 
 
-def _durable(connection: Any, _: Any) -> None:
+def _make_durable(connection: Any, _: Any) -> None:
     """A committed transaction is on the disk, and so is the removal of its journal, without which
     a power cut could still undo it; SQLAlchemy says when one begins."""
     connection.isolation_level = None

@@ -11,12 +11,10 @@ from twofold.campaign.definition import (
     PARTS,
     REASON,
     deviation_column,
-    explaining_columns,
+    explanation_columns,
 )
-from twofold.campaign.errors import CampaignError
-from twofold.campaign.inputs import Categorical
-from twofold.campaign.recording import Told
-from twofold.campaign.space import Point, Space, check_names
+from twofold.campaign.recording import Result
+from twofold.campaign.space import CampaignError, Categorical, Point, Space, check_names
 from twofold.tables import files
 from twofold.tables.cells import number
 from twofold.tables.errors import TableError
@@ -40,14 +38,16 @@ def read_rows(path: Path) -> Rows:
     lines = []
     for line, *cells in zip(table.rows.tolist(), *columns, strict=True):
         row = {
-            name: str(cell).strip() for name, cell in zip(names, cells, strict=True) if _given(cell)
+            name: str(cell).strip()
+            for name, cell in zip(names, cells, strict=True)
+            if _has_value(cell)
         }
         if row:
             lines.append((line, row))
     return Rows(lines, table.decimal)
 
 
-def _given(cell: Any) -> bool:
+def _has_value(cell: Any) -> bool:
     return cell is not None and cell == cell and str(cell).strip() != ""
 
 
@@ -55,36 +55,38 @@ def read_points(path: Path, space: Space) -> list[Point]:
     """Candidates: one column for each input."""
     rows = read_rows(path)
     return [
-        _at_line(path, line, lambda row=row: space.check(point_of(space, row, rows.decimal)))
+        _at_line(path, line, lambda row=row: space.check(parse_point(space, row, rows.decimal)))
         for line, row in rows.lines
     ]
 
 
-def read_results(path: Path, campaign: Campaign) -> tuple[list[Told], int]:
+def read_results(path: Path, campaign: Campaign) -> tuple[list[Result], int]:
     """Results: outputs, and inputs or a number; and how many rows have all their outputs blank."""
     rows = read_rows(path)
     found = [
-        _at_line(path, line, lambda row=row: _filled_in(campaign, row, rows.decimal))
+        _at_line(path, line, lambda row=row: _parse_filled(campaign, row, rows.decimal))
         for line, row in rows.lines
     ]
     results = [result for result in found if result is not None]
     return results, len(found) - len(results)
 
 
-def _filled_in(campaign: Campaign, row: Mapping[str, str], decimal: str) -> Told | None:
-    result = told(campaign, row, decimal)
-    return campaign.checked(result) if result.outputs else None
+def _parse_filled(campaign: Campaign, row: Mapping[str, str], decimal: str) -> Result | None:
+    result = parse_result(campaign, row, decimal)
+    return campaign.check_result(result) if result.outputs else None
 
 
-def told(campaign: Campaign, row: Mapping[str, str], decimal: str = ".") -> Told:
-    """One row of results; what a table of proposals explains beside them is passed over."""
+def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".") -> Result:
+    """One row of results; the columns that explain a proposal are ignored."""
     inputs, outputs = campaign.space.names, campaign.outputs
-    explaining = [name for name in explaining_columns(outputs) if name in row]
+    explaining = [name for name in explanation_columns(outputs) if name in row]
     check_names("column", row, [*NUMBERS, *inputs, *outputs, *explaining], complete=False)
     values = {name: _number(name, row[name], decimal) for name in outputs if name in row}
-    point = point_of(campaign.space, {name: row[name] for name in inputs if name in row}, decimal)
+    point = parse_point(
+        campaign.space, {name: row[name] for name in inputs if name in row}, decimal
+    )
     numbers = {name: _whole(name, row[name]) for name in NUMBERS if name in row}
-    return Told(values, point or None, **numbers)
+    return Result(values, point or None, **numbers)
 
 
 def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
@@ -100,18 +102,11 @@ def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
     return {"proposal": proposal.number} | proposal.point | blank | explained | why
 
 
-def point_of(space: Space, row: Mapping[str, str], decimal: str = ".") -> dict[str, Any]:
+def parse_point(space: Space, row: Mapping[str, str], decimal: str = ".") -> dict[str, Any]:
     """Texts as values of their input's kind."""
     check_names("input", row, space.names, complete=False)
     words = {one.name for one in space.inputs if isinstance(one, Categorical)}
     return {name: v if name in words else _number(name, v, decimal) for name, v in row.items()}
-
-
-def columns_of(
-    rows: Sequence[Mapping[str, Any]], headings: Sequence[str] = ()
-) -> dict[str, list[Any]]:
-    """Rows as columns, None for what is not there; without rows the headings alone."""
-    return {name: [row[name] for row in rows] for name in (rows[0] if rows else headings)}
 
 
 def _number(name: str, text: str, decimal: str = ".") -> float:

@@ -1,5 +1,6 @@
-"""``twofold campaign``: ask where to measure next, tell what was found."""
+"""``twofold campaign``: ask where to measure next, tell what was measured."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,18 +8,29 @@ import typer
 
 from twofold.cli.config import Config
 from twofold.cli.errors import CommandError
-from twofold.cli.output import TABLES, AsJson, check_place, csv_text, say, show_json
+from twofold.cli.output import (
+    TABLES,
+    AsJson,
+    check_place,
+    csv_text,
+    say,
+    show_json,
+    show_table,
+)
 from twofold.cli.run import Run
+from twofold.cli.settings import parse_pair, parse_pairs, parse_settings
 
 if TYPE_CHECKING:
-    from twofold.campaign import Campaign, Status
+    from twofold.campaign import Campaign, Proposal, Status
+    from twofold.campaign.space import Input
 
-app = typer.Typer(help="Ask where to measure next, tell what was found.", no_args_is_help=True)
+app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_args_is_help=True)
 
-Place = Annotated[str, typer.Argument(help="The campaign's file, or a database URL.")]
+Place = Annotated[str, typer.Argument(help="Campaign file, or a database URL.")]
 SETTING = "NAME=VALUE of the model, such as epochs=10000."
 TABLE = ("--table", "--csv")
 Out = Annotated[Path | None, typer.Option(*TABLE, help="Write a *.csv or *.parquet file instead.")]
+BAR = 20
 
 
 @app.command()
@@ -27,7 +39,7 @@ def init(
     input: Annotated[
         list[str], typer.Option(help="NAME=LOW..HIGH, NAME=LOW..HIGH:int, or NAME=a|b|c")
     ],
-    output: Annotated[list[str], typer.Option(help="The name of an output.")],
+    output: Annotated[list[str], typer.Option(help="Name of an output.")],
     candidates: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file of the only points allowed.")
     ] = None,
@@ -35,14 +47,13 @@ def init(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a new campaign.
+    """Create a new campaign.
 
     Example: twofold campaign init oven.db --input heat=20..80 --input "acid=citric|lactic"
     --output yield
     """
     from twofold.campaign import Campaign, Space
     from twofold.campaign.table import read_points
-    from twofold.campaign.text import parse_input, parse_settings
 
     space = Space(tuple(parse_input(text) for text in input))
     allowed = None if candidates is None else read_points(candidates, space)
@@ -62,12 +73,11 @@ def configure(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replace the settings of the model; without any, go back to the defaults.
+    """Replace the settings of the model; without any, restore the defaults.
 
     Example: twofold campaign configure oven.db epochs=10000
     """
     from twofold.campaign import Campaign
-    from twofold.campaign.text import parse_settings
 
     campaign = Campaign.open(place)
     campaign.configure(parse_settings(settings or []))
@@ -81,7 +91,7 @@ def configure(
 def ask(
     ctx: typer.Context,
     place: Place,
-    num: Annotated[int, typer.Option("--num", "-n", help="How many points.")] = 1,
+    num: Annotated[int, typer.Option("--num", "-n", help="Number of points.")] = 1,
     out: Out = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -90,11 +100,8 @@ def ask(
 
     Example: twofold campaign ask oven.db --num 5 --table next.csv
     """
-    from rich.console import Console
-
     from twofold.campaign import Campaign
-    from twofold.campaign.table import columns_of, proposal_row
-    from twofold.campaign.text import proposals_table
+    from twofold.campaign.table import proposal_row
     from twofold.core.compilation import enable_compile_cache
 
     run = Run(ctx)
@@ -105,27 +112,28 @@ def ask(
         proposals = campaign.ask(num)
     curve = campaign.status().curve
     run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
-    rows = [proposal_row(one, campaign.outputs) for one in proposals]
     if out is not None:
-        _write(out, columns_of(rows))
+        _write(out, [proposal_row(one, campaign.outputs) for one in proposals])
     run.write(out)
     if as_json:
         show_json([one._asdict() for one in proposals])
     elif out is None:
-        Console().print(proposals_table(proposals, campaign))
+        _show_proposals(proposals, campaign)
 
 
 @app.command()
 def tell(
     place: Place,
     values: Annotated[
-        list[str] | None, typer.Argument(help="NAME=VALUE of outputs, inputs.")
+        list[str] | None, typer.Argument(help="NAME=VALUE of outputs and inputs.")
     ] = None,
-    proposal: Annotated[int | None, typer.Option(help="The number of the proposal.")] = None,
+    proposal: Annotated[int | None, typer.Option(help="Number of the proposal.")] = None,
     source: Annotated[
         Path | None, typer.Option(*TABLE, help="CSV or Parquet file of many results.")
     ] = None,
-    repeat: Annotated[bool, typer.Option(help="A second measurement of the same.")] = False,
+    repeat: Annotated[
+        bool, typer.Option(help="Record a second measurement of the same point.")
+    ] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -134,8 +142,7 @@ def tell(
     Example: twofold campaign tell oven.db --proposal 3 yield=0.71
     """
     from twofold.campaign import Campaign
-    from twofold.campaign.table import told
-    from twofold.campaign.text import parse_pairs
+    from twofold.campaign.table import parse_result
 
     campaign = Campaign.open(place)
     if (source is None) == (not values):
@@ -145,7 +152,7 @@ def tell(
     if source is not None:
         _tell_table(campaign, source, repeat, as_json)
         return
-    result = told(campaign, parse_pairs(values or []))
+    result = parse_result(campaign, parse_pairs(values or []))
     if proposal is not None:
         if result.proposal not in (None, proposal):
             raise CommandError(f"proposal={result.proposal} and --proposal {proposal} differ")
@@ -159,7 +166,7 @@ def tell(
 
 @app.command()
 def status(place: Place, as_json: AsJson = False) -> None:
-    """How far the campaign is, and whether to go on.
+    """Show how far the campaign is, and whether more measurements pay.
 
     Example: twofold campaign status oven.db
     """
@@ -175,36 +182,34 @@ def status(place: Place, as_json: AsJson = False) -> None:
 
 @app.command()
 def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
-    """All measurements, as CSV, Parquet or JSON.
+    """Show all measurements, as CSV, Parquet or JSON.
 
     Example: twofold campaign export oven.db --table results.csv
     """
     from twofold.campaign import Campaign
-    from twofold.campaign.table import columns_of
 
     campaign = Campaign.open(place)
     check_place(out, TABLES)
     rows = campaign.export()
     headings = ["measurement", "proposal", *campaign.space.names, *campaign.outputs]
-    columns = columns_of(rows, headings)
     if out is not None:
-        _write(out, columns)
+        _write(out, rows, headings)
     if as_json:
         show_json(rows)
     elif out is None:
-        print(csv_text(columns), end="")
+        print(csv_text(_columns(rows, headings)), end="")
 
 
 @app.command()
 def refit(
     ctx: typer.Context,
-    places: Annotated[list[str], typer.Argument(help="The campaigns' files.")],
+    places: Annotated[list[str], typer.Argument(help="Campaign files.")],
     executor: Annotated[
         str, typer.Option(help="Where to run jobs: local (one by one, here) or ray.")
     ] = "local",
     as_json: AsJson = False,
 ) -> None:
-    """Fit the models of campaigns that have been told something new, ready for the next ask.
+    """Fit the models of campaigns with new results, ready for the next ask.
 
     Example: twofold campaign refit oven.db mill.db --executor ray
     """
@@ -223,18 +228,26 @@ def refit(
         print(f"{one.place}: a model of {one.measurements} measurements")
 
 
-def _show_status(found: "Status", campaign: "Campaign") -> None:
-    """Counts, what was left to learn, what is open, and what to do."""
-    from rich.console import Console
+def parse_input(text: str) -> "Input":
+    """``NAME=LOW..HIGH``, ``NAME=LOW..HIGH:int`` or ``NAME=a|b|c``."""
+    from twofold.campaign import CampaignError, Categorical, Continuous, Integer
 
-    from twofold.campaign.text import curve_table, pending_table
-
-    print(f"{found.measurements} measurements, {found.complete} complete")
-    if found.curve:
-        Console().print(curve_table(found.curve))
-    if found.pending:
-        Console().print(pending_table(found.pending, campaign))
-    print(found.advice)
+    name, values = parse_pair(text)
+    if "|" in values:
+        return Categorical(name, tuple(word.strip() for word in values.split("|")))
+    bounds, _, kind = values.partition(":")
+    low, dots, high = bounds.partition("..")
+    try:
+        if dots and kind == "int":
+            return Integer(name, int(low), int(high))
+        if dots and not kind:
+            return Continuous(name, float(low), float(high))
+    except ValueError as error:
+        if isinstance(error, CampaignError):
+            raise
+    raise CommandError(
+        f"an input is NAME=LOW..HIGH, NAME=LOW..HIGH:int or NAME=a|b|c, got {text!r}"
+    )
 
 
 def _tell_table(campaign: "Campaign", source: Path, repeat: bool, as_json: bool) -> None:
@@ -253,8 +266,61 @@ def _tell_table(campaign: "Campaign", source: Path, repeat: bool, as_json: bool)
     print(", ".join(counts))
 
 
-def _write(out: Path, columns: dict[str, list[Any]]) -> None:
+def _show_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> None:
+    """Where to measure and why; and, where a model has chosen, what is known there."""
+    from twofold.campaign.definition import PARTS
+
+    parts = PARTS if any(proposal.split for proposal in proposals) else ()
+    rows = [
+        [*_place(one, campaign), *(_deviations(one, part) for part in parts), one.reason]
+        for one in proposals
+    ]
+    show_table(["proposal", *campaign.space.names, *(f"{part} sd" for part in parts), "why"], rows)
+
+
+def _show_status(found: "Status", campaign: "Campaign") -> None:
+    """Counts, what is left to learn, what is pending, and what to do."""
+    from twofold.active.stopping import SMALL_SHARE
+
+    print(f"{found.measurements} measurements, {found.complete} complete")
+    if found.curve:
+        headings = ["measurements", "left to learn (nats)", "of the variance", ""]
+        rows = [
+            [
+                f"{row['measurements']:.0f}",
+                f"{row['epistemic_nats']:.3f}",
+                f"{row['epistemic_share']:.1%}",
+                "█" * max(round(BAR * row["epistemic_share"]), 1),
+            ]
+            for row in found.curve
+        ]
+        show_table(headings, rows)
+        print(f"below {SMALL_SHARE:.0%} of the variance: consider stopping")
+    if found.pending:
+        rows = [_place(one, campaign) for one in found.pending]
+        show_table(["proposal", *campaign.space.names], rows, "without a result")
+    print(found.advice)
+
+
+def _place(proposal: "Proposal", campaign: "Campaign") -> list[str]:
+    point = [one.format(proposal.point[one.name]) for one in campaign.space.inputs]
+    return [str(proposal.number), *point]
+
+
+def _deviations(proposal: "Proposal", part: str) -> str:
+    deviations = proposal.split.get("standard_deviation", {}).get(part, {})
+    if len(deviations) == 1:
+        return f"{next(iter(deviations.values())):.3g}"
+    return "\n".join(f"{name} {value:.3g}" for name, value in deviations.items())
+
+
+def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """Rows as columns; without rows the headings alone."""
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else headings)}
+
+
+def _write(out: Path, rows: Sequence[dict[str, Any]], headings: Sequence[str] = ()) -> None:
     from twofold.tables import files
 
-    files.write(out, columns)
+    files.write(out, _columns(rows, headings))
     say(f"wrote {out}")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from twofold import BNNLVRegressor, Decomposition
-from twofold.active.acquisition import best, epistemic_score
+from twofold.active import choose_best, epistemic_score
 from twofold.core.persistence import write_text
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.report import figures
@@ -58,7 +58,7 @@ def compute(epochs: int | None = None, seed: int = 0) -> Demo:
     model = BNNLVRegressor(epochs=epochs, random_state=seed).fit(x, y)
     candidates = np.random.default_rng(seed).uniform(problem.low, problem.high, (CANDIDATES, 1))
     entropies = model.decompose(candidates)
-    chosen = best(epistemic_score(entropies), CHOSEN)
+    chosen = choose_best(epistemic_score(entropies), CHOSEN)
 
     grid = np.linspace(problem.low, problem.high, 200)[:, None]
     test_x, test_y = problem.test_data(seed)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from twofold.campaign.text import parse_settings
 from twofold.cli.errors import CommandError
-from twofold.cli.settings import check_names, words
+from twofold.cli.settings import check_names, parse_settings, words
 from twofold.core.naming import nearest
 from twofold.plant.log_files import read_raw_log
 from twofold.plant.policy import LearnedPolicy

@@ -1,14 +1,15 @@
 """What a user types after options, as Python has it, and mistakes in it as sentences."""
 
 import csv
+import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from twofold.campaign.text import parse_settings
 from twofold.cli.errors import CommandError
 from twofold.core.naming import nearest
-from twofold.estimators.regressor import BNNLVRegressor
-from twofold.estimators.validation import check_settings
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
 
 # Commands have options of their own for these.
 NOT_FOR_FIT = ("random_state", "checkpoint")
@@ -20,10 +21,41 @@ def words(text: str) -> list[str]:
     return [word.strip() for word in found if word.strip()]
 
 
+def parse_pair(text: str) -> tuple[str, str]:
+    """``NAME=VALUE``."""
+    name, sign, value = (part.strip() for part in text.partition("="))
+    if not (name and sign and value):
+        raise CommandError(f"expected NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` of each, no name twice."""
+    pairs = dict(map(parse_pair, texts))
+    if len(pairs) < len(texts):
+        raise CommandError(f"a name stands twice in {' '.join(texts)}; leave one out")
+    return pairs
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """``NAME=VALUE`` of each, the value as JSON has it or a plain word."""
+    return {name: _parse_value(value) for name, value in parse_pairs(texts).items()}
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def regressor_of(
-    texts: Sequence[str], option: str = "setting", base: BNNLVRegressor | None = None
-) -> BNNLVRegressor:
+    texts: Sequence[str], option: str = "setting", base: "BNNLVRegressor | None" = None
+) -> "BNNLVRegressor":
     """A regressor with ``NAME=VALUE`` of each text."""
+    from twofold.estimators.regressor import BNNLVRegressor
+    from twofold.estimators.validation import check_settings
+
     given, regressor = parse_settings(texts), base or BNNLVRegressor()
     known = [name for name in regressor.get_params() if name not in NOT_FOR_FIT]
     check_names(option, given, known)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from twofold.cli.models import About
     from twofold.estimators.regressor import BNNLVRegressor
 
-# Of more candidates those that teach most by themselves are compared with each other.
+# Of more candidates only those with the largest scores are compared with each other.
 MOST_TOGETHER = 2_000
 SPREAD = 1_024
-# So many columns fit into a terminal.
+# As many columns as fit into a terminal.
 WIDE = 6
 NATS = "expected information (nats)"
 
@@ -28,21 +28,25 @@ def suggest(
     model: ModelFile,
     candidates: Annotated[
         Path | None,
-        typer.Argument(help="Points that could be measured (default: the measured range)."),
+        typer.Argument(
+            help="Table of candidate points (default: points spread over the measured range)."
+        ),
     ] = None,
-    num: Annotated[int, typer.Option("--num", "-n", help="How many points.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Also write *.csv or *.parquet.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the points in the measured range.")] = 0,
+    num: Annotated[int, typer.Option("--num", "-n", help="Number of points.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Also write a *.csv or *.parquet file.")] = None,
+    seed: Annotated[
+        int, typer.Option(help="Random seed of the points spread over the measured range.")
+    ] = 0,
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows with blank cells.")
+        bool, typer.Option("--drop-missing", help="Drop rows with missing values.")
     ] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Points whose measurement would teach the model most, together.
+    """Suggest the points whose measurements would together teach the model most.
 
     Without a table of candidates, points are spread evenly over the range of the model's inputs.
-    For a series of measurements that are planned, told and kept, see twofold campaign.
+    To plan and record a whole series of measurements, see twofold campaign.
 
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """
@@ -56,7 +60,7 @@ def suggest(
     fitted, about = models.load(model)
     names, outputs = models.inputs_of(model, fitted, about), models.outputs_of(fitted, about)
     if candidates is None:
-        pool = _spread(model, about, seed)
+        pool = _spread_over_range(model, about, seed)
     else:
         run.reads(candidates)
         pool = read_candidates(candidates, names, drop_missing)
@@ -66,7 +70,7 @@ def suggest(
         )
     enable_compile_cache()
     with run.timed("choose"):
-        columns = chosen_of(fitted, pool, names, outputs, num)
+        columns = choose_rows(fitted, pool, names, outputs, num)
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
     if out is not None:
         files.write(out, columns)
@@ -87,7 +91,7 @@ def read_candidates(path: Path, names: list[str], drop_missing: bool) -> dict[st
     return sheet.columns_of(sheet.numbers(names, drop_missing).kept)
 
 
-def chosen_of(
+def choose_rows(
     model: "BNNLVRegressor",
     pool: dict[str, list[Any]],
     names: list[str],
@@ -97,29 +101,29 @@ def chosen_of(
     """The rows to measure, best first, with what is known there."""
     import numpy as np
 
-    from twofold.active.acquisition import best
-    from twofold.active.batch import best_together
-    from twofold.campaign.choice import information
+    from twofold.active import choose_batch, choose_best, expected_information
     from twofold.estimators.pools import split_columns
 
     x = np.array([pool[name] for name in names], float).T
-    scores = information(model, x)
-    near = best(scores, min(len(x), max(MOST_TOGETHER, num)))
+    scores = expected_information(model, x)
+    near = choose_best(scores, min(len(x), max(MOST_TOGETHER, num)))
     means, variances = model.conditional_moments(x[near])
-    chosen = near[best_together(scores[near], means, variances.mean(axis=0), num)]
+    chosen = near[choose_batch(scores[near], means, variances.mean(axis=0), num)]
     columns = {name: [column[i] for i in chosen] for name, column in pool.items()}
     split = split_columns(model, x[chosen], outputs, "variance")
     columns |= {name: column.tolist() for name, column in split.items()}
     return columns | {NATS: scores[chosen].tolist()}
 
 
-def _spread(path: Path, about: "About | None", seed: int) -> dict[str, list[Any]]:
+def _spread_over_range(path: Path, about: "About | None", seed: int) -> dict[str, list[Any]]:
     """Points of a scrambled Sobol sequence over the measured range."""
     import numpy as np
     from scipy.stats import qmc
 
     if about is None:
-        raise CommandError(f"{path} does not know the range of its inputs; give a table of points")
+        raise CommandError(
+            f"{path} does not store the range of its inputs; give a table of candidates"
+        )
     unit = qmc.Sobol(len(about.inputs), rng=np.random.default_rng(seed)).random(SPREAD)
     low, high = np.array(about.low), np.array(about.high)
     points = low + (high - low) * unit

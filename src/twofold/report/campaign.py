@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from twofold.campaign.choice import SMALL_SHARE
+from twofold.active.stopping import SMALL_SHARE
 from twofold.report import style
 from twofold.report.figures import MOST_VECTORS, label, legend_below
 

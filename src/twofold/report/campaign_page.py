@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from twofold.campaign import Campaign
 from twofold.campaign.campaign import Proposal
 from twofold.campaign.definition import PARTS
-from twofold.campaign.inputs import Categorical
-from twofold.campaign.space import Point
+from twofold.campaign.space import Categorical, Point
 from twofold.report import campaign as figures
 from twofold.report import page, places, style
 from twofold.report.course import Course, course_of_campaign
@@ -136,7 +135,7 @@ def _held(course: Course, pair: tuple[str, ...], at: Point | None) -> str:
     hidden = [one for one in course.space.inputs if one.name not in pair]
     if at is None or not hidden:
         return ""
-    values = ", ".join(f"{one.name} = {one.shown(at[one.name])}" for one in hidden)
+    values = ", ".join(f"{one.name} = {one.format(at[one.name])}" for one in hidden)
     origin = (
         f"as in proposal {course.proposals[0].number}" if course.proposals else "typical values"
     )
@@ -188,7 +187,7 @@ def _results(course: Course) -> str:
 
 
 def _place(course: Course, point: Point) -> list[str]:
-    return [one.shown(point[one.name]) for one in course.space.inputs]
+    return [one.format(point[one.name]) for one in course.space.inputs]
 
 
 def _deviation(proposal: Proposal, output: str, part: str) -> str:

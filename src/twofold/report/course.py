@@ -5,12 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.active.loop import Round
-from twofold.campaign import Campaign
-from twofold.campaign.campaign import Proposal
-from twofold.campaign.choice import advice, information, is_enough
-from twofold.campaign.inputs import Continuous
-from twofold.campaign.space import Point, Space
+from twofold.active import Round, advise, assess, is_enough, left_to_learn
+from twofold.campaign import Campaign, Continuous, Proposal, Space
+from twofold.campaign.space import Point
 from twofold.estimators.regressor import BNNLVRegressor
 
 
@@ -56,7 +53,7 @@ def course_of_campaign(campaign: Campaign, title: str = "Measurement campaign") 
         status.curve,
         status.advice,
         status.consider_stopping,
-        campaign.kept_model(),
+        campaign.load_model(),
     )
 
 
@@ -89,7 +86,7 @@ def course_of_rounds(
     known, model, data = start, None, None
     for done in rounds:
         model, data = done.models[learner], done.data[learner]
-        row = {"measurements": float(known), **left_to_learn(model, reference)}
+        row = {"measurements": float(known), **left_to_learn(assess(model, reference))}
         curve.append(row if score is None else row | {"score": float(score(model))})
         known = len(data.x)
     if data is None:
@@ -105,19 +102,11 @@ def course_of_rounds(
         np.asarray(data.y, float).reshape(len(data.x), len(outputs)),
         [Proposal(i + 1, point, {}, "chosen next") for i, point in enumerate(following)],
         curve,
-        advice(curve, 0, len(data.x)),
+        advise(curve, 0, len(data.x)),
         is_enough(curve),
         model,
         score_name if score is not None else "",
     )
-
-
-def left_to_learn(model: BNNLVRegressor, reference: np.ndarray) -> dict[str, float]:
-    """What more data could remove, over the reference points: nats, and a share of the variance."""
-    variances = model.decompose(reference, by="variance")
-    share = np.mean(variances.epistemic.mean(axis=0) / variances.total.mean(axis=0))
-    nats = information(model, reference).mean()
-    return {"epistemic_nats": float(nats), "epistemic_share": float(share)}
 
 
 def _space_of(names: list[str], x: np.ndarray) -> Space:

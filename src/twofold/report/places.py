@@ -6,9 +6,8 @@ import matplotlib.patheffects as effects
 import numpy as np
 from matplotlib.axes import Axes
 
-from twofold.campaign.choice import information
-from twofold.campaign.inputs import Categorical, Input, Integer
-from twofold.campaign.space import Point, Space
+from twofold.active import expected_information
+from twofold.campaign.space import Categorical, Input, Integer, Point, Space
 from twofold.estimators.regressor import BNNLVRegressor
 from twofold.report import style
 from twofold.report.course import Course
@@ -57,7 +56,7 @@ def epistemic_maps(
         for pair, grid in zip(pairs, grids, strict=True)
         for values in _cells([inputs[name] for name in pair], grid)
     ]
-    nats = information(model, space.encode(points))
+    nats = expected_information(model, space.encode(points))
     cuts = np.cumsum([np.prod([len(one) for one in grid]) for grid in grids])[:-1].astype(int)
     return [
         Map(grid[0], grid[-1], piece.reshape(-1, len(grid[0])))

@@ -231,6 +231,6 @@ def test_campaigns_are_refitted(cluster, tmp_path):
     models = refit(places, "ray")
     assert [one.measurements for one in models] == [6, 6]
     for place, one in zip(places, models, strict=True):
-        model = Campaign.open(place).kept_model()
+        model = Campaign.open(place).load_model()
         assert refit([place]) == [one]
-        assert Campaign.open(place).kept_model().predict([[0.5]]) == model.predict([[0.5]])
+        assert Campaign.open(place).load_model().predict([[0.5]]) == model.predict([[0.5]])

@@ -1,0 +1,154 @@
+"""Where to measure next: scores of candidates, and the choice of one or several (paper, §4).
+
+Two near-copies of a point teach little more than one of them. How much less is known for a Gaussian
+model, where what a measurement at x teaches, given those at the points S, is
+
+    g(x | S) = ½ log(1 + C(x, x | S) / σ²(x)),
+
+C being the covariance over weights of ``E[y|x,W]`` after S has been measured, σ² the aleatoric
+variance. A batch is chosen greedily: each next point has the largest ``I(x) g(x | S) / g(x | ∅)``,
+its own information, however it was estimated, times the fraction of it that S leaves. For a
+linear-Gaussian model with one output that is the exact information; greedy sets then teach at least
+1 − 1/e of the best ones (Nemhauser et al. 1978). With several outputs the fractions are computed as
+if the outputs were independent.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from twofold.uncertainty.decomposition import Decomposition
+
+Regressor = Any  # a BNNLVRegressor, whose module would load JAX
+
+
+def epistemic_score(decomposition: "Decomposition") -> np.ndarray:
+    """What a measurement is expected to teach: ``I(W; y)`` of a split by entropy, the paper's,
+    summed over outputs, or the epistemic variance of one by variance, of one output."""
+    return _sum_outputs(decomposition, decomposition.epistemic)
+
+
+def total_score(decomposition: "Decomposition") -> np.ndarray:
+    """``H(y | x)``, or the total variance: noise counts like ignorance."""
+    return _sum_outputs(decomposition, decomposition.total)
+
+
+def random_score(seed: int, num: int) -> np.ndarray:
+    """No preference."""
+    return np.random.default_rng(seed).uniform(size=num)
+
+
+def choose_best(scores: np.ndarray, num: int) -> np.ndarray:
+    """Indices of the ``num`` largest scores, best first."""
+    _check_num(num, len(scores))
+    return np.argsort(-scores, kind="stable")[:num]
+
+
+class Assessment(NamedTuple):
+    """What a model knows at N points: the expected ``information [N]`` of a measurement (nats), and
+    ``E[y|x,W]`` and ``Var[y|x,W]`` of M weight draws, ``[M, O, N]``."""
+
+    information: np.ndarray
+    means: np.ndarray
+    variances: np.ndarray
+
+    @property
+    def epistemic(self) -> np.ndarray:
+        """The epistemic part of the predictive variance, ``[O, N]``."""
+        return self.means.var(axis=0)
+
+    @property
+    def aleatoric(self) -> np.ndarray:
+        """The aleatoric part of the predictive variance, ``[O, N]``."""
+        return self.variances.mean(axis=0)
+
+
+def assess(model: Regressor, x: np.ndarray) -> Assessment:
+    """Both splits of the uncertainty at the rows of ``x``, each computed once."""
+    return Assessment(expected_information(model, x), *model.conditional_moments(x))
+
+
+def expected_information(model: Regressor, x: np.ndarray) -> np.ndarray:
+    """``I(W; y)`` at each row, what a measurement there is expected to teach, summed over outputs.
+
+    Where the noise is too narrow for entropies to be known, it is that of Gaussians with the same
+    variances.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the entropies of", RuntimeWarning)
+        nats = np.array(model.decompose(x).epistemic, float).reshape(len(x), -1)
+    unknown = ~np.isfinite(nats).all(axis=1)
+    if unknown.any():
+        split = model.decompose(x[unknown], by="variance")
+        gaussian = 0.5 * np.log(split.total / split.aleatoric).reshape(unknown.sum(), -1)
+        nats[unknown] = np.where(np.isfinite(nats[unknown]), nats[unknown], gaussian)
+    return np.maximum(nats, 0.0).sum(axis=1)
+
+
+def choose_batch(
+    scores: np.ndarray,
+    means: np.ndarray,
+    noise: np.ndarray,
+    num: int,
+    underway: Sequence[int] = (),
+) -> np.ndarray:
+    """Indices of ``num`` points that teach most together, beside those already ``underway``.
+
+    ``scores [N]`` are the points' own information (a negative one is an estimate of 0),
+    ``means [M, O, N]`` the ``E[y|x,W]`` of M weight draws, ``noise [O, N]`` the aleatoric
+    variances.
+    """
+    if not (np.isfinite(scores).all() and np.isfinite(means).all() and (noise > 0).all()):
+        raise ValueError(
+            "scores and means must be finite and noise positive; leave out such points"
+        )
+    if means.shape[0] < 2:
+        raise ValueError("means must hold at least 2 weight draws, got 1")
+    _check_num(num, len(scores) - len(underway))
+    scores = np.maximum(scores, 0.0)
+    covariances = [np.atleast_2d(np.cov(means[:, o], rowvar=False)) for o in range(means.shape[1])]
+    pairs = list(zip(covariances, noise, strict=True))
+    alone = sum(information_left(*pair, np.zeros(0, int)) for pair in pairs)
+    measured = list(underway)
+    for _ in range(num):
+        left = sum(information_left(*pair, np.array(measured, int)) for pair in pairs)
+        worth = scores * left / np.maximum(alone, np.finfo(float).tiny)
+        worth[measured] = -np.inf
+        measured.append(int(np.argmax(worth)))
+    return np.array(measured[len(underway) :])
+
+
+def information_left(covariance: np.ndarray, noise: np.ndarray, measured: np.ndarray) -> np.ndarray:
+    """``g(x | S)`` of all points, for ``covariance [N, N]``, ``noise [N]`` and the indices S."""
+    variance = conditional_variance(covariance, noise, measured)
+    return 0.5 * np.log1p(np.maximum(variance, 0.0) / noise)
+
+
+def conditional_variance(
+    covariance: np.ndarray, noise: np.ndarray, measured: np.ndarray
+) -> np.ndarray:
+    """The variance at all points after noisy measurements at some of them."""
+    if not len(measured):
+        return np.diag(covariance)
+    across = covariance[measured]
+    gram = across[:, measured] + np.diag(noise[measured])
+    return np.diag(covariance) - np.sum(across * np.linalg.solve(gram, across), axis=0)
+
+
+def _sum_outputs(decomposition: "Decomposition", part: np.ndarray) -> np.ndarray:
+    if part.ndim == 1:
+        return part
+    if decomposition.by == "variance" and part.shape[1] > 1:
+        raise ValueError(
+            f"variances of {part.shape[1]} outputs have units of their own and cannot be added; "
+            "split by entropy, or score one output"
+        )
+    return part.sum(axis=1)
+
+
+def _check_num(num: int, candidates: int) -> None:
+    if not 1 <= num <= candidates:
+        raise ValueError(f"num must lie between 1 and {candidates} candidates, got {num}")
