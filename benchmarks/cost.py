@@ -24,7 +24,7 @@ from scipy.optimize import nnls
 
 from benchmarks.counts import weights_of
 from twofold.core.data import padded_size
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 from twofold.plant.network import PolicyNetwork
 from twofold.plant.optimise import Config
 from twofold.plant.rollout import Task

@@ -44,7 +44,7 @@ from twofold.core.data import pad
 from twofold.estimators.memory import DOUBLE, Request, prediction_bytes
 from twofold.inference import alpha, base, ensemble
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 from twofold.plant import optimise as search
 from twofold.plant.optimise import Weights
 from twofold.plant.rollout import draw_noise, particles, rollout

@@ -21,7 +21,7 @@ from scipy.special import digamma
 
 from paper.records import Record
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 from twofold.uncertainty.predictive import means, nest
 from twofold.uncertainty.split import decompose
 

@@ -21,7 +21,7 @@ from twofold.inference import alpha, base, ensemble
 from twofold.inference.base import Algorithm
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.inference.schedule import Schedule
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 from twofold.plant import optimise as search
 from twofold.plant.optimise import Weights
 from twofold.uncertainty import predictive, quadrature

@@ -28,7 +28,7 @@ def time_updates(
     from twofold.core.data import Standardizer, pad, padded_size
     from twofold.envs.toy import HETEROSCEDASTIC
     from twofold.inference import alpha, base
-    from twofold.model.bnn import BNNLV
+    from twofold.model.spec import BNNLV
 
     x, y = HETEROSCEDASTIC.training_data(0, n)
     y = y[:, None]

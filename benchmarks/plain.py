@@ -9,8 +9,8 @@ from twofold.envs.wind.aero import Table
 from twofold.envs.wind.dynamics import Commands, Plant
 from twofold.envs.wind.params import Turbine
 from twofold.envs.wind.turbulence import Wind, hub_wind, rotor_wind
-from twofold.model import bnn
-from twofold.model.bnn import BNNLV
+from twofold.model import density
+from twofold.model.spec import BNNLV
 from twofold.uncertainty.neighbours import padded
 from twofold.uncertainty.predictive import Moments, Nested
 
@@ -20,7 +20,7 @@ def means_at(
 ) -> Float[Array, "M O B"]:
     """One latent draw for each weight draw, in a small product for each of them."""
     shape = (*z.shape, x.shape[0])
-    return bnn.mean(model, nested.weights, x, jnp.broadcast_to(z[..., None], shape))
+    return density.mean(model, nested.weights, x, jnp.broadcast_to(z[..., None], shape))
 
 
 def means(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Float[Array, "L M O B"]:

@@ -30,7 +30,7 @@ from twofold.core.data import Standardizer, pad, padded_size
 from twofold.estimators.methods import METHODS as INFERENCES
 from twofold.estimators.methods import Method
 from twofold.inference import base
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 
 STRETCHES = 3
 STRETCH_SECONDS = 1.0

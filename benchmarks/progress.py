@@ -22,7 +22,7 @@ from twofold.core.data import Standardizer, pad, padded_size
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.estimators.training import Plan, train
 from twofold.inference import alpha, base
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 
 EPOCHS, REPEATS = 10 * base.CHUNK_EPOCHS, 7
 

@@ -26,10 +26,9 @@ from paper.records import Record
 from twofold.core.data import Standardizer
 from twofold.envs.industrial import dynamics
 from twofold.inference import base
-from twofold.inference.base import Draws
-from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule
-from twofold.model.bnn import BNNLV
+from twofold.model.posterior import Draws, SampledPosterior
+from twofold.model.spec import BNNLV
 from twofold.plant import network as policy
 from twofold.plant import optimise as search
 from twofold.plant.cost import cost_of

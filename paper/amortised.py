@@ -18,7 +18,7 @@ from twofold import BNNLVRegressor
 from twofold.core.data import Padded
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
 from twofold.inference import alpha
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 
 TEST_SIZE, TRAINING_SIZE = 500, 750
 SEEDS = [2000, 2001, 2002, 2003, 2004]

@@ -18,7 +18,7 @@ from scipy.stats import gamma, norm
 
 from paper.records import Record
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 from twofold.uncertainty import entropy, quadrature
 from twofold.uncertainty.entropies import Entropies, PointEstimator
 from twofold.uncertainty.predictive import means, nest

@@ -23,7 +23,7 @@ from paper.records import commit, device
 from twofold import BNNLVRegressor, fit_many
 from twofold.core import persistence
 from twofold.estimators.training import whole_fits
-from twofold.inference.sampled import SampledPosterior
+from twofold.model.posterior import SampledPosterior
 from twofold.plant.cost import cost_of
 from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.forecast import forecast

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import counts
 from benchmarks.counts import Rates, Rollouts, Work, floor_seconds, traced
-from twofold.model import bnn, network
-from twofold.model.bnn import BNNLV
+from twofold.model import density, network
+from twofold.model.spec import BNNLV
 
 MODEL = BNNLV(2, 1, (16, 16), 1, 1.0, 1.0)
 
@@ -54,7 +54,7 @@ def test_a_training_update_counts_six_operations_for_each_weight():
 
     def energy(weights, z):
         noise = jnp.zeros((draws, 1))
-        return jnp.sum(bnn.log_likelihood(MODEL, weights, noise, x, z, y))
+        return jnp.sum(density.log_likelihood(MODEL, weights, noise, x, y, z))
 
     arguments = jnp.ones((draws, MODEL.num_weights)), jnp.ones((draws, 1, batch))
     own = traced(jax.value_and_grad(energy, argnums=(0, 1)), *arguments).operations

@@ -12,7 +12,7 @@ from twofold.core.data import pad
 from twofold.estimators import memory, regressor
 from twofold.estimators.methods import METHODS
 from twofold.inference import base
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 from twofold.uncertainty import chunks, split
 
 # The estimate is made from sizes alone; what the compiler fuses, and what it keeps twice, differs

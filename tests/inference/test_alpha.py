@@ -14,8 +14,8 @@ from scipy.stats import norm
 from twofold.core.data import pad
 from twofold.inference import alpha
 from twofold.inference.meanfield import Gaussian
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import latent_nodes, log_marginal
+from twofold.model.density import latent_nodes, log_marginal
+from twofold.model.spec import BNNLV
 
 PRIOR, LATENT_PRIOR = 0.7, 2.0
 MODEL = BNNLV(2, 2, (3,), 1, PRIOR, LATENT_PRIOR)

@@ -12,7 +12,7 @@ from twofold.envs.toy import BIMODAL
 from twofold.inference import alpha, amortised
 from twofold.inference.meanfield import Gaussian
 from twofold.model import network
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 
 ROWS, DRAWS, HIDDEN = 6, 5, (4,)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

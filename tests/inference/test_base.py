@@ -9,7 +9,7 @@ import pytest
 
 from twofold.core.data import pad, padded_size
 from twofold.inference import alpha, base, energy
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 
 CONFIG = alpha.Config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), batch_size=16, draws=8)
 EPOCHS = 10

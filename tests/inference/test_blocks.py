@@ -9,7 +9,7 @@ from twofold.core.data import Place, pad
 from twofold.inference import alpha
 from twofold.inference.minibatch import deal
 from twofold.inference.schedule import Schedule
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 
 ROWS, TOTAL = 20, 500
 

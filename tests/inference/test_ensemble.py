@@ -11,9 +11,9 @@ from twofold.core.data import Place, pad
 from twofold.inference import base, ensemble
 from twofold.inference.minibatch import Batch, deal
 from twofold.inference.schedule import Schedule
-from twofold.model import bnn
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import latent_nodes
+from twofold.model import density
+from twofold.model.density import latent_nodes
+from twofold.model.spec import BNNLV, prior_deviation
 
 
 def run(config, x, y, members, epochs, rate, dtype="float32", length=64):
@@ -45,9 +45,9 @@ def test_anchored_energy_equals_the_formula_written_out(x64, rng, latents):
     for n in range(3):
         terms = []
         for z, log_weight in zip(*latent_nodes(model, 6), strict=True):
-            mean = bnn.mean(model, network.weights[None], batch.x[n : n + 1], z[None, :, None])
-            density = norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * log_noise)).sum()
-            terms.append(density + log_weight)
+            mean = density.mean(model, network.weights[None], batch.x[n : n + 1], z[None, :, None])
+            value = norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * log_noise)).sum()
+            terms.append(value + log_weight)
         likelihoods.append(logsumexp(terms))
     prior = 0.5 * np.sum((weights - anchor) ** 2) / 0.5 - norm.logpdf(log_noise, -1.0, 1.5).sum()
     np.testing.assert_allclose(found, -(importance[:3] @ likelihoods) / 3 + prior / 30.0)
@@ -125,7 +125,7 @@ def test_members_start_on_the_way_to_their_anchors_unless_that_is_too_rough():
     assert fraction < 0.4
     # All weights times a fraction are nearly the prior of that much smaller weights.
     shrunk = BNNLV(60, 1, (400, 400), 1, fraction**2, 60.0)
-    np.testing.assert_allclose(bnn.prior_deviation(shrunk), ensemble.ROUGHEST_START, rtol=0.05)
+    np.testing.assert_allclose(prior_deviation(shrunk), ensemble.ROUGHEST_START, rtol=0.05)
     data = jax.device_put(pad(np.zeros((4, 60)), np.zeros((4, 1)), 4, "float32"))
     state = ensemble.init(config, jax.random.key(0), data)
     np.testing.assert_allclose(state.network.weights, fraction * state.anchor, rtol=1e-6)
@@ -138,7 +138,7 @@ def test_members_keep_to_their_anchors_where_there_are_no_data(rng):
     last = run(config, x, y, members=16, epochs=800, rate=0.02)
     posterior = ensemble.posterior(last.states)
     points = jnp.asarray([[0.0], [5.0]])
-    values = bnn.mean(config.model, posterior.weights, points, jnp.zeros((16, 0, 2)))[:, 0]
+    values = density.mean(config.model, posterior.weights, points, jnp.zeros((16, 0, 2)))[:, 0]
     near, far = np.std(values, axis=0)
     assert far > 5 * near
 

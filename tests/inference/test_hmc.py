@@ -12,9 +12,9 @@ from scipy.stats import norm
 
 from twofold.core.data import pad
 from twofold.inference import base, hmc
-from twofold.model import bnn
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import latent_nodes
+from twofold.model import density
+from twofold.model.density import latent_nodes
+from twofold.model.spec import BNNLV
 
 CHAINS = 4
 # Of a mean that should be right; the handful of comparisons fail by chance less than once in
@@ -71,11 +71,11 @@ def test_log_density_equals_the_sum_written_out(x64, rng, nodes, deviation):
             choices = zip(points[:, 0], log_weights, strict=True)
         terms = []
         for one, log_weight in choices:
-            mean = bnn.mean(
+            mean = density.mean(
                 model, position.weights[None], jnp.asarray(x[n : n + 1]), jnp.full((1, 1, 1), one)
             )
-            density = norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * used)).sum()
-            terms.append(density + log_weight)
+            value = norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * used)).sum()
+            terms.append(value + log_weight)
         expected += 0.4 * logsumexp(terms)
     np.testing.assert_allclose(found, expected)
 

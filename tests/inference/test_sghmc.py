@@ -14,8 +14,8 @@ from twofold.core.data import pad
 from twofold.inference import base, sghmc
 from twofold.inference.minibatch import Batch
 from twofold.inference.schedule import Schedule
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import latent_nodes, log_marginal
+from twofold.model.density import latent_nodes, log_marginal
+from twofold.model.spec import BNNLV
 
 SMALL = sghmc.Config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 8, nodes=4, samples=3)
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 from twofold.plant.cost import cost_of
 from twofold.plant.embed import embed
 from twofold.plant.log import Episode, Log

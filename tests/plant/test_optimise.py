@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from twofold.inference import base
-from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule
+from twofold.model.posterior import SampledPosterior
 from twofold.plant import network as policy
 from twofold.plant import optimise as search
 from twofold.plant.baseline import centroids, distances

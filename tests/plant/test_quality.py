@@ -7,9 +7,8 @@ import pytest
 
 from twofold import BNNLVRegressor
 from twofold.core.data import Standardizer
-from twofold.inference.base import Draws
-from twofold.inference.sampled import SampledPosterior
-from twofold.model.bnn import BNNLV
+from twofold.model.posterior import Draws, SampledPosterior
+from twofold.model.spec import BNNLV
 from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.embed import embed
 from twofold.plant.log import Episode, Log

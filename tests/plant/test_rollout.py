@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.inference.base import Draws
 from twofold.model import network
-from twofold.model.bnn import BNNLV
+from twofold.model.posterior import Draws
+from twofold.model.spec import BNNLV
 from twofold.plant import network as policy
 from twofold.plant.cost import cost_of
 from twofold.plant.embed import embed

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from twofold.model import bnn
-from twofold.model.bnn import BNNLV
+from twofold.model import density
+from twofold.model.spec import BNNLV
 from twofold.uncertainty.chains import NODES, Diagnostics, advice, diagnose, predictive_trace
 
 
@@ -22,7 +22,7 @@ def test_predictive_trace_equals_a_loop(x64, normal, latents):
         for r in range(3):
             values = np.array(
                 [
-                    bnn.mean(
+                    density.mean(
                         model,
                         weights[c, r][None],
                         x,

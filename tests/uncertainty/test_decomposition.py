@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.inference.base import Draws
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.sampled import SampledPosterior
-from twofold.model.bnn import BNNLV
+from twofold.model.posterior import Draws, SampledPosterior
+from twofold.model.spec import BNNLV
 from twofold.uncertainty.chunks import in_chunks
 from twofold.uncertainty.decomposition import Decomposition, Parts, by_entropy, by_variance
 from twofold.uncertainty.entropies import Entropies, from_samples

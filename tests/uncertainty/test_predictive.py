@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 from twofold.core import numerics
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.model import bnn
-from twofold.model.bnn import BNNLV
+from twofold.model import density
+from twofold.model.spec import BNNLV
 from twofold.uncertainty import decomposition, predictive
 
 
@@ -34,7 +34,9 @@ def loop_means(model, nested, x):
         for m in range(draws):
             for b in range(len(x)):
                 z = nested.latents[i, m][None, :, None]
-                out[i, m, b] = bnn.mean(model, nested.weights[m : m + 1], x[b : b + 1], z)[0, :, 0]
+                out[i, m, b] = density.mean(model, nested.weights[m : m + 1], x[b : b + 1], z)[
+                    0, :, 0
+                ]
     return out
 
 

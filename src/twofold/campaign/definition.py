@@ -78,7 +78,7 @@ def _rehearse(model: "BNNLVRegressor") -> None:
     from twofold.estimators import memory
     from twofold.estimators.methods import METHODS
     from twofold.estimators.validation import check_settings
-    from twofold.model.bnn import BNNLV
+    from twofold.model.spec import BNNLV
 
     check_settings(model)
     check_random_state(model.random_state)

@@ -16,7 +16,7 @@ from twofold.estimators import memory, validation
 from twofold.estimators.checkpoint import Checkpoint
 from twofold.estimators.methods import METHODS, Fitted, Method
 from twofold.estimators.training import NonFiniteEnergyError, Plan, train
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 
 TRAINING_STREAM = 2
 Regressor = Any  # a BNNLVRegressor, whose module imports this one

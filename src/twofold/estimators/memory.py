@@ -19,8 +19,8 @@ import numpy as np
 from twofold.core import numerics
 from twofold.core.data import padded_size
 from twofold.estimators.options import OPTIONS, checked_options
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import default_nodes
+from twofold.model.density import default_nodes
+from twofold.model.spec import BNNLV
 from twofold.uncertainty.chunks import chunk_rows
 from twofold.uncertainty.predictive import latents_at_once
 from twofold.uncertainty.quadrature import SIZES

@@ -22,8 +22,8 @@ from twofold.inference.base import Algorithm
 from twofold.inference.convergence import Convergence, convergence
 from twofold.inference.convergence import advice as convergence_advice
 from twofold.inference.schedule import Schedule
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import default_nodes, integration_error, nodes_for
+from twofold.model.density import default_nodes, integration_error, nodes_for
+from twofold.model.spec import BNNLV
 from twofold.uncertainty import chains
 from twofold.uncertainty.chains import Diagnostics
 

@@ -19,8 +19,7 @@ from twofold.core import persistence, sharding
 from twofold.estimators import memory, storage, validation
 from twofold.estimators.fitting import fit_many, key_of
 from twofold.estimators.progress import row_progress
-from twofold.inference.base import Posterior
-from twofold.inference.sampled import SampledPosterior
+from twofold.model.posterior import Posterior, SampledPosterior
 from twofold.uncertainty import predictive
 from twofold.uncertainty.chunks import in_chunks, rows_at_once
 from twofold.uncertainty.decomposition import Decomposition, Parts, by_variance

@@ -9,8 +9,8 @@ from twofold.core.persistence import FileFormatError, Stored
 from twofold.estimators.validation import plain
 from twofold.inference.convergence import Convergence
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.sampled import SampledPosterior
-from twofold.model.bnn import BNNLV
+from twofold.model.posterior import SampledPosterior
+from twofold.model.spec import BNNLV
 from twofold.uncertainty.chains import Diagnostics
 
 POSTERIORS: dict[str, Any] = {

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from twofold.core.arrays import Array, Float, Key
 from twofold.inference.meanfield import Gaussian
 from twofold.model import network
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 
 START_RHO = 5.0  # That of the q(z) of a datum: near the prior.
 

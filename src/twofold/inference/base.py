@@ -10,7 +10,7 @@ in epoch ``i`` depends on the member's key and ``i`` alone.
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,26 +18,10 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from twofold.core import sharding
-from twofold.core.arrays import Array, Float, Int, Key, Keys
+from twofold.core.arrays import Array, Float, Int, Keys
 
 CHUNK_SECONDS = 0.5
 CHUNK_EPOCHS = 256
-
-
-class Draws(NamedTuple):
-    """M draws of everything that is fixed along a prediction: the weights and the noise."""
-
-    weights: Float[Array, "M P"]
-    log_noise: Float[Array, "M O"]
-
-
-@runtime_checkable
-class Posterior(Protocol):
-    """All that is asked of an inference method's result."""
-
-    def sample(self, key: Key, num: int) -> Draws:
-        """``num`` draws of weights and noise."""
-        ...
 
 
 class Info(NamedTuple):

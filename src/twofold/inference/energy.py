@@ -6,7 +6,7 @@ With normalised densities the energy of the mean field q is
                                               · (p(W) / q(W))^{1/N} · p(z_n) / q(z_n) )^α ],
 
 estimated with K joint draws and minibatches. α → 0 is variational Bayes, α = 1 the paper's choice.
-With z *integrated out* (``model.integrated``) the likelihood is that of y given W alone, the ratio
+With z *integrated out* (``model.density``) the likelihood is that of y given W alone, the ratio
 of p(z) and q(z) falls away, and there is no q(z). With an *encoder* (``inference.amortised``) a
 network gives each datum its q(z), and nothing is kept for a datum.
 """
@@ -28,9 +28,8 @@ from twofold.inference.meanfield import (
     weight_variance,
 )
 from twofold.inference.noise import fast_normal
-from twofold.model import bnn
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import latent_nodes, log_marginal
+from twofold.model.density import latent_nodes, log_likelihood, log_marginal
+from twofold.model.spec import BNNLV
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def batch_energy(
         if config.encoder is not None and shared.encoder is not None:
             latents = amortised.encode(model, config.encoder, shared.encoder, batch.x, batch.y)
         z, log_ratio_z = draw_latents(config, latents, latent_noise)
-        likelihood = bnn.log_likelihood(model, weights, log_noise, batch.x, z, batch.y)
+        likelihood = log_likelihood(model, weights, log_noise, batch.x, batch.y, z)
     ratio = jnp.sum(log_ratio, axis=1)
     return alpha_energy(likelihood, ratio, log_ratio_z, alpha, batch.num_data, batch.mask)
 

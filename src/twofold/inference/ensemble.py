@@ -1,6 +1,6 @@
 """Anchored ensembles: a set of networks, each tied to its own draw from the prior.
 
-After Pearce et al. (2020), with the latent input integrated out (``model.integrated``): a member
+After Pearce et al. (2020), with the latent input integrated out (``model.density``): a member
 minimises
 
     −Σ_n u_n log p(y_n | x_n, W, Σ) + ½ ‖W − W_anchor‖² / λ − log p(Σ),   W_anchor ~ p(W).
@@ -24,14 +24,12 @@ import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
 from twofold.core.data import Padded
-from twofold.core.numerics import gaussian_log_density
 from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.minibatch import Batch, deal, each_batch
-from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule, learning_rate
-from twofold.model import bnn
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import latent_nodes, log_marginal
+from twofold.model.density import latent_nodes, log_marginal, log_normaliser, log_prior
+from twofold.model.posterior import SampledPosterior
+from twofold.model.spec import BNNLV, prior_deviation
 
 ADAM = optax.scale_by_adam()
 ROUGHEST_START = 20.0
@@ -99,16 +97,9 @@ def anchored_energy(
     weights, log_noise = network.weights[None], network.log_noise[None]
     terms = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)[0]
     likelihood = jnp.sum(batch.importance * terms) / jnp.maximum(batch.size, 1)
-    distance = jnp.sum(jnp.square(network.weights - anchor)) / model.weight_variance
-    return -likelihood + (0.5 * distance - log_noise_density(config, network)) / batch.num_data
-
-
-def log_noise_density(config: Config, network: Network) -> Float[Array, ""]:
-    """``log p(Σ)``: normal for each ``log σ²``."""
-    mean, deviation = config.log_noise_prior
-    log_variance = jnp.log(jnp.asarray(deviation**2, network.log_noise.dtype))
-    terms = gaussian_log_density(network.log_noise - mean, jnp.zeros(()), log_variance)
-    return jnp.sum(terms)
+    anchored = Network(network.weights - anchor, network.log_noise)
+    prior = log_prior(model, *anchored, log_noise_prior=config.log_noise_prior)
+    return -likelihood - (prior + log_normaliser(model)) / batch.num_data
 
 
 def start_fraction(config: Config) -> float:
@@ -118,7 +109,7 @@ def start_fraction(config: Config) -> float:
     ROUGHEST_START deviations of y are a start that training does not smooth in time.
     """
     layers = len(config.model.sizes) - 1
-    return min(config.start, (ROUGHEST_START / bnn.prior_deviation(config.model)) ** (1 / layers))
+    return min(config.start, (ROUGHEST_START / prior_deviation(config.model)) ** (1 / layers))
 
 
 def init(config: Config, key: Key, data: Padded) -> State:

@@ -4,7 +4,7 @@ The density is that of the weights, the noise and the latent inputs given the da
 
     log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(z) + log p(Σ),
 
-up to a constant, or, *collapsed*, the same with every z_n integrated out (``model.integrated``),
+up to a constant, or, *collapsed*, the same with every z_n integrated out (``model.density``),
 a far easier one to walk in. ``log σ²`` of each output has a normal prior, or is fixed. A chain is a
 member of ``base.run``, one transition an epoch; step size and diagonal mass matrix are tuned during
 warm-up on Stan's schedule, and the draws after it are kept in the state, so that a chain can be
@@ -28,12 +28,10 @@ from blackjax.adaptation.step_size import dual_averaging_adaptation
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.data import Padded
-from twofold.core.numerics import gaussian_log_density
 from twofold.inference.base import Algorithm, Info, bind
-from twofold.inference.sampled import SampledPosterior
-from twofold.model import bnn
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import latent_nodes, log_marginal
+from twofold.model.density import latent_nodes, log_joint
+from twofold.model.posterior import SampledPosterior
+from twofold.model.spec import BNNLV
 
 INITIAL_STEP_SIZE = 1e-3
 START_SCALE = 0.1
@@ -117,37 +115,22 @@ def noise_at(config: Config, position: Position) -> Float[Array, "O"]:
     return position.log_noise
 
 
-def log_prior(config: Config, position: Position) -> Float[Array, ""]:
-    """``log p(W) + log p(Σ) + log p(z)``, over whatever is sampled."""
-    model = config.model
-    variances = model.weight_variance, config.log_noise_prior[1] ** 2, model.latent_variance
-    means = 0.0, config.log_noise_prior[0], 0.0
-    total = jnp.zeros((), position.weights.dtype)
-    for part, mean, variance in zip(position, means, variances, strict=True):
-        if part.size:
-            log_variance = jnp.log(jnp.asarray(variance, part.dtype))
-            total += jnp.sum(gaussian_log_density(part - mean, jnp.zeros(()), log_variance))
-    return total
-
-
-def log_likelihood(config: Config, data: Padded, position: Position) -> Float[Array, ""]:
-    """``log p(y | X, W, Σ, z)``, or with z integrated out, summed over the real rows."""
-    model, weights = config.model, position.weights[None]
-    log_noise = noise_at(config, position)[None]
-    if config.nodes:
-        nodes = latent_nodes(model, config.nodes)
-        terms = log_marginal(model, weights, log_noise, data.x, data.y, nodes)
-    else:
-        z = position.latents.T[None]
-        terms = bnn.log_likelihood(model, weights, log_noise, data.x, z, data.y)
-    return jnp.sum(jnp.where(jnp.arange(data.x.shape[0]) < data.size, terms[0], 0.0))
-
-
 def log_density(
     config: Config, data: Padded, power: Float[Array, ""], position: Position
 ) -> Float[Array, ""]:
     """The logarithm of what is sampled from, up to a constant; ``power`` is the likelihood's."""
-    return power * log_likelihood(config, data, position) + log_prior(config, position)
+    return log_joint(
+        config.model,
+        position.weights,
+        noise_at(config, position),
+        data.x,
+        data.y,
+        None if config.nodes else position.latents,
+        nodes=config.nodes,
+        log_noise_prior=config.log_noise_prior,
+        mask=jnp.arange(data.x.shape[0]) < data.size,
+        power=power,
+    )
 
 
 def likelihood_power(config: Config, transition: Int[Array, ""]) -> Float[Array, ""]:

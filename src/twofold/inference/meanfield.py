@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from twofold.core.arrays import Array, Float, Key
 from twofold.core.numerics import stratified_normal
-from twofold.inference.base import Draws
+from twofold.model.posterior import Draws
 
 LATENT_VARIANCE_FLOOR = 1e-6
 

@@ -1,7 +1,7 @@
 """Stochastic-gradient Hamiltonian Monte Carlo from the members of an ensemble, with BlackJAX.
 
 A chain learns as a member of an anchored ensemble does (``inference.ensemble``, all data counting
-the same) for the first LEARNING of the run; then it walks in the posterior (``model.integrated``)
+the same) for the first LEARNING of the run; then it walks in the posterior (``model.density``)
 by the diffusion of Chen et al. (2014), each step on the gradient of one minibatch,
 
     u ← u + ε p,    p ← (1 − f) p + ε ∇̂ log p(u | X, y) + √(2 f − ε² N/B) ξ,
@@ -31,10 +31,10 @@ from twofold.inference import ensemble
 from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.ensemble import Network
 from twofold.inference.minibatch import Batch, deal, each_batch
-from twofold.inference.sampled import SampledPosterior
 from twofold.inference.schedule import Schedule
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import latent_nodes, log_marginal
+from twofold.model.density import latent_nodes, log_marginal, log_normaliser, log_prior
+from twofold.model.posterior import SampledPosterior
+from twofold.model.spec import BNNLV
 
 LEARNING = 0.7
 ADAM_DECAY = 0.999
@@ -96,8 +96,8 @@ def log_posterior(config: Config, network: Network, batch: Batch) -> Float[Array
     terms = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)[0]
     share = batch.num_data / jnp.maximum(batch.size, 1)
     likelihood = share * jnp.sum(batch.importance * terms)
-    prior = -0.5 * jnp.sum(jnp.square(network.weights)) / model.weight_variance
-    return likelihood + prior + ensemble.log_noise_density(config.member, network)
+    prior = log_prior(model, *network, log_noise_prior=config.log_noise_prior)
+    return likelihood + prior + log_normaliser(model)
 
 
 def stiffness(config: Config, member: ensemble.State, size: Int[Array, ""]) -> Network:

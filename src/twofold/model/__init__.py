@@ -1,0 +1,16 @@
+"""The model: its shapes and priors, its densities, and what a posterior of it looks like."""
+
+from twofold.model.density import log_joint, log_likelihood, log_marginal, log_prior
+from twofold.model.posterior import Draws, Posterior, SampledPosterior
+from twofold.model.spec import BNNLV
+
+__all__ = [
+    "BNNLV",
+    "Draws",
+    "Posterior",
+    "SampledPosterior",
+    "log_joint",
+    "log_likelihood",
+    "log_marginal",
+    "log_prior",
+]

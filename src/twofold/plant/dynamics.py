@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from twofold.core import persistence
 from twofold.core.data import Standardizer
 from twofold.estimators.regressor import BNNLVRegressor
-from twofold.inference.base import Posterior
-from twofold.inference.sampled import SampledPosterior
+from twofold.model.posterior import Posterior, SampledPosterior
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding
 from twofold.plant.log import Log

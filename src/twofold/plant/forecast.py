@@ -12,7 +12,7 @@ from jax.sharding import Mesh, PartitionSpec
 from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
 from twofold.estimators import memory
-from twofold.inference.base import Draws
+from twofold.model.posterior import Draws
 from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.risk import risks

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import optax
 
 from twofold.core.arrays import Array, Float, Int, Key, Keys
-from twofold.inference.base import Algorithm, Draws, Info, Posterior, bind
+from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.schedule import Schedule, learning_rate
+from twofold.model.posterior import Draws, Posterior
 from twofold.plant import network as policy
 from twofold.plant.baseline import distances
 from twofold.plant.risk import criterion

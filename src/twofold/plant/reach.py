@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from twofold.core.arrays import Array, Float, Key
-from twofold.inference.base import Draws
+from twofold.model.posterior import Draws
 from twofold.plant import network
 from twofold.plant.dynamics import DTYPE, DynamicsModel
 from twofold.plant.log import Log

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float, Key
-from twofold.inference.base import Draws
 from twofold.model import network
+from twofold.model.posterior import Draws
 from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.log import Log
 from twofold.plant.rollout import Noise, Scales, Task, draw_noise, particles, rollout

@@ -16,10 +16,10 @@ import numpy as np
 
 from twofold.core import numerics
 from twofold.core.arrays import Array, Float, Key
-from twofold.inference.base import Draws
 from twofold.model import network
-from twofold.model.bnn import BNNLV
 from twofold.model.network import Layer, RowLayer
+from twofold.model.posterior import Draws
+from twofold.model.spec import BNNLV
 from twofold.plant import network as policy
 from twofold.plant.carried import Units, for_carried
 from twofold.plant.cost import Cost

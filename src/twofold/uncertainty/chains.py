@@ -14,7 +14,7 @@ from blackjax.diagnostics import ess_bulk, rhat
 from jax.scipy.special import ndtri
 
 from twofold.core.arrays import Array, Float
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 from twofold.uncertainty.predictive import Nested, latent_draws, moments
 
 GOOD_R_HAT = 1.05

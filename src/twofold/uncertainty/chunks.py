@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core import sharding
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 
 CHUNK_VALUES = 2**27
 # One program, and so the same rounding, for all small requests.

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from twofold.core.arrays import Array, Float, Key
-from twofold.model.bnn import BNNLV
+from twofold.model.spec import BNNLV
 from twofold.uncertainty.predictive import Nested, means
 
 LONE_DRAWS = 100

@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from twofold.core import numerics
 from twofold.core.arrays import Array, Float, Int, Key
 from twofold.core.numerics import gaussian_log_density, stratified_normal
-from twofold.inference.base import Draws, Posterior
-from twofold.inference.sampled import SampledPosterior
-from twofold.model import bnn, network
-from twofold.model.bnn import BNNLV
+from twofold.model import density, network
+from twofold.model.posterior import Draws, Posterior, SampledPosterior
+from twofold.model.spec import BNNLV
 
 # Activations of the widest layer that are held together.
 CPU_VALUES, GPU_VALUES = 2**15, 2**26
@@ -158,6 +157,6 @@ def sample(
 
     noise = jnp.moveaxis(jax.vmap(at_row)(rows), 0, -1)
     deviation = jnp.sqrt(model.latent_variance).astype(dtype)
-    outputs = bnn.mean(model, draws.weights, x, deviation * noise[:, : model.latents])
+    outputs = density.mean(model, draws.weights, x, deviation * noise[:, : model.latents])
     scale = jnp.exp(0.5 * draws.log_noise)[..., None]
     return jnp.moveaxis(outputs + scale * noise[:, model.latents :], -1, 0)

@@ -9,8 +9,8 @@ import numpy as np
 
 from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
-from twofold.inference.base import Posterior
-from twofold.model.bnn import BNNLV
+from twofold.model.posterior import Posterior
+from twofold.model.spec import BNNLV
 from twofold.uncertainty import entropy, mixture, quadrature
 from twofold.uncertainty.chunks import FEWEST_ROWS, OnProgress, in_chunks, rows_at_once
 from twofold.uncertainty.decomposition import Decomposition, Split, by_entropy, by_variance

@@ -1,4 +1,4 @@
-"""The likelihood without the latent input, against a loop and against a closed form."""
+"""The model's densities, against loops over SciPy's and against closed forms."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,17 +6,88 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from twofold.model import bnn
-from twofold.model.bnn import BNNLV
-from twofold.model.integrated import (
+from twofold.model.density import (
     WIDENING,
     Nodes,
     default_nodes,
     integration_error,
     latent_nodes,
+    log_joint,
+    log_likelihood,
     log_marginal,
+    log_normaliser,
+    log_prior,
+    mean,
     nodes_for,
 )
+from twofold.model.spec import BNNLV
+
+
+@pytest.mark.parametrize("latents", [0, 1, 2])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_log_likelihood_is_the_sum_of_normal_log_densities(x64, normal, latents, outputs):
+    model = BNNLV(2, outputs, (4,), latents, 1.0, 2.0)
+    draws, points = 3, 5
+    weights = normal(draws, model.num_weights)
+    log_noise = normal(draws, outputs)
+    x, y = normal(points, 2), normal(points, outputs)
+    z = normal(draws, latents, points)
+    centres = np.asarray(mean(model, weights, x, z))
+    expected = np.zeros((draws, points))
+    for k in range(draws):
+        for b in range(points):
+            for o in range(outputs):
+                deviation = np.sqrt(np.exp(log_noise[k, o]))
+                expected[k, b] += norm.logpdf(y[b, o], centres[k, o, b], deviation)
+    result = log_likelihood(model, weights, log_noise, x, y, z)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+def test_the_latent_inputs_are_extra_columns_after_the_inputs(x64, normal):
+    with_latent, without = BNNLV(2, 1, (4,), 1, 1.0, 1.0), BNNLV(3, 1, (4,), 0, 1.0, 1.0)
+    assert with_latent.sizes == without.sizes == (3, 4, 1)
+    weights = normal(1, with_latent.num_weights)
+    x, z = normal(5, 2), normal(1, 1, 5)
+    joined = jnp.concatenate([x, z[0].T], axis=1)
+    np.testing.assert_allclose(
+        mean(with_latent, weights, x, z),
+        mean(without, weights, joined, jnp.zeros((1, 0, 5))),
+        rtol=1e-12,
+    )
+
+
+def test_log_prior_is_that_of_weights_noise_and_latents(x64, rng):
+    model = BNNLV(2, 2, (4,), 1, 0.7, 2.0)
+    weights, log_noise, z = (rng.normal(size=n) for n in (model.num_weights, 2, (5, 1)))
+    of_weights = norm.logpdf(weights, scale=0.7**0.5).sum()
+    of_noise = norm.logpdf(log_noise, -1.0, 1.5).sum()
+    of_latents = norm.logpdf(z, scale=2.0**0.5).sum()
+    arrays = jnp.asarray(weights), jnp.asarray(log_noise)
+    found = log_prior(model, *arrays, log_noise_prior=(-1.0, 1.5))
+    np.testing.assert_allclose(found, of_weights + of_noise)
+    found = log_prior(model, *arrays, jnp.asarray(z), log_noise_prior=(-1.0, 1.5))
+    np.testing.assert_allclose(found, of_weights + of_noise + of_latents)
+    found = log_prior(model, *arrays, log_noise_prior=(-1.0, 0.0))
+    np.testing.assert_allclose(found, of_weights)
+    exponent = -0.5 * np.sum(weights**2) / 0.7
+    np.testing.assert_allclose(of_weights + log_normaliser(model), exponent)
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_log_joint_is_prior_and_likelihood_of_the_rows_that_count(x64, normal, sampled):
+    model = BNNLV(2, 2, (4,), 1, 0.7, 2.0)
+    weights, log_noise = normal(model.num_weights), normal(2)
+    x, y, z = normal(5, 2), normal(5, 2), normal(5, 1) if sampled else None
+    draws = weights[None], log_noise[None], x, y
+    if sampled:
+        terms = log_likelihood(model, *draws, z.T[None])[0]
+    else:
+        terms = log_marginal(model, *draws, latent_nodes(model, default_nodes(model)))[0]
+    prior = log_prior(model, weights, log_noise, z)
+    found = log_joint(model, weights, log_noise, x, y, z)
+    np.testing.assert_allclose(found, terms.sum() + prior)
+    found = log_joint(model, weights, log_noise, x, y, z, mask=jnp.arange(5) < 3, power=0.4)
+    np.testing.assert_allclose(found, 0.4 * terms[:3].sum() + prior)
 
 
 def test_nodes_are_medians_of_a_wider_normal_weighted_back(x64):
@@ -62,8 +133,8 @@ def test_log_marginal_equals_a_loop(x64, normal, latents):
         for b in range(5):
             terms = []
             for z, log_weight in zip(*nodes, strict=True):
-                mean = bnn.mean(model, weights[k : k + 1], x[b : b + 1], z[None, :, None])
-                terms.append(norm.logpdf(y[b], mean[0, :, 0], deviation[k]).sum() + log_weight)
+                centre = mean(model, weights[k : k + 1], x[b : b + 1], z[None, :, None])
+                terms.append(norm.logpdf(y[b], centre[0, :, 0], deviation[k]).sum() + log_weight)
             np.testing.assert_allclose(found[k, b], logsumexp(terms))
 
 

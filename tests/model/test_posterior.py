@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.inference.base import Posterior
-from twofold.inference.sampled import SampledPosterior
+from twofold.model.posterior import Posterior, SampledPosterior
 
 
 def make(draws):

@@ -1,16 +1,31 @@
-"""A posterior that is a set of draws, as Markov chains and ensembles leave it."""
+"""What the rest sees of a posterior: draws of the weights and of the noise."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 
 from twofold.core.arrays import Array, Float, Key
-from twofold.inference.base import Draws
+
+
+class Draws(NamedTuple):
+    """M draws of everything that is fixed along a prediction: the weights and the noise."""
+
+    weights: Float[Array, "M P"]
+    log_noise: Float[Array, "M O"]
+
+
+@runtime_checkable
+class Posterior(Protocol):
+    """All that is asked of an inference method's result."""
+
+    def sample(self, key: Key, num: int) -> Draws:
+        """``num`` draws of weights and noise."""
+        ...
 
 
 class SampledPosterior(NamedTuple):
-    """R draws of weights and noise, all equally probable."""
+    """R equally probable draws, as Markov chains and ensembles leave them."""
 
     weights: Float[Array, "R P"]
     log_noise: Float[Array, "R O"]

@@ -6,10 +6,6 @@ Depeweg et al. (2018), Section 2.
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
-
-from twofold.core.arrays import Array, Float
-from twofold.core.numerics import gaussian_log_density
 from twofold.model import network
 
 
@@ -24,7 +20,7 @@ class BNNLV:
     weight_variance: float
     latent_variance: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("inputs", "outputs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -57,26 +53,3 @@ def prior_deviation(model: BNNLV) -> float:
     for units in model.hidden:
         variance = model.weight_variance * (units * 0.5 * variance + 1.0)
     return float(variance**0.5)
-
-
-def mean(
-    model: BNNLV,
-    weights: Float[Array, "K P"],
-    x: Float[Array, "B D"],
-    z: Float[Array, "K Z B"],
-) -> Float[Array, "K O B"]:
-    """``f(x, z; W)``: the mean of y given everything but the noise ε."""
-    return network.apply(model.sizes, weights, x, z)
-
-
-def log_likelihood(
-    model: BNNLV,
-    weights: Float[Array, "K P"],
-    log_noise: Float[Array, "K O"],
-    x: Float[Array, "B D"],
-    z: Float[Array, "K Z B"],
-    y: Float[Array, "B O"],
-) -> Float[Array, "K B"]:
-    """``log p(y | x, z, W)``, summed over outputs; ``log_noise`` is the log of Σ's diagonal."""
-    outputs = mean(model, weights, x, z)
-    return jnp.sum(gaussian_log_density(y.T, outputs, log_noise[..., None]), axis=1)

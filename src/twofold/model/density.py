@@ -1,0 +1,192 @@
+"""The model's log-densities: pure functions of (model, weights, log σ², data), for any sampler.
+
+    log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(Σ) + log p(z)
+
+up to a constant. ``log_prior`` and ``log_joint`` are of one position, what a sampler walks in;
+``log_likelihood`` and ``log_marginal`` give each datum's term for K draws at once.
+
+``log_marginal`` has the latent input integrated out: ``p(y | x, W) = E_z N(y; f(x, z; W), Σ)``. One
+latent input is a one-dimensional integral. Its nodes are the medians of slices of equal probability
+of a normal WIDENING times as wide as p(z), each with the weight that makes up for it: medians of
+p(z) itself leave the tails out, and err many times as much for the same number. Two latent inputs
+take the points of a golden-ratio lattice in the same way; of more than two the integral is not
+taken. The rule errs little as long as the noise is no narrower than the step that f takes from one
+node to the next: ``nodes_for`` says how many that needs, ``integration_error`` how much a fit errs.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import logsumexp, ndtri
+
+from twofold.core.arrays import Array, Bool, Float
+from twofold.core.numerics import LOG_TWO_PI, gaussian_log_density
+from twofold.model import network
+from twofold.model.spec import BNNLV
+
+LOG_NOISE_PRIOR = (-3.0, 2.0)
+WIDENING = 1.5
+GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
+MOST_LATENTS = 2
+NODES_TIMES_NOISE = {1: 6.0, 2: 3.0}
+EXPECTED_NOISE = 0.25
+REFINEMENT = 4
+
+
+def mean(
+    model: BNNLV,
+    weights: Float[Array, "K P"],
+    x: Float[Array, "B D"],
+    z: Float[Array, "K Z B"],
+) -> Float[Array, "K O B"]:
+    """``f(x, z; W)``: the mean of y given everything but the noise ε."""
+    return network.apply(model.sizes, weights, x, z)
+
+
+def log_prior(
+    model: BNNLV,
+    weights: Float[Array, "P"],
+    log_noise: Float[Array, "O"],
+    z: Float[Array, "N Z"] | None = None,
+    *,
+    log_noise_prior: tuple[float, float] = LOG_NOISE_PRIOR,
+) -> Float[Array, ""]:
+    """``log p(W) + log p(Σ)``, and ``log p(z)`` where z is sampled too.
+
+    ``log_noise`` is the log of Σ's diagonal; ``log_noise_prior`` are mean and deviation of its
+    normal prior, in standardised units, a deviation of 0 for noise that is fixed.
+    """
+    total = _log_normal(weights, 0.0, model.weight_variance)
+    centre, deviation = log_noise_prior
+    if deviation:
+        total += _log_normal(log_noise, centre, deviation**2)
+    return total if z is None else total + _log_normal(z, 0.0, model.latent_variance)
+
+
+def _log_normal(values: Float[Array, "*n"], centre: float, variance: float) -> Float[Array, ""]:
+    log_variance = jnp.log(jnp.asarray(variance, values.dtype))
+    return jnp.sum(gaussian_log_density(values - centre, jnp.zeros(()), log_variance))
+
+
+def log_normaliser(model: BNNLV) -> float:
+    """``½ P log 2πλ``: how far ``log p(W)`` lies below ``−½‖W‖²/λ``, which energies report."""
+    return 0.5 * model.num_weights * (LOG_TWO_PI + float(np.log(model.weight_variance)))
+
+
+def log_likelihood(
+    model: BNNLV,
+    weights: Float[Array, "K P"],
+    log_noise: Float[Array, "K O"],
+    x: Float[Array, "B D"],
+    y: Float[Array, "B O"],
+    z: Float[Array, "K Z B"],
+) -> Float[Array, "K B"]:
+    """``log p(y | x, z, W)`` of each datum, summed over outputs."""
+    outputs = mean(model, weights, x, z)
+    return jnp.sum(gaussian_log_density(y.T, outputs, log_noise[..., None]), axis=1)
+
+
+def log_joint(
+    model: BNNLV,
+    weights: Float[Array, "P"],
+    log_noise: Float[Array, "O"],
+    x: Float[Array, "N D"],
+    y: Float[Array, "N O"],
+    z: Float[Array, "N Z"] | None = None,
+    *,
+    nodes: int | None = None,
+    log_noise_prior: tuple[float, float] = LOG_NOISE_PRIOR,
+    mask: Bool[Array, "N"] | None = None,
+    power: Float[Array, ""] | float = 1.0,
+) -> Float[Array, ""]:
+    """The log-density of weights, noise and data together, what a posterior sampler needs.
+
+    Without ``z`` the latent input is integrated out over ``nodes`` (``default_nodes``), else it is
+    sampled beside the weights. Rows outside ``mask`` count for nothing; ``power`` tempers the
+    likelihood.
+    """
+    if z is None:
+        rule = latent_nodes(model, default_nodes(model) if nodes is None else nodes)
+        terms = log_marginal(model, weights[None], log_noise[None], x, y, rule)[0]
+    else:
+        terms = log_likelihood(model, weights[None], log_noise[None], x, y, z.T[None])[0]
+    likelihood = jnp.sum(terms if mask is None else jnp.where(mask, terms, 0.0))
+    prior = log_prior(model, weights, log_noise, z, log_noise_prior=log_noise_prior)
+    return power * likelihood + prior
+
+
+class Nodes(NamedTuple):
+    """Values of z and the logarithms of their weights, which sum to 1."""
+
+    points: Float[Array, "Q Z"]
+    log_weights: Float[Array, "Q"]
+
+
+def latent_nodes(model: BNNLV, num: int) -> Nodes:
+    """``num`` weighted values that stand for p(z); one empty row without z."""
+    if model.latents == 0:
+        return Nodes(jnp.zeros((1, 0)), jnp.zeros(1))
+    if model.latents > MOST_LATENTS:
+        raise ValueError(
+            f"z is integrated out for at most {MOST_LATENTS} latent inputs, got {model.latents}; "
+            "use inference='alpha', whose q(z) knows no limit, or 'nuts' or 'hmc' with "
+            "inference_options={'nodes': 0}, or fewer latent_dim"
+        )
+    index = np.arange(num)
+    even, golden = (index + 0.5) / num, np.mod(0.5 + index / GOLDEN_RATIO, 1.0)
+    standard = ndtri(np.stack([even, golden][: model.latents], axis=1))
+    log_weights = -0.5 * (WIDENING**2 - 1.0) * np.sum(np.square(standard), axis=1)
+    points = model.latent_variance**0.5 * WIDENING * standard
+    # In double precision up to here: a golden ratio in single precision would hit 0.
+    return Nodes(jnp.asarray(points), jnp.asarray(log_weights - logsumexp(log_weights)))
+
+
+def nodes_for(noise_std: float, latents: int = 1) -> int:
+    """How many nodes keep the mean error of ``log p(y | x, W)`` below a hundredth.
+
+    ``noise_std`` is in units of the deviation of y. Measured on a linear f through which all of
+    y's variance comes.
+    """
+    if latents == 0:
+        return 1
+    return int(np.ceil((NODES_TIMES_NOISE[latents] / noise_std) ** latents))
+
+
+def default_nodes(model: BNNLV) -> int:
+    """Enough for noise of a quarter of the deviation of y; 0 where z is not integrated out."""
+    return nodes_for(EXPECTED_NOISE, model.latents) if model.latents <= MOST_LATENTS else 0
+
+
+def log_marginal(
+    model: BNNLV,
+    weights: Float[Array, "K P"],
+    log_noise: Float[Array, "K O"],
+    x: Float[Array, "B D"],
+    y: Float[Array, "B O"],
+    nodes: Nodes,
+) -> Float[Array, "K B"]:
+    """``log p(y | x, W)``: the log of the weighted mean of the likelihood over the nodes."""
+    (draws, _), rows, count = weights.shape, x.shape[0], nodes.points.shape[0]
+    points = nodes.points.astype(x.dtype)
+    z = jnp.broadcast_to(points.T[None, :, :, None], (draws, model.latents, count, rows))
+    every = jnp.tile(x, (count, 1))
+    outputs = mean(model, weights, every, z.reshape(draws, model.latents, count * rows))
+    outputs = outputs.reshape(draws, model.outputs, count, rows)
+    terms = gaussian_log_density(y.T[:, None], outputs, log_noise[..., None, None]).sum(axis=1)
+    return jax.nn.logsumexp(terms + nodes.log_weights.astype(x.dtype)[:, None], axis=1)
+
+
+def integration_error(
+    model: BNNLV,
+    weights: Float[Array, "K P"],
+    log_noise: Float[Array, "K O"],
+    x: Float[Array, "B D"],
+    y: Float[Array, "B O"],
+    num: int,
+) -> Float[Array, ""]:
+    """Mean absolute error of ``log p(y | x, W)``, by comparison with REFINEMENT times the nodes."""
+    few, many = (latent_nodes(model, count) for count in (num, REFINEMENT * num))
+    coarse, fine = (log_marginal(model, weights, log_noise, x, y, nodes) for nodes in (few, many))
+    return jnp.mean(jnp.abs(coarse - fine))
