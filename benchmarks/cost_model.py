@@ -49,10 +49,10 @@ from twofold.plant import optimise as search
 from twofold.plant.optimise import Weights
 from twofold.plant.rollout import draw_noise, particles, rollout
 from twofold.plant.windows import Window
-from twofold.uncertainty import predictive, quadrature
+from twofold.uncertainty import predictive
 from twofold.uncertainty.chunks import chunk_rows, rows_at_once
 from twofold.uncertainty.decomposition import by_entropy, by_variance
-from twofold.uncertainty.entropies import entropies
+from twofold.uncertainty.entropies import entropies, integrate
 
 REPEATS = 3
 # Numbers that a split gives for a point: three parts and their errors.
@@ -208,7 +208,7 @@ def of_variance(size: Sizes) -> Ready:
 def of_entropy(size: Sizes) -> Ready:
     """A split by entropy."""
     model = bnn(size)
-    function = partial(entropies, quadrature.integrate, False, jax.random.key(0), model)
+    function = partial(entropies, integrate, False, jax.random.key(0), model)
     return split("entropy", lambda d, x: by_entropy(function(d, x)), size, model)
 
 

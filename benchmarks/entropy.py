@@ -22,8 +22,8 @@ from scipy.special import digamma
 from paper.records import Record
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
+from twofold.uncertainty import decompose_rows
 from twofold.uncertainty.predictive import means, nest
-from twofold.uncertainty.split import decompose
 
 POINTS, DRAWS, HIDDEN, NEIGHBOURS = 1000, 500, (20, 20), 25
 SCIPY_POINTS = 4
@@ -44,7 +44,7 @@ def time_split(estimator: str, points: int) -> tuple[float, np.ndarray]:
     x = x[:: POINTS // points]
 
     def split() -> np.ndarray:
-        return decompose(
+        return decompose_rows(
             jax.random.key(1), model, posterior, x,
             estimator=estimator, weights=DRAWS, latents=DRAWS,
         ).epistemic[:, 0]  # fmt: skip

@@ -28,7 +28,7 @@ from peaks import seconds
 from paper.records import Record
 from twofold.envs.wind import dynamics, turbulence
 from twofold.envs.wind.task import wind_turbine
-from twofold.uncertainty import entropies, neighbours, predictive, split
+from twofold.uncertainty import ESTIMATORS, entropies, neighbours, predictive
 
 REPEATS = 7
 DECISIONS = 10
@@ -64,7 +64,7 @@ def entropy(estimator: str, points: int, nested: int) -> Way:
     """Entropies, network evaluations included."""
     drawn = predictive.nest(jax.random.key(1), MODEL, toy_posterior(), nested, nested)
     x = jnp.linspace(-2, 2, points)[:, None]
-    chosen = split.ESTIMATORS[estimator]
+    chosen = ESTIMATORS[estimator]
 
     def function(drawn: Any, x: Any) -> Any:
         return entropies.entropies(chosen, False, jax.random.key(2), MODEL, drawn, x)

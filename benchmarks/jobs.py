@@ -24,8 +24,7 @@ from twofold.inference.schedule import Schedule
 from twofold.model.spec import BNNLV
 from twofold.plant import optimise as search
 from twofold.plant.optimise import Weights
-from twofold.uncertainty import predictive, quadrature
-from twofold.uncertainty.split import decompose
+from twofold.uncertainty import decompose_rows, entropies, predictive
 
 MODEL = BNNLV(1, 1, (20, 20), 1, 1.0, 1.0)
 ROWS, BATCH, DRAWS = 750, 250, 50
@@ -104,7 +103,7 @@ def entropy(estimator: str, points: int, nested: int) -> Job:
     x = np.linspace(-2, 2, points)[:, None]
 
     def call() -> Any:
-        return decompose(
+        return decompose_rows(
             jax.random.key(1), MODEL, toy_posterior(), x,
             estimator=estimator, weights=nested, latents=nested,
         ).epistemic  # fmt: skip
@@ -122,9 +121,9 @@ def mean_grid(x: np.ndarray, nested: int) -> int:
     some = jnp.asarray(x[:: max(1, len(x) // 10)], jnp.float32)
     drawn = predictive.nest(jax.random.key(1), MODEL, toy_posterior(), nested, nested)
     centres = jnp.moveaxis(predictive.means(MODEL, drawn, some)[:, :, 0], -1, 0)
-    sizes = jnp.asarray(quadrature.SIZES)
-    needed = jax.vmap(lambda one: quadrature.size_needed(one, drawn.log_noise[:, 0]))(centres)
-    return round(float(sizes[jax.vmap(quadrature.grid_index)(needed)].mean()))
+    sizes = jnp.asarray(entropies.SIZES)
+    needed = jax.vmap(lambda one: entropies.size_needed(one, drawn.log_noise[:, 0]))(centres)
+    return round(float(sizes[jax.vmap(entropies.grid_index)(needed)].mean()))
 
 
 def rollout(setting: Setting, policies: int, updates: int) -> Job:

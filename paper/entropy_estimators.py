@@ -19,10 +19,9 @@ from scipy.stats import gamma, norm
 from paper.records import Record
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
-from twofold.uncertainty import entropy, quadrature
+from twofold.uncertainty import ESTIMATORS, decompose_rows, entropies, sample_entropy
 from twofold.uncertainty.entropies import Entropies, PointEstimator
 from twofold.uncertainty.predictive import means, nest
-from twofold.uncertainty.split import ESTIMATORS, decompose
 
 RATIOS = np.array([0.0, 0.01, 0.1, 1.0, 10.0])
 DRAWS = 500
@@ -32,8 +31,8 @@ TIMED_POINTS, TIMED_CALLS = 8, 5
 SIZES = (500, 10_000)
 SEPARATION, SKEW = 4.0, 2.0
 COVARIANCE = np.array([[1.0, 0.8], [0.8, 1.0]])
-FROM_SAMPLES: dict[str, Callable] = entropy.ESTIMATORS | {
-    "nearest_neighbour_k3": partial(entropy.nearest_neighbour, k=3)
+FROM_SAMPLES: dict[str, Callable] = sample_entropy.ESTIMATORS | {
+    "nearest_neighbour_k3": partial(sample_entropy.nearest_neighbour, k=3)
 }
 
 
@@ -149,7 +148,7 @@ def split_errors(
     """Errors of the epistemic entropy ``[seeds, ratios]``; the ratio at x is ``x² + shift``."""
     x = np.sqrt(ratios - shift)[:, None]
     found = [
-        decompose(
+        decompose_rows(
             jax.random.key(seed), model, posterior, x,
             estimator=estimator, weights=draws, latents=draws,
         ).epistemic[:, 0]
@@ -169,7 +168,7 @@ def measure_time(draws: int, record: Record) -> None:
     for name, estimator in ESTIMATORS.items():
         times[name] = 1e3 * seconds_a_point(estimator, key, centres, nested.log_noise)
         record.add(f"milliseconds_per_point/{name}", times[name])
-    for size in quadrature.SIZES:
+    for size in entropies.SIZES:
         on_grid = partial(_on_grid, size)
         spent = 1e3 * seconds_a_point(on_grid, key, centres, nested.log_noise)
         record.add(f"milliseconds_per_point/quadrature/grid_{size}", spent)
@@ -179,7 +178,7 @@ def measure_time(draws: int, record: Record) -> None:
 
 def _on_grid(size: int, key: jax.Array, centres: jax.Array, log_noise: jax.Array) -> Entropies:
     """Quadrature on a grid of a given size, whatever the noise asks for."""
-    return quadrature.entropies_on(size, centres[..., 0], log_noise[..., 0])
+    return entropies.entropies_on(size, centres[..., 0], log_noise[..., 0])
 
 
 def seconds_a_point(

@@ -23,7 +23,7 @@ from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.estimators import methods, storage
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference import base, energy
-from twofold.uncertainty import split
+from twofold.uncertainty import ESTIMATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -463,10 +463,10 @@ def test_an_impossible_epistemic_part_is_warned_about(fitted, monkeypatch):
     X, _ = make_data()
 
     def biased(key, centres, log_noise):
-        exact = split.ESTIMATORS["quadrature"](key, centres, log_noise)
+        exact = ESTIMATORS["quadrature"](key, centres, log_noise)
         return exact._replace(cross=exact.conditional - 1.0)
 
-    monkeypatch.setitem(split.ESTIMATORS, "biased", biased)
+    monkeypatch.setitem(ESTIMATORS, "biased", biased)
     with pytest.warns(RuntimeWarning, match="negative beyond its Monte Carlo error"):
         found = fitted.decompose(X[:5], estimator="biased")
     assert found.doubtful.all()
@@ -477,10 +477,10 @@ def test_unknown_entropies_are_warned_about(fitted, monkeypatch):
     X, _ = make_data()
 
     def unknown(key, centres, log_noise):
-        exact = split.ESTIMATORS["quadrature"](key, centres, log_noise)
+        exact = ESTIMATORS["quadrature"](key, centres, log_noise)
         return jax.tree.map(lambda leaf: leaf + jnp.nan, exact)
 
-    monkeypatch.setitem(split.ESTIMATORS, "unknown", unknown)
+    monkeypatch.setitem(ESTIMATORS, "unknown", unknown)
     with pytest.warns(RuntimeWarning, match="not known"):
         fitted.decompose(X[:5], estimator="unknown")
 

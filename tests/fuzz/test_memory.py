@@ -13,7 +13,8 @@ from twofold.estimators import memory, regressor
 from twofold.estimators.methods import METHODS
 from twofold.inference import base
 from twofold.model.spec import BNNLV
-from twofold.uncertainty import chunks, split
+from twofold.uncertainty import chunks
+from twofold.uncertainty.chunks import in_chunks
 
 # The estimate is made from sizes alone; what the compiler fuses, and what it keeps twice, differs
 # between methods, so that a factor of three either way is what can be promised.
@@ -71,7 +72,7 @@ class Measured(Exception):
 def measured_chunks(function, columns, *rest):
     """``in_chunks`` that compiles its program for the first chunk, and goes no further."""
     raw = function.func.__wrapped__
-    static = {"model", "estimator", "joint"} & set(inspect.signature(raw).parameters)
+    static = {"model", "estimator", "joint", "by"} & set(inspect.signature(raw).parameters)
 
     def compiled(*arrays):
         lowered = jax.jit(raw, static_argnames=sorted(static)).lower(*function.args, *arrays)
@@ -82,7 +83,7 @@ def measured_chunks(function, columns, *rest):
         held += 2 * memory.DOUBLE * len(columns[0]) * numbers
         raise Measured(bytes_of(lowered.compile().memory_analysis()) + held)
 
-    return chunks.in_chunks(compiled, columns, *rest)
+    return in_chunks(compiled, columns, *rest)
 
 
 MODELS = {
@@ -117,7 +118,7 @@ def check_predictions(fuzz, patch, kind, calls, rows):
         model.fit(X[:64], y[:64, :outputs])
     estimates = []
     patch.setattr(memory, "refuse_beyond", lambda needed, *_: estimates.append(needed))
-    for module in (regressor, split):
+    for module in (regressor, chunks):
         patch.setattr(module, "in_chunks", measured_chunks)
     for name in calls:
         with fuzz.case(), pytest.raises(Measured) as caught:

@@ -10,12 +10,19 @@ import pytest
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.posterior import Draws, SampledPosterior
 from twofold.model.spec import BNNLV
-from twofold.uncertainty.chunks import in_chunks
-from twofold.uncertainty.decomposition import Decomposition, Parts, by_entropy, by_variance
-from twofold.uncertainty.entropies import Entropies, from_samples
-from twofold.uncertainty.entropy import nearest_neighbour
+from twofold.uncertainty.chunks import decompose_rows, in_chunks
+from twofold.uncertainty.decomposition import (
+    ESTIMATORS,
+    Decomposition,
+    Parts,
+    by_entropy,
+    by_variance,
+    choose_estimator,
+    decompose,
+)
+from twofold.uncertainty.entropies import Entropies
 from twofold.uncertainty.predictive import Moments
-from twofold.uncertainty.split import ESTIMATORS, choose_estimator, decompose
+from twofold.uncertainty.sample_entropy import from_samples, nearest_neighbour
 
 
 class Independent:
@@ -74,7 +81,7 @@ def test_the_claimed_error_is_the_spread_of_repeated_estimates(by):
     x = np.array([[1.0]])
 
     def split(seed):
-        return decompose(
+        return decompose_rows(
             jax.random.key(seed), posterior.model, posterior, x, by, weights=60, latents=20
         )
 
@@ -91,7 +98,7 @@ def test_the_claimed_error_is_the_spread_of_repeated_estimates(by):
 def test_epistemic_entropy_of_a_linear_gaussian_model(estimator):
     posterior = Independent(0.4, 0.3)
     x = np.array([[0.0], [1.0], [3.0]])
-    split = decompose(
+    split = decompose_rows(
         jax.random.key(0), posterior.model, posterior, x, estimator=estimator,
         weights=1000, latents=100,
     )  # fmt: skip
@@ -104,7 +111,7 @@ def test_epistemic_entropy_of_a_linear_gaussian_model(estimator):
 def test_estimators_that_see_draws_only(name):
     posterior = Independent(0.4, 0.3)
     x = np.array([[0.0], [3.0]])
-    split = decompose(
+    split = decompose_rows(
         jax.random.key(0), posterior.model, posterior, x, estimator=name, weights=100, latents=200
     )
     expected = posterior.epistemic_entropy(x)
@@ -120,7 +127,7 @@ def test_without_latent_input_draws_of_y_differ_in_their_noise(name):
     posterior = MeanFieldPosterior(
         jnp.zeros(2), jnp.asarray([0.0, spread**2]), jnp.full(1, 2 * np.log(noise))
     )
-    split = decompose(
+    split = decompose_rows(
         jax.random.key(0), model, posterior, np.zeros((1, 1)), estimator=name, weights=200
     )
     # With 100 draws given each W their bias is up to 0.15 nats.
@@ -131,8 +138,8 @@ def test_an_estimator_can_be_a_function():
     posterior = Independent(0.4, 0.3)
     arguments = jax.random.key(0), posterior.model, posterior, np.zeros((1, 1))
     three = from_samples(partial(nearest_neighbour, k=3))
-    found = decompose(*arguments, estimator=three, latents=200)
-    named = decompose(*arguments, estimator="nearest_neighbour", latents=200)
+    found = decompose_rows(*arguments, estimator=three, latents=200)
+    named = decompose_rows(*arguments, estimator="nearest_neighbour", latents=200)
     assert found.epistemic != named.epistemic
     np.testing.assert_allclose(found.epistemic, named.epistemic, atol=0.1)
 
@@ -141,7 +148,7 @@ def test_stored_draws_are_not_counted_twice():
     stored = Independent(0.4, 0.3).sample(jax.random.key(0), 20)
     model = Independent(0.4, 0.3).model
     arguments = jax.random.key(0), model, SampledPosterior(*stored), np.zeros((1, 1))
-    few, many = (decompose(*arguments, weights=number) for number in (20, 500))
+    few, many = (decompose_rows(*arguments, weights=number) for number in (20, 500))
     np.testing.assert_allclose(few.standard_errors.epistemic, many.standard_errors.epistemic)
 
 
@@ -149,8 +156,8 @@ def test_joint_entropy_is_the_sum_over_independent_outputs():
     posterior = Independent(0.4, 0.3, outputs=2)
     x = np.array([[0.5], [2.0]])
     arguments = jax.random.key(0), posterior.model, posterior, x
-    joint = decompose(*arguments, joint=True, weights=300, latents=30)
-    each = decompose(*arguments, weights=300, latents=30)
+    joint = decompose_rows(*arguments, joint=True, weights=300, latents=30)
+    each = decompose_rows(*arguments, weights=300, latents=30)
     assert joint.total.shape == (2, 1)
     assert each.total.shape == (2, 2)
     # z is shared by the outputs, so given W they are dependent: less than the sum of each.
@@ -168,15 +175,36 @@ def test_the_result_does_not_depend_on_chunks_or_other_points(monkeypatch, by):
     posterior = Independent(0.4, 0.3)
     x = np.linspace(-2, 2, 13)[:, None]
     arguments = jax.random.key(0), posterior.model, posterior
-    whole = decompose(*arguments, x, by)
+    whole = decompose_rows(*arguments, x, by)
     seen = []
     monkeypatch.setattr("twofold.uncertainty.chunks.CHUNK_VALUES", 100 * 100 * 2 * 4)
-    chunked = decompose(*arguments, x, by, on_progress=seen.append)
+    chunked = decompose_rows(*arguments, x, by, on_progress=seen.append)
     assert seen == [4, 8, 12, 13]
-    alone = decompose(*arguments, x[5:6], by)
+    alone = decompose_rows(*arguments, x[5:6], by)
     for name in ("total", "epistemic", "aleatoric"):
         np.testing.assert_allclose(getattr(chunked, name), getattr(whole, name), rtol=1e-5)
         np.testing.assert_allclose(getattr(alone, name), getattr(whole, name)[5:6], rtol=1e-5)
+
+
+@pytest.mark.parametrize("by", ["entropy", "variance"])
+def test_decompose_is_pure_and_equals_the_host_under_jit_and_vmap(by):
+    """Over two posteriors at once, each as by itself."""
+    model = Independent(0.4, 0.3).model
+    draws = [Independent(0.4, noise).sample(jax.random.key(3), 8) for noise in (0.3, 0.6)]
+    posteriors = SampledPosterior(*map(jnp.stack, zip(*draws, strict=True)))
+    x, key = jnp.linspace(-2.0, 2.0, 3)[:, None], jax.random.key(0)
+    one = partial(decompose, key, model, by=by, weights=8, latents=10)
+    together = jax.jit(jax.vmap(one, in_axes=(0, None)))(posteriors, x)
+    assert together.parts.epistemic.shape == (2, 3, 1)
+    for place, own in enumerate(draws):
+        posterior = SampledPosterior(*own)
+        host = decompose_rows(key, model, posterior, x, by, weights=8, latents=10)
+        for parts, expected in (
+            (together.parts, host.parts),
+            (together.errors, host.standard_errors),
+        ):
+            for found, known in zip(parts, expected, strict=True):
+                np.testing.assert_allclose(found[place], known, rtol=2e-4, atol=2e-6)
 
 
 def test_in_chunks_keeps_integers_and_order():
@@ -213,13 +241,13 @@ def test_clear_errors():
     posterior = Independent(0.4, 0.3, outputs=2)
     arguments = jax.random.key(0), posterior.model, posterior, np.zeros((1, 1))
     with pytest.raises(ValueError, match="by must be"):
-        decompose(*arguments, by="range")
+        decompose_rows(*arguments, by="range")
     with pytest.raises(ValueError, match="by='entropy'"):
-        decompose(*arguments, by="variance", joint=True)
+        decompose_rows(*arguments, by="variance", joint=True)
     with pytest.raises(ValueError, match="estimator must be"):
-        decompose(*arguments, estimator="tarot")
+        decompose_rows(*arguments, estimator="tarot")
     with pytest.raises(ValueError, match="at least one row"):
-        decompose(*arguments[:3], np.zeros((0, 1)))
+        decompose_rows(*arguments[:3], np.zeros((0, 1)))
     with pytest.raises(ValueError, match="mixture"):
-        decompose(*arguments, estimator="quadrature", joint=True)
+        decompose_rows(*arguments, estimator="quadrature", joint=True)
     assert choose_estimator("auto", True, 1) is ESTIMATORS["quadrature"]

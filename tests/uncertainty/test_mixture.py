@@ -8,8 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from twofold.uncertainty.decomposition import by_entropy
-from twofold.uncertainty.mixture import average, log_kernels, log_peaks
-from twofold.uncertainty.quadrature import integrate
+from twofold.uncertainty.entropies import average, integrate, log_kernels, log_peaks
 
 # A result may be this many of its own standard errors from the truth; of the dozen or so
 # comparisons here one would fail by chance once in 10,000 times.

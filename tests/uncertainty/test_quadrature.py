@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from twofold.uncertainty import quadrature
-from twofold.uncertainty.quadrature import (
+from twofold.uncertainty.entropies import (
+    SIZES,
     deal,
     densities,
     entropies_on,
@@ -126,6 +126,6 @@ def test_size_needed_is_two_points_a_deviation(x64):
 
 def test_noise_too_narrow_for_any_grid_gives_nan():
     centres = jnp.linspace(0.0, 1.0, 10)[:, None]
-    found = at_point(centres, np.float32(2 * np.log(1.0 / quadrature.SIZES[-1])))
+    found = at_point(centres, np.float32(2 * np.log(1.0 / SIZES[-1])))
     assert np.isnan(found.cross).all()
     assert np.isnan(found.conditional).all()

@@ -22,8 +22,8 @@ from twofold.estimators.options import OPTIONS, checked_options
 from twofold.model.density import default_nodes
 from twofold.model.spec import BNNLV
 from twofold.uncertainty.chunks import chunk_rows
+from twofold.uncertainty.entropies import SIZES
 from twofold.uncertainty.predictive import latents_at_once
-from twofold.uncertainty.quadrature import SIZES
 
 # What there is of an array of activations at once: itself, its gradient, and a copy on the way.
 ACTIVATIONS = 3

@@ -21,10 +21,9 @@ from twofold.estimators.fitting import fit_many, key_of
 from twofold.estimators.progress import row_progress
 from twofold.model.posterior import Posterior, SampledPosterior
 from twofold.uncertainty import predictive
-from twofold.uncertainty.chunks import in_chunks, rows_at_once
+from twofold.uncertainty.chunks import decompose_rows, in_chunks, rows_at_once
 from twofold.uncertainty.decomposition import Decomposition, Parts, by_variance
 from twofold.uncertainty.predictive import nest
-from twofold.uncertainty.split import decompose
 
 PREDICTION_STREAM, SAMPLE_STREAM = 0, 1
 
@@ -236,7 +235,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         entropies of all outputs together. ``estimator`` names an entropy estimator: "auto" is
         "quadrature" for one output and "mixture" for several jointly; "nearest_neighbour" (the
         paper's), "adaptive", "kernel_density" and "histogram" see draws of y only. A function like
-        those of ``twofold.uncertainty.split.ESTIMATORS`` will do as well.
+        those of ``twofold.uncertainty.ESTIMATORS`` will do as well.
         """
         check_is_fitted(self)
         validation.check_split(by, joint, estimator)
@@ -246,7 +245,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         draws = self._weight_draws(), self.n_latent_draws
         self._check_memory(memory.Request(program, len(x), limit, *draws, 6 * self.model_.outputs))
         with self._precision(), self._progress("splitting", len(x), limit) as on_progress:
-            split = decompose(
+            split = decompose_rows(
                 key_of(self.seed_, PREDICTION_STREAM),
                 self.model_,
                 self._posterior(),

@@ -1,6 +1,7 @@
-"""Functions of many rows, applied to a few at a time so that memory stays bounded."""
+"""Functions of many rows, on the host: a few at a time, so that memory stays bounded."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -8,12 +9,27 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core import sharding
+from twofold.core.arrays import Key
+from twofold.model.posterior import Posterior
 from twofold.model.spec import BNNLV
+from twofold.uncertainty.decomposition import (
+    Decomposition,
+    check_request,
+    choose_estimator,
+    split_nested,
+)
+from twofold.uncertainty.entropies import PointEstimator, integrate
+from twofold.uncertainty.predictive import DRAW_AXES, nest
 
 CHUNK_VALUES = 2**27
 # One program, and so the same rounding, for all small requests.
 FEWEST_ROWS = 32
 OnProgress = Callable[[int], None]
+_by_rows = partial(sharding.by_rows, static=["by", "joint", "estimator", "model"], rows=["x"])
+SPLITS = {
+    "variance": _by_rows()(split_nested),
+    "entropy": _by_rows(draws={"nested": DRAW_AXES})(split_nested),
+}
 
 
 def rows_at_once(model: BNNLV, weights: int, latents: int) -> int:
@@ -62,3 +78,31 @@ def in_chunks(
 def _on_device(column: np.ndarray, dtype: Any) -> jax.Array:
     """Numbers in the precision asked for, integers as they are."""
     return jnp.asarray(column, dtype if np.issubdtype(column.dtype, np.floating) else None)
+
+
+def decompose_rows(
+    key: Key,
+    model: BNNLV,
+    posterior: Posterior,
+    x: Any,
+    by: str = "entropy",
+    *,
+    joint: bool = False,
+    estimator: str | PointEstimator = "auto",
+    weights: int = 100,
+    latents: int = 100,
+    on_progress: OnProgress | None = None,
+) -> Decomposition:
+    """``decomposition.decompose`` at any number of rows; the result does not depend on chunks."""
+    x = np.asarray(x, np.float64)
+    if x.ndim != 2 or not len(x):
+        raise ValueError(f"x must be an array [N, D] with at least one row, got shape {x.shape}")
+    check_request(by, joint)
+    chosen = choose_estimator(estimator, joint, model.outputs)
+    nested = nest(key, model, posterior, weights, latents)
+    # Slower estimators cost too much for rows that nobody asked for.
+    fewest = FEWEST_ROWS if by == "variance" or chosen is integrate else 1
+    function = partial(SPLITS[by], by, joint, chosen, model, key, nested)
+    limit = rows_at_once(model, weights, latents)
+    split = in_chunks(function, [x], limit, nested.weights.dtype, on_progress, fewest)
+    return Decomposition(by, *split.parts, split.errors)

@@ -8,13 +8,24 @@ are) err less than it says.
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float
-from twofold.uncertainty.entropies import Entropies
-from twofold.uncertainty.predictive import Moments
+from twofold.core.arrays import Array, Float, Key
+from twofold.model.posterior import Posterior
+from twofold.model.spec import BNNLV
+from twofold.uncertainty import sample_entropy
+from twofold.uncertainty.entropies import Entropies, PointEstimator, average, entropies, integrate
+from twofold.uncertainty.predictive import Moments, Nested, moments, nest
+from twofold.uncertainty.sample_entropy import from_samples
 
+ESTIMATORS: dict[str, PointEstimator] = {
+    "quadrature": integrate,
+    "mixture": average,
+    **{name: from_samples(function) for name, function in sample_entropy.ESTIMATORS.items()},
+}
+ENTROPY_STREAM = 2**31 - 1  # apart from the small numbers that splitting a key uses
 DOUBTFUL_ERRORS = 3.0
 
 
@@ -56,6 +67,76 @@ def _standard_error(terms: Float[Array, "M *rest"]) -> Float[Array, "*rest"]:
     if draws == 1:
         return jnp.full(terms.shape[1:], jnp.nan, terms.dtype)
     return jnp.std(terms, axis=0, ddof=1) / jnp.sqrt(draws)
+
+
+def choose_estimator(name: str | PointEstimator, joint: bool, outputs: int) -> PointEstimator:
+    """The estimator of that name; ``"auto"`` is quadrature where it can be, else the mixture's."""
+    if callable(name):
+        return name
+    several = joint and outputs > 1
+    if name == "auto":
+        name = "mixture" if several else "quadrature"
+    if name not in ESTIMATORS:
+        raise ValueError(f"estimator must be 'auto' or one of {sorted(ESTIMATORS)}, got {name!r}")
+    if name == "quadrature" and several:
+        raise ValueError(
+            "quadrature integrates one output at a time, but joint entropies of "
+            f"{outputs} outputs were asked for; use estimator='mixture', or joint=False"
+        )
+    return ESTIMATORS[name]
+
+
+def check_request(by: str, joint: bool) -> None:
+    """Refuse a split that does not exist."""
+    if by not in ("entropy", "variance"):
+        raise ValueError(f"by must be 'entropy' or 'variance', got {by!r}")
+    if joint and by == "variance":
+        raise ValueError("joint outputs are split by entropy only; use by='entropy'")
+
+
+def split_nested(
+    by: str,
+    joint: bool,
+    estimator: PointEstimator,
+    model: BNNLV,
+    key: Key,
+    nested: Nested,
+    x: Float[Array, "B D"],
+) -> Split:
+    """The split of nested draws at each point, each array ``[B, O]``."""
+    if by == "variance":
+        split = by_variance(moments(model, nested, x))
+    else:
+        entropy_key = jax.random.fold_in(key, ENTROPY_STREAM)
+        split = by_entropy(entropies(estimator, joint, entropy_key, model, nested, x))
+    return jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), split)
+
+
+def decompose(
+    key: Key,
+    model: BNNLV,
+    posterior: Posterior,
+    x: Float[Array, "B D"],
+    by: str = "entropy",
+    *,
+    joint: bool = False,
+    estimator: str | PointEstimator = "auto",
+    weights: int = 100,
+    latents: int = 100,
+) -> Split:
+    """Total, epistemic and aleatoric uncertainty at each row of ``x``, with Monte Carlo errors.
+
+    A pure function: jit it (all but ``key``, ``posterior`` and ``x`` are static), and vmap it over
+    keys, posteriors or sets of points. Everything is in the model's own (standardised) units.
+    Arrays are ``[B, O]``; with ``joint`` the entropies are those of all outputs together,
+    ``[B, 1]``. ``weights`` × ``latents`` nested draws serve all points, so that a result does not
+    depend on the other points. ``estimator`` is a name in ESTIMATORS or a function like those
+    there. ``chunks.decompose_rows`` is the same for any number of rows.
+    """
+    check_request(by, joint)
+    chosen = choose_estimator(estimator, joint, model.outputs)
+    nested = nest(key, model, posterior, weights, latents)
+    return split_nested(by, joint, chosen, model, key, nested, x)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from scipy.spatial import cKDTree
 from scipy.special import digamma, gamma, logsumexp
 
 from twofold.core import numerics
-from twofold.uncertainty import entropy, neighbours
-from twofold.uncertainty.entropy import ESTIMATORS
+from twofold.uncertainty import neighbours, sample_entropy
+from twofold.uncertainty.sample_entropy import ESTIMATORS
 
 # Compiled once a shape, which is quicker here than operation by operation.
 COMPILED = {name: jax.jit(function) for name, function in ESTIMATORS.items()}
-nearest_neighbour = jax.jit(entropy.nearest_neighbour, static_argnames="k")
-adaptive = jax.jit(entropy.adaptive, static_argnames="k")
-histogram = jax.jit(entropy.histogram)
+nearest_neighbour = jax.jit(sample_entropy.nearest_neighbour, static_argnames="k")
+adaptive = jax.jit(sample_entropy.adaptive, static_argnames="k")
+histogram = jax.jit(sample_entropy.histogram)
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 
 
@@ -60,7 +60,7 @@ def test_neighbours_are_found_as_a_gpu_finds_them(x64, normal, monkeypatch, k):
     samples = normal(300, 1)
     wanted = neighbours.local_moments(samples, 5, k)
     monkeypatch.setattr(numerics, "on_cpu", lambda: False)
-    found = jax.jit(lambda values: entropy.nearest_neighbour(values, k))(samples)
+    found = jax.jit(lambda values: sample_entropy.nearest_neighbour(values, k))(samples)
     np.testing.assert_allclose(found, tree_surprisals(samples, k), atol=1e-10)
     moments = neighbours.local_moments(samples, 5, k)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), moments, wanted)
@@ -91,7 +91,7 @@ def test_many_rows_are_searched_in_several_chunks(x64, normal, monkeypatch):
     samples = normal(50, 2)
     monkeypatch.setattr(neighbours, "CHUNK_VALUES", 350)
     # Not the compiled one, which may have kept what it was compiled with.
-    found = entropy.nearest_neighbour(samples, 3)
+    found = sample_entropy.nearest_neighbour(samples, 3)
     np.testing.assert_allclose(found, tree_surprisals(samples, 3), atol=1e-10)
 
 
@@ -114,7 +114,7 @@ def loop_adaptive(samples, k):
         if quadratic > 25.0:
             ball = np.pi ** (d / 2) / gamma(d / 2 + 1) * h**d
             out[i] = np.log(n - 1) - digamma(k) + np.log(ball)
-    return out - entropy.poisson_bias(k, m, d)
+    return out - sample_entropy.poisson_bias(k, m, d)
 
 
 @pytest.mark.parametrize(("d", "k"), [(1, 2), (1, 5), (2, 5), (3, 4)])
@@ -131,10 +131,10 @@ def test_adaptive_is_unbiased_where_the_density_is_even(rng, d, sets):
     samples[:, 0] = 0.0
     values = jax.lax.map(adaptive, jnp.asarray(samples), batch_size=200)[:, 0]
     # ψ(n) − log(n − 1) < 1/n, and the simulated constant's own error.
-    tolerance = 4.5 * np.hypot(values.std() / np.sqrt(sets), entropy.BIAS_ERROR) + 1 / 150
+    tolerance = 4.5 * np.hypot(values.std() / np.sqrt(sets), sample_entropy.BIAS_ERROR) + 1 / 150
     np.testing.assert_allclose(values.mean(), d * np.log(2.0), atol=tolerance)
     # So that the test can see a constant left out.
-    assert d == 1 or tolerance < abs(entropy.poisson_bias(5, 30, d))
+    assert d == 1 or tolerance < abs(sample_entropy.poisson_bias(5, 30, d))
 
 
 def silverman(samples):
@@ -184,7 +184,7 @@ def test_histogram_equals_numpy(x64, normal, d):
 def test_histogram_has_a_largest_number_of_bins(x64, normal):
     samples = normal(1000, 1).at[0].set(1e9)
     found = histogram(samples)
-    width = float(np.ptp(samples)) / entropy.MOST_BINS
+    width = float(np.ptp(samples)) / sample_entropy.MOST_BINS
     np.testing.assert_allclose(found[1:], -np.log(999 / (1000 * width)))
 
 
@@ -274,8 +274,8 @@ def test_wrong_k_is_said(normal, estimate, k):
 
 def test_too_few_samples_or_too_many_dimensions_are_said(normal):
     with pytest.raises(ValueError, match="three dimensions or fewer, got 4"):
-        entropy.histogram(normal(50, 4))
+        sample_entropy.histogram(normal(50, 4))
     with pytest.raises(ValueError, match="needs 5 samples or more, got 4"):
-        entropy.adaptive(normal(4, 3), 2)
+        sample_entropy.adaptive(normal(4, 3), 2)
     with pytest.raises(ValueError, match="for 1 samples"):
-        entropy.kernel_density(normal(1, 2))
+        sample_entropy.kernel_density(normal(1, 2))

@@ -1,7 +1,8 @@
 """Entropy from samples alone, where no density is at hand: four estimators, one interface.
 
 An estimator takes samples ``[n, d]`` and gives the *surprisals*, estimates of ``−log p(y_i)`` in
-nats at each sample; their mean estimates the entropy. All run under ``jit`` and ``vmap``.
+nats at each sample; their mean estimates the entropy. All run under ``jit`` and ``vmap``;
+``from_samples`` makes estimators of the split of them.
 """
 
 import math
@@ -13,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import digamma
 
-from twofold.core.arrays import Array, Bool, Float
+from twofold.core.arrays import Array, Bool, Float, Key
 from twofold.core.numerics import LOG_TWO_PI
+from twofold.uncertainty.entropies import Entropies, PointEstimator
 from twofold.uncertainty.neighbours import (
     LocalMoments,
     check_neighbours,
@@ -31,6 +33,7 @@ MOST_BINS = 32_768
 MARGIN_BANDWIDTHS = 4.0
 FARTHEST_DEVIATIONS = 5.0
 BIAS_ERROR = 0.002
+LONE_DRAWS = 100
 
 
 def nearest_neighbour(samples: Float[Array, "n d"], k: int = 25) -> Float[Array, "n"]:
@@ -220,6 +223,28 @@ def histogram(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     flat = sum(most**axis * cells[:, axis] for axis in range(d))
     counts = jnp.zeros(most**d, jnp.int32).at[flat].add(1)
     return math.log(n) + jnp.sum(jnp.log(width)) - jnp.log(counts[flat].astype(width.dtype))
+
+
+def from_samples(surprisals: Callable[[Array], Array]) -> PointEstimator:
+    """An estimator that sees nothing but draws of y.
+
+    ``surprisals`` maps samples ``[n, O]`` to estimates ``[n]`` of their ``−log p``. The pooled
+    draws give the cross entropies, the draws of each W by themselves the conditional ones.
+    """
+
+    def estimate(
+        key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M O"]
+    ) -> Entropies:
+        if centres.shape[0] == 1:
+            # Without latent input a single centre stands for all draws of y given W.
+            centres = jnp.broadcast_to(centres, (LONE_DRAWS, *centres.shape[1:]))
+        noise = jax.random.normal(key, centres.shape, centres.dtype)
+        y = jnp.swapaxes(centres + jnp.exp(0.5 * log_noise) * noise, 0, 1)
+        draws, latents, outputs = y.shape
+        pooled = surprisals(y.reshape(draws * latents, outputs)).reshape(draws, latents)
+        return Entropies(jnp.mean(pooled, axis=1), jnp.mean(jax.vmap(surprisals)(y), axis=1))
+
+    return estimate
 
 
 ESTIMATORS: dict[str, Callable[[Float[Array, "n d"]], Float[Array, "n"]]] = {
