@@ -1,4 +1,4 @@
-"""Is the predictive distribution right? Coverage of its intervals, and where measurements fall."""
+"""Is the predictive distribution right? Scores beside plain models, and calibration."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -6,13 +6,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.stats import norm
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
 
 from twofold.report import style
+from twofold.report.model_data import Moments, Subject, spread_evenly
 from twofold.uncertainty import metrics
 
 COLOURS = (style.EPISTEMIC, style.CHOSEN, style.TRUTH, style.ALEATORIC, style.TOTAL)
 LINE_STYLES = ("-", "--", "-.", ":")
 GRID = np.linspace(0.0, 1.0, 101)
+DRAWS, MOST_ROWS = 400, 1000
+INTERVAL = 0.9
+
+
+class Accuracy(NamedTuple):
+    """Root mean squared error of each output ``[O]``, and nats per row, all outputs together."""
+
+    rmse: np.ndarray
+    log_likelihood: float
 
 
 class Scores(NamedTuple):
@@ -22,6 +35,48 @@ class Scores(NamedTuple):
     crps: np.ndarray
     log_density: np.ndarray
     unit: str = ""
+
+    @property
+    def covered(self) -> float:
+        """The share of points inside their 90 % interval."""
+        return float(metrics.coverage(self.pit, np.array([INTERVAL]))[0])
+
+    @property
+    def calibration_error(self) -> float:
+        """The mean error of the coverage."""
+        return float(metrics.calibration_error(self.pit))
+
+    @property
+    def chance_calibration_error(self) -> float:
+        """The same of a perfectly calibrated model, by chance."""
+        return float(metrics.chance_calibration_error(self.pit.size))
+
+
+def compute_log_densities(about: Subject) -> np.ndarray:
+    """``log p(y | x)`` at each of the rows that scores are computed from."""
+    y = about.test.y[:, 0] if about.model.y_ndim_ == 1 else about.test.y
+    return about.model.log_likelihood(about.test.x, y)
+
+
+def compare_models(about: Subject, here: Moments, densities: np.ndarray) -> dict[str, Accuracy]:
+    """The model, with its moments and log densities at the test rows, and two plain ones."""
+    own = Accuracy(np.asarray(metrics.rmse(about.test.y, here.mean)), float(densities.mean()))
+    return {
+        "this model": own,
+        "linear regression": _score_plain(LinearRegression(), about, len(about.inputs) + 1),
+        "constant": _score_plain(DummyRegressor(), about, 1),
+    }
+
+
+def compute_scores(about: Subject, densities: np.ndarray) -> dict[str, Scores]:
+    """Scores of each output, at some of the test rows."""
+    rows = spread_evenly(len(about.test.x), MOST_ROWS)
+    x, y = about.test.x[rows], about.test.y[rows]
+    samples = about.model.sample(x, DRAWS).reshape(DRAWS, *y.shape)
+    pit, crps = metrics.pit(samples, y), metrics.crps(samples, y)
+    return {
+        name: Scores(pit[:, i], crps[:, i], densities[rows]) for i, name in enumerate(about.outputs)
+    }
 
 
 def calibration_figure(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
@@ -88,13 +143,25 @@ def _looks() -> Iterator[dict[str, Any]]:
 
 
 def _summary(name: str, score: Scores) -> str:
-    error = 100 * metrics.calibration_error(score.pit)
-    chance = 100 * metrics.chance_calibration_error(score.pit.size)
+    error, chance = 100 * score.calibration_error, 100 * score.chance_calibration_error
     return (
         f"{name}: CRPS {np.mean(score.crps):.3g}{score.unit and ' ' + score.unit} · "
         f"log-likelihood {np.mean(score.log_density):.2f} nats · "
         f"coverage error {error:.1f} percentage points ({chance:.1f} by chance)"
     )
+
+
+def _score_plain(model: Any, about: Subject, parameters: int) -> Accuracy:
+    """A plain model with Gaussian noise; without spare rows its noise is not known."""
+    data, test = about.data, about.test
+    model.fit(data.x, data.y)
+    spare = len(data.x) - parameters
+    left = data.y - model.predict(data.x).reshape(data.y.shape)
+    mean = model.predict(test.x).reshape(test.y.shape)
+    noise = np.sqrt(np.sum(np.square(left), axis=0) / max(spare, 1))
+    known = spare > 0 and bool(np.all(noise > 0))
+    nats = norm.logpdf(test.y, mean, noise).sum(axis=1).mean() if known else np.nan
+    return Accuracy(np.asarray(metrics.rmse(test.y, mean)), float(nats))
 
 
 def _points(scores: Mapping[str, Scores]) -> int:

@@ -7,8 +7,12 @@ import numpy as np
 
 from twofold.report.figures import label
 from twofold.uncertainty.decomposition import Parts
+from twofold.uncertainty.sensitivity import other_rows, total_effects
 
 MOST_ROWS = 4000
+GRID, BEYOND = 50, 0.1
+MOST_SWAPPED, MOST_SWAPS, FEWEST_SWAPPED, MOST_REPEATS = 1000, 16_000, 100, 4
+SEED = 0
 
 
 class Table(NamedTuple):
@@ -20,7 +24,7 @@ class Table(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A fitted model, the rows it was fitted to and rows it has not seen, if there are any."""
+    """A fitted model, the rows it was fitted to and held-out rows, if there are any."""
 
     model: Any
     data: Table
@@ -30,12 +34,12 @@ class Subject(NamedTuple):
     rows: int
 
     @property
-    def judged(self) -> Table:
+    def test(self) -> Table:
         """The rows that scores are computed from."""
         return self.data if self.held_out is None else self.held_out
 
 
-class Found(NamedTuple):
+class Moments(NamedTuple):
     """Predictive means and variances at some rows, each ``[N, O]``, in units of y."""
 
     mean: np.ndarray
@@ -46,7 +50,21 @@ class Found(NamedTuple):
         return Parts(*(np.sqrt(part) for part in self.variances))
 
 
-def subject(
+class Slice(NamedTuple):
+    """Along a grid ``[G]`` of one input (a column): moments and entropies ``[G, O]``."""
+
+    column: int
+    grid: np.ndarray
+    moments: Moments
+    entropies: Parts
+
+    @property
+    def most_epistemic(self) -> np.ndarray:
+        """Where the epistemic part is largest, for each output."""
+        return self.grid[np.argmax(self.entropies.epistemic, axis=0)]
+
+
+def make_subject(
     model: Any,
     X: Any,
     y: Any,
@@ -60,19 +78,19 @@ def subject(
     for what, given in (("inputs", names), ("outputs", answers)):
         if len(set(given)) != len(given):
             raise ValueError(f"expected {what} with different names, got {', '.join(given)}")
-    data = _table(X, y, names, answers, 2, rows)
-    unseen = None if held_out is None else _table(held_out[0], held_out[1], names, answers, 1)
+    data = _make_table(X, y, names, answers, 2, rows)
+    unseen = None if held_out is None else _make_table(held_out[0], held_out[1], names, answers, 1)
     return Subject(model, data, unseen, names, answers, len(np.asarray(X)))
 
 
-def found(model: Any, x: np.ndarray) -> Found:
+def compute_moments(model: Any, x: np.ndarray) -> Moments:
     """The model's predictive moments at rows ``[N, D]``."""
     means, variances = model.conditional_moments(x)
     epistemic, aleatoric = np.var(means, axis=0).T, np.mean(variances, axis=0).T
-    return Found(np.mean(means, axis=0).T, Parts(epistemic + aleatoric, epistemic, aleatoric))
+    return Moments(np.mean(means, axis=0).T, Parts(epistemic + aleatoric, epistemic, aleatoric))
 
 
-def entropies(model: Any, x: np.ndarray, variances: Parts) -> Parts:
+def compute_entropies(model: Any, x: np.ndarray, variances: Parts) -> Parts:
     """Entropies ``[N, O]``; those of Gaussians with the same variances where any is not known."""
     split = model.decompose(x)
     parts = Parts(*(part.reshape(len(x), -1) for part in split.parts))
@@ -84,20 +102,87 @@ def entropies(model: Any, x: np.ndarray, variances: Parts) -> Parts:
     return Parts(total, total - aleatoric, aleatoric)
 
 
-def evenly(rows: int, most: int) -> np.ndarray:
+def compute_effects(about: Subject, here: Moments) -> Parts:
+    """Total effects ``[D, O]`` of the inputs on the mean (``total``) and the parts' deviations;
+    ``here`` are the moments at the rows of the data."""
+    columns = len(about.inputs)
+    most = min(MOST_SWAPPED, max(FEWEST_SWAPPED, MOST_SWAPS // columns))
+    rows = spread_evenly(len(about.data.x), most)
+    x, known = about.data.x[rows], _stack_quantities(here)[rows]
+
+    def quantities(places: np.ndarray) -> np.ndarray:
+        if places is x:
+            return known
+        return _stack_quantities(compute_moments(about.model, places))
+
+    rng = np.random.default_rng(SEED)
+    repeats = int(np.clip(MOST_SWAPS // (columns * len(x)), 1, MOST_REPEATS))
+    effects = [total_effects(quantities, x, other_rows(rng, len(x))) for _ in range(repeats)]
+    return Parts(*np.split(np.mean(effects, axis=0), 3, axis=1))
+
+
+def rank_inputs(effects: Parts) -> np.ndarray:
+    """Columns from the one that drives most to the one that drives least, each part alike."""
+    every = np.hstack(effects)
+    sums = every.sum(axis=0)
+    shares = every / np.where(sums > 0.0, sums, 1.0)
+    return np.argsort(-shares.mean(axis=1), kind="stable")
+
+
+def make_grid(values: np.ndarray) -> np.ndarray:
+    """The range of a column and a little beyond; whole numbers stay whole, and within it."""
+    low, high = values.min(), values.max()
+    if np.all(values == np.round(values)):
+        return np.unique(np.round(np.linspace(low, high, GRID)))
+    margin = BEYOND * (high - low)
+    return np.linspace(low - margin, high + margin, GRID)
+
+
+def choose_anchors(about: Subject, here: Moments) -> dict[str, int]:
+    """Rows at which the other inputs are held: a typical one, and where least and most is known."""
+    x = about.data.x
+    scale = np.where(np.ptp(x, axis=0) > 0, np.std(x, axis=0), 1.0)
+    distance = np.abs((x - np.median(x, axis=0)) / scale).sum(axis=1)
+    share = (here.variances.epistemic / here.variances.total).mean(axis=1)
+    rows = {
+        "a typical row": int(np.argmin(distance)),
+        "the row with most to learn": int(np.argmax(share)),
+        "the row best known": int(np.argmin(share)),
+    }
+    return {f"{name} ({about.data.names[row]})": row for name, row in rows.items()}
+
+
+def compute_slices(
+    about: Subject, columns: Sequence[int], rows: Sequence[int]
+) -> dict[tuple[int, int], Slice]:
+    """By column and row, the slice along that column through that row; computed together."""
+    grids = {column: make_grid(about.data.x[:, column]) for column in columns}
+    keys = [(column, row) for column in columns for row in rows]
+    places = [np.repeat(about.data.x[[row]], len(grids[column]), axis=0) for column, row in keys]
+    for place, (column, _) in zip(places, keys, strict=True):
+        place[:, column] = grids[column]
+    every = np.concatenate(places)
+    here = compute_moments(about.model, every)
+    nats = compute_entropies(about.model, every, here.variances)
+    cuts = np.cumsum([len(place) for place in places])[:-1]
+    pieces = zip(*(np.split(part, cuts) for part in (here.mean, *here.variances, *nats)), strict=True)
+    return {
+        key: Slice(key[0], grids[key[0]], Moments(mean, Parts(*parts[:3])), Parts(*parts[3:]))
+        for key, (mean, *parts) in zip(keys, pieces, strict=True)
+    }
+
+
+def spread_evenly(rows: int, most: int) -> np.ndarray:
     """At most so many of the rows, spread evenly."""
     return np.linspace(0, rows - 1, min(rows, most)).astype(int)
 
 
-def shown(value: float) -> str:
-    """A number with four digits, or all those of a whole number."""
-    if not np.isfinite(value):
-        return "—"
-    whole = value == round(value) and abs(value) < 1e7
-    return f"{value:.0f}" if whole else f"{value:.4g}"
+def _stack_quantities(here: Moments) -> np.ndarray:
+    deviations = here.deviations()
+    return np.hstack([here.mean, deviations.epistemic, deviations.aleatoric])
 
 
-def _table(
+def _make_table(
     X: Any,
     y: Any,
     inputs: list[str],
@@ -117,7 +202,7 @@ def _table(
     bad = np.count_nonzero(~np.isfinite(x)) + np.count_nonzero(~np.isfinite(targets))
     if bad:
         raise ValueError(f"expected finite numbers, got {bad} of NaN or infinity; drop these rows")
-    kept = evenly(len(x), MOST_ROWS)
+    kept = spread_evenly(len(x), MOST_ROWS)
     names = [f"row {number + 1}" for number in range(len(x))] if rows is None else list(rows)
     if len(names) != len(x):
         raise ValueError(f"expected a name for each of {len(x)} rows, got {len(names)}")

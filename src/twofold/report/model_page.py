@@ -1,17 +1,41 @@
 """The page of a fitted model: its data, what it predicts, what it does not know, and how right."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.utils.validation import check_is_fitted
 
+from twofold.core.persistence import write_text
 from twofold.estimators.methods import Fitted
-from twofold.report import figures, page, scores, slices, style
-from twofold.report.drives import drives, order_of, section
-from twofold.report.model_data import MOST_ROWS, Found, Subject, found, shown, subject
-from twofold.report.scores import Quality
+from twofold.report import figures, style
+from twofold.report.calibration import (
+    INTERVAL,
+    Accuracy,
+    Scores,
+    compare_models,
+    compute_log_densities,
+    compute_scores,
+    coverage_curves,
+    pit_histograms,
+)
+from twofold.report.model_data import (
+    MOST_ROWS,
+    Moments,
+    Slice,
+    Subject,
+    choose_anchors,
+    compute_effects,
+    compute_moments,
+    compute_slices,
+    make_subject,
+    rank_inputs,
+)
+from twofold.report.page import Chooser, draw_panel, format_number, render_page
+from twofold.uncertainty.decomposition import Parts
 
 METHODS = {
     "ensemble": "anchored ensemble",
@@ -20,19 +44,13 @@ METHODS = {
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
 }
-SMALL = (3.4, 2.2)
+SMALL = 3.4, 2.2
+MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 36, 12
 LEAST_KNOWN = 10
-FLATTERING = (
-    "no held-out rows were given: these numbers come from the rows the model was fitted to, and "
-    "flatter it."
-)
-INTRODUCTION = (
-    "What the model predicts, and how sure it is: the epistemic part of its uncertainty (blue) is "
-    "what more data would remove, the aleatoric part (orange) is noise, which stays."
-)
 
 
-def model_page(
+def write_model_page(
+    path: str | Path,
     model: Any,
     X: Any,
     y: Any,
@@ -42,11 +60,12 @@ def model_page(
     held_out: tuple[Any, Any] | None = None,
     title: str = "A fitted model",
     rows: Sequence[str] | None = None,
-) -> str:
-    """The page, as HTML that needs nothing else.
+) -> Path:
+    """Write the page of a fitted model, one HTML file that needs nothing else.
 
     Parameters
     ----------
+    path : the file to write
     model : fitted BNNLVRegressor
     X, y : the rows it was fitted to, ``[N, D]`` and ``[N]`` or ``[N, O]``
     inputs, outputs : names of the columns
@@ -55,155 +74,237 @@ def model_page(
     rows : what the rows of X are called in the user's table, such as ``line 17``
     """
     check_is_fitted(model)
-    about = subject(model, X, y, inputs, outputs, held_out, rows)
-    here = found(model, about.data.x)
-    judged = here if about.held_out is None else found(model, about.held_out.x)
-    effects = drives(about)
-    order = order_of(effects)
-    warned = "" if about.held_out else page.warning(FLATTERING)
-    sections = [
-        ("Key figures", warned + _summary(about, here, scores.qualities(about, judged))),
-        ("What it predicts", _prediction(about, here, order)),
-        ("Which inputs drive each part", section(about, effects, order)),
-        ("Where least is known", _least_known(about, here, order)),
-        ("Predicted and measured", scores.predicted(about, judged)),
-        ("Calibration", warned + scores.calibration(about)),
-        ("Data", _data(about, order)),
-    ]
-    if len(about.inputs) == 1:
-        del sections[2]
-    return page.page(title, INTRODUCTION, sections)
+    about = make_subject(model, X, y, inputs, outputs, held_out, rows)
+    write_text(Path(path), render_page("model.html", title, about=about, **_collect(about)))
+    return Path(path)
 
 
-def doubts(model: Any) -> str | None:
+def find_doubts(model: Any) -> str | None:
     """Why a fitted model is not to be trusted yet, if there is a reason."""
-    fitted = Fitted(
+    advice = Fitted(
         model.posterior_,
         model.convergence_,
         model.diagnostics_,
         model.integration_error_,
         model.model_.latents,
-    )
+    ).advice
     report = model.convergence_
     if report is None or report.epochs == report.planned_epochs:
-        return fitted.advice
+        return advice
     short = f"the fit was stopped after {report.epochs} of {report.planned_epochs} epochs"
-    return "; ".join(filter(None, [short, fitted.advice]))
+    return "; ".join(filter(None, [short, advice]))
 
 
-def _summary(about: Subject, here: Found, qualities: dict[str, Quality]) -> str:
-    doubt = doubts(about.model)
-    own = qualities["this model"]
+@dataclass(frozen=True)
+class Output:
+    """One output: its scores, the means of its noise and of its epistemic part over the data, the
+    effects ``[D]`` of the inputs that drive most, and its figures."""
+
+    about: Subject
+    number: int
+    test: Moments
+    rmse: float
+    noise: float
+    epistemic_share: float
+    scores: Scores
+    drivers: list[str]
+    effects: Parts
+
+    @property
+    def name(self) -> str:
+        """The column."""
+        return self.about.outputs[self.number]
+
+    def list_effects(self) -> list[list[str]]:
+        """The effects of each input in percent."""
+        rows = zip(self.drivers, *self.effects, strict=True)
+        return [[name, *(f"{100 * part:.0f} %" for part in parts)] for name, *parts in rows]
+
+    def list_scores(self) -> list[str]:
+        """Name, coverage and its error, what chance makes of that, and CRPS."""
+        errors = self.scores.calibration_error, self.scores.chance_calibration_error
+        covered, crps = f"{100 * self.scores.covered:.1f} %", float(self.scores.crps.mean())
+        return [self.name, covered, *(f"{100 * e:.1f}" for e in errors), format_number(crps)]
+
+    def draw_effects(self) -> Figure:
+        """Bars of the effects."""
+        size = 4.6, 1.4 + 0.38 * len(self.drivers)
+        return draw_panel(figures.effect_bars, self.drivers, self.effects, size=size)
+
+    def draw_predicted(self) -> Figure:
+        """Predicted and measured values, at the rows that scores are computed from."""
+        values = self.about.test.y[:, self.number], self.test.mean[:, self.number]
+        parts = Parts(*(part[:, self.number] for part in self.test.variances))
+        labels = {"xlabel": figures.label(f"{self.name}, measured"), "ylabel": "predicted"}
+        return draw_panel(figures.predicted_and_measured, *values, parts, **labels)
+
+    def draw_coverage(self) -> Figure:
+        """The coverage of intervals."""
+        return draw_panel(coverage_curves, {self.name: self.scores})
+
+    def draw_histogram(self) -> Figure:
+        """Where measurements fall in their predictive distributions."""
+        bins = int(np.clip(self.scores.pit.size // 10, 4, 20))
+        return draw_panel(pit_histograms, {self.name: self.scores}, bins)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is predicted of one output along one input."""
+
+    about: Subject
+    along: Slice
+    number: int
+
+    @property
+    def input(self) -> str:
+        """The column that moves."""
+        return self.about.inputs[self.along.column]
+
+    @property
+    def output(self) -> str:
+        """The column that is predicted."""
+        return self.about.outputs[self.number]
+
+    @property
+    def most_epistemic(self) -> float:
+        """Where a measurement along the line would teach most."""
+        return float(self.along.most_epistemic[self.number])
+
+    def draw_bands(self) -> Figure:
+        """Predictive bands; with the measurements where there is no other input."""
+        x, y = self.about.data.x[:, self.along.column], self.about.data.y[:, self.number]
+        mean = self.along.moments.mean[:, self.number]
+        variances = Parts(*(part[:, self.number] for part in self.along.moments.variances))
+        data = (x, y) if len(self.about.inputs) == 1 else None
+        figure = draw_panel(figures.predictive_bands, self.along.grid, mean, variances, data)
+        return self._finish(figure, figures.label(self.output))
+
+    def draw_entropies(self) -> Figure:
+        """The split of the entropy."""
+        parts = Parts(*(part[:, self.number] for part in self.along.entropies))
+        return self._finish(draw_panel(figures.entropy_curves, self.along.grid, parts))
+
+    def _finish(self, figure: Figure, ylabel: str | None = None) -> Figure:
+        (axes,) = figure.axes
+        grid = self.along.grid
+        axes.set(xlabel=figures.label(self.input), xlim=(grid[0], grid[-1]))
+        if ylabel is not None:
+            axes.set(ylabel=ylabel)
+        if len(grid) <= 6:
+            axes.set_xticks(grid)
+        figures.rug(axes, self.about.data.x[:, self.along.column])
+        return figure
+
+
+def _collect(about: Subject) -> dict[str, Any]:
+    """What the template shows; every split and score is computed once."""
+    here = compute_moments(about.model, about.data.x)
+    test = here if about.held_out is None else compute_moments(about.model, about.held_out.x)
+    densities = compute_log_densities(about)
+    accuracies = compare_models(about, test, densities)
+    effects = compute_effects(about, here)
+    order = rank_inputs(effects)
+    bars = order[:MOST_BARS]
     noise = np.sqrt(here.variances.aleatoric.mean(axis=0))
     share = here.variances.epistemic.mean(axis=0) / here.variances.total.mean(axis=0)
-    judged = "held-out rows" if about.held_out else "fitted rows"
-    cards = {
-        "rows fitted to": f"{about.rows:,}",
-        "held-out rows": f"{len(about.held_out.x):,}" if about.held_out else "none",
-        "inputs and outputs": f"{len(about.inputs)} and {len(about.outputs)}",
-        "inference": METHODS.get(about.model.inference, about.model.inference),
-        f"log-likelihood, {judged}": f"{own.log_likelihood:.3f} nats",
-    }
-    for i, name in enumerate(about.outputs[: slices.MOST_OUTPUTS]):
-        cards[f"error (RMSE) of {name}"] = shown(own.rmse[i])
-        cards[f"noise (σ) of {name}"] = shown(noise[i])
-        cards[f"epistemic share of the variance of {name}"] = f"{share[i]:.0%}"
-    return (
-        (page.warning(f"{doubt}.") if doubt else "")
-        + page.numbers(cards)
-        + scores.comparison(about, qualities)
-        + page.paragraphs(
-            "The linear regression and the constant have Gaussian noise of one width everywhere; "
-            "a model that does not beat them has learned nothing beyond them."
+    outputs = [
+        Output(
+            about, i, test, accuracies["this model"].rmse[i], noise[i], share[i], scores,
+            [about.inputs[column] for column in bars], Parts(*(part[bars, i] for part in effects)),
         )
+        for i, scores in enumerate(compute_scores(about, densities).values())
+    ]  # fmt: skip
+    name = METHODS.get(about.model.inference, about.model.inference)
+    moving = [int(column) for column in order if np.ptp(about.data.x[:, column]) > 0]
+    blocks = {(output.name,): output for output in outputs}
+    return {
+        "inference": name,
+        "doubts": find_doubts(about.model),
+        "accuracies": accuracies,
+        "accuracy_rows": [[name, *_list_accuracy(one)] for name, one in accuracies.items()],
+        "error_headings": [f"RMSE of {name}" for name in about.outputs],
+        "score_rows": [output.list_scores() for output in outputs],
+        "outputs": outputs,
+        "by_output": lambda name: Chooser(name, {"output": about.outputs}, blocks),
+        "moving": moving,
+        "slices": _slice(about, here, moving) if moving else None,
+        "largest_effect": max(part.max() for part in effects),
+        "least_known": _list_least_known(about, here, order),
+        "columns": _list_columns(about),
+        "histograms": _histograms(about, order),
+        "interval": INTERVAL,
+        "most_bars": MOST_BARS,
+        "most_intervals": figures.MOST_INTERVALS,
+        "most_outputs": MOST_OUTPUTS,
+        "most_rows": MOST_ROWS,
+    }
+
+
+def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
+    """Lines along the inputs that drive most, through a few rows, for each output."""
+    rows = {"": 0} if len(about.inputs) == 1 else choose_anchors(about, here)
+    outputs = about.outputs[:MOST_OUTPUTS]
+    room = max(2, MOST_BLOCKS // (len(rows) * len(outputs)))
+    columns = moving[: min(MOST_INPUTS, room)]
+    every = compute_slices(about, columns, list(rows.values()))
+    return Chooser(
+        "slices",
+        {
+            "input": [about.inputs[column] for column in columns],
+            "other inputs at": list(rows),
+            "output": outputs,
+        },
+        {
+            (about.inputs[column], where, output): Line(about, every[column, row], i)
+            for column in columns
+            for where, row in rows.items()
+            for i, output in enumerate(outputs)
+        },
     )
 
 
-def _prediction(about: Subject, here: Found, order: np.ndarray) -> str:
-    moving = [int(c) for c in order if np.ptp(about.data.x[:, c]) > 0]
-    if not moving:
-        return page.paragraphs("No input takes more than one value: there is nothing to draw.")
-    alone = len(about.inputs) == 1
-    rows = {"": 0} if alone else slices.anchors(about, here)
-    outputs = about.outputs[: slices.MOST_OUTPUTS]
-    room = max(2, slices.MOST_BLOCKS // (len(rows) * len(outputs)))
-    columns = moving[: min(slices.MOST_INPUTS, room)]
-    every = slices.slices(about, columns, list(rows.values()))
-    blocks: dict[tuple[str, ...], str] = {
-        (about.inputs[column], where, output): slices.block(one, about, column, i, alone)
-        for column, through in zip(columns, every, strict=True)
-        for where, one in zip(rows, through, strict=True)
-        for i, output in enumerate(outputs)
-    }
-    selects = {
-        "input": [about.inputs[column] for column in columns],
-        "other inputs at": list(rows),
-        "output": outputs,
-    }
-    words = [] if alone else [_what_is_shown(about, columns, moving, outputs)]
-    return page.paragraphs(*words) + page.chooser("slices", selects, blocks)
+def _list_accuracy(one: Accuracy) -> list[str]:
+    nats = f"{one.log_likelihood:.3f}" if np.isfinite(one.log_likelihood) else "—"
+    return [nats, *(format_number(error) for error in one.rmse)]
 
 
-def _what_is_shown(
-    about: Subject, columns: list[int], moving: list[int], outputs: list[str]
-) -> str:
-    words = "One input moves, the others stay where a row of the data has them."
-    if len(columns) < len(moving):
-        words += f" Shown are the {len(columns)} inputs that drive most, of {len(about.inputs)}."
-    if len(moving) < len(about.inputs):
-        words += f" {len(about.inputs) - len(moving)} never change in the data."
-    if len(outputs) < len(about.outputs):
-        words += f" The first {len(outputs)} outputs of {len(about.outputs)} are shown."
-    return words
-
-
-def _least_known(about: Subject, here: Found, order: np.ndarray) -> str:
-    data = about.data
+def _list_least_known(
+    about: Subject, here: Moments, order: np.ndarray
+) -> tuple[list[str], list[list[str]]]:
+    """Headings, and the rows of the data where the epistemic part of the variance is largest."""
+    data, columns = about.data, order[:MOST_INPUTS]
     share = (here.variances.epistemic / np.var(data.y, axis=0).clip(1e-300)).mean(axis=1)
-    rows = np.argsort(-share, kind="stable")[:LEAST_KNOWN]
-    columns = order[: slices.MOST_INPUTS]
-    outputs = range(len(about.outputs))[: slices.MOST_OUTPUTS]
     deviations = here.deviations()
     headings = ["", *(about.inputs[c] for c in columns)]
-    for i in outputs:
-        name = about.outputs[i]
+    for name in about.outputs[:MOST_OUTPUTS]:
         headings += [f"{name}, measured", "predicted", "epistemic σ", "aleatoric σ"]
     cells = []
-    for row in rows:
-        cell = [data.names[row], *(shown(value) for value in data.x[row, columns])]
-        for i in outputs:
-            values = data.y[row, i], here.mean[row, i], *(part[row, i] for part in deviations[1:])
-            cell += [shown(float(value)) for value in values]
-        cells.append(cell)
-    return page.paragraphs(
-        "The rows of the data where the epistemic part of the variance is largest: more "
-        "measurements like these would teach the model most."
-    ) + page.table(headings, cells)
+    for row in np.argsort(-share, kind="stable")[:LEAST_KNOWN]:
+        values = [*data.x[row, columns]]
+        for i in range(len(about.outputs))[:MOST_OUTPUTS]:
+            values += [data.y[row, i], here.mean[row, i], *(part[row, i] for part in deviations[1:])]
+        cells.append([data.names[row], *(format_number(float(value)) for value in values)])
+    return headings, cells
 
 
-def _data(about: Subject, order: np.ndarray) -> str:
-    data, columns = about.data, sorted(order[: slices.MOST_INPUTS])
-    drawn = [
-        (name, data.y[:, i], style.TOTAL)
-        for i, name in enumerate(about.outputs[: slices.MOST_OUTPUTS])
-    ] + [(about.inputs[c], data.x[:, c], style.DATA) for c in columns]
-    parts = []
-    with style.style():
-        for name, values, colour in drawn:
-            figure = Figure(figsize=SMALL, layout="constrained")
-            figures.histogram(figure.subplots(), values, name, colour)
-            parts.append(page.picture(figure, f"Histogram of {name}."))
-    words = f"{about.rows:,} rows, every value there. Outputs come first, then inputs."
-    if about.rows > MOST_ROWS:
-        words += f" This page is made from {MOST_ROWS:,} of them, spread evenly over the table."
-    return page.paragraphs(words) + page.pictures(*parts) + _columns_table(about)
-
-
-def _columns_table(about: Subject) -> str:
+def _list_columns(about: Subject) -> list[list[str]]:
+    """Name, kind, range and number of different values of each column."""
     every = [("input", *pair) for pair in zip(about.inputs, about.data.x.T, strict=True)]
     every += [("output", *pair) for pair in zip(about.outputs, about.data.y.T, strict=True)]
-    rows = [
-        [name, kind, *map(shown, [*np.quantile(values, [0.0, 0.5, 1.0]), len(np.unique(values))])]
-        for kind, name, values in every
+    quantiles = [0.0, 0.5, 1.0]
+    return [
+        [name, kind, *map(format_number, [*np.quantile(v, quantiles), len(np.unique(v))])]
+        for kind, name, v in every
     ]
-    return page.table(["column", "", "lowest", "median", "highest", "different values"], rows)
+
+
+def _histograms(about: Subject, order: np.ndarray) -> list[tuple[str, Figure]]:
+    """Of the outputs, then of the inputs that drive most."""
+    columns = sorted(order[:MOST_INPUTS])
+    every = [(name, about.data.y[:, i], style.TOTAL) for i, name in enumerate(about.outputs)]
+    every = every[:MOST_OUTPUTS] + [(about.inputs[c], about.data.x[:, c], style.DATA) for c in columns]
+    return [
+        (name, draw_panel(figures.histogram, values, name, colour, size=SMALL))
+        for name, values, colour in every
+    ]

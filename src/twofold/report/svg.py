@@ -28,26 +28,30 @@ TARGET_RADIUS = 11
 LARGEST_SCALE = 1.5
 
 
-def clickable(artist: Artist, chooser: str, choice: Sequence[str], label: str) -> None:
+def make_clickable(artist: Artist, chooser: str, choice: Sequence[str], label: str) -> None:
     """Let a point choose a block of the page's ``chooser`` of that name; ``label`` says in words
     what it stands for. The artist must be drawn as one marker: a ``Line2D`` of one point."""
-    artist.set_gid(json.dumps(["choose", chooser, joined(choice), label]))
+    artist.set_gid(json.dumps(["choose", chooser, join_options(choice), label]))
 
 
-def joined(choice: Sequence[str]) -> str:
+def join_options(choice: Sequence[str]) -> str:
     """A combination of options as one word for the page's script."""
     return "|".join(option.replace("|", "¦") for option in choice)
 
 
-def svg(figure: Figure, prefix: str) -> str:
-    """The figure as an SVG element whose ids begin with ``prefix``.
+def to_svg(figure: Figure, prefix: str, description: str) -> str:
+    """The figure as an SVG element whose ids begin with ``prefix``, described in words.
 
     Text stays text, in the font and the colour of the page. Nothing is cut or added at the edges:
-    give the figure a layout, such as ``layout="constrained"``, or margins.
+    give the figure a layout, such as ``layout="constrained"``, or margins. Every point is an
+    element of the page: thin out scatter plots of more than some 2,000 points, or draw them with
+    ``rasterized=True``.
     """
-    root = ET.fromstring(_drawn(figure))
+    root = ET.fromstring(_draw(figure))
     width = float(root.attrib["viewBox"].split()[2])
     root.attrib = {
+        "role": "img",
+        "aria-label": description,
         "viewBox": root.attrib["viewBox"],
         "class": "plot",
         "style": f"max-width: {LARGEST_SCALE * width:.0f}px",
@@ -56,44 +60,41 @@ def svg(figure: Figure, prefix: str) -> str:
         for child in list(parent):
             if child.tag in (f"{SPACE}metadata", f"{SPACE}style"):
                 parent.remove(child)
-    used = _referred(root)
+    used = _find_references(root)
     for element in list(root.iter()):
         own = element.attrib.pop("id", "")
         if own in used:
             element.attrib["id"] = prefix + own
         elif own.startswith("["):
-            _make_clickable(element, own)
+            _add_button(element, own)
+            root.attrib["role"] = "group"
         _mend(element, prefix)
-    return _text(root)
+    return _write(root)
 
 
-def has_clickable(element: str) -> bool:
-    """Whether an SVG has points to click on."""
-    return "data-chooser=" in element
-
-
-def _drawn(figure: Figure) -> str:
+def _draw(figure: Figure) -> str:
     """As ``savefig`` has it, which would draw everything twice."""
-    buffer, shown = io.StringIO(), [figure.patch, *(axes.patch for axes in figure.axes)]
-    shown = [patch for patch in shown if patch.get_visible()]
+    buffer = io.StringIO()
+    patches = [figure.patch, *(axes.patch for axes in figure.axes)]
+    patches = [patch for patch in patches if patch.get_visible()]
     settings = {"svg.fonttype": "none", "svg.hashsalt": "twofold"}
     with mpl.rc_context(settings):  # type: ignore[arg-type]
-        for patch in shown:
+        for patch in patches:
             patch.set_visible(False)
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
-        for patch in shown:
+        for patch in patches:
             patch.set_visible(True)
     return buffer.getvalue()
 
 
-def _referred(root: ET.Element) -> set[str]:
+def _find_references(root: ET.Element) -> set[str]:
     """Ids that something in the figure refers to: markers and clip paths."""
     links = (element.attrib.get(LINK, "") for element in root.iter())
     clips = (element.attrib.get("clip-path", "") for element in root.iter())
-    found = {
+    targets = {
         one.removeprefix("#").removeprefix("url(#").removesuffix(")") for one in [*links, *clips]
     }
-    return found - {""}
+    return targets - {""}
 
 
 def _mend(element: ET.Element, prefix: str) -> None:
@@ -105,16 +106,16 @@ def _mend(element: ET.Element, prefix: str) -> None:
     if "clip-path" in attributes:
         attributes["clip-path"] = attributes["clip-path"].replace("#", f"#{prefix}")
     if "style" in attributes:
-        attributes["style"] = _themed(attributes["style"])
+        attributes["style"] = _follow_theme(attributes["style"])
     if attributes.get("transform", "").startswith("rotate(-0 "):
         del attributes["transform"]
     for name in ("d", "x", "y"):
         if name in attributes:
-            short = re.sub(r"-?\d+\.\d+", _rounded, attributes[name])
+            short = re.sub(r"-?\d+\.\d+", _round, attributes[name])
             attributes[name] = " ".join(short.split())
 
 
-def _make_clickable(element: ET.Element, gid: str) -> None:
+def _add_button(element: ET.Element, gid: str) -> None:
     """Button roles, and a disc around each marker that shows focus and is easy to hit."""
     _, chooser, choice, label = json.loads(gid)
     element.attrib |= {
@@ -126,25 +127,25 @@ def _make_clickable(element: ET.Element, gid: str) -> None:
         ET.SubElement(element, f"{SPACE}circle", {"class": "target", **at})
 
 
-def _themed(text: str) -> str:
+def _follow_theme(text: str) -> str:
     """Colours and the font's family are those of the page; its size, weight and slant stay."""
-    text = re.sub(r"#[0-9a-f]{6}\b", lambda found: THEMED.get(found[0], found[0]), text)
+    text = re.sub(r"#[0-9a-f]{6}\b", lambda match: THEMED.get(match[0], match[0]), text)
     text = re.sub(r"font-family: [^;]*(?:; )?", "", text)
     return re.sub(r"font: ([^;']*?)([\d.]+px)[^;]*", _font, text)
 
 
-def _font(found: re.Match) -> str:
-    parts = [f"font-size: {found[2]}"]
-    for word in found[1].split():
+def _font(match: re.Match) -> str:
+    parts = [f"font-size: {match[2]}"]
+    for word in match[1].split():
         parts.append(f"font-{'style' if word in ('italic', 'oblique') else 'weight'}: {word}")
     return "; ".join(parts)
 
 
-def _rounded(found: re.Match) -> str:
-    return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
+def _round(match: re.Match) -> str:
+    return f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
 
 
-def _text(root: ET.Element) -> str:
+def _write(root: ET.Element) -> str:
     """Without name spaces, which HTML has no need of, and without indentation."""
     for element in root.iter():
         element.tag = element.tag.removeprefix(SPACE)
