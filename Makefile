@@ -29,7 +29,7 @@ help:  ## list the targets
 	  | while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 demo: .venv/.installed-run  ## fit a small model and show its uncertainty in two parts
-	$(BIN)/python -m paper demo
+	$(BIN)/twofold demo
 
 test: .venv/.installed-dev  ## run the quick tests
 	$(BIN)/python -m pytest -n auto

@@ -18,8 +18,7 @@ from matplotlib.axes import Axes
 
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.core.compilation import enable_compile_cache
-from twofold.report import style
-from twofold.report.campaign import remaining_share
+from twofold.report import plot_remaining_share, style
 
 INPUTS = (
     Continuous("temperature", 20.0, 100.0),
@@ -77,7 +76,7 @@ def draw(campaign: Campaign, path: Path) -> None:
     """What was left to learn, where the reactor was run, and how noisy it is there."""
     with style.style():
         figure, axes = plt.subplots(1, 3, figsize=(13.5, 4.4), layout="constrained")
-        remaining_share(axes[0], campaign.status().curve)
+        plot_remaining_share(axes[0], campaign.status().curve)
         draw_runs(axes[1], campaign.export())
         draw_parts(axes[2], campaign)
         figure.savefig(path, dpi=100)

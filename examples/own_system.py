@@ -29,8 +29,7 @@ from twofold.plant.embed import embed
 from twofold.plant.errors import LogError
 from twofold.plant.log_files import read_log
 from twofold.plant.replay import replayed_costs
-from twofold.report import style
-from twofold.report.figures import predictive_bands
+from twofold.report import plot_predictive_bands, style
 from twofold.uncertainty.decomposition import Parts
 
 COLUMNS = {
@@ -128,7 +127,9 @@ def draw_steps(axes: Axes, model: Any, run: Any) -> None:
     minutes = HISTORY - 1 + np.arange(len(y))
     split = model.regressor.decompose(x, by="variance")
     parts = Parts(*(part[:, 0] for part in split.parts))
-    predictive_bands(axes, minutes, model.regressor.predict(x)[:, 0], parts, (minutes, y[:, 0]))
+    plot_predictive_bands(
+        axes, minutes, model.regressor.predict(x)[:, 0], parts, (minutes, y[:, 0])
+    )
     axes.set(title="One step ahead, held-out run", xlabel="minute")
     axes.set(ylabel="change of temperature (°C per minute)")
 
@@ -148,7 +149,7 @@ def draw_roll_out(axes: Axes, model: Any, run: Any, start: int, ahead: int) -> N
     measured = run.episodes[0].observations[:, 0]
     shown = np.arange(max(now - 20, 0), minutes[-1] + 1)
     parts = Parts(epistemic + aleatoric, epistemic, aleatoric)
-    predictive_bands(axes, minutes, rolled.mean(axis=(0, 1)), parts, (shown, measured[shown]))
+    plot_predictive_bands(axes, minutes, rolled.mean(axis=(0, 1)), parts, (shown, measured[shown]))
     axes.axvline(now, ymax=0.75, color=style.DATA, linestyle=":", linewidth=1.0)
     axes.set(title=f"{len(minutes)} steps ahead from the dotted line", xlabel="minute")
     axes.set(ylabel="temperature (°C)")

@@ -26,8 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from twofold import BNNLVRegressor, Decomposition
 from twofold.core.compilation import enable_compile_cache
-from twofold.report import style
-from twofold.report.figures import predictive_bands
+from twofold.report import plot_predictive_bands, style
 
 KERNEL = ConstantKernel() * RBF(np.full(10, 3.0), (0.1, 1e3)) + WhiteKernel()
 RIVALS = {
@@ -82,7 +81,7 @@ def draw(path: Path, mean: Any, y: Any, variances: Decomposition, far: Any) -> N
     numbers, parts = np.arange(1, len(y) + 1), variances.standard_deviations()
     with style.style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
-        predictive_bands(left, numbers, mean, variances, (numbers, y))
+        plot_predictive_bands(left, numbers, mean, variances, (numbers, y))
         left.set(title="Held-out patients", xlabel="patients, by prediction")
         left.set(ylabel="disease a year later (score)")
         dots = right.scatter(parts.aleatoric, parts.epistemic, c=far, s=30, cmap="viridis")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from paper import runner, tables
 from paper.records import join
-from twofold.cli import demo
 from twofold.core.compilation import enable_compile_cache
 from twofold.core.jobs import EXECUTORS
 
@@ -16,13 +15,12 @@ STOPPED = 130  # Ctrl-C, as shells have it
 def main() -> None:
     """Parse the command line and run one experiment."""
     parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
-    names = ["demo", "tables", "join", *runner.FIGURES, *runner.names()]
+    names = ["tables", "join", *runner.FIGURES, *runner.names()]
     parser.add_argument("name", choices=names)
     parser.add_argument("records", nargs="*", type=Path, help="for join: records made elsewhere")
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
-    parser.add_argument("--output", type=Path, help="folder for results (default: see below)")
+    parser.add_argument("--output", type=Path, help="folder for results (default: results)")
     parser.add_argument("--executor", choices=list(EXECUTORS), help="where to run jobs")
-    parser.epilog = "Default folders: demo-output for the demo, results for records and figures."
     arguments = parser.parse_args()
     if (arguments.name == "join") != bool(arguments.records):
         parser.error("join takes the paths of records, and nothing else does")
@@ -36,9 +34,7 @@ def main() -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """What the command line asks for."""
-    if arguments.name == "demo":
-        demo.run(arguments.smoke, arguments.output or Path("demo-output"))
-    elif arguments.name == "tables":
+    if arguments.name == "tables":
         for path in tables.run(Path()):
             print(f"renewed {path}")
     elif arguments.name == "join":

@@ -12,7 +12,7 @@ from paper.jobs import LABELS, PAPER_METHODS, Job, fitted, settings
 from paper.records import Record
 from twofold import BNNLVRegressor
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
-from twofold.report.calibration import Scores, calibration_figure
+from twofold.report import Scores, draw_calibration
 from twofold.uncertainty.metrics import calibration_error, chance_calibration_error, crps, pit, rmse
 
 SEEDS = [0, 1, 2, 3, 4]
@@ -40,7 +40,7 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
             ]
             measure(f"{problem.name}/{method}", found, record)
             first[LABELS[method]] = found[0][0]
-        figure = calibration_figure(first)
+        figure = draw_calibration(first)
         figure.suptitle(problem.name)
         figure.savefig(output / f"calibration_{problem.name}.png", dpi=100)
     return record

@@ -19,10 +19,12 @@ from twofold.plant.network import PolicyNetwork
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project
 from twofold.plant.trial import Trial
-from twofold.report.campaign_page import learning_page
-from twofold.report.course import Course
-from twofold.report.model_page import model_page
-from twofold.report.policy_page import policy_page
+from twofold.report import (
+    Course,
+    write_campaign_page,
+    write_model_page,
+    write_policy_page,
+)
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (
@@ -51,13 +53,13 @@ def browser():
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory):
-    """Addresses of the pages of ``TEXTS``, each made when it is first asked for."""
+    """Addresses of the pages of ``PAGES``, each made when it is first asked for."""
     folder, made = tmp_path_factory.mktemp("pages"), {}
 
     def address(name):
         if name not in made:
             path = folder / f"{name}.html"
-            path.write_text(TEXTS[name](folder), encoding="utf-8")
+            PAGES[name](path)
             made[name] = path.as_uri()
         return made[name]
 
@@ -120,19 +122,19 @@ def made_up_policy(beta, gamma):
     return LearnedPolicy(embedding, shape, plain, weights, beta, gamma)
 
 
-def made_up_policies(folder):
+def write_policies(path):
     """The page of four policies; with γ = 1 there is one for β = 2 alone."""
     rng = np.random.default_rng(0)
     pairs = [(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (2.0, 1.0)]
     about = {"transitions": 1000, "episodes": 10, "held_out_transitions": 200, "logged_cost": 15.0}
     project = Project(
-        folder,
+        path.parent,
         "One step ahead\nDoubt: it is too sure of itself.",
         tuple(made_up_policy(*pair) for pair in pairs),
         tuple(made_up_trial(*pair, rng) for pair in pairs),
         about,
     )
-    return policy_page(project)
+    write_policy_page(path, project)
 
 
 @cache
@@ -148,16 +150,16 @@ def fitted():
     return model, x, y
 
 
-def small_model(folder):
+def write_model(path):
     """The page of the model, with held-out rows."""
     model, x, y = fitted()
-    return model_page(
-        model, x[:20], y[:20], inputs=["heat", "flow", "acid"], outputs=["yield"],
+    write_model_page(
+        path, model, x[:20], y[:20], inputs=["heat", "flow", "acid"], outputs=["yield"],
         held_out=(x[20:], y[20:]),
     )  # fmt: skip
 
 
-def small_campaign(folder):
+def write_campaign(path):
     """The page of a course of the model's rows, with open proposals."""
     model, x, y = fitted()
     space = Space(tuple(Continuous(name, 0.0, 1.0) for name in ("heat", "flow", "acid")))
@@ -171,9 +173,10 @@ def small_campaign(folder):
         {"measurements": count, "epistemic_share": share, "epistemic_nats": share}
         for count, share in ((10, 0.4), (15, 0.2), (20, 0.1))
     ]
-    return learning_page(
-        Course("Reactor", space, ["yield"], points, y[:20], open_ones, curve, "go on", False, model)
+    course = Course(
+        "Reactor", space, ["yield"], points, y[:20], open_ones, curve, "go on", False, model
     )
+    write_campaign_page(path, course)
 
 
-TEXTS = {"policy": made_up_policies, "model": small_model, "campaign": small_campaign}
+PAGES = {"policy": write_policies, "model": write_model, "campaign": write_campaign}

@@ -27,7 +27,7 @@ from twofold.plant.log import Episode, Log
 from twofold.plant.project import file_name, find_policies, open_project
 from twofold.plant.quality import PlanningWarning
 from twofold.plant.search import SearchSettings
-from twofold.report.policy_page import write_report
+from twofold.report import write_policy_report
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -77,7 +77,7 @@ def finished(tmp_path_factory):
     """A folder that a search has been finished in."""
     enable_compile_cache()  # for the processes that will be killed
     folder = tmp_path_factory.mktemp("found") / "tank"
-    write_report(find(folder))
+    write_policy_report(find(folder))
     return folder
 
 
@@ -134,7 +134,7 @@ def test_trials_of_an_older_version_are_read_without_them(finished, tmp_path):
         for name in ("rollouts", "visited", "logged"):
             del content[name]
         path.write_text(json.dumps(content))
-    write_report(open_project(older))
+    write_policy_report(open_project(older))
     text = (older / "report.html").read_text()
     assert "An older version tried this policy" in text and "sample roll-outs" not in text
     text = (finished / "report.html").read_text()

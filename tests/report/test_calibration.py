@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from twofold.report.calibration import Scores, calibration_figure
+from twofold.report import Scores, draw_calibration
 from twofold.uncertainty import metrics
 
 
@@ -15,7 +15,7 @@ def scores(rng, points=300, spread=1.0, unit="m"):
 
 
 def test_both_panels_are_labelled_and_rendered(rng):
-    figure = calibration_figure({"right": scores(rng), "too sure": scores(rng, spread=0.5)})
+    figure = draw_calibration({"right": scores(rng), "too sure": scores(rng, spread=0.5)})
     left, right = figure.axes
     assert left.get_xlabel() == "nominal coverage (%)"
     assert left.get_ylabel() == "points inside the interval (%)"
@@ -27,7 +27,7 @@ def test_both_panels_are_labelled_and_rendered(rng):
 
 def test_the_legend_holds_each_name_and_its_mean_scores(rng):
     one, other = scores(rng), scores(rng, unit="")
-    (legend,) = calibration_figure({"one": one, "other": other}).legends
+    (legend,) = draw_calibration({"one": one, "other": other}).legends
     band, first, second = (text.get_text() for text in legend.get_texts())
     assert "95 % band" in band
     assert first.startswith(f"one: CRPS {one.crps.mean():.3g} m · log-likelihood -1.50 nats")
@@ -36,24 +36,24 @@ def test_the_legend_holds_each_name_and_its_mean_scores(rng):
 
 def test_the_curve_is_the_coverage(rng):
     score = scores(rng, spread=0.5)
-    left = calibration_figure({"narrow": score}).axes[0]
+    left = draw_calibration({"narrow": score}).axes[0]
     nominal, observed = left.get_lines()[-1].get_data()
     np.testing.assert_allclose(observed, 100 * metrics.coverage(score.pit, nominal / 100))
 
 
 def test_the_histogram_is_relative_to_uniform(rng):
-    right = calibration_figure({"right": scores(rng)}, bins=10).axes[1]
+    right = draw_calibration({"right": scores(rng)}, bins=10).axes[1]
     heights = right.patches[-1].get_data().values
     assert len(heights) == 10 and heights.mean() == pytest.approx(1.0)
 
 
 def test_names_with_different_numbers_of_points_are_refused(rng):
     with pytest.raises(ValueError, match=r"same number of points .* \{'a': 300, 'b': 200\}"):
-        calibration_figure({"a": scores(rng), "b": scores(rng, points=200)})
+        draw_calibration({"a": scores(rng), "b": scores(rng, points=200)})
 
 
 def test_nothing_to_draw_and_too_much_are_refused(rng):
     with pytest.raises(ValueError, match="expected 1 to 20 names, got 0"):
-        calibration_figure({})
+        draw_calibration({})
     with pytest.raises(ValueError, match="expected 1 to 20 names, got 21"):
-        calibration_figure(dict.fromkeys(map(str, range(21)), scores(rng)))
+        draw_calibration(dict.fromkeys(map(str, range(21)), scores(rng)))

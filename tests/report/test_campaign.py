@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from twofold.report import style
-from twofold.report.campaign import over_measurements, remaining_share, results
+from twofold.report.campaign import over_measurements, results
 
 CURVE = [
     {"measurements": count, "epistemic_share": share, "epistemic_nats": share / 2}
@@ -19,7 +19,7 @@ def axes():
 
 
 def test_the_curve_and_the_threshold_are_shown(axes):
-    remaining_share(axes, CURVE)
+    plot_remaining_share(axes, CURVE)
     axes.figure.draw_without_rendering()
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[10, 40], [20, 10], [30, 4]])
     np.testing.assert_allclose(axes.lines[1].get_ydata(), 5)
@@ -27,7 +27,7 @@ def test_the_curve_and_the_threshold_are_shown(axes):
 
 
 def test_the_legend_covers_nothing(axes):
-    remaining_share(axes, CURVE)
+    plot_remaining_share(axes, CURVE)
     axes.figure.draw_without_rendering()
     legend = axes.get_legend().get_window_extent()
     assert legend.y1 <= axes.xaxis.get_tightbbox().y0

@@ -32,7 +32,7 @@ def edges(band):
 
 
 def test_bands_are_two_deviations_wide(axes):
-    figures.predictive_bands(axes, GRID, np.zeros(20), PARTS, (GRID, GRID))
+    figures.plot_predictive_bands(axes, GRID, np.zeros(20), PARTS, (GRID, GRID))
     total, aleatoric = axes.collections[:2]
     assert edges(total) == pytest.approx((-4.0, 4.0))
     assert edges(aleatoric) == pytest.approx((-2.0, 2.0))

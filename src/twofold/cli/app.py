@@ -12,6 +12,7 @@ import typer.core
 from twofold import __version__
 from twofold.cli import campaign, env, policy
 from twofold.cli.decompose import decompose
+from twofold.cli.demo import demo
 from twofold.cli.doctor import doctor
 from twofold.cli.errors import FAULT, StoppedError, exit_code
 from twofold.cli.fit import fit
@@ -44,7 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for command in (fit, decompose, suggest, report, doctor):
+for command in (fit, decompose, suggest, report, demo, doctor):
     app.command()(command)
 for group in (campaign, policy, env):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])

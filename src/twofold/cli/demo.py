@@ -1,59 +1,68 @@
-"""The main job, end to end: noisy data → fit → split the uncertainty → where to measure next."""
+"""``twofold demo``: noisy data, a fit, the split of its uncertainty, and where to measure next."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from rich.console import Console
-from rich.table import Table
+import typer
 
-from twofold import BNNLVRegressor, Decomposition
-from twofold.active import choose_best, epistemic_score
-from twofold.core.persistence import write_text
-from twofold.envs.toy import HETEROSCEDASTIC
-from twofold.report import figures
-from twofold.report.page import page, picture, pictures, table
-from twofold.report.style import style
+from twofold.cli.errors import CommandError
+from twofold.cli.output import show_table
 
-CANDIDATES = 50
-CHOSEN = 5
+if TYPE_CHECKING:
+    from twofold import Decomposition
+
+CANDIDATES, CHOSEN = 50, 5
+SMOKE_EPOCHS = 20
 HEADINGS = ("x", "epistemic", "aleatoric", "total", "data within ±0.25")
 
 
 class Demo(NamedTuple):
-    """Everything the figure and the table show."""
+    """Everything that the figure and the table show."""
 
     data: tuple[np.ndarray, np.ndarray]
     grid: np.ndarray
     mean: np.ndarray
-    variances: Decomposition
-    entropies: Decomposition
+    variances: "Decomposition"
+    entropies: "Decomposition"
     candidates: np.ndarray
-    candidate_entropies: Decomposition
+    candidate_entropies: "Decomposition"
     chosen: np.ndarray
     test_log_likelihood: float
     oracle: float
 
 
-def run(smoke: bool, output: Path) -> None:
-    """Fit, print a short table, and write ``figure.png`` and ``index.html`` to ``output``."""
-    console = Console()
-    console.print("Fitting 750 noisy measurements of y = 7 sin x + 3 |cos(x/2)| ε …")
-    demo = compute(epochs=20 if smoke else None)
-    console.print(rich_table(demo))
-    console.print(
-        f"test log-likelihood {demo.test_log_likelihood:.3f}; "
-        f"the true process itself reaches {demo.oracle:.3f}"
+def demo(
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("demo-output"),
+    smoke: Annotated[bool, typer.Option("--smoke", help="A quick rehearsal: few epochs.")] = False,
+) -> None:
+    """Fit a small model to noisy data, split its uncertainty, and choose where to measure next.
+
+    Example: twofold demo --out demo-output
+    """
+    from twofold.core.compilation import enable_compile_cache
+
+    if out.exists() and not out.is_dir():
+        raise CommandError(f"--out must be a folder, got the file {out}")
+    enable_compile_cache()
+    print("Fitting 750 noisy measurements of y = 7 sin x + 3 |cos(x/2)| ε …")
+    results = compute_demo(epochs=SMOKE_EPOCHS if smoke else None)
+    title = f"Measure here next (best {CHOSEN} of {CANDIDATES} candidates, nats)"
+    show_table(HEADINGS, list_choices(results), title)
+    print(
+        f"test log-likelihood {results.test_log_likelihood:.3f}; "
+        f"the true process itself reaches {results.oracle:.3f}"
     )
-    figure_path, page_path = write(demo, output)
-    console.print(f"figure: {figure_path}\npage:   {page_path}")
+    figure, page = write_demo(results, out)
+    print(f"figure: {figure}\npage:   {page}")
 
 
-def compute(epochs: int | None = None, seed: int = 0) -> Demo:
-    """The main job itself, in five lines of library use."""
-    problem = HETEROSCEDASTIC
+def compute_demo(epochs: int | None = None, seed: int = 0) -> Demo:
+    """The main job itself, in five lines of library use, and what its figures need."""
+    from twofold import BNNLVRegressor
+    from twofold.active import choose_best, epistemic_score
+    from twofold.envs.toy import HETEROSCEDASTIC as problem
+
     x, y = problem.training_data(seed)
     model = BNNLVRegressor(epochs=epochs, random_state=seed).fit(x, y)
     candidates = np.random.default_rng(seed).uniform(problem.low, problem.high, (CANDIDATES, 1))
@@ -76,7 +85,7 @@ def compute(epochs: int | None = None, seed: int = 0) -> Demo:
     )
 
 
-def rows(demo: Demo) -> list[list[str]]:
+def list_choices(demo: Demo) -> list[list[str]]:
     """One row for each point to measure, best first; entropies in nats."""
     parts = demo.candidate_entropies
     near = np.abs(demo.candidates[:, None] - demo.data[0]) < 0.25
@@ -90,76 +99,34 @@ def rows(demo: Demo) -> list[list[str]]:
     ]
 
 
-def rich_table(demo: Demo) -> Table:
-    """The table for the terminal."""
-    shown = Table(title=f"Measure here next (best {CHOSEN} of {CANDIDATES} candidates, nats)")
-    for heading in HEADINGS:
-        shown.add_column(heading, justify="right")
-    for row in rows(demo):
-        shown.add_row(*row)
-    return shown
+def write_demo(demo: Demo, folder: Path) -> tuple[Path, Path]:
+    """Write the three panels as ``figure.png``, and the page ``index.html``."""
+    from matplotlib.figure import Figure
 
+    from twofold.core.persistence import write_text
+    from twofold.report import figures
+    from twofold.report.page import draw_panel, render_page
+    from twofold.report.style import style
 
-def draw(demo: Demo) -> Figure:
-    """Three panels: prediction, split, choice."""
-    figure = Figure(figsize=(8, 10), layout="constrained")
-    for axes, panel in zip(figure.subplots(3, 1), (prediction, split, choice), strict=True):
-        panel(axes, demo)
-    return figure
-
-
-def prediction(axes: Axes, demo: Demo) -> None:
-    """Data, mean and bands."""
-    figures.predictive_bands(axes, demo.grid, demo.mean, demo.variances, demo.data)
-    axes.set_xlim(demo.grid[0], demo.grid[-1])
-
-
-def split(axes: Axes, demo: Demo) -> None:
-    """The parts of the entropy, and the true noise's."""
     truth = 0.5 * np.log(2 * np.pi * np.e * np.square(3 * np.cos(demo.grid / 2)))
-    figures.entropy_curves(axes, demo.grid, demo.entropies, truth)
-    axes.set_xlim(demo.grid[0], demo.grid[-1])
-
-
-def choice(axes: Axes, demo: Demo) -> None:
-    """The epistemic part, and where to measure next."""
     choices = demo.candidates[demo.chosen], demo.candidate_entropies.epistemic[demo.chosen]
-    figures.epistemic_and_choices(axes, demo.grid, demo.entropies.epistemic, demo.data[0], choices)
-    axes.set_xlim(demo.grid[0], demo.grid[-1])
-
-
-PANELS = {
-    prediction: "Measurements, the predicted mean, and bands of both parts of its uncertainty",
-    split: "Total, aleatoric and epistemic entropy over x, and the entropy of the true noise",
-    choice: "The epistemic part over x, and the points that are chosen where it is largest",
-}
-
-
-def panels(demo: Demo) -> str:
-    """The same panels as pictures of a page."""
-    found = []
-    for panel, description in PANELS.items():
-        figure = Figure(figsize=(4.6, 3.4), layout="constrained")
-        panel(figure.subplots(), demo)
-        found.append(picture(figure, description))
-    return pictures(*found)
-
-
-def write(demo: Demo, output: Path) -> tuple[Path, Path]:
-    """Write the figure and the page."""
-    output.mkdir(parents=True, exist_ok=True)
+    grid, limits = demo.grid, (demo.grid[0], demo.grid[-1])
+    panels = [
+        (figures.plot_predictive_bands, grid, demo.mean, demo.variances, demo.data),
+        (figures.plot_entropies, grid, demo.entropies, truth),
+        (figures.plot_choices, grid, demo.entropies.epistemic, demo.data[0], choices),
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
     with style():
-        draw(demo).savefig(output / "figure.png")
-        text = page(
-            "twofold: where to measure next",
-            "An ensemble of networks with a latent input was fitted to 750 noisy measurements. "
-            "Its uncertainty is split into noise, which more data cannot remove (aleatoric), and "
-            "ignorance, which it can (epistemic). The next measurements go where ignorance is "
-            "largest, not where noise is.",
-            [
-                ("What the model says", panels(demo)),
-                ("Measure here next (entropies in nats)", table(HEADINGS, rows(demo))),
-            ],
-        )
-    write_text(output / "index.html", text)
-    return output / "figure.png", output / "index.html"
+        figure = Figure(figsize=(8, 10), layout="constrained")
+        for axes, (plot, *arguments) in zip(figure.subplots(3, 1), panels, strict=True):
+            plot(axes, *arguments)
+            axes.set(xlim=limits)
+        figure.savefig(folder / "figure.png")
+    prediction, split, choice = (draw_panel(*panel, xlim=limits) for panel in panels)
+    text = render_page(
+        "demo.html", "twofold: where to measure next", prediction=prediction, split=split,
+        choice=choice, headings=HEADINGS, rows=list_choices(demo),
+    )  # fmt: skip
+    write_text(folder / "index.html", text)
+    return folder / "figure.png", folder / "index.html"

@@ -63,7 +63,7 @@ def search_command(
     from twofold.plant.embed import embed
     from twofold.plant.log_files import read_log
     from twofold.plant.project import find_policies, planning_regressor
-    from twofold.report.policy_page import write_report
+    from twofold.report import write_policy_report
 
     run = Run(ctx, seed)
     with _sentences():
@@ -98,7 +98,7 @@ def search_command(
                 settings=settings,
                 random_state=seed,
             )
-        write_report(project)
+        write_policy_report(project)
         run.metrics |= metrics_of(project)
         run.write(out)
         show(project, as_json)
@@ -114,11 +114,11 @@ def report(
     Example: twofold policy report tank
     """
     from twofold.plant.project import open_project
-    from twofold.report.policy_page import write_report
+    from twofold.report import write_policy_report
 
     with _sentences():
         project = open_project(folder)
-        write_report(project)
+        write_policy_report(project)
         show(project, as_json)
 
 

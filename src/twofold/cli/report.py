@@ -33,7 +33,6 @@ def report(
     Example: twofold report oven.twofold
     """
     from twofold.core.compilation import enable_compile_cache
-    from twofold.core.persistence import write_text
 
     run = Run(ctx)
     enable_compile_cache()
@@ -44,10 +43,17 @@ def report(
         raise CommandError(f"--data goes with a model, and {subject} is a {kind}")
     with run.timed("page"):
         if kind == "model":
-            text = _model(Path(subject), data, run)
+            _write_model_page(page, Path(subject), data, run)
+        elif kind == "campaign":
+            from twofold.campaign import Campaign
+            from twofold.report import write_campaign_page
+
+            write_campaign_page(page, Campaign.open(subject))
         else:
-            text = _campaign(subject) if kind == "campaign" else _search(subject)
-    write_text(page, text)
+            from twofold.plant import open_project
+            from twofold.report import write_policy_page
+
+            write_policy_page(page, open_project(subject))
     record = run.write(page)
     if as_json:
         show_json({"page": page, "kind": kind, "record": record})
@@ -82,18 +88,18 @@ def default_place(subject: str, kind: str) -> Path:
     return path / "report.html" if kind == "search" else path.with_name(path.name + ".html")
 
 
-def _model(path: Path, data: Path | None, run: Run) -> str:
+def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> None:
     from twofold.cli import models
     from twofold.cli.columns import read_sheet
     from twofold.cli.large import is_large
-    from twofold.report.model_page import model_page
+    from twofold.report import write_model_page
 
     run.reads(path)
     fitted, about = models.load(path)
     if about is None:
         raise CommandError(
             f"{path} does not say which table it was fitted to; fit it with twofold fit, or call "
-            "twofold.report.model_page.model_page from Python"
+            "twofold.report.write_model_page from Python"
         )
     table = data or Path(about.source)
     if table.is_dir():
@@ -113,22 +119,8 @@ def _model(path: Path, data: Path | None, run: Run) -> str:
     sheet = read_sheet(table)
     train, test = models.rows_of(sheet, about)
     held_out = None if test is None else (test.x, test.y)
-    return model_page(
-        fitted, train.x, train.y, inputs=about.inputs, outputs=about.outputs, held_out=held_out,
-        title=f"{', '.join(about.outputs)}, from {Path(about.source).name}",
+    write_model_page(
+        page, fitted, train.x, train.y, inputs=about.inputs, outputs=about.outputs,
+        held_out=held_out, title=f"{', '.join(about.outputs)}, from {Path(about.source).name}",
         rows=sheet.places(train.places),
     )  # fmt: skip
-
-
-def _campaign(subject: str) -> str:
-    from twofold.campaign import Campaign
-    from twofold.report.campaign_page import campaign_page
-
-    return campaign_page(Campaign.open(subject))
-
-
-def _search(subject: str) -> str:
-    from twofold.plant.project import open_project
-    from twofold.report.policy_page import policy_page
-
-    return policy_page(open_project(subject))

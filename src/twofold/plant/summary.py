@@ -2,8 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from twofold.plant.trial import CAUTION, Trial
 
 # Columns that are named, and what they explain at least.
 MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05
-SHOWN_STATES = 5
 # Of visited states: who is beyond the data most of the time has risks that nothing has checked.
 MOST_BEYOND = 0.5
 # Of visited states, above which the report says so: held-out ones have 1 %.
@@ -96,74 +94,3 @@ def _reason(inside: int, trials: Sequence[Trial]) -> str:
         return f"it has the lowest careful cost of {inside}"
     some = f"of the {inside} of {len(trials)} that are mostly where the data are"
     return f"it has the lowest careful cost {some}"
-
-
-def page(
-    quality: str, trials: Sequence[Trial], about: Mapping[str, Any], files: Sequence[str]
-) -> str:
-    """The report as Markdown."""
-    head, *body = rows(trials)
-    table = [head, ["---:"] * (len(head) - 1) + ["---"], *body]
-    lines = ["| " + " | ".join(row) + " |" for row in table]
-    return "\n".join(
-        [
-            "# Policies and their risks",
-            "",
-            f"From a log of {about['transitions']:,} transitions in {about['episodes']} episodes, "
-            f"of which {about['held_out_transitions']:,} were held out. Costs and risks are per "
-            f"step, over the {len(trials[0].expected)} steps after held-out moments; a held-out "
-            f"step cost {about['logged_cost']:.4g} as it was run.",
-            "",
-            "## Which policy",
-            "",
-            *(f"{sentence}\n" for sentence in advice(quality, trials, about["logged_cost"])),
-            f"Its file is `{files[recommended(trials)]}`.",
-            "",
-            *lines,
-            "",
-            *EXPLANATION,
-            "",
-            "## Where the data have not settled what happens",
-            "",
-            "Of the states that the recommended policy comes to, those with the largest epistemic "
-            "part of what comes next: where to log.",
-            "",
-            *riskiest(trials[recommended(trials)]),
-            "",
-            "![Expected cost against epistemic risk](frontier.png)",
-            "",
-            "![Expected cost and both risks over the horizon](risks.png)",
-            "",
-            "![How far the policies leave the data](reach.png)",
-            "",
-            "## How good the model is",
-            "",
-            "```text",
-            quality.rstrip(),
-            "```",
-            "",
-        ]
-    )
-
-
-def riskiest(trial: Trial) -> list[str]:
-    """The states with the largest epistemic part as lines of a table."""
-    head = list(trial.riskiest)
-    body = [[f"{value:.3g}" for value in row] for row in zip(*trial.riskiest.values(), strict=True)]
-    table = [head, ["---:"] * len(head), *body[:SHOWN_STATES]]
-    return ["| " + " | ".join(row) + " |" for row in table]
-
-
-EXPLANATION = (
-    "- *Expected cost* is the mean over the model's weights and noise.",
-    "- *Epistemic risk* is the deviation of the expected cost between models that the data allow, "
-    "which more data would lower; *aleatoric risk* is the deviation that noise makes, which they "
-    "would not.",
-    f"- *Careful cost* is the expected cost and {CAUTION:g} times the epistemic risk.",
-    "- *Beyond the data* are states farther from the nearest logged one than 99 % of held-out "
-    "states are; ordinary operation has 1 %.",
-    "- *Epistemic part* is the variance of the expected next values between models that the data "
-    "allow, in squared deviations.",
-    "- *Goes with* names observations, with the share of the variance of the epistemic part "
-    "between states that their deciles explain.",
-)

@@ -79,7 +79,7 @@ def compute_scores(about: Subject, densities: np.ndarray) -> dict[str, Scores]:
     }
 
 
-def calibration_figure(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
+def draw_calibration(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
     """Coverage curves and PIT histograms, with the mean scores of each name in the legend.
 
     Grey bands hold 95 % of what a perfectly calibrated model would show, at each level or bin by
@@ -90,14 +90,14 @@ def calibration_figure(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
     with style.style():
         figure = Figure(figsize=(9, 4.4 + 0.2 * len(scores)), layout="constrained")
         left, right = figure.subplots(1, 2)
-        coverage_curves(left, scores)
-        pit_histograms(right, scores, bins)
+        plot_coverage(left, scores)
+        plot_pit(right, scores, bins)
         handles, _ = left.get_legend_handles_labels()
         figure.legend(handles=handles, loc="outside lower center")
     return figure
 
 
-def coverage_curves(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
+def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
     """Observed against nominal coverage of central intervals; below the diagonal: too sure."""
     low, high = metrics.share_band(GRID, _points(scores))
     axes.fill_between(
@@ -116,7 +116,7 @@ def coverage_curves(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
     return axes
 
 
-def pit_histograms(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
+def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
     """Where measurements fall in their predictive distributions; a flat line is right."""
     low, high = metrics.share_band(np.array([1.0 / bins]), _points(scores))
     axes.axhspan(bins * low[0], bins * high[0], color=style.DATA, alpha=0.3, linewidth=0)

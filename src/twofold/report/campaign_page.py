@@ -1,207 +1,162 @@
-"""The page of a campaign or of active learning: go on or stop, where to measure, what came."""
+"""The page of a campaign or of active learning: whether to stop, where to measure, the results."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from twofold.campaign import Campaign
-from twofold.campaign.campaign import Proposal
+from twofold.campaign import Campaign, Categorical, Proposal
 from twofold.campaign.definition import PARTS
-from twofold.campaign.space import Categorical, Point
-from twofold.report import campaign as figures
-from twofold.report import page, places, style
-from twofold.report.course import Course, course_of_campaign
-from twofold.report.model_data import shown
-from twofold.report.places import Map
+from twofold.campaign.space import Point
+from twofold.core.persistence import write_text
+from twofold.report import campaign_figures as figures
+from twofold.report import style
+from twofold.report.course import Course, make_course
+from twofold.report.page import Chooser, draw_panel, format_number, render_page
 
-SIZE = (4.6, 3.4)
-MAP_SIZE = (4.8, 3.9)
-MOST_INPUTS = 6
-NATS = "epistemic_nats", "mean epistemic part (nats)"
-MOST_OPEN, LATEST = 50, 20
-INTRODUCTION = (
-    "What the measurements so far have taught, whether more of them pay, and where they would "
-    "teach most. The epistemic part of the uncertainty (blue) is what more data would remove; the "
-    "aleatoric part (orange) is noise, which stays."
-)
+MAP_SIZE = 4.8, 3.9
+MOST_INPUTS, MOST_OPEN, LATEST = 6, 50, 20
 
 
-def campaign_page(campaign: Campaign, title: str = "Measurement campaign") -> str:
-    """The page of a campaign as it stands, as HTML that needs nothing else.
+def write_campaign_page(
+    path: str | Path, campaign: Campaign | Course, title: str = "Measurement campaign"
+) -> Path:
+    """Write the page of a campaign, or of any course of measurements (then with its own title),
+    one HTML file that needs nothing else.
 
-    Nothing is fitted or written: the map is that of the model which chose the last proposals.
+    Nothing is fitted, and the campaign is not changed: the map is that of the model which chose
+    the last proposals.
     """
-    return learning_page(course_of_campaign(campaign, title))
-
-
-def learning_page(course: Course) -> str:
-    """The page of any course of measurements, as HTML that needs nothing else."""
-    return page.page(
+    course = campaign if isinstance(campaign, Course) else make_course(campaign, title)
+    page = render_page(
+        "campaign.html",
         course.title,
-        INTRODUCTION,
-        [
-            ("Go on or stop?", _signal(course)),
-            ("What is left to learn", _curves(course)),
-            ("Where to measure", _maps(course)),
-            ("Open proposals", _proposals(course)),
-            ("Results so far", _results(course)),
-        ],
+        course=course,
+        curves=_draw_curves(course),
+        maps=_map_inputs(course) if course.points or course.proposals else None,
+        proposals=_list_proposals(course, course.proposals[:MOST_OPEN]),
+        results=_draw_results(course),
+        latest=_list_latest(course),
+        most_inputs=MOST_INPUTS,
     )
+    write_text(Path(path), page)
+    return Path(path)
 
 
-def _signal(course: Course) -> str:
-    last = course.curve[-1] if course.curve else None
-    cards = {
-        "measurements": f"{len(course.points):,}",
-        "complete": f"{course.complete:,}",
-        "open proposals": f"{len(course.proposals):,}",
-        "left to learn": f"{last['epistemic_share']:.0%} of the variance" if last else "not known",
-        "stopping signal": "consider stopping" if course.consider_stopping else "go on",
-    }
-    sentence = course.advice[:1].upper() + course.advice[1:] + "."
-    return page.paragraphs(sentence) + page.numbers(cards)
+@dataclass(frozen=True)
+class Panel:
+    """A map over a pair of inputs, or a line along a single one, the others held at a point."""
+
+    course: Course
+    pair: tuple[str, ...]
+    known: figures.Map | None
+    at: Point | None
+    most: float
+
+    @property
+    def hidden(self) -> list[str]:
+        """Inputs that the map does not show, with the values they are held at."""
+        hidden = [one for one in self.course.space.inputs if one.name not in self.pair]
+        return [f"{one.name} = {one.format(self.at[one.name])}" for one in hidden if self.at]
+
+    @property
+    def hidden_words(self) -> list[str]:
+        """Those of them whose values are words."""
+        inputs = self.course.space.inputs
+        return [i.name for i in inputs if isinstance(i, Categorical) and i.name not in self.pair]
+
+    def draw(self) -> Figure:
+        """The map or the line."""
+        if len(self.pair) == 1:
+            return draw_panel(figures.plot_line, self.course, self.known)
+        arguments = self.course, self.pair, self.known, self.at, self.most
+        return draw_panel(figures.plot_map, *arguments, size=MAP_SIZE)
 
 
-def _curves(course: Course) -> str:
+def _draw_curves(course: Course) -> list[tuple[Figure, str]]:
+    """Over the number of measurements, with descriptions: what was left to learn, and the score."""
     if not course.curve:
-        return page.paragraphs("There has been no model yet, and so there is no curve.")
-    parts = [
-        page.picture(
-            _drawn(figures.remaining_share, course.curve),
-            f"Share of the predictive variance that more data could remove, "
-            f"{course.curve[-1]['epistemic_share']:.0%} at the end.",
+        return []
+    share, nats = f"{course.curve[-1]['epistemic_share']:.0%}", "mean epistemic part (nats)"
+    curves = [
+        (
+            draw_panel(figures.plot_remaining_share, course.curve),
+            f"Share of the predictive variance that more data could remove, {share} at the end.",
         ),
-        page.picture(
-            _drawn(figures.over_measurements, course.curve, *NATS, style.EPISTEMIC),
+        (
+            draw_panel(figures.plot_curve, course.curve, "epistemic_nats", nats, style.EPISTEMIC),
             "Mean of what one more measurement would teach, in nats.",
         ),
     ]
     if course.score_name:
-        score = "score", course.score_name
-        figure = _drawn(figures.over_measurements, course.curve, *score, style.TOTAL)
-        parts.append(page.picture(figure, f"{course.score_name} after each round."))
-    return page.pictures(*parts)
+        name = course.score_name
+        figure = draw_panel(figures.plot_curve, course.curve, "score", name, style.TOTAL)
+        curves.append((figure, f"{name} after each round."))
+    return curves
 
 
-def _maps(course: Course) -> str:
+def _map_inputs(course: Course) -> Chooser:
+    """A panel for each pair of inputs."""
     names = course.space.names[:MOST_INPUTS]
     pairs: list[tuple[str, ...]] = list(combinations(names, 2)) or [(names[0],)]
-    if not course.points and not course.proposals:
-        return page.paragraphs("Nothing has been measured or proposed yet.")
-    maps: list[Map | None] = [None] * len(pairs)
-    at, words = None, ["There is no model at hand, so that the map shows the points alone."]
+    maps: Sequence[figures.Map | None] = [None] * len(pairs)
+    at = None
     if course.model is not None:
-        at = places.typical(course)
-        maps = list(places.epistemic_maps(course.model, course.space, at, pairs))
-        words = [_about_maps(course)]
-    if len(course.space.names) > MOST_INPUTS:
-        words.append(f"The first {MOST_INPUTS} of {len(course.space.names)} inputs are shown.")
+        at = figures.choose_anchor(course)
+        maps = figures.compute_maps(course.model, course.space, at, pairs)
     most = max((float(one.nats.max()) for one in maps if one is not None), default=0.0)
-    blocks: dict[tuple[str, ...], str] = {
-        (" and ".join(pair),): _map_picture(course, pair, one, at, max(most, 1e-9))
-        for pair, one in zip(pairs, maps, strict=True)
+    blocks = {
+        (" and ".join(pair),): Panel(course, pair, known, at, max(most, 1e-9))
+        for pair, known in zip(pairs, maps, strict=True)
     }
-    options = {"inputs": [" and ".join(pair) for pair in pairs]}
-    return page.paragraphs(*words) + page.chooser("maps", options, blocks)
+    return Chooser("maps", {"inputs": [option for (option,) in blocks]}, blocks)
 
 
-def _about_maps(course: Course) -> str:
-    where = "Where the line is high" if len(course.space.names) == 1 else "Where the map is bright"
-    words = f"{where}, a measurement would teach much."
-    seen = int(course.curve[-1]["measurements"]) if course.curve else course.complete
-    if course.complete > seen:
-        words += (
-            f" The model knows {seen} measurements; {course.complete - seen} have come since, and "
-            "are counted in when the campaign is asked again."
-        )
-    return words
-
-
-def _map_picture(
-    course: Course, pair: tuple[str, ...], known: Map | None, at: Point | None, most: float
-) -> str:
-    what = f"Measured points and open proposals over {' and '.join(pair)}."
-    if len(pair) == 1:
-        return page.pictures(page.picture(_drawn(places.measured_line, course, known), what))
-    figure = _drawn(places.measured_map, course, pair, known, at, most, size=MAP_SIZE)
-    return page.pictures(page.picture(figure, what, _held(course, pair, at)))
-
-
-def _held(course: Course, pair: tuple[str, ...], at: Point | None) -> str:
-    """Where a map holds the inputs that it does not show."""
-    hidden = [one for one in course.space.inputs if one.name not in pair]
-    if at is None or not hidden:
-        return ""
-    values = ", ".join(f"{one.name} = {one.format(at[one.name])}" for one in hidden)
-    origin = (
-        f"as in proposal {course.proposals[0].number}" if course.proposals else "typical values"
-    )
-    words = [one.name for one in hidden if isinstance(one, Categorical)]
-    pale = f" Pale points have another {' or '.join(words)}." if words else ""
-    return f"Map at {values} ({origin}).{pale}"
-
-
-def _proposals(course: Course) -> str:
-    if not course.proposals:
-        return page.paragraphs("No proposal is open.")
-    explained = any(proposal.split for proposal in course.proposals)
-    parts = [(output, part) for output in course.outputs for part in PARTS] if explained else []
+def _list_proposals(
+    course: Course, proposals: Sequence[Proposal]
+) -> tuple[list[str], list[list[str]]]:
+    """Headings, and a row for each."""
+    is_split = any(proposal.split for proposal in proposals)
+    parts = [(output, part) for output in course.outputs for part in PARTS] if is_split else []
     several = len(course.outputs) > 1
     headings = [f"{part} σ of {name}" if several else f"{part} σ" for name, part in parts]
     rows = [
         [
             str(proposal.number),
-            *_place(course, proposal.point),
-            *(_deviation(proposal, output, part) for output, part in parts),
+            *_list_values(course, proposal.point),
+            *(_format_deviation(proposal, output, part) for output, part in parts),
             proposal.reason,
         ]
-        for proposal in course.proposals[:MOST_OPEN]
+        for proposal in proposals
     ]
-    return page.table(["proposal", *course.space.names, *headings, "why"], rows) + _first_of(
-        len(course.proposals), MOST_OPEN
-    )
+    return ["proposal", *course.space.names, *headings, "why"], rows
 
 
-def _results(course: Course) -> str:
-    if not course.points:
-        return page.paragraphs("Nothing has been measured yet.")
-    drawn = [
-        page.picture(
-            _drawn(figures.results, course.values[:, i], name),
-            f"Values of {name} in the order they came, highest and lowest so far.",
-        )
-        for i, name in enumerate(course.outputs)
-        if np.isfinite(course.values[:, i]).any()
+def _draw_results(course: Course) -> list[tuple[str, Figure]]:
+    """A figure for each output that has a value."""
+    return [
+        (name, draw_panel(figures.plot_results, values, name))
+        for name, values in zip(course.outputs, course.values.T, strict=True)
+        if np.isfinite(values).any()
     ]
-    latest = list(range(len(course.points)))[::-1][:LATEST]
+
+
+def _list_latest(course: Course) -> tuple[list[str], list[list[str]]]:
+    """Headings, and the latest measurements, newest first."""
     rows = [
-        [str(i + 1), *_place(course, course.points[i]), *map(shown, course.values[i])]
-        for i in latest
+        [str(i + 1), *_list_values(course, course.points[i]), *map(format_number, course.values[i])]
+        for i in range(len(course.points))[::-1][:LATEST]
     ]
-    headings = ["measurement", *course.space.names, *course.outputs]
-    caption = f"The latest {len(latest)} measurements, newest first"
-    return page.pictures(*drawn) + page.table(headings, rows, caption)
+    return ["measurement", *course.space.names, *course.outputs], rows
 
 
-def _place(course: Course, point: Point) -> list[str]:
+def _list_values(course: Course, point: Point) -> list[str]:
     return [one.format(point[one.name]) for one in course.space.inputs]
 
 
-def _deviation(proposal: Proposal, output: str, part: str) -> str:
+def _format_deviation(proposal: Proposal, output: str, part: str) -> str:
     value = proposal.split.get("standard_deviation", {}).get(part, {}).get(output)
-    return "—" if value is None else shown(float(value))
-
-
-def _first_of(number: int, most: int) -> str:
-    return page.paragraphs(f"The first {most} of {number}.") if number > most else ""
-
-
-def _drawn(draw: Callable[..., Any], *arguments: Any, size: tuple[float, float] = SIZE) -> Figure:
-    """A figure with one panel, in the house style."""
-    with style.style():
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.subplots(), *arguments)
-    return figure
+    return "—" if value is None else format_number(float(value))

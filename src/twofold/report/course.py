@@ -37,7 +37,7 @@ class Course(NamedTuple):
         return int(np.isfinite(self.values).all(axis=1).sum())
 
 
-def course_of_campaign(campaign: Campaign, title: str = "Measurement campaign") -> Course:
+def make_course(campaign: Campaign, title: str = "Measurement campaign") -> Course:
     """What a campaign holds now; nothing is fitted and nothing is written."""
     status, rows = campaign.status(), campaign.export()
     values = [
@@ -57,7 +57,7 @@ def course_of_campaign(campaign: Campaign, title: str = "Measurement campaign") 
     )
 
 
-def course_of_rounds(
+def make_course_of_rounds(
     rounds: Iterable[Round],
     *,
     start: int,

@@ -14,14 +14,14 @@ LONGEST_LABEL = 34
 BELOW_INCHES = 0.45
 
 
-def label(name: str) -> str:
+def shorten_label(name: str) -> str:
     """A name as text of a figure: one line, not too long, and never read as mathematics."""
     line = " ".join(name.split()) or "(no name)"
     short = line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1] + "…"
     return short.replace("$", r"\$")
 
 
-def legend_below(axes: Axes, ncols: int = 2) -> Axes:
+def place_legend_below(axes: Axes, ncols: int = 2) -> Axes:
     """A legend under the axis and its label, where it covers nothing."""
     figure = axes.figure
     below = ScaledTranslation(0.0, -BELOW_INCHES, figure.dpi_scale_trans)
@@ -32,7 +32,7 @@ def legend_below(axes: Axes, ncols: int = 2) -> Axes:
     return axes
 
 
-def predictive_bands(
+def plot_predictive_bands(
     axes: Axes,
     grid: np.ndarray,
     mean: np.ndarray,
@@ -58,10 +58,10 @@ def predictive_bands(
         )  # fmt: skip
     axes.plot(grid, mean, color=style.TOTAL, linewidth=1.2, label="predictive mean")
     axes.set(xlabel="x", ylabel="y", title="What the model predicts")
-    return legend_below(axes)
+    return place_legend_below(axes)
 
 
-def entropy_curves(
+def plot_entropies(
     axes: Axes, grid: np.ndarray, entropies: Decomposition | Parts, truth: np.ndarray | None = None
 ) -> Axes:
     """Total and aleatoric entropy over x; the gap between them is the epistemic part."""
@@ -77,10 +77,10 @@ def entropy_curves(
         axes.plot(grid, truth, color=style.TRUTH, linestyle="--", label="true noise entropy")
         axes.set_ylim(low - 0.2 * (high - low), high)
     axes.set(xlabel="x", ylabel="entropy (nats)", title="The split (blue: epistemic)")
-    return legend_below(axes)
+    return place_legend_below(axes)
 
 
-def epistemic_and_choices(
+def plot_choices(
     axes: Axes,
     grid: np.ndarray,
     epistemic: np.ndarray,
@@ -102,7 +102,7 @@ def epistemic_and_choices(
     return axes
 
 
-def rug(axes: Axes, values: np.ndarray) -> Axes:
+def plot_rug(axes: Axes, values: np.ndarray) -> Axes:
     """Ticks at the foot where data lie: where there are none, the model extrapolates."""
     levels = np.linspace(0.0, 1.0, min(len(values), MOST_TICKS))
     ticks = np.unique(np.quantile(values, levels, method="nearest"))
@@ -115,17 +115,17 @@ def rug(axes: Axes, values: np.ndarray) -> Axes:
     return axes
 
 
-def histogram(axes: Axes, values: np.ndarray, name: str, color: str = style.DATA) -> Axes:
+def plot_histogram(axes: Axes, values: np.ndarray, name: str, color: str = style.DATA) -> Axes:
     """How often each value came; whole numbers have a bar each where they are few."""
     whole = np.all(values == np.round(values)) and np.ptp(values) <= 40
     bins = np.arange(values.min() - 0.5, values.max() + 1.0) if whole else "auto"
     edges = np.histogram_bin_edges(values, bins)
     axes.hist(values, edges.tolist() if len(edges) <= 61 else 60, color=color)
-    axes.set(xlabel=label(name), ylabel="rows")
+    axes.set(xlabel=shorten_label(name), ylabel="rows")
     return axes
 
 
-def predicted_and_measured(
+def plot_predicted(
     axes: Axes, y: np.ndarray, mean: np.ndarray, variances: Decomposition | Parts
 ) -> Axes:
     """Intervals of two deviations over what was measured; on the line they would be right."""
@@ -143,10 +143,10 @@ def predicted_and_measured(
     ends = [y.min(), y.max()]
     axes.plot(ends, ends, color=style.CHOSEN, linewidth=1, label="predicted = measured")
     axes.set(xlabel="measured", ylabel="predicted", title="Predicted and measured")
-    return legend_below(axes)
+    return place_legend_below(axes)
 
 
-def effect_bars(axes: Axes, names: list[str], effects: Parts) -> Axes:
+def plot_effects(axes: Axes, names: list[str], effects: Parts) -> Axes:
     """Total effects of each input, in percent: on the mean (``total``) and on each part."""
     places = np.arange(len(names))
     series = (
@@ -159,8 +159,8 @@ def effect_bars(axes: Axes, names: list[str], effects: Parts) -> Axes:
             places + 0.27 * (i - 1), 100.0 * np.asarray(values), height=0.25, color=colour,
             label=what,
         )  # fmt: skip
-    axes.set_yticks(places, [label(name) for name in names])
+    axes.set_yticks(places, [shorten_label(name) for name in names])
     axes.invert_yaxis()
     axes.set(xlabel="share of the variance over the data (%)", xlim=(0, None))
     axes.set_title("Which inputs drive each part")
-    return legend_below(axes)
+    return place_legend_below(axes)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.report.figures import label
+from twofold.report.figures import shorten_label
 from twofold.uncertainty.decomposition import Parts
 from twofold.uncertainty.sensitivity import other_rows, total_effects
 
@@ -165,7 +165,9 @@ def compute_slices(
     here = compute_moments(about.model, every)
     nats = compute_entropies(about.model, every, here.variances)
     cuts = np.cumsum([len(place) for place in places])[:-1]
-    pieces = zip(*(np.split(part, cuts) for part in (here.mean, *here.variances, *nats)), strict=True)
+    pieces = zip(
+        *(np.split(part, cuts) for part in (here.mean, *here.variances, *nats)), strict=True
+    )
     return {
         key: Slice(key[0], grids[key[0]], Moments(mean, Parts(*parts[:3])), Parts(*parts[3:]))
         for key, (mean, *parts) in zip(keys, pieces, strict=True)
@@ -194,7 +196,7 @@ def _make_table(
     targets = targets.reshape(len(targets), -1)
     expected = (len(x), len(inputs)), (len(x), len(outputs))
     if (x.shape, targets.shape) != expected or len(x) < fewest:
-        named = ", ".join(label(name) for name in [*inputs, *outputs])
+        named = ", ".join(shorten_label(name) for name in [*inputs, *outputs])
         raise ValueError(
             f"expected at least {fewest} rows of {len(inputs)} inputs and {len(outputs)} outputs "
             f"({named}), got X {x.shape} and y {targets.shape}; name every column"

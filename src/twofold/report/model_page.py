@@ -19,8 +19,8 @@ from twofold.report.calibration import (
     compare_models,
     compute_log_densities,
     compute_scores,
-    coverage_curves,
-    pit_histograms,
+    plot_coverage,
+    plot_pit,
 )
 from twofold.report.model_data import (
     MOST_ROWS,
@@ -129,23 +129,23 @@ class Output:
     def draw_effects(self) -> Figure:
         """Bars of the effects."""
         size = 4.6, 1.4 + 0.38 * len(self.drivers)
-        return draw_panel(figures.effect_bars, self.drivers, self.effects, size=size)
+        return draw_panel(figures.plot_effects, self.drivers, self.effects, size=size)
 
     def draw_predicted(self) -> Figure:
         """Predicted and measured values, at the rows that scores are computed from."""
         values = self.about.test.y[:, self.number], self.test.mean[:, self.number]
         parts = Parts(*(part[:, self.number] for part in self.test.variances))
-        labels = {"xlabel": figures.label(f"{self.name}, measured"), "ylabel": "predicted"}
-        return draw_panel(figures.predicted_and_measured, *values, parts, **labels)
+        labels = {"xlabel": figures.shorten_label(f"{self.name}, measured"), "ylabel": "predicted"}
+        return draw_panel(figures.plot_predicted, *values, parts, **labels)
 
     def draw_coverage(self) -> Figure:
         """The coverage of intervals."""
-        return draw_panel(coverage_curves, {self.name: self.scores})
+        return draw_panel(plot_coverage, {self.name: self.scores})
 
     def draw_histogram(self) -> Figure:
         """Where measurements fall in their predictive distributions."""
         bins = int(np.clip(self.scores.pit.size // 10, 4, 20))
-        return draw_panel(pit_histograms, {self.name: self.scores}, bins)
+        return draw_panel(plot_pit, {self.name: self.scores}, bins)
 
 
 @dataclass(frozen=True)
@@ -177,23 +177,23 @@ class Line:
         mean = self.along.moments.mean[:, self.number]
         variances = Parts(*(part[:, self.number] for part in self.along.moments.variances))
         data = (x, y) if len(self.about.inputs) == 1 else None
-        figure = draw_panel(figures.predictive_bands, self.along.grid, mean, variances, data)
-        return self._finish(figure, figures.label(self.output))
+        figure = draw_panel(figures.plot_predictive_bands, self.along.grid, mean, variances, data)
+        return self._finish(figure, figures.shorten_label(self.output))
 
     def draw_entropies(self) -> Figure:
         """The split of the entropy."""
         parts = Parts(*(part[:, self.number] for part in self.along.entropies))
-        return self._finish(draw_panel(figures.entropy_curves, self.along.grid, parts))
+        return self._finish(draw_panel(figures.plot_entropies, self.along.grid, parts))
 
     def _finish(self, figure: Figure, ylabel: str | None = None) -> Figure:
         (axes,) = figure.axes
         grid = self.along.grid
-        axes.set(xlabel=figures.label(self.input), xlim=(grid[0], grid[-1]))
+        axes.set(xlabel=figures.shorten_label(self.input), xlim=(grid[0], grid[-1]))
         if ylabel is not None:
             axes.set(ylabel=ylabel)
         if len(grid) <= 6:
             axes.set_xticks(grid)
-        figures.rug(axes, self.about.data.x[:, self.along.column])
+        figures.plot_rug(axes, self.about.data.x[:, self.along.column])
         return figure
 
 
@@ -283,7 +283,11 @@ def _list_least_known(
     for row in np.argsort(-share, kind="stable")[:LEAST_KNOWN]:
         values = [*data.x[row, columns]]
         for i in range(len(about.outputs))[:MOST_OUTPUTS]:
-            values += [data.y[row, i], here.mean[row, i], *(part[row, i] for part in deviations[1:])]
+            values += [
+                data.y[row, i],
+                here.mean[row, i],
+                *(part[row, i] for part in deviations[1:]),
+            ]
         cells.append([data.names[row], *(format_number(float(value)) for value in values)])
     return headings, cells
 
@@ -303,8 +307,10 @@ def _histograms(about: Subject, order: np.ndarray) -> list[tuple[str, Figure]]:
     """Of the outputs, then of the inputs that drive most."""
     columns = sorted(order[:MOST_INPUTS])
     every = [(name, about.data.y[:, i], style.TOTAL) for i, name in enumerate(about.outputs)]
-    every = every[:MOST_OUTPUTS] + [(about.inputs[c], about.data.x[:, c], style.DATA) for c in columns]
+    every = every[:MOST_OUTPUTS] + [
+        (about.inputs[c], about.data.x[:, c], style.DATA) for c in columns
+    ]
     return [
-        (name, draw_panel(figures.histogram, values, name, colour, size=SMALL))
+        (name, draw_panel(figures.plot_histogram, values, name, colour, size=SMALL))
         for name, values, colour in every
     ]

@@ -81,7 +81,7 @@ def render_page(template: str, title: str, **content: Any) -> str:
 
 
 def draw_panel(
-    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL, **labels: str
+    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL, **labels: Any
 ) -> Figure:
     """A figure of one panel: ``plot(axes, *arguments)``, then ``axes.set(**labels)``."""
     with style():

@@ -1,12 +1,13 @@
 """Figures of a folder of policies: the frontier, risks over the horizon, states and the data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from twofold.plant.summary import MOST_BEYOND, recommended
 from twofold.plant.trial import Trial
@@ -15,6 +16,10 @@ from twofold.report import style
 Weights = tuple[float, float]
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# In inches, around the axes of a panel: a layout that measures all text takes longer than drawing.
+LEFT, RIGHT, BOTTOM = 0.75, 0.1, 0.5
+# How much wider a scale for all policies may be than that of one, to be used for it too.
+WIDEST = 4.0
 
 
 class Point(NamedTuple):
@@ -27,7 +32,19 @@ class Point(NamedTuple):
     beyond: bool
 
 
-def frontier_points(trials: Sequence[Trial]) -> list[Point]:
+class Limits(NamedTuple):
+    """The least and the largest value of an axis."""
+
+    low: float
+    high: float
+
+    @property
+    def span(self) -> float:
+        """From one to the other."""
+        return self.high - self.low
+
+
+def list_points(trials: Sequence[Trial]) -> list[Point]:
     """The policies on their frontier."""
     return [
         Point(*one.weights, one.cost, one.epistemic_risk, one.share_beyond > MOST_BEYOND)
@@ -40,13 +57,13 @@ def draw_figures(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figur
     best = trials[recommended(trials)]
     chosen = {one.weights: one for one in (trials[0], best, trials[-1])}.values()
     return {
-        "frontier": frontier_figure(frontier_points(trials), best.weights, logged_cost),
-        "risks": risks_figure(
+        "frontier": draw_frontier(list_points(trials), best.weights, logged_cost),
+        "risks": draw_risks(
             {one.weights: (one.expected, one.epistemic, one.aleatoric) for one in chosen},
             best.weights,
             logged_cost,
         ),
-        "reach": reach_figure(
+        "reach": draw_reach(
             {one.weights: (one.apart, one.beyond) for one in trials},
             trials[0].usual,
             trials[0].far,
@@ -54,21 +71,24 @@ def draw_figures(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figur
     }
 
 
-def frontier_figure(points: Sequence[Point], chosen: Weights, logged_cost: float) -> Figure:
+def draw_frontier(points: Sequence[Point], chosen: Weights, logged_cost: float) -> Figure:
     """Expected cost against epistemic risk: a curve for each γ, β written at its points."""
     figure = Figure(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()
-    frontier_axes(axes, points, chosen)
+    plot_frontier(axes, points, chosen)
     axes.set(title=f"What the model expects, and how sure it is (logged steps: {logged_cost:.4g})")
     return figure
 
 
-def frontier_axes(axes: Axes, points: Sequence[Point], chosen: Weights) -> dict[Weights, Line2D]:
+def plot_frontier(axes: Axes, points: Sequence[Point], chosen: Weights) -> dict[Weights, Line2D]:
     """The frontier; returns the marker of each policy."""
     markers = {}
     for index, gamma in enumerate(sorted({point.gamma for point in points})):
         curve = sorted(point for point in points if point.gamma == gamma)
-        look: dict[str, Any] = {"color": _colour(index), "marker": MARKERS[index % len(MARKERS)]}
+        look: dict[str, Any] = {
+            "color": _choose_colour(index),
+            "marker": MARKERS[index % len(MARKERS)],
+        }
         side: dict[str, Any] = {"ha": "right" if index % 2 else "left"}
         at = [one.risk for one in curve], [one.cost for one in curve]
         axes.plot(*at, color=look["color"], linewidth=1.4)
@@ -97,7 +117,7 @@ def frontier_axes(axes: Axes, points: Sequence[Point], chosen: Weights) -> dict[
     return markers
 
 
-def risks_figure(
+def draw_risks(
     panels: Mapping[Weights, tuple[np.ndarray, np.ndarray, np.ndarray]],
     chosen: Weights,
     logged_cost: float,
@@ -106,16 +126,18 @@ def risks_figure(
     figure = Figure(figsize=(4.3 * len(panels), 4.2), layout="constrained")
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (weights, parts) in zip(row, panels.items(), strict=True):
-        bands(axes, *parts)
-        add_logged_cost(axes, logged_cost)
+        plot_cost_bands(axes, *parts)
+        plot_logged_cost(axes, logged_cost)
         mark = ", recommended" if weights == chosen else ""
-        axes.set(title=named(weights) + mark, xlabel="step")
+        axes.set(title=name_policy(weights) + mark, xlabel="step")
     row[0].set(ylabel="cost")
     figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
-def bands(axes: Axes, expected: np.ndarray, epistemic: np.ndarray, aleatoric: np.ndarray) -> Axes:
+def plot_cost_bands(
+    axes: Axes, expected: np.ndarray, epistemic: np.ndarray, aleatoric: np.ndarray
+) -> Axes:
     """Two deviations of noise around the expected cost, and beside them two of ignorance."""
     steps = np.arange(1, len(expected) + 1)
     inner, outer = 2.0 * aleatoric, 2.0 * np.hypot(epistemic, aleatoric)
@@ -134,13 +156,13 @@ def bands(axes: Axes, expected: np.ndarray, epistemic: np.ndarray, aleatoric: np
     return axes
 
 
-def add_logged_cost(axes: Axes, logged_cost: float) -> Axes:
+def plot_logged_cost(axes: Axes, logged_cost: float) -> Axes:
     """What a held-out step cost as it was run."""
     axes.axhline(logged_cost, color=style.DATA, linestyle="--", label="logged, held out")
     return axes
 
 
-def deviations(axes: Axes, epistemic: np.ndarray, aleatoric: np.ndarray) -> Axes:
+def plot_deviations(axes: Axes, epistemic: np.ndarray, aleatoric: np.ndarray) -> Axes:
     """Both risks over the horizon, as lines."""
     steps = np.arange(1, len(epistemic) + 1)
     axes.plot(steps, epistemic, color=style.EPISTEMIC, linewidth=1.8, label="epistemic")
@@ -149,7 +171,7 @@ def deviations(axes: Axes, epistemic: np.ndarray, aleatoric: np.ndarray) -> Axes
     return axes
 
 
-def rollouts(axes: Axes, sampled: np.ndarray, expected: np.ndarray) -> Axes:
+def plot_rollouts(axes: Axes, sampled: np.ndarray, expected: np.ndarray) -> Axes:
     """Costs ``[R, T]`` of single roll-outs, and the expected ones ``[T]``."""
     steps = np.arange(1, len(expected) + 1)
     # One line with gaps, for a page with one element is smaller than one with thirty.
@@ -164,7 +186,7 @@ def rollouts(axes: Axes, sampled: np.ndarray, expected: np.ndarray) -> Axes:
     return axes
 
 
-def column(axes: Axes, quantiles: np.ndarray, logged: np.ndarray) -> Axes:
+def plot_column(axes: Axes, quantiles: np.ndarray, logged: np.ndarray) -> Axes:
     """A column's quantiles ``[T, 5]`` over steps, in front of those of the log: the least, the same
     five, and the largest."""
     steps = np.arange(1, len(quantiles) + 1)
@@ -183,7 +205,7 @@ def column(axes: Axes, quantiles: np.ndarray, logged: np.ndarray) -> Axes:
     return axes
 
 
-def reach_figure(
+def draw_reach(
     curves: Mapping[Weights, tuple[np.ndarray, np.ndarray]], usual: float, far: float
 ) -> Figure:
     """Distances from the data over the horizon, and the share of states beyond them."""
@@ -193,33 +215,33 @@ def reach_figure(
     betas = sorted({beta for beta, _ in curves})
     for (beta, gamma), (apart, beyond) in curves.items():
         look: dict[str, Any] = {
-            "color": _colour(betas.index(beta)),
+            "color": _choose_colour(betas.index(beta)),
             "linestyle": LINES[gammas.index(gamma) % len(LINES)],
-            "label": named((beta, gamma)),
+            "label": name_policy((beta, gamma)),
         }
-        _over_steps(left, apart, **look)
-        _over_steps(right, 100.0 * beyond, **look)
-    distance_axes(left, usual, far)
-    beyond_axes(right)
+        _plot_steps(left, apart, **look)
+        _plot_steps(right, 100.0 * beyond, **look)
+    _label_distances(left, usual, far)
+    _label_share_beyond(right)
     right.legend(ncols=1 + (len(curves) > 6))
     return figure
 
 
-def distances(axes: Axes, apart: np.ndarray, usual: float, far: float) -> Axes:
+def plot_distances(axes: Axes, apart: np.ndarray, usual: float, far: float) -> Axes:
     """Distances from the data of one policy."""
-    _over_steps(axes, apart, color=style.CHOSEN, linewidth=1.8)
-    distance_axes(axes, usual, far)
+    _plot_steps(axes, apart, color=style.CHOSEN, linewidth=1.8)
+    _label_distances(axes, usual, far)
     return axes
 
 
-def share_beyond(axes: Axes, beyond: np.ndarray) -> Axes:
+def plot_share_beyond(axes: Axes, beyond: np.ndarray) -> Axes:
     """The share of one policy's states that are beyond the data."""
-    _over_steps(axes, 100.0 * beyond, color=style.CHOSEN, linewidth=1.8)
-    beyond_axes(axes)
+    _plot_steps(axes, 100.0 * beyond, color=style.CHOSEN, linewidth=1.8)
+    _label_share_beyond(axes)
     return axes
 
 
-def distance_axes(axes: Axes, usual: float, far: float) -> Axes:
+def _label_distances(axes: Axes, usual: float, far: float) -> Axes:
     """Labels, and how far held-out states are."""
     for height, name in ((usual, "median"), (far, "99 %")):
         axes.axhline(height, color=style.DATA, linestyle=":", linewidth=1.0)
@@ -232,7 +254,7 @@ def distance_axes(axes: Axes, usual: float, far: float) -> Axes:
     return axes
 
 
-def beyond_axes(axes: Axes) -> Axes:
+def _label_share_beyond(axes: Axes) -> Axes:
     """Labels, and the share of held-out states."""
     axes.axhline(1.0, color=style.DATA, linestyle=":", linewidth=1.0)
     axes.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
@@ -240,14 +262,61 @@ def beyond_axes(axes: Axes) -> Axes:
     return axes
 
 
-def named(weights: Weights) -> str:
+def name_policy(weights: Weights) -> str:
     """A policy by its weights."""
     return f"β = {weights[0]:g}, γ = {weights[1]:g}"
 
 
-def _over_steps(axes: Axes, values: np.ndarray, **look: Any) -> None:
+def _plot_steps(axes: Axes, values: np.ndarray, **look: Any) -> None:
     axes.plot(np.arange(1, len(values) + 1), values, **look)
 
 
-def _colour(index: int) -> str:
+def _choose_colour(index: int) -> str:
     return style.PALETTE[index % len(style.PALETTE)]
+
+
+def choose_limits(trials: Sequence[Trial]) -> list[Limits | None]:
+    """For each policy the scale of its costs: one for all, so that they can be compared, unless it
+    would make a policy's own too small to be read."""
+    own = [_find_limits(trial) for trial in trials]
+    known = [one for one in own if np.isfinite(one.span)]
+    if not known:
+        return [None] * len(trials)
+    common = Limits(min(one.low for one in known), max(one.high for one in known))
+    return [common if common.span <= WIDEST * one.span else None for one in own]
+
+
+def draw_small_panel(
+    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float], top: float, **labels: Any
+) -> Figure:
+    """``plot(axes, *arguments)``, with ``top`` inches of room above the axes."""
+    width, height = size
+    spare = LEFT + RIGHT, BOTTOM + top
+    figure = Figure(figsize=size)
+    axes = figure.add_axes(
+        (LEFT / width, BOTTOM / height, 1.0 - spare[0] / width, 1.0 - spare[1] / height)
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    plot(axes, *arguments)
+    axes.set(**labels)
+    return figure
+
+
+def place_legend_above(axes: Axes) -> Axes:
+    """A legend where it hides nothing."""
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2, columnspacing=0.8
+    )
+    return axes
+
+
+def _find_limits(trial: Trial) -> Limits:
+    around = 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
+    ends = [trial.expected - around, trial.expected + around, trial.rollouts.ravel()]
+    values = np.concatenate(ends)
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return Limits(np.nan, np.nan)
+    margin = 0.04 * float(np.ptp(values))
+    return Limits(float(values.min()) - margin, float(values.max()) + margin)

@@ -1,17 +1,20 @@
-"""Where it was measured and where to go on, on a map of what there is to learn."""
+"""Figures of a campaign: what is left to learn, what was measured, and maps of where to go on."""
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import matplotlib.patheffects as effects
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from twofold.active import expected_information
+from twofold.active.stopping import SMALL_SHARE
 from twofold.campaign.space import Categorical, Input, Integer, Point, Space
 from twofold.estimators.regressor import BNNLVRegressor
 from twofold.report import style
 from twofold.report.course import Course
-from twofold.report.figures import MOST_VECTORS, label, legend_below, rug
+from twofold.report.figures import MOST_VECTORS, place_legend_below, plot_rug, shorten_label
 
 MOST_CELLS, WIDEST, NARROWEST = 8000, 30, 12
 MOST_NUMBERED = 30
@@ -29,32 +32,84 @@ class Map(NamedTuple):
     nats: np.ndarray
 
 
-def positions(space: Space, points: list[Point]) -> np.ndarray:
+def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Axes:
+    """The curve of ``Campaign.status()``: the part of the variance that more data could remove."""
+    counts = [row["measurements"] for row in curve]
+    shares = [100.0 * row["epistemic_share"] for row in curve]
+    threshold = 100.0 * SMALL_SHARE
+    axes.fill_between(
+        counts, shares, 100.0, color=style.ALEATORIC, alpha=0.35, linewidth=0,
+        label="noise: measuring again does not help",
+    )  # fmt: skip
+    axes.fill_between(counts, shares, 0.0, color=style.EPISTEMIC, alpha=0.35, linewidth=0)
+    axes.plot(counts, shares, "o-", color=style.EPISTEMIC, label="more data could remove")
+    axes.axhline(threshold, color=style.CHOSEN, linestyle="--", label=f"stop below {threshold:g} %")
+    axes.set(
+        xlabel="measurements",
+        ylabel="share of the variance (%)",
+        title="What is left to learn",
+        ylim=(0, 100),
+    )
+    _use_whole_ticks(axes, counts)
+    return place_legend_below(axes)
+
+
+def plot_curve(
+    axes: Axes, curve: Sequence[Mapping[str, float]], key: str, name: str, color: str
+) -> Axes:
+    """One number of each model of a course, over how many measurements it had."""
+    counts = [row["measurements"] for row in curve]
+    axes.plot(counts, [row[key] for row in curve], "o-", color=color)
+    axes.set(xlabel="measurements", ylabel=shorten_label(name))
+    _use_whole_ticks(axes, counts)
+    return axes
+
+
+def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
+    """Values of one output in the order they came, with the highest and lowest so far."""
+    numbers = np.arange(1, len(values) + 1)
+    axes.plot(
+        numbers, values, "o", color=style.DATA, markersize=3, label="measured",
+        rasterized=len(values) > MOST_VECTORS,
+    )  # fmt: skip
+    for extreme, what, line in ((np.fmax, "highest", "-"), (np.fmin, "lowest", "--")):
+        axes.step(
+            numbers, extreme.accumulate(values), line, where="post", color=style.TOTAL,
+            linewidth=1.2, label=f"{what} so far",
+        )  # fmt: skip
+    axes.set(
+        xlabel="measurement", ylabel=shorten_label(name), title="Results in the order they came"
+    )
+    _use_whole_ticks(axes, list(numbers))
+    return place_legend_below(axes, ncols=3)
+
+
+def find_positions(space: Space, points: list[Point]) -> np.ndarray:
     """Points as numbers ``[N, D]``, words by their place in the list of choices."""
-    rows = [[_position(one, point[one.name]) for one in space.inputs] for point in points]
+    rows = [[_to_position(one, point[one.name]) for one in space.inputs] for point in points]
     return np.array(rows, float).reshape(len(points), len(space.inputs))
 
 
-def typical(course: Course) -> Point:
+def choose_anchor(course: Course) -> Point:
     """Where the inputs that a map does not show are held: at the first open proposal, else at the
     medians of what was measured."""
     if course.proposals:
         return course.proposals[0].point
-    middle = np.quantile(positions(course.space, course.points), 0.5, axis=0, method="nearest")
-    return {one.name: _value(one, v) for one, v in zip(course.space.inputs, middle, strict=True)}
+    middle = np.quantile(find_positions(course.space, course.points), 0.5, axis=0, method="nearest")
+    return {one.name: _to_value(one, v) for one, v in zip(course.space.inputs, middle, strict=True)}
 
 
-def epistemic_maps(
+def compute_maps(
     model: BNNLVRegressor, space: Space, at: Point, pairs: list[tuple[str, ...]]
 ) -> list[Map]:
     """A map for each pair of inputs (or a line for a single one), the others held at a point."""
     side = int(np.clip(np.sqrt(MOST_CELLS / len(pairs)), NARROWEST, WIDEST))
     inputs = {one.name: one for one in space.inputs}
-    grids = [[_grid(inputs[name], side) for name in pair] for pair in pairs]
+    grids = [[_make_grid(inputs[name], side) for name in pair] for pair in pairs]
     points = [
         at | dict(zip(pair, values, strict=True))
         for pair, grid in zip(pairs, grids, strict=True)
-        for values in _cells([inputs[name] for name in pair], grid)
+        for values in _list_cells([inputs[name] for name in pair], grid)
     ]
     nats = expected_information(model, space.encode(points))
     cuts = np.cumsum([np.prod([len(one) for one in grid]) for grid in grids])[:-1].astype(int)
@@ -64,7 +119,7 @@ def epistemic_maps(
     ]
 
 
-def measured_map(
+def plot_map(
     axes: Axes,
     course: Course,
     pair: tuple[str, str],
@@ -84,27 +139,29 @@ def measured_map(
             vmin=0.0, vmax=most, rasterized=True,
         )  # fmt: skip
         axes.figure.colorbar(shown, ax=axes, label="epistemic part (nats)")
-    places = np.stack([_spread_out(course.points, kind) for kind in (one, other)])
-    here = np.array([same_words(course.space, pair, point, at) for point in course.points], bool)
+    places = np.stack([_find_places(course.points, kind) for kind in (one, other)])
+    here = np.array(
+        [has_same_words(course.space, pair, point, at) for point in course.points], bool
+    )
     for which, alpha, name in ((~here, PALE, None), (here, 1.0, "measured")):
         axes.plot(
             *places[:, which], "o", color="white", markeredgecolor=style.TOTAL, markersize=4.5,
             markeredgewidth=0.8, alpha=alpha, label=name, rasterized=len(here) > MOST_VECTORS,
         )  # fmt: skip
-    proposed = positions(course.space, [proposal.point for proposal in course.proposals])
+    proposed = find_positions(course.space, [proposal.point for proposal in course.proposals])
     columns = [course.space.names.index(name) for name in pair]
-    pale = [not same_words(course.space, pair, one.point, at) for one in course.proposals]
-    _mark(axes, course, proposed[:, columns], pale)
+    pale = [not has_same_words(course.space, pair, one.point, at) for one in course.proposals]
+    _plot_proposals(axes, course, proposed[:, columns], pale)
     for kind, axis in ((one, "x"), (other, "y")):
-        _scale(axes, kind, axis)
-    return legend_below(axes)
+        _set_scale(axes, kind, axis)
+    return place_legend_below(axes)
 
 
-def measured_line(axes: Axes, course: Course, known: Map | None) -> Axes:
+def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
     """The same for a campaign with one input: what is to be learned along it."""
     (one,) = course.space.inputs
     heights = np.zeros(len(course.proposals))
-    places = positions(course.space, [proposal.point for proposal in course.proposals])[:, 0]
+    places = find_positions(course.space, [proposal.point for proposal in course.proposals])[:, 0]
     if known is not None:
         look = "o-" if isinstance(one, Categorical) else "-"
         axes.plot(known.first, known.nats[0], look, color=style.EPISTEMIC, label="epistemic part")
@@ -112,23 +169,23 @@ def measured_line(axes: Axes, course: Course, known: Map | None) -> Axes:
         axes.set_ylabel("epistemic part (nats)")
     else:
         axes.set_yticks([])
-    _scale(axes, one, "x")
-    _mark(axes, course, np.stack([places, heights], axis=1), [False] * len(places))
+    _set_scale(axes, one, "x")
+    _plot_proposals(axes, course, np.stack([places, heights], axis=1), [False] * len(places))
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0) - 0.08 * (high - low), high + 0.08 * (high - low))
     if course.points:
-        rug(axes, positions(course.space, course.points)[:, 0])
+        plot_rug(axes, find_positions(course.space, course.points)[:, 0])
         axes.plot([], [], "|", color=style.POINTS, label="measured")
-    return legend_below(axes, ncols=3)
+    return place_legend_below(axes, ncols=3)
 
 
-def same_words(space: Space, pair: tuple[str, ...], point: Point, at: Point | None) -> bool:
+def has_same_words(space: Space, pair: tuple[str, ...], point: Point, at: Point | None) -> bool:
     """Whether a point agrees with another in the words that a map of a pair does not show."""
     hidden = [i.name for i in space.inputs if isinstance(i, Categorical) and i.name not in pair]
     return at is None or all(point[name] == at[name] for name in hidden)
 
 
-def _mark(axes: Axes, course: Course, places: np.ndarray, pale: list[bool]) -> None:
+def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, pale: list[bool]) -> None:
     """Proposals with their numbers, at ``places [P, 2]``."""
     name: str | None = "proposed, with its number"
     for i, (proposal, (x, y)) in enumerate(zip(course.proposals, places, strict=True)):
@@ -146,45 +203,52 @@ def _mark(axes: Axes, course: Course, places: np.ndarray, pale: list[bool]) -> N
             )  # fmt: skip
 
 
-def _scale(axes: Axes, one: Input, axis: str) -> None:
+def _set_scale(axes: Axes, one: Input, axis: str) -> None:
     """Range, ticks and name of an input on one of the axes."""
     if isinstance(one, Categorical):
         bounds = -0.5, len(one.choices) - 0.5
         axes.set(**{f"{axis}ticks": range(len(one.choices))})
-        axes.set(**{f"{axis}ticklabels": [label(choice) for choice in one.choices]})
+        axes.set(**{f"{axis}ticklabels": [shorten_label(choice) for choice in one.choices]})
     else:
         room = 0.03 * (one.high - one.low)
         bounds = one.low - room, one.high + room
-    axes.set(**{f"{axis}lim": bounds, f"{axis}label": label(one.name)})
+    axes.set(**{f"{axis}lim": bounds, f"{axis}label": shorten_label(one.name)})
 
 
-def _spread_out(points: list[Point], one: Input) -> np.ndarray:
+def _find_places(points: list[Point], one: Input) -> np.ndarray:
     """Where points lie along an input; those of one word a little apart, so that all are seen."""
-    place = np.array([_position(one, point[one.name]) for point in points])
+    place = np.array([_to_position(one, point[one.name]) for point in points])
     if not isinstance(one, Categorical):
         return place
     return place + np.random.default_rng(0).uniform(-JITTER, JITTER, len(place))
 
 
-def _grid(one: Input, side: int) -> np.ndarray:
+def _make_grid(one: Input, side: int) -> np.ndarray:
     if isinstance(one, Categorical):
         return np.arange(len(one.choices), dtype=float)
     grid = np.linspace(one.low, one.high, side)
     return np.unique(np.round(grid)) if isinstance(one, Integer) else grid
 
 
-def _cells(inputs: list[Input], grids: list[np.ndarray]) -> list[tuple]:
+def _list_cells(inputs: list[Input], grids: list[np.ndarray]) -> list[tuple]:
     """Values at the cells, the first input running fastest."""
     mesh = np.meshgrid(*grids)
-    columns = [[_value(i, v) for v in m.ravel()] for i, m in zip(inputs, mesh, strict=True)]
+    columns = [[_to_value(i, v) for v in m.ravel()] for i, m in zip(inputs, mesh, strict=True)]
     return list(zip(*columns, strict=True))
 
 
-def _position(one: Input, value: float | int | str) -> float:
+def _to_position(one: Input, value: float | int | str) -> float:
     return float(one.choices.index(str(value)) if isinstance(one, Categorical) else value)
 
 
-def _value(one: Input, position: float) -> float | int | str:
+def _to_value(one: Input, position: float) -> float | int | str:
     if isinstance(one, Categorical):
         return one.choices[round(position)]
     return round(position) if isinstance(one, Integer) else float(position)
+
+
+def _use_whole_ticks(axes: Axes, counts: Sequence[float]) -> None:
+    """Ticks at whole numbers of measurements, and room around a lone one."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
+    if len(counts) == 1:
+        axes.set_xlim(counts[0] - 1, counts[0] + 1)
