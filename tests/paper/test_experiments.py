@@ -25,21 +25,10 @@ from paper import (
 )
 from paper.records import Record
 from twofold import BNNLVRegressor, load
-from twofold.cli import demo
 
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-def test_demo_writes_a_figure_and_a_page(tmp_path, capsys):
-    demo.run(smoke=True, output=tmp_path)
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-    page = (tmp_path / "index.html").read_text()
-    assert (
-        "<svg" in page and "src=" not in page and "http://" not in page and "https://" not in page
-    )
-    assert "Measure here next" in capsys.readouterr().out
 
 
 def test_toy_fit_record(tmp_path):

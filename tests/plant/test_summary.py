@@ -7,7 +7,7 @@ import pytest
 
 from twofold.plant import trial
 from twofold.plant.identity import ProjectError
-from twofold.plant.summary import advice, frontier_csv, page, recommended, rows
+from twofold.plant.summary import advice, frontier_csv, recommended, rows
 from twofold.plant.trial import Trial
 
 
@@ -21,7 +21,6 @@ def make(beta, cost, epistemic, beyond=0.01):
 
 
 TRIALS = [make(0.0, 10.0, 3.0, beyond=0.4), make(1.0, 11.0, 1.0), make(4.0, 14.0, 0.1)]
-ABOUT = {"transitions": 1000, "episodes": 10, "held_out_transitions": 200, "logged_cost": 15.0}
 
 
 def test_the_lowest_careful_cost_is_recommended():
@@ -66,8 +65,6 @@ def test_tables_have_a_row_for_each_policy():
     assert body[0][-2:] == ["40.0%", "level 60%"]
     table = frontier_csv(TRIALS, ["a.policy", "b.policy", "c.policy"]).splitlines()
     assert table[2] == "1.0,0.0,11.0,1.0,2.0,13.0,0.01,b.policy"
-    text = page("Fine.", TRIALS, ABOUT, ["a.policy", "b.policy", "c.policy"])
-    assert "`b.policy`" in text and "\nFine.\n" in text and "1,000 transitions" in text
 
 
 def test_a_trial_survives_its_file(tmp_path):
@@ -85,8 +82,3 @@ def test_a_trial_survives_its_file(tmp_path):
         (tmp_path / "one.json").write_text(text)
         with pytest.raises(ProjectError, match="is damaged"):
             trial.read(tmp_path / "one.json")
-
-
-def test_the_report_shows_the_riskiest_states():
-    found = page("", TRIALS, ABOUT, ["a", "b", "c"])
-    assert "| after steps | level |\n| ---: | ---: |\n| 3 | 7.25 |\n| 1 | 6.5 |" in found

@@ -19,9 +19,8 @@ from twofold.active import (
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.campaign.campaign import Proposal
 from twofold.campaign.space import Space
-from twofold.report import places, style
-from twofold.report.campaign_page import campaign_page, learning_page
-from twofold.report.course import Course, course_of_campaign, course_of_rounds
+from twofold.report import Course, make_course, make_course_of_rounds, style, write_campaign_page
+from twofold.report import campaign_figures as figures
 
 INPUTS = (
     Continuous("temperature & <T>", 20.0, 100.0),
@@ -50,26 +49,32 @@ def campaign(tmp_path_factory):
 
 
 @pytest.fixture
+def read(tmp_path):
+    """``read(campaign or course, title)``: the text of its page."""
+    return lambda *arguments: write_campaign_page(tmp_path / "page.html", *arguments).read_text()
+
+
+@pytest.fixture
 def axes():
     with style.style():
         yield Figure(layout="constrained").subplots()
 
 
-def test_a_campaign_of_the_first_day(tmp_path):
+def test_a_campaign_of_the_first_day(tmp_path, read):
     campaign = Campaign.create(tmp_path / "c.db", INPUTS, ["yield"], settings=SMALL)
-    text = campaign_page(campaign)
+    text = read(campaign)
     assert "Nothing has been measured yet" in text and "No proposal is open" in text
     assert "12 more complete measurements are needed" in text
     campaign.ask(2)
-    text = campaign_page(campaign)
+    text = read(campaign)
     assert "evenly spread" in text and "shows the points alone" in text
 
 
-def test_looking_neither_fits_nor_writes(campaign, monkeypatch):
+def test_looking_neither_fits_nor_writes(campaign, read, monkeypatch):
     monkeypatch.setattr(BNNLVRegressor, "fit", lambda *_: pytest.fail("a page fits nothing"))
     file = campaign.model_file
     before = [path.read_bytes() for path in (file, file.with_suffix(""))]
-    text = campaign_page(campaign, "Reactor")
+    text = read(campaign, "Reactor")
     assert [path.read_bytes() for path in (file, file.with_suffix(""))] == before
     assert "The model knows 14 measurements; 1 have come since" in text
     assert "temperature &amp; &lt;T&gt;" in text and "<T>" not in text
@@ -79,7 +84,7 @@ def test_looking_neither_fits_nor_writes(campaign, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_text("?")])
-def test_without_the_stored_model_the_page_has_points_alone(campaign, tmp_path, damage):
+def test_without_the_stored_model_the_page_has_points_alone(campaign, read, tmp_path, damage):
     copy = tmp_path / "copy.db"
     file = campaign.model_file
     with sqlite3.connect(file.with_suffix("")) as old, sqlite3.connect(copy) as new:
@@ -89,15 +94,15 @@ def test_without_the_stored_model_the_page_has_points_alone(campaign, tmp_path, 
     assert again.load_model() is not None
     damage(tmp_path / "copy.db.model")
     assert again.load_model() is None
-    assert "shows the points alone" in campaign_page(again)
+    assert "shows the points alone" in read(again)
 
 
 def test_the_map_is_the_model_around_the_first_proposal(campaign):
-    course = course_of_campaign(campaign)
-    at = places.typical(course)
+    course = make_course(campaign)
+    at = figures.choose_anchor(course)
     assert at == campaign.pending()[0].point
     pairs = [("stirring", "solvent"), ("temperature & <T>", "stirring")]
-    first, second = places.epistemic_maps(course.model, course.space, at, pairs)
+    first, second = figures.compute_maps(course.model, course.space, at, pairs)
     assert first.nats.shape == (2, 30) and second.nats.shape == (30, 30)
     for one, column, row in ((first, 7, 1), (second, 3, 21)):
         pair = pairs[0] if one is first else pairs[1]
@@ -110,9 +115,9 @@ def test_the_map_is_the_model_around_the_first_proposal(campaign):
 
 
 def test_points_lie_where_they_were_measured(campaign, axes):
-    course = course_of_campaign(campaign)
-    at = places.typical(course)
-    places.measured_map(axes, course, ("temperature & <T>", "stirring"), None, at)
+    course = make_course(campaign)
+    at = figures.choose_anchor(course)
+    figures.plot_map(axes, course, ("temperature & <T>", "stirring"), None, at)
     pale, full = (line.get_xydata() for line in axes.lines[:2])
     for drawn, same in ((pale, False), (full, True)):
         wanted = [p for p in course.points if (p["solvent"] == at["solvent"]) is same]
@@ -123,21 +128,21 @@ def test_points_lie_where_they_were_measured(campaign, axes):
 
 
 def test_words_are_positions_with_names(campaign, axes):
-    course = course_of_campaign(campaign)
-    places.measured_map(axes, course, ("stirring", "solvent"), None)
+    course = make_course(campaign)
+    figures.plot_map(axes, course, ("stirring", "solvent"), None)
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["water", "ethanol"]
     drawn = axes.lines[1].get_ydata()
     words = [point["solvent"] for point in course.points]
     np.testing.assert_array_equal(np.round(drawn), [("water", "ethanol").index(w) for w in words])
 
 
-def test_without_proposals_a_map_is_held_at_medians(campaign):
-    course = course_of_campaign(campaign)._replace(proposals=[])
-    at = places.typical(course)
+def test_without_proposals_a_map_is_held_at_medians(campaign, read):
+    course = make_course(campaign)._replace(proposals=[])
+    at = figures.choose_anchor(course)
     speeds = sorted(point["stirring"] for point in course.points)
     assert at["stirring"] == speeds[len(speeds) // 2] and isinstance(at["stirring"], int)
     assert at["solvent"] in ("water", "ethanol")
-    assert "typical values" in learning_page(course)
+    assert "typical values" in read(course)
 
 
 @pytest.mark.parametrize("one", [Continuous("x", 0.0, 2.0), Categorical("x", ("a", "b", "c"))])
@@ -146,23 +151,23 @@ def test_one_input_has_a_line(axes, one):
     points = [{"x": spot} for spot in spots]
     proposals = [Proposal(7, points[-1], {}, "")]
     course = Course("", Space((one,)), ["y"], points, np.zeros((2, 1)), proposals, [], "", False)
-    known = places.Map(np.arange(3.0), np.arange(3.0), np.array([[0.0, 0.2, 0.6]]))
-    places.measured_line(axes, course, known)
+    known = figures.Map(np.arange(3.0), np.arange(3.0), np.array([[0.0, 0.2, 0.6]]))
+    figures.plot_line(axes, course, known)
     line, proposed, rug = (drawn.get_xydata() for drawn in axes.lines[:3])
     np.testing.assert_allclose(line[:, 1], [0.0, 0.2, 0.6])
-    at = places.positions(course.space, points)[:, 0]
+    at = figures.find_positions(course.space, points)[:, 0]
     np.testing.assert_allclose(proposed, [[at[1], np.interp(at[1], [0, 1, 2], [0, 0.2, 0.6])]])
     np.testing.assert_allclose(rug[:, 0], at)
     assert [text.get_text() for text in axes.texts] == ["7"]
 
 
-def test_outputs_that_have_not_come_are_left_open(tmp_path):
+def test_outputs_that_have_not_come_are_left_open(tmp_path, read):
     campaign = Campaign.create(tmp_path / "c.db", INPUTS[:1], ["a", "b"])
     campaign.tell({"a": 2.0}, point={"temperature & <T>": 30.0})
-    course = course_of_campaign(campaign)
+    course = make_course(campaign)
     assert (len(course.points), course.complete) == (1, 0)
     np.testing.assert_array_equal(course.values, [[2.0, np.nan]])
-    text = campaign_page(campaign)
+    text = read(campaign)
     assert "<td>2</td><td>—</td>" in text
     assert "Values of a in" in text and "Values of b in" not in text
 
@@ -183,10 +188,10 @@ def rounds():
     return list(pool_loop(setting, [start], 2))
 
 
-def test_the_course_of_a_loop(rounds):
+def test_the_course_of_a_loop(rounds, read):
     reference = np.random.default_rng(9).normal(size=(20, 2))
     score = {id(done.models[0]): float(done.number) for done in rounds}
-    course = course_of_rounds(
+    course = make_course_of_rounds(
         iter(rounds), start=8, inputs=["u", "v"], outputs=["y"], reference=reference,
         score=lambda model: score[id(model)], score_name="rounds done", proposed=reference[:2],
     )  # fmt: skip
@@ -199,7 +204,7 @@ def test_the_course_of_a_loop(rounds):
     assert course.model is rounds[-1].models[0]
     np.testing.assert_allclose(course.space.encode(course.points), rounds[-1].data[0].x)
     np.testing.assert_allclose(course.values[:, 0], rounds[-1].data[0].y)
-    text = learning_page(course)
+    text = read(course)
     assert "rounds done" in text and "chosen next" in text
     order = [
         "Go on or stop",
@@ -213,4 +218,4 @@ def test_the_course_of_a_loop(rounds):
 
 def test_a_loop_without_rounds_is_refused():
     with pytest.raises(ValueError, match="at least 1 round"):
-        course_of_rounds([], start=0, inputs=["u"], outputs=["y"], reference=np.zeros((1, 1)))
+        make_course_of_rounds([], start=0, inputs=["u"], outputs=["y"], reference=np.zeros((1, 1)))

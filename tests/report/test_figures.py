@@ -41,7 +41,7 @@ def test_bands_are_two_deviations_wide(axes):
 
 
 def test_the_gap_between_the_entropies_is_the_epistemic_part(axes):
-    figures.entropy_curves(axes, GRID, PARTS, truth=np.full(20, -1e9))
+    figures.plot_entropies(axes, GRID, PARTS, truth=np.full(20, -1e9))
     assert edges(axes.collections[0]) == pytest.approx((1.0, 4.0))
     assert axes.get_ylim()[0] > -10, "a truth without bound must not squeeze the rest"
     assert below(axes)
@@ -50,27 +50,27 @@ def test_the_gap_between_the_entropies_is_the_epistemic_part(axes):
 def test_a_rug_keeps_the_view_and_stays_small(axes, rng):
     axes.set_xlim(-1, 1)
     values = rng.normal(size=10_000)
-    figures.rug(axes, values)
+    figures.plot_rug(axes, values)
     ticks = axes.lines[0].get_xdata()
     assert axes.get_xlim() == (-1, 1)
     assert len(ticks) == 100 and np.isin(ticks, values).all()
 
 
 def test_whole_numbers_have_a_bar_each(axes):
-    figures.histogram(axes, np.array([0.0, 0.0, 1.0, 3.0]), "count")
+    figures.plot_histogram(axes, np.array([0.0, 0.0, 1.0, 3.0]), "count")
     assert [bar.get_height() for bar in axes.patches] == [2, 1, 0, 1]
     assert axes.patches[0].get_x() == -0.5
 
 
 @pytest.mark.parametrize("values", [np.full(5, 2.5), np.array([1e-12, 1.0]), np.arange(300.0)])
 def test_odd_columns_have_a_histogram_of_all_their_rows(axes, values):
-    figures.histogram(axes, values, "x")
+    figures.plot_histogram(axes, values, "x")
     assert sum(bar.get_height() for bar in axes.patches) == len(values)
 
 
 def test_intervals_stand_at_what_was_measured(axes):
     y, mean = np.array([1.0, 2.0]), np.array([1.5, 1.0])
-    figures.predicted_and_measured(axes, y, mean, Parts(*(part[:2] for part in PARTS)))
+    figures.plot_predicted(axes, y, mean, Parts(*(part[:2] for part in PARTS)))
     total, aleatoric = (np.array(lines.get_segments()) for lines in axes.collections)
     np.testing.assert_allclose(total, [[[1, -2.5], [1, 5.5]], [[2, -3], [2, 5]]])
     np.testing.assert_allclose(aleatoric[:, :, 1], [[-0.5, 3.5], [-1, 3]])
@@ -79,7 +79,7 @@ def test_intervals_stand_at_what_was_measured(axes):
 
 def test_bars_are_percent_of_each_part(axes):
     effects = Parts(np.array([0.5, 0.1]), np.array([0.2, 0.3]), np.array([0.0, 1.0]))
-    figures.effect_bars(axes, ["a", "b"], effects)
+    figures.plot_effects(axes, ["a", "b"], effects)
     np.testing.assert_allclose([bar.get_width() for bar in axes.patches], [50, 10, 20, 30, 0, 100])
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["a", "b"]
     assert below(axes)
@@ -87,7 +87,7 @@ def test_bars_are_percent_of_each_part(axes):
 
 def test_labels_are_one_short_line_and_no_mathematics(axes):
     name = "costs in $ or \n $$ " + "x" * 99
-    assert "\n" not in figures.label(name)
-    assert len(figures.label(name).replace("\\", "")) <= figures.LONGEST_LABEL
-    axes.set_xlabel(figures.label("50 $^ {"))
+    assert "\n" not in figures.shorten_label(name)
+    assert len(figures.shorten_label(name).replace("\\", "")) <= figures.LONGEST_LABEL
+    axes.set_xlabel(figures.shorten_label("50 $^ {"))
     axes.figure.draw_without_rendering()

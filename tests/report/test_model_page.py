@@ -10,11 +10,19 @@ import pytest
 from scipy.stats import norm
 
 from twofold import BNNLVRegressor
-from twofold.report import slices
-from twofold.report.drives import drives, order_of
-from twofold.report.model_data import entropies, found, shown, subject
-from twofold.report.model_page import doubts, model_page
-from twofold.report.scores import qualities
+from twofold.report import write_model_page
+from twofold.report.calibration import compare_models, compute_log_densities
+from twofold.report.model_data import (
+    compute_effects,
+    compute_entropies,
+    compute_moments,
+    compute_slices,
+    make_grid,
+    make_subject,
+    rank_inputs,
+)
+from twofold.report.model_page import find_doubts
+from twofold.report.page import format_number
 
 SMALL = {
     "epochs": 5,
@@ -43,6 +51,16 @@ def fitted():
     return BNNLVRegressor(**SMALL).fit(x[:40], y[:40]), x, y
 
 
+@pytest.fixture
+def read(tmp_path):
+    """``read(model, X, y, ...)``: the text of its page."""
+
+    def write(*arguments, **settings):
+        return write_model_page(tmp_path / "page.html", *arguments, **settings).read_text()
+
+    return write
+
+
 class Balance(HTMLParser):
     """Every element that needs an end has one."""
 
@@ -68,7 +86,7 @@ def check(text):
 
 
 def test_what_is_found_is_the_law_of_total_variance():
-    here = found(Known(), np.array([[7.0, 1.0, -2.0]]))
+    here = compute_moments(Known(), np.array([[7.0, 1.0, -2.0]]))
     assert here.mean == pytest.approx(7.0)
     assert [float(part[0, 0]) for part in here.variances] == pytest.approx([45.0, 36.0, 9.0])
     assert [float(part[0, 0]) for part in here.deviations()][1:] == pytest.approx([6.0, 3.0])
@@ -76,19 +94,19 @@ def test_what_is_found_is_the_law_of_total_variance():
 
 def test_each_part_is_driven_by_its_own_input(rng):
     x = rng.uniform(-1, 1, size=(400, 4))
-    about = subject(Known(), x, x[:, 0], list("abcd"), ["y"], None)
-    effects = drives(about)
+    about = make_subject(Known(), x, x[:, 0], list("abcd"), ["y"], None)
+    effects = compute_effects(about, compute_moments(Known(), x))
     for column, part in enumerate(effects):
         # Four rounds of 400 swaps: a standard error of about sqrt(0.8 / 400) / 2 = 0.02, and as
         # much again for the variance of the rows.
         np.testing.assert_allclose(part[:, 0], np.eye(4)[column], atol=0.12)
-    assert sorted(order_of(effects)[:3]) == [0, 1, 2] and order_of(effects)[3] == 3
+    assert sorted(rank_inputs(effects)[:3]) == [0, 1, 2] and rank_inputs(effects)[3] == 3
 
 
 def test_scores_are_those_of_plain_models_computed_otherwise(fitted):
     model, x, y = fitted
-    about = subject(model, x[:40], y[:40], list("abc"), ["y"], (x[40:], y[40:]))
-    every = qualities(about, found(model, x[40:]))
+    about = make_subject(model, x[:40], y[:40], list("abc"), ["y"], (x[40:], y[40:]))
+    every = compare_models(about, compute_moments(model, x[40:]), compute_log_densities(about))
     design = np.column_stack([x[:, :2], np.ones(60)])
     weights, residual, *_ = np.linalg.lstsq(design[:40], y[:40], rcond=None)
     errors = y[40:] - design[40:] @ weights
@@ -107,23 +125,23 @@ def test_scores_are_those_of_plain_models_computed_otherwise(fitted):
 
 def test_slices_are_the_model_along_a_line(fitted):
     model, x, y = fitted
-    about = subject(model, x, y, list("abc"), ["y"], None)
-    ((first, second),) = slices.slices(about, [0], [4, 9])
-    for row, one in ((4, first), (9, second)):
+    about = make_subject(model, x, y, list("abc"), ["y"], None)
+    for (column, row), one in compute_slices(about, [0], [4, 9]).items():
+        assert column == one.column == 0
         places = np.repeat(x[[row]], len(one.grid), axis=0)
         places[:, 0] = one.grid
         mean, deviation = model.predict(places, return_std=True)
-        np.testing.assert_allclose(one.found.mean[:, 0], mean, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(np.sqrt(one.found.variances.total[:, 0]), deviation, rtol=1e-3)
+        np.testing.assert_allclose(one.moments.mean[:, 0], mean, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(np.sqrt(one.moments.variances.total[:, 0]), deviation, rtol=1e-3)
         split = model.decompose(places)
         np.testing.assert_allclose(one.entropies.epistemic[:, 0], split.epistemic, atol=1e-4)
         assert one.grid[np.argmax(split.epistemic)] == one.most_epistemic[0]
 
 
 def test_grids_go_a_little_beyond_the_data_but_whole_numbers_stay():
-    grid = slices.grid_of(np.array([0.5, 2.0, 10.5]))
+    grid = make_grid(np.array([0.5, 2.0, 10.5]))
     assert (grid[0], grid[-1]) == pytest.approx((-0.5, 11.5))
-    np.testing.assert_array_equal(slices.grid_of(np.array([3.0, 1.0, 1.0])), [1, 2, 3])
+    np.testing.assert_array_equal(make_grid(np.array([3.0, 1.0, 1.0])), [1, 2, 3])
 
 
 def test_unknown_entropies_are_those_of_gaussians(fitted):
@@ -135,43 +153,43 @@ def test_unknown_entropies_are_those_of_gaussians(fitted):
             split.total[0] = np.nan
             return split
 
-    variances = found(model, x).variances
-    parts = entropies(Narrow(), x, variances)
+    variances = compute_moments(model, x).variances
+    parts = compute_entropies(Narrow(), x, variances)
     np.testing.assert_allclose(parts.total, norm.entropy(scale=np.sqrt(variances.total)))
     np.testing.assert_allclose(parts.epistemic, parts.total - parts.aleatoric)
 
 
-def test_the_page_of_a_model_with_held_out_rows(fitted):
+def test_the_page_of_a_model_with_held_out_rows(fitted, read):
     model, x, y = fitted
     held_out = x[40:], y[40:]
-    text = model_page(model, x[:40], y[:40], inputs=list("abc"), outputs=["y"], held_out=held_out)
+    text = read(model, x[:40], y[:40], inputs=list("abc"), outputs=["y"], held_out=held_out)
     check(text)
     for heading in ("Key figures", "What it predicts", "drive", "Calibration", "Data"):
         assert heading in text
-    assert "flatter" not in text and doubts(model)[1:] in unescape(text)
+    assert "flatter" not in text and find_doubts(model)[1:] in unescape(text)
     assert f"{model.log_likelihood(*held_out).mean():.3f} nats" in text
     assert "1 never change in the data" in text
     assert text.count("the row best known") > 1
 
 
-def test_one_input_shows_the_measurements_and_nothing_to_compare(fitted):
+def test_one_input_shows_the_measurements_and_nothing_to_compare(fitted, read):
     _, x, y = fitted
     model = BNNLVRegressor(**SMALL).fit(x[:, :1], y)
-    text = model_page(model, x[:, :1], y, inputs=["only"], outputs=["y"])
+    text = read(model, x[:, :1], y, inputs=["only"], outputs=["y"])
     check(text)
     assert "flatter" in text and "Which inputs drive" not in text
     assert "measurements</text>" in text
 
 
-def test_few_rows_odd_names_and_constants(rng):
+def test_few_rows_odd_names_and_constants(rng, read):
     x = np.column_stack([rng.integers(0, 2, 5), np.ones(5), rng.normal(size=5)])
     y = np.column_stack([rng.normal(size=5), np.full(5, 3.0)])
     model = BNNLVRegressor(**SMALL).fit(x, y)
     names = ["a <b> & $x_1$", "µ", "long " * 20]
-    text = model_page(model, x, y, inputs=names, outputs=["_y <&>", "$"], title="<i>")
+    text = read(model, x, y, inputs=names, outputs=["_y <&>", "$"], title="<i>")
     check(text)
     assert "<i>" not in text and "<b>" not in text and "a &lt;b&gt; &amp; $x_1$" in text
-    text = model_page(model, np.ones((5, 3)), y, inputs=names, outputs=["a", "b"])
+    text = read(model, np.ones((5, 3)), y, inputs=names, outputs=["a", "b"])
     check(text)
     assert "there is nothing to draw" in text
 
@@ -180,25 +198,27 @@ def test_doubts_of_the_fit_are_told(fitted):
     model = copy(fitted[0])
     model.integration_error_ = 0.0
     model.convergence_ = model.convergence_._replace(late_drop=0.0)
-    assert doubts(model) is None
+    assert find_doubts(model) is None
     model.convergence_ = model.convergence_._replace(planned_epochs=50, late_drop=9.0)
-    assert doubts(model).startswith("the fit was stopped after 5 of 50 epochs; the energy still")
+    assert find_doubts(model).startswith(
+        "the fit was stopped after 5 of 50 epochs; the energy still"
+    )
     model.convergence_, model.integration_error_ = None, 0.5
-    assert "integrated out with an error of 0.50" in doubts(model)
+    assert "integrated out with an error of 0.50" in find_doubts(model)
 
 
-def test_columns_without_names_and_bad_values_are_refused(fitted):
+def test_columns_without_names_and_bad_values_are_refused(fitted, read):
     model, x, y = fitted
     with pytest.raises(ValueError, match=r"2 inputs and 1 outputs .* got X \(60, 3\)"):
-        model_page(model, x, y, inputs=list("ab"), outputs=["y"])
+        read(model, x, y, inputs=list("ab"), outputs=["y"])
     with pytest.raises(ValueError, match="different names"):
-        model_page(model, x, y, inputs=list("aba"), outputs=["y"])
+        read(model, x, y, inputs=list("aba"), outputs=["y"])
     with pytest.raises(ValueError, match="1 of NaN"):
-        model_page(model, np.where(x == x[3, 0], np.nan, x), y, inputs=list("abc"), outputs=["y"])
+        read(model, np.where(x == x[3, 0], np.nan, x), y, inputs=list("abc"), outputs=["y"])
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(3.0, "3"), (0.123456, "0.1235"), (123456.0, "123456"), (np.nan, "—")]
 )
 def test_numbers_are_shown_with_four_digits(value, text):
-    assert shown(value) == text
+    assert format_number(value) == text

@@ -5,25 +5,20 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 from matplotlib.figure import Figure
 
-from twofold.report.page import (
-    choose_button,
-    chooser,
-    clickable,
-    numbers,
-    page,
-    paragraphs,
-    picture,
-    pictures,
-    svg,
-    table,
-    warning,
-)
+from twofold.report import page
+from twofold.report.page import Chooser, Document
 from twofold.report.style import EPISTEMIC
+from twofold.report.svg import make_clickable, to_svg
 
 EMPTY = {"meta", "path", "use", "br", "rect", "circle"}
-NASTY = "<script>alert('x')</script> & \"so\""
+NASTY = "<script>alert('x')</script> & \"so\" ’ ü ￼ {{ 7 * 7 }} </style> --><b onload='x'>"
+PARTS = (
+    "{% from 'parts.html' import card, cards, choose_button, chooser, picture, pictures, "
+    "section, table, warning with context %}"
+)
 
 
 def drawn(click=False):
@@ -33,7 +28,7 @@ def drawn(click=False):
     axes.scatter(np.arange(5), np.arange(5), color=EPISTEMIC, facecolors="white")
     if click:
         (point,) = axes.plot(1.0, 3.0, marker="o")
-        clickable(point, "policy", ("1", "a|b"), 'the "first" point')
+        make_clickable(point, "policy", ("1", "a|b"), 'the "first" point')
     axes.legend()
     return figure
 
@@ -65,16 +60,31 @@ def parsed(text):
     return found.seen
 
 
+def render(source, **content):
+    """A piece of a template that uses the parts of pages."""
+    template = page._environment().from_string(source)
+    return template.render(document=Document(), title=NASTY, version="1", nasty=NASTY, **content)
+
+
 def whole():
-    blocks = {(name,): picture(drawn(), "the same", "caption") for name in ("one", "two", NASTY)}
-    return page(
-        NASTY,
-        NASTY,
-        [
-            (NASTY, numbers({NASTY: NASTY}) + paragraphs(NASTY) + warning(NASTY)),
-            ("Two", chooser("policy", {NASTY: ["one", "two", NASTY]}, blocks)),
-            ("Three", table([NASTY, "b"], [["1", NASTY], ["2", choose_button(NASTY, "c", "1")]])),
-        ],
+    names = ("one", "two", NASTY)
+    blocks = {(name,): drawn() for name in names}
+    return render(
+        "{% extends 'page.html' %}"
+        + PARTS
+        + """{% block introduction %}{{ nasty }}{% endblock %}{% block body %}
+        {% call section(nasty) %}
+        {% call cards() %}{{ card(nasty, nasty) }}{% endcall %}
+        <p>{{ nasty }}</p>{{ warning(nasty) }}
+        {% endcall %}
+        {% call section("Two") %}
+        {% call(figure) chooser(choices) %}{{ picture(figure, nasty, nasty) }}{% endcall %}
+        {% endcall %}
+        {% call section("Three") %}
+        {% set button = choose_button(nasty, nasty, [nasty]) %}
+        {{ table([nasty, "b"], [["1", nasty], ["2", button]], nasty) }}
+        {% endcall %}{% endblock %}""",
+        choices=Chooser("policy", {NASTY: names}, blocks),
     )
 
 
@@ -83,7 +93,10 @@ def test_a_page_is_well_formed_and_escapes_all_that_it_is_given():
     tags = [tag for tag, _ in parsed(text)]
     assert tags.count("script") == 1 and tags.count("main") == tags.count("h1") == 1
     assert {"skip", "warning", "numbers"} <= {one.get("class") for _, one in parsed(text)}
-    assert "alert('x')" not in text
+    assert "<script>alert" not in text and "b" not in tags and "{{ 7 * 7 }}" in text
+    assert text.count("&lt;script&gt;alert(&#39;x&#39;)") >= 12
+    labels = [one.get("aria-label") for tag, one in parsed(text) if tag == "svg"]
+    assert labels == [NASTY] * 3
 
 
 def test_a_page_refers_to_nothing_outside():
@@ -105,7 +118,7 @@ def test_equal_reports_are_equal_files_and_ids_are_unique():
 
 
 def test_a_figure_takes_the_colours_and_the_font_of_its_page():
-    found = svg(drawn(), "mine-")
+    found = to_svg(drawn(), "mine-", "words")
     assert "stroke: currentColor" in found and "fill: var(--surface)" in found
     assert "var(--blue)" in found and "#000000" not in found and "#ffffff" not in found
     assert ">a &lt; b &amp; c</text>" in found and "DejaVu" not in found
@@ -115,43 +128,47 @@ def test_a_figure_takes_the_colours_and_the_font_of_its_page():
 
 def test_drawing_a_figure_leaves_it_as_it_was():
     figure = drawn()
-    assert svg(figure, "a") == svg(figure, "a")
+    assert to_svg(figure, "a", "") == to_svg(figure, "a", "")
     assert figure.patch.get_visible() and figure.axes[0].patch.get_visible()
 
 
 def test_points_to_click_on_are_buttons_and_not_hidden_by_a_role():
-    found = parsed(picture(drawn(click=True), "a frontier"))
+    found = parsed(Document().draw(drawn(click=True), "a frontier"))
     (button,) = [one for _, one in found if one.get("role") == "button"]
     assert button["data-chooser"] == "policy" and button["data-choice"] == "1|a¦b"
     assert button["tabindex"] == "0" and button["aria-label"] == 'the "first" point'
     assert [one.get("class") for tag, one in found if tag == "circle"] == ["target"]
     (plot,) = [one for tag, one in found if tag == "svg"]
     assert plot["role"] == "group" and plot["aria-label"] == "a frontier"
-    (plot,) = [one for tag, one in parsed(picture(drawn(), "curves")) if tag == "svg"]
+    (plot,) = [one for tag, one in parsed(Document().draw(drawn(), "curves")) if tag == "svg"]
     assert plot["role"] == "img"
 
 
 def test_a_chooser_has_a_control_for_each_thing_to_choose():
     selects = {"β": ["0", "1"], "γ": ["0"]}
-    found = parsed(chooser("policy", selects, {("0", "0"): "a", ("1", "0"): "b"}, ("1", "0")))
+    choices = Chooser("policy", selects, {("0", "0"): "a", ("1", "0"): "b"}, ("1", "0"))
+    source = PARTS + "{% call(text) chooser(choices) %}{{ text }}{% endcall %}"
+    found = parsed(render(source, choices=choices))
     hidden = ["hidden" in one for tag, one in found if tag == "label"]
     assert hidden == [False, True]
     assert [one["value"] for tag, one in found if tag == "option"] == ["0", "1", "0"]
     assert [one["data-block"] for _, one in found if "data-block" in one] == ["0|0", "1|0"]
     assert found[0][1]["data-first"] == "1|0"
-    with pytest.raises(ValueError, match=r"to be chosen, got \('2', '0'\)"):
-        chooser("policy", selects, {("0", "0"): "a"}, ("2", "0"))
+    with pytest.raises(ValueError, match=r"choice among .*, got \('2', '0'\)"):
+        Chooser("policy", selects, {("0", "0"): "a"}, ("2", "0"))
 
 
 def test_numbers_are_set_to_the_right_and_words_to_the_left():
-    found = parsed(table(["a", "b"], [["-1.5e-3", "x"], ["12 %", "3"]], "caption"))
+    source = PARTS + "{{ table(headings, rows, caption) }}"
+    rows = [["-1.5e-3", "x"], ["12 %", "3"]]
+    found = parsed(render(source, headings=["a", "b"], rows=rows, caption="caption"))
     assert [one.get("class") for tag, one in found if tag == "td"] == [None, "text"] * 2
     region = found[0][1]
     assert region["role"] == "region" and region["tabindex"] == "0"
     assert "caption" in region["aria-label"]
-    assert parsed(table(["a"], []))
+    assert parsed(render(source, headings=["a"], rows=[], caption=""))
 
 
-def test_pictures_stand_in_one_grid():
-    found = parsed(pictures(picture(drawn(), "one"), picture(drawn(), "two")))
-    assert [tag for tag, _ in found].count("figure") == 2
+def test_a_name_that_a_template_does_not_know_is_an_error():
+    with pytest.raises(UndefinedError, match="'typo' is undefined"):
+        render("{{ typo }}")

@@ -8,9 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from twofold.plant.trial import Trial
-from twofold.report import policies as figures
-from twofold.report.policy_page import policy_page
-from twofold.report.policy_panels import cost_limits
+from twofold.report import policy_figures as figures
+from twofold.report import write_policy_page, write_policy_report
 
 STEPS = 6
 
@@ -45,47 +44,51 @@ def project_of(trials, folder, quality=""):
     )
 
 
+def read_page(project):
+    return write_policy_page(project.folder / "page.html", project).read_text()
+
+
 def test_every_policy_has_a_block_a_point_and_a_row(tmp_path):
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies/1.onnx").touch()
-    text = policy_page(project_of([make(0.0), make(2.0), make(2.0, 1.0)], tmp_path, "<fine>"))
+    text = read_page(project_of([make(0.0), make(2.0), make(2.0, 1.0)], tmp_path, "<fine>"))
     for choice in ("0|0", "2|0", "2|1"):
         assert text.count(f'data-block="{choice}"') == 1
         assert text.count(f'data-choice="{choice}"') == 2
     assert 'data-first="2|0"' in text and "&lt;fine&gt;" in text
     for number in range(3):
-        assert f"load_policy(&quot;policies/{number}.policy&quot;)" in text
+        assert f'load_policy("policies/{number}.policy")' in text
     assert "policies/1.onnx" in text and "policies/0.onnx" not in text
     assert "policy.act(observations, actions)" in text and "at least 3 rows of level" in text
     assert "flow from 0 to 2" in text and ">7.25</td>" in text
 
 
 def test_what_speaks_against_the_recommended_policy_is_a_warning(tmp_path):
-    text = policy_page(project_of([make(1.0, cost=20.0)], tmp_path, "Doubt: too sure."))
+    text = read_page(project_of([make(1.0, cost=20.0)], tmp_path, "Doubt: too sure."))
     for words in ("That is not below what logged steps cost", "not good enough to plan with"):
         assert f"<strong>Warning.</strong> {words}" in text.replace("But the model is ", "")
-    assert "Warning." not in policy_page(project_of([make(1.0)], tmp_path))
+    assert "Warning." not in read_page(project_of([make(1.0)], tmp_path))
 
 
 @pytest.mark.parametrize(("count", "controls"), [(8, 0), (9, 1)])
 def test_more_than_eight_columns_are_shown_some_at_a_time(tmp_path, count, controls):
     names = [f"${number}" for number in range(count)]
-    text = policy_page(project_of([make(1.0, names=names)], tmp_path))
-    assert text.count('data-name="columns"') == controls
+    text = read_page(project_of([make(1.0, names=names)], tmp_path))
+    assert text.count(f"<label{'' if controls else ' hidden'}><span>Columns ({count})") == 1
     assert all(f">{name}</text>" in text for name in names)
 
 
 def test_costs_share_a_scale_unless_one_would_be_too_small():
     near, far = make(0.0, cost=10.0), make(1.0, cost=12.0)
-    one, other = cost_limits([near, far])
+    one, other = figures.choose_limits([near, far])
     assert one == other and one.low < 10.0 - 2 * np.hypot(1.0, 0.5) and one.high > 12.0 + 1.0
     wild = make(2.0, cost=1000.0)
     wild = replace(wild, expected=np.linspace(0.0, 1000.0, STEPS))
-    small, large = cost_limits([near, wild])
+    small, large = figures.choose_limits([near, wild])
     assert small is None and large is not None
     lost = replace(near, expected=np.full(STEPS, np.nan), rollouts=np.full((4, STEPS), np.nan))
-    assert cost_limits([lost]) == [None]
-    assert cost_limits([lost, near])[1] is not None
+    assert figures.choose_limits([lost]) == [None]
+    assert figures.choose_limits([lost, near])[1] is not None
 
 
 def test_a_page_of_costs_that_are_not_finite_can_be_made(tmp_path):
@@ -93,7 +96,7 @@ def test_a_page_of_costs_that_are_not_finite_can_be_made(tmp_path):
         make(1.0), expected=np.full(STEPS, np.nan), epistemic=np.full(STEPS, np.inf),
         rollouts=np.full((4, STEPS), np.nan),
     )  # fmt: skip
-    assert "nan" in policy_page(project_of([lost, make(2.0)], tmp_path))
+    assert "nan" in read_page(project_of([lost, make(2.0)], tmp_path))
 
 
 def test_the_frontier_has_a_marker_for_each_policy():
@@ -103,7 +106,7 @@ def test_the_frontier_has_a_marker_for_each_policy():
         figures.Point(1.0, 2.0, 12.0, 0.5, False),
     ]
     axes = Figure().subplots()
-    markers = figures.frontier_axes(axes, points, (1.0, 0.0))
+    markers = figures.plot_frontier(axes, points, (1.0, 0.0))
     assert {key: tuple(line.get_xydata()[0]) for key, line in markers.items()} == {
         (0.0, 0.0): (3.0, 10.0), (1.0, 0.0): (1.0, 11.0), (1.0, 2.0): (0.5, 12.0)
     }  # fmt: skip
@@ -118,7 +121,22 @@ def test_the_frontier_has_a_marker_for_each_policy():
 
 def test_rollouts_are_one_line_with_gaps():
     axes, sampled = Figure().subplots(), np.arange(6.0).reshape(2, 3)
-    figures.rollouts(axes, sampled, np.zeros(3))
+    figures.plot_rollouts(axes, sampled, np.zeros(3))
     line = axes.lines[0].get_xydata()
     np.testing.assert_array_equal(line[:, 1], [0, 1, 2, np.nan, 3, 4, 5, np.nan])
     np.testing.assert_array_equal(line[:, 0], [1, 2, 3, 3] * 2)
+
+
+def test_the_text_has_the_advice_the_table_and_the_riskiest_states(tmp_path):
+    project = project_of([make(0.0), make(2.0)], tmp_path, "Fine <b>.\n")
+    text = write_policy_report(project).read_text()
+    assert "`policies/1.policy`" in text and "\nFine <b>.\n```" in text
+    assert "1,000 transitions in 10 episodes" in text
+    assert "| after steps | level |\n| ---: | ---: |\n| 1 | 7.25 |\n| 1 | 6.5 |\n" in text
+    header = next(line for line in text.splitlines() if line.startswith("| β |"))
+    columns = header.count("|") - 1
+    assert f"{header}\n| {'---: | ' * (columns - 1)}--- |\n| 0 | 0 | 10 |" in text
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        "report.html", "report.md", "frontier.csv", "frontier.png", "risks.png", "reach.png"
+    }  # fmt: skip

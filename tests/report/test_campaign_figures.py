@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from twofold.report import style
-from twofold.report.campaign import over_measurements, results
+from twofold.report.campaign_figures import plot_curve, plot_remaining_share, plot_results
 
 CURVE = [
     {"measurements": count, "epistemic_share": share, "epistemic_nats": share / 2}
@@ -34,7 +34,7 @@ def test_the_legend_covers_nothing(axes):
 
 
 def test_a_lone_model_has_whole_ticks(axes):
-    over_measurements(axes, CURVE[:1], "epistemic_nats", "nats", style.EPISTEMIC)
+    plot_curve(axes, CURVE[:1], "epistemic_nats", "nats", style.EPISTEMIC)
     axes.figure.draw_without_rendering()
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[10, 0.2]])
     ticks = axes.get_xticks()
@@ -42,7 +42,7 @@ def test_a_lone_model_has_whole_ticks(axes):
 
 
 def test_results_come_with_the_highest_and_lowest_so_far(axes):
-    results(axes, np.array([2.0, np.nan, 3.0, 1.0]), "y")
+    plot_results(axes, np.array([2.0, np.nan, 3.0, 1.0]), "y")
     measured, highest, lowest = (line.get_ydata() for line in axes.lines)
     np.testing.assert_array_equal(measured, [2, np.nan, 3, 1])
     np.testing.assert_array_equal(highest, [2, 2, 3, 3])
