@@ -2,9 +2,11 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
 ]
+
+DATA = Path(__file__).parent / "data"
 
 # As the first version of twofold wrote it.
 VERSION_1 = """
@@ -72,6 +76,23 @@ def check_data(campaign):
     assert [proposal.number for proposal in campaign.pending()] == [2]
     (point,) = campaign.status().curve
     assert point == {"measurements": 6, "epistemic_nats": 0.3, "epistemic_share": 0.4}
+
+
+def test_a_campaign_of_version_2_goes_on_with_the_same_numbers(tmp_path):
+    """The file is one that twofold wrote before methods had options of their own."""
+    for ending in (".db", ".db.model"):
+        shutil.copy(DATA / f"version_2{ending}", tmp_path)
+    campaign = Campaign.open(tmp_path / "version_2.db")
+    assert campaign.status().complete == 10 and len(campaign.export()) == 11
+    assert [proposal.number for proposal in campaign.pending()] == [11, 12]
+    assert campaign.load_model() is not None
+    (proposal,) = campaign.ask()
+    # As that twofold answered the same question.
+    assert proposal.point == {"x": -4.955, "side": "left"}
+    assert proposal.split["information_nats"] == pytest.approx(0.2425844669342041, rel=1e-5)
+    deviations = proposal.split["standard_deviation"]
+    assert deviations["epistemic"]["w"] == pytest.approx(0.17960505781506472, rel=1e-5)
+    assert deviations["aleatoric"]["y"] == pytest.approx(0.31016266933879766, rel=1e-5)
 
 
 def test_the_steps_lead_from_the_first_version_to_todays():

@@ -2,6 +2,8 @@
 
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 from sqlalchemy.dialects import postgresql
@@ -108,3 +110,21 @@ def test_processes_that_ask_at_once_get_different_points(tmp_path):
     proposals = Campaign.open(path).pending()
     assert [proposal.number for proposal in proposals] == list(range(1, 41))
     assert len({str(proposal.point) for proposal in proposals}) == 40
+
+
+WITHOUT_JAX = """
+import sys
+from twofold.cli import app
+place = sys.argv[1]
+for words in ("init {} --input x=0..1 --output y", "tell {} y=1 x=0.5", "status {}", "export {}"):
+    sys.argv = ["twofold", "campaign", *words.format(place).split()]
+    try:
+        app.main()
+    except SystemExit as ended:
+        assert not ended.code
+assert "jax" not in sys.modules
+"""
+
+
+def test_recording_needs_no_jax(tmp_path):
+    subprocess.run([sys.executable, "-c", WITHOUT_JAX, str(tmp_path / "c.db")], check=True)
