@@ -14,7 +14,7 @@ export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types format tables docs examples bench lock clean
+.PHONY: help demo reproduce test test-all lint types format tables docs examples bench lock clean
 
 # Create the virtual environment $(1) unless it is there.
 define create_venv
@@ -30,6 +30,9 @@ help:  ## list the targets
 
 demo: .venv/.installed-run  ## fit a small model and show its uncertainty in two parts
 	$(BIN)/twofold demo
+
+reproduce: .venv/.installed-dev  ## make a table or figure of the paper: make reproduce WHAT=table_1 [ARGS="--smoke"]
+	$(BIN)/python -m paper $(WHAT) $(ARGS)
 
 test: .venv/.installed-dev  ## run the quick tests
 	$(BIN)/python -m pytest -n auto

@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paper.contest import DEFAULT, METHODS
-from paper.jobs import settings
+from paper.fits import settings
+from paper.posteriors import DEFAULT, METHODS
 from paper.problems import PROBLEMS
 from paper.records import Record
 from twofold import BNNLVRegressor

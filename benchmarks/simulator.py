@@ -14,7 +14,7 @@ from unittest import mock
 import jax
 import numpy as np
 
-from paper.industrial_original import load_plant, random
+from paper.industrial_checks import load_plant, random
 from paper.records import Record
 from paper.systems import steps_per_second
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import jax
 
-from paper import table1
-from paper.learning import choose, networks
+from paper import table_1
+from paper.learning import choose, fit_networks
 from paper.learning_problems import LEARNING_PROBLEMS
 from paper.records import Record
 from twofold.core.compilation import enable_compile_cache
@@ -24,10 +24,10 @@ from twofold.core.compilation import enable_compile_cache
 SHARE = 50
 
 
-def seconds_of_a_round(part: table1.Part) -> float:
+def seconds_of_a_round(part: table_1.Part) -> float:
     """Fitting, choosing and scoring for all arms, the fits scaled up."""
     updates, settings = part.training
-    fit = networks(part.arms, part.size, updates // SHARE, settings)
+    fit = fit_networks(part.arms, part.size, updates // SHARE, settings)
     problems = [LEARNING_PROBLEMS[arm.problem] for arm in part.arms]
     data = [problem.initial(arm.seed) for problem, arm in zip(problems, part.arms, strict=True)]
     fit(0, data)
@@ -54,8 +54,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     enable_compile_cache()
     platform = jax.devices()[0].platform
-    record = Record("bench_table1", {"share_of_a_fit_timed": 1 / SHARE}, table1.SEEDS)
-    for part in table1.parts(smoke=False):
+    record = Record("bench_table1", {"share_of_a_fit_timed": 1 / SHARE}, table_1.SEEDS)
+    for part in table_1.list_parts(smoke=False):
         if part.training is not None and part.block != "together":
             seconds = seconds_of_a_round(part)
             place = f"{platform}/{part.block}/{part.group}"

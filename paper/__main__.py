@@ -1,55 +1,111 @@
-"""``python -m paper NAME``: one command for each table and figure."""
+"""One command for each table and figure of the paper, and for what goes beyond it."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
-from paper import runner, tables
-from paper.records import join
-from twofold.core.compilation import enable_compile_cache
-from twofold.core.jobs import EXECUTORS
+from paper.pieces import PIECES
+from twofold.core.naming import nearest
+from twofold.core.plain import to_plain
 
 STOPPED = 130  # Ctrl-C, as shells have it
+COMMANDS = {
+    "list": "show all pieces",
+    "tables": "renew the tables of README and docs from results/",
+    "join": "merge records made elsewhere into those of the same names in results/",
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m paper",
+        description=__doc__,
+        epilog="Commands: " + "; ".join(f"{name}: {text}" for name, text in COMMANDS.items()),
+    )
+    parser.add_argument("name", nargs="?", default="list", help="a piece of the list, or a command")
+    parser.add_argument("records", nargs="*", type=Path, help="for join: paths of records")
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds at a tiny size")
+    parser.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="continue from the unfinished work of an earlier run",
+    )
+    parser.add_argument(
+        "--output", type=Path, help="folder for records and figures (default: results)"
+    )
+    parser.add_argument("--executor", help="where to run jobs: local (default) or ray")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return parser
 
 
 def main() -> None:
-    """Parse the command line and run one experiment."""
-    parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
-    names = ["tables", "join", *runner.FIGURES, *runner.names()]
-    parser.add_argument("name", choices=names)
-    parser.add_argument("records", nargs="*", type=Path, help="for join: records made elsewhere")
-    parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
-    parser.add_argument("--output", type=Path, help="folder for results (default: results)")
-    parser.add_argument("--executor", choices=list(EXECUTORS), help="where to run jobs")
+    """Parse the command line and do what it asks for."""
+    parser = build_parser()
     arguments = parser.parse_args()
+    known = [*COMMANDS, *PIECES]
+    if arguments.name not in known:
+        parser.error(
+            f"there is no table or figure {arguments.name!r}; python -m paper list shows all"
+            f"{nearest(arguments.name, known)}"
+        )
     if (arguments.name == "join") != bool(arguments.records):
-        parser.error("join takes the paths of records, and nothing else does")
-    enable_compile_cache()
+        parser.error("join needs the paths of records, and nothing else takes paths")
     try:
-        run(arguments)
+        execute(arguments)
     except KeyboardInterrupt as stopped:
         print(str(stopped) or "stopped", file=sys.stderr)
         raise SystemExit(STOPPED) from stopped
+    except (ValueError, OSError, ImportError) as error:
+        raise SystemExit(f"paper: {error}") from error
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """What the command line asks for."""
-    if arguments.name == "tables":
-        for path in tables.run(Path()):
+def execute(arguments: argparse.Namespace) -> None:
+    """Run a command, or make a piece."""
+    if arguments.name == "list":
+        show_pieces(arguments.json)
+    elif arguments.name == "tables":
+        from paper.tables import renew_tables
+
+        for path in renew_tables(Path()):
             print(f"renewed {path}")
     elif arguments.name == "join":
+        from paper.records import join
+
         for path in arguments.records:
             print(f"joined {join(path, arguments.output or Path('results'))}")
-    elif arguments.name in runner.FIGURES:
-        print(f"wrote {runner.FIGURES[arguments.name](arguments.output or Path('results'))}")
     else:
-        made = runner.run(
-            arguments.name, arguments.smoke, arguments.output, executor=arguments.executor
-        )
-        for file in made.files:
-            print(f"wrote {file}")
-        for metric, value in made.metrics.items():
-            print(f"{metric:60s} {value:.4f}")
+        make(arguments)
+
+
+def make(arguments: argparse.Namespace) -> None:
+    """Make a piece and print its files and metrics."""
+    from paper.runner import make_piece
+    from twofold.core.compilation import enable_compile_cache
+
+    enable_compile_cache()
+    made = make_piece(
+        arguments.name, arguments.smoke, arguments.output, arguments.resume, arguments.executor
+    )
+    if arguments.json:
+        print(json.dumps(to_plain(made._asdict()), indent=2))
+        return
+    for file in made.files:
+        print(f"wrote {file}")
+    for metric, value in made.metrics.items():
+        print(f"{metric:60s} {value:.4f}")
+
+
+def show_pieces(as_json: bool) -> None:
+    """The list of pieces, for people or as JSON."""
+    if as_json:
+        print(json.dumps({name: piece._asdict() for name, piece in PIECES.items()}, indent=2))
+        return
+    width = max(map(len, PIECES))
+    for name, piece in PIECES.items():
+        print(f"{name:{width}s}  {piece.place:16s}  {piece.shows}")
 
 
 if __name__ == "__main__":

@@ -13,72 +13,55 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from paper.jobs import PAPER_METHODS, Job, done_before, fitted, settings
-from paper.records import Record
+from paper.fits import LABELS, PAPER_METHODS, Fit, count_stored, load_or_fit, settings
+from paper.markdown import markdown, mean_and_error, metrics
+from paper.problems import POINTS, PROBLEMS
+from paper.records import Context, Record
 from twofold import BNNLVRegressor, Decomposition
 from twofold.envs.toy import BIMODAL, TOY_PROBLEMS, ToyProblem
 
 SEEDS = [0, 1, 2, 3, 4]
-POINTS = 100
 TEST_SIZE = 500
 # sin and cos meet here, so the bimodal process looks the same to both sides.
 SYMMETRY = np.pi / 4
 
 
-def run(smoke: bool, work: Path) -> Record:
-    """Fit all methods on both problems and compare; ``smoke`` is a quick rehearsal."""
-    seeds = SEEDS[:2] if smoke else SEEDS
-    wanted = [
-        Job(p, method, seed) for p in TOY_PROBLEMS for method in PAPER_METHODS for seed in seeds
-    ]
-    record = Record(
-        "alpha_vs_hmc",
-        {
-            "methods": {method: settings(method, smoke) for method in PAPER_METHODS},
-            "points": POINTS,
-            "fits_found_in_work_folder": done_before(wanted, smoke, work),
-        },
-        seeds,
-    )
-    models = fitted(wanted, smoke, work)
+def compare_with_hmc(context: Context) -> Record:
+    """Fit all methods on both problems and compare."""
+    seeds = SEEDS[:2] if context.smoke else SEEDS
+    fits = [Fit(p, method, s) for p in TOY_PROBLEMS for method in PAPER_METHODS for s in seeds]
+    chosen = {
+        "methods": {method: settings(method, context.smoke) for method in PAPER_METHODS},
+        "points": POINTS,
+        "fits_found_in_work_folder": count_stored(fits, context.smoke, context.work),
+    }
+    record = Record("alpha_vs_hmc", chosen, seeds)
+    models = load_or_fit(fits, context.smoke, context.work)
     for problem in TOY_PROBLEMS.values():
         measure(problem, seeds, models, record)
     return record
 
 
-def grid(problem: ToyProblem, seed: int, points: int = POINTS) -> np.ndarray:
-    """Even points inside the range of the seed's data, no further than the problem's."""
-    x, _ = problem.training_data(seed)
-    return np.linspace(max(problem.low, x.min()), min(problem.high, x.max()), points)
-
-
 def measure(
-    problem: ToyProblem,
-    seeds: list[int],
-    models: Mapping[Job, BNNLVRegressor],
-    record: Record,
+    problem: ToyProblem, seeds: list[int], models: Mapping[Fit, BNNLVRegressor], record: Record
 ) -> None:
     """Add one problem's metrics to the record."""
     found: dict[str, list[dict[str, float]]] = {method: [] for method in PAPER_METHODS}
     for seed in seeds:
-        x = grid(problem, seed)
-        splits = {
-            m: models[Job(problem.name, m, seed)].decompose(x[:, None]) for m in PAPER_METHODS
-        }
-        test_x, test_y = problem.test_data(seed, TEST_SIZE)
+        own = {method: models[Fit(problem.name, method, seed)] for method in PAPER_METHODS}
+        x = PROBLEMS[problem.name].inside(seed)
+        splits = {method: model.decompose(x) for method, model in own.items()}
+        test = problem.test_data(seed, TEST_SIZE)
         for method, split in splits.items():
-            model = models[Job(problem.name, method, seed)]
+            one, other = split, splits["hmc"]
             if method == "hmc":
-                one, other = (half.decompose(x[:, None]) for half in halves(model))
-            else:
-                one, other = split, splits["hmc"]
-            numbers = agreement(one, other) | claims(problem, x, split)
-            numbers["test_log_likelihood"] = model.log_likelihood(test_x, test_y).mean()
+                one, other = (half.decompose(x) for half in split_chains(own["hmc"]))
+            numbers = compare_epistemic(one, other) | compare_with_truth(problem, x[:, 0], split)
+            numbers["test_log_likelihood"] = own[method].log_likelihood(*test).mean()
             found[method].append(numbers)
     for method, every in found.items():
-        for name in every[0]:
-            record.add_mean(f"{problem.name}/{method}/{name}", [one[name] for one in every])
-    reports = [models[Job(problem.name, "hmc", seed)].diagnostics_ for seed in seeds]
+        record.add_means(f"{problem.name}/{method}", every)
+    reports = [models[Fit(problem.name, "hmc", seed)].diagnostics_ for seed in seeds]
     unknown = [seed for seed, r in zip(seeds, reports, strict=True) if r.r_hat_max is None]
     if unknown:
         raise SystemExit(
@@ -90,7 +73,7 @@ def measure(
     record.add(f"{problem.name}/hmc/divergences", sum(report.divergences for report in reports))
 
 
-def halves(model: BNNLVRegressor) -> list[BNNLVRegressor]:
+def split_chains(model: BNNLVRegressor) -> list[BNNLVRegressor]:
     """The first and the last half of the chains, as models of their own.
 
     How well they agree is the best that any other method can be expected to.
@@ -104,32 +87,33 @@ def halves(model: BNNLVRegressor) -> list[BNNLVRegressor]:
     return parts
 
 
-def agreement(split: Decomposition, reference: Decomposition) -> dict[str, float]:
-    """Of two epistemic entropies."""
+def compare_epistemic(split: Decomposition, reference: Decomposition) -> dict[str, float]:
+    """Agreement of two epistemic entropies."""
     return {
         "rank_correlation": spearmanr(split.epistemic, reference.epistemic).statistic,
         "epistemic_abs_error": np.abs(split.epistemic - reference.epistemic).mean(),
     }
 
 
-def claims(problem: ToyProblem, x: np.ndarray, split: Decomposition) -> dict[str, float]:
+def compare_with_truth(
+    problem: ToyProblem, x: np.ndarray, split: Decomposition
+) -> dict[str, float]:
     """What one split says about each of the other claims."""
-    scarcity = -problem.input_density(x)
+    density = problem.input_density(x)
     errors = np.abs(split.aleatoric - problem.entropy(x))
-    plentiful = problem.input_density(x) > np.median(problem.input_density(x))
     numbers = {
         "mean_epistemic": split.epistemic.mean(),
-        "scarcity_correlation_total": spearmanr(split.total, scarcity).statistic,
-        "scarcity_correlation_epistemic": spearmanr(split.epistemic, scarcity).statistic,
+        "scarcity_correlation_total": spearmanr(split.total, -density).statistic,
+        "scarcity_correlation_epistemic": spearmanr(split.epistemic, -density).statistic,
         "aleatoric_abs_error": errors.mean(),
-        "aleatoric_abs_error_where_plentiful": errors[plentiful].mean(),
+        "aleatoric_abs_error_where_plentiful": errors[density > np.median(density)].mean(),
     }
     if problem is BIMODAL:
-        numbers["aleatoric_asymmetry"] = asymmetry(x, split.aleatoric)
+        numbers["aleatoric_asymmetry"] = measure_asymmetry(x, split.aleatoric)
     return numbers
 
 
-def asymmetry(x: np.ndarray, aleatoric: np.ndarray) -> float:
+def measure_asymmetry(x: np.ndarray, aleatoric: np.ndarray) -> float:
     """Mean difference between mirrored points, over the mean depth of the dip at the centre."""
     reach = min(SYMMETRY - x[0], x[-1] - SYMMETRY)
     distance = np.linspace(0.0, reach, 50)
@@ -137,3 +121,45 @@ def asymmetry(x: np.ndarray, aleatoric: np.ndarray) -> float:
     right = np.interp(SYMMETRY + distance, x, aleatoric)
     depth = 0.5 * (left + right).max() - left[0]
     return float(np.abs(left - right).mean() / depth)
+
+
+def tabulate_splits(results: Path) -> str:
+    """The paper's claims about the split on the toy problems."""
+    values = metrics("alpha_vs_hmc", results)
+    columns = {
+        "rank_correlation": "rank correlation with HMC's epistemic",
+        "mean_epistemic": "mean epistemic",
+        "scarcity_correlation_epistemic": "epistemic with scarcity",
+        "scarcity_correlation_total": "total with scarcity",
+        "aleatoric_abs_error": "aleatoric error",
+        "aleatoric_abs_error_where_plentiful": "aleatoric error, plentiful data",
+        "test_log_likelihood": "test log-likelihood",
+    }
+    rows = [
+        [
+            f"{problem}, {LABELS[method]}",
+            *(mean_and_error(values, f"{problem}/{method}/{name}") for name in columns),
+        ]
+        for problem in TOY_PROBLEMS
+        for method in PAPER_METHODS
+    ]
+    return markdown(["", *columns.values()], rows)
+
+
+def tabulate_chains(results: Path) -> str:
+    """How far the reference chains can be trusted."""
+    values = metrics("alpha_vs_hmc", results)
+    rows = [
+        [
+            problem,
+            f"{values[f'{problem}/hmc/r_hat_max']:.2f}",
+            f"{values[f'{problem}/hmc/ess_min']:.0f}",
+            f"{values[f'{problem}/hmc/divergences']:.0f}",
+            mean_and_error(values, f"{problem}/hmc/rank_correlation"),
+            mean_and_error(values, f"{problem}/hmc/epistemic_abs_error", 3),
+        ]
+        for problem in TOY_PROBLEMS
+    ]
+    headings = ["", "largest R-hat", "smallest effective sample size", "divergences"]
+    halves = ["rank correlation of two halves", "difference of two halves (nats)"]
+    return markdown([*headings, *halves], rows)

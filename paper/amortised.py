@@ -5,16 +5,14 @@ own training points, test set and start of the fit.
 """
 
 import time
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paper.fits import fit_whole
-from paper.records import Record
-from twofold import BNNLVRegressor
+from paper.fits import fit_seeds
+from paper.records import Context, Record
 from twofold.core.data import Padded
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
 from twofold.inference import alpha
@@ -33,10 +31,9 @@ METHODS: dict[str, dict[str, Any]] = {
 LARGE = 10_000_000
 
 
-def run(smoke: bool, work: Path) -> Record:
-    """Fit both problems in three ways; ``smoke`` is a quick rehearsal."""
-    del work
-    seeds, epochs = (SEEDS[:2], 3) if smoke else (SEEDS, EPOCHS)
+def compare_latents(context: Context) -> Record:
+    """Fit both problems in three ways."""
+    seeds, epochs = (SEEDS[:2], 3) if context.smoke else (SEEDS, EPOCHS)
     settings = {"epochs": epochs, "test_size": TEST_SIZE, "methods": METHODS}
     record = Record("amortised", settings, seeds)
     for method in METHODS:
@@ -47,22 +44,16 @@ def run(smoke: bool, work: Path) -> Record:
     return record
 
 
-def estimator(method: str, **settings: Any) -> BNNLVRegressor:
-    """A mean field that treats z in one of the three ways."""
-    return BNNLVRegressor(inference="alpha", **METHODS[method], **settings)
-
-
 def measure(
     problem: ToyProblem, method: str, seeds: list[int], epochs: int, record: Record
 ) -> None:
     """Add the metrics of one method on one problem to the record."""
+    settings = {"inference": "alpha", **METHODS[method]}
     data = [problem.training_data(seed, TRAINING_SIZE) for seed in seeds]
-    x, y = [x for x, _ in data], [y for _, y in data]
     # The number of epochs is no part of the program: this compiles it.
-    fit_whole([estimator(method, epochs=1, random_state=seed) for seed in seeds], x, y)
-    models = [estimator(method, epochs=epochs, random_state=seed) for seed in seeds]
+    fit_seeds({**settings, "epochs": 1}, seeds, data)
     begun = time.perf_counter()
-    fit_whole(models, x, y)
+    models = fit_seeds({**settings, "epochs": epochs}, seeds, data)
     updates = epochs * -(-TRAINING_SIZE // models[0].batch_size) * len(seeds)
     place = f"{problem.name}/{method}"
     record.add(f"{place}/ms_per_update", 1e3 * (time.perf_counter() - begun) / updates)
@@ -78,7 +69,7 @@ def measure(
 
 def state_bytes(method: str, rows: int) -> int:
     """What a fit keeps, parameters and moments, of data with one input and one output."""
-    options = estimator(method).inference_options or {}
+    options = METHODS[method].get("inference_options", {})
     encoder = options.get("encoder")
     config = alpha.Config(
         BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), 75, 50, options.get("nodes", 0),

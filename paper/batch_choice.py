@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.fits import entropies, fit_whole
+from paper.fits import fit_seeds, split_jointly
 from paper.learning_problems import LEARNING_PROBLEMS
-from paper.records import Record
+from paper.markdown import markdown, mean_and_error, metrics
+from paper.records import Context, Record
 from twofold import BNNLVRegressor
 from twofold.active import choose_batch, choose_best, epistemic_score, random_score
 
@@ -20,25 +21,18 @@ PROBLEMS = ("heteroscedastic", "bimodal")
 POOLS, POOL, TAKEN = 40, 50, 5
 
 
-def run(smoke: bool, work: Path) -> Record:
-    """Fit, choose in three ways, and compare; ``smoke`` is a rehearsal."""
-    seeds, pools = (SEEDS[:2], 2) if smoke else (SEEDS, POOLS)
+def compare_choices(context: Context) -> Record:
+    """Fit, choose in three ways, and compare."""
+    seeds, pools = (SEEDS[:2], 2) if context.smoke else (SEEDS, POOLS)
     record = Record("batch_choice", {"pools": pools, "pool": POOL, "taken": TAKEN}, seeds)
     for name in PROBLEMS:
         problem = LEARNING_PROBLEMS[name]
         data = [problem.initial(seed) for seed in seeds]
-        models = [
-            BNNLVRegressor(
-                random_state=seed,
-                epochs=2 if smoke else None,
-                checkpoint=work / f"batch_choice-{name}.checkpoint",
-            )
-            for seed in seeds
-        ]
-        fit_whole(models, [own.x for own in data], [own.y for own in data])
+        checkpoint = context.work / f"batch_choice-{name}.checkpoint"
+        models = fit_seeds({"epochs": 2 if context.smoke else None}, seeds, data, checkpoint)
         taught = np.array(
             [
-                np.mean([_taught(model, problem.pool(s, n, POOL), n) for n in range(pools)], axis=0)
+                np.mean([_teach(model, problem.pool(s, n, POOL), n) for n in range(pools)], axis=0)
                 for model, s in zip(models, seeds, strict=True)
             ]
         )
@@ -48,9 +42,9 @@ def run(smoke: bool, work: Path) -> Record:
     return record
 
 
-def _taught(model: BNNLVRegressor, pool: np.ndarray, seed: int) -> list[float]:
+def _teach(model: BNNLVRegressor, pool: np.ndarray, seed: int) -> list[float]:
     """Information of the five best one by one, of five together, and of five at random."""
-    scores = epistemic_score(entropies(model, pool))
+    scores = epistemic_score(split_jointly(model, pool))
     means, variances = model.conditional_moments(pool)
     noise = variances.mean(axis=0)
     chosen = (
@@ -66,3 +60,21 @@ def joint_information(covariance: np.ndarray, noise: np.ndarray, points: np.ndar
     """``½ log det(1 + C_SS / σ²)`` in nats."""
     share = covariance[np.ix_(points, points)] / noise[points][:, None]
     return 0.5 * float(np.linalg.slogdet(np.eye(len(points)) + share)[1])
+
+
+def tabulate_choices(results: Path) -> str:
+    """What five points teach, chosen one by one, together, or at random."""
+    values = metrics("batch_choice", results)
+    rows = [
+        [
+            problem,
+            *(
+                mean_and_error(values, f"{problem}/{choice}/information", 3)
+                for choice in ("random", "one_by_one", "together")
+            ),
+            f"{values[f'{problem}/gain/mean']:+.1%} ± {values[f'{problem}/gain/se']:.1%}",
+        ]
+        for problem in PROBLEMS
+    ]
+    headings = ["problem", "at random", "the five best", "five together", "gain over the best"]
+    return markdown(headings, rows)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.jobs import LABELS, PAPER_METHODS, Job, fitted, settings
-from paper.records import Record
+from paper.fits import LABELS, PAPER_METHODS, Fit, load_or_fit, settings
+from paper.markdown import markdown, mean_and_error, metrics
+from paper.records import Context, Record
 from twofold import BNNLVRegressor
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
 from twofold.report import Scores, draw_calibration
@@ -20,46 +21,51 @@ TEST_SIZE = 500
 SAMPLES = 1000
 
 
-def run(smoke: bool, work: Path, output: Path) -> Record:
+def score_calibration(context: Context) -> Record:
     """Score all methods on both problems; the figures show the first seed."""
-    seeds, samples = (SEEDS[:2], 20) if smoke else (SEEDS, SAMPLES)
-    chosen = {method: settings(method, smoke) for method in PAPER_METHODS}
+    seeds, samples = (SEEDS[:2], 20) if context.smoke else (SEEDS, SAMPLES)
+    chosen = {method: settings(method, context.smoke) for method in PAPER_METHODS}
     record = Record("calibration", {"methods": chosen, "samples": samples}, seeds)
-    jobs = [
-        Job(p, method, seed) for p in TOY_PROBLEMS for method in PAPER_METHODS for seed in seeds
-    ]
-    models = fitted(jobs, smoke, work)
-    output.mkdir(parents=True, exist_ok=True)
+    fits = [Fit(p, method, s) for p in TOY_PROBLEMS for method in PAPER_METHODS for s in seeds]
+    models = load_or_fit(fits, context.smoke, context.work)
     record.add("calibration_error_by_chance", chance_calibration_error(TEST_SIZE))
-    for problem in TOY_PROBLEMS.values():
+    for name, problem in TOY_PROBLEMS.items():
         first = {}
         for method in PAPER_METHODS:
-            found = [
-                score(problem, seed, models[Job(problem.name, method, seed)], samples)
-                for seed in seeds
-            ]
-            measure(f"{problem.name}/{method}", found, record)
+            found = [score(problem, s, models[Fit(name, method, s)], samples) for s in seeds]
+            record.add_means(f"{name}/{method}", [summary for _, summary in found])
             first[LABELS[method]] = found[0][0]
         figure = draw_calibration(first)
-        figure.suptitle(problem.name)
-        figure.savefig(output / f"calibration_{problem.name}.png", dpi=100)
+        figure.suptitle(name)
+        figure.savefig(context.output / f"calibration_{name}.png", dpi=100)
     return record
 
 
 def score(
     problem: ToyProblem, seed: int, model: BNNLVRegressor, samples: int
-) -> tuple[Scores, float]:
-    """Scores of each test point, and the error of the predictive mean."""
+) -> tuple[Scores, dict[str, float]]:
+    """Scores of each test point, and what they come to."""
     x, y = problem.test_data(seed, TEST_SIZE)
     draws = model.sample(x, samples)
     scores = Scores(pit(draws, y), crps(draws, y), model.log_likelihood(x, y))
-    return scores, float(rmse(y, model.predict(x)))
+    return scores, {
+        "calibration_error": calibration_error(scores.pit),
+        "crps": np.mean(scores.crps),
+        "test_log_likelihood": np.mean(scores.log_density),
+        "rmse": float(rmse(y, model.predict(x))),
+    }
 
 
-def measure(place: str, found: list[tuple[Scores, float]], record: Record) -> None:
-    """Add the means over seeds to the record."""
-    scores = [one for one, _ in found]
-    record.add_mean(f"{place}/calibration_error", [calibration_error(s.pit) for s in scores])
-    record.add_mean(f"{place}/crps", [np.mean(s.crps) for s in scores])
-    record.add_mean(f"{place}/test_log_likelihood", [np.mean(s.log_density) for s in scores])
-    record.add_mean(f"{place}/rmse", [error for _, error in found])
+def tabulate_scores(results: Path) -> str:
+    """Quality of the predictive distributions on the toy problems."""
+    values = metrics("calibration", results)
+    names = ("calibration_error", "crps", "rmse", "test_log_likelihood")
+    rows = [
+        [
+            f"{problem}, {LABELS[method]}",
+            *(mean_and_error(values, f"{problem}/{method}/{name}", 3) for name in names),
+        ]
+        for problem in TOY_PROBLEMS
+        for method in PAPER_METHODS
+    ]
+    return markdown(["", "calibration error", "CRPS", "RMSE", "log-likelihood"], rows)

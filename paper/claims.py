@@ -13,7 +13,8 @@ from typing import NamedTuple
 from paper import claims_active, claims_policy, claims_toy
 from paper.claim import CLOSE, Check, Claim, Values
 from paper.markdown import markdown
-from paper.records import listed
+from paper.pieces import commands_for
+from paper.records import recorded_commands
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
 UNCLEAR, UNKNOWN = "not clear", "not measured"
@@ -69,7 +70,7 @@ def _found(checks: Callable[[Values], list[Check]] | None, values: Values) -> li
     return [] if checks is None else checks(values)
 
 
-def table(group: str, results: Path) -> str:
+def tabulate_group(group: str, results: Path) -> str:
     """A row for each claim, and under the table where its numbers come from."""
     judged = judge(group, results)
     columns = {
@@ -104,16 +105,15 @@ def _rule(checks: Sequence[Check]) -> str:
 
 
 def _source(record: str, results: Path) -> str:
-    """The record, the command that writes it, and its seeds."""
+    """The record, the commands that write it today, and its seeds."""
     own = json.loads((results / f"{record}.json").read_text())
     seeds = f"{len(own['seeds'])} seeds" if len(own["seeds"]) > 1 else "one seed"
-    sources = [own, *listed(own.get("kept_from", []))]
-    commands = dict.fromkeys(one["command"].partition(" --peer-python")[0] for one in sources)
-    told = ", ".join(f"`{command}`" for command in commands)
-    return f"\nFrom [{record}.json](../results/{record}.json): {told}, {seeds}.\n"
+    commands = commands_for(record) or recorded_commands(own)
+    shown = ", ".join(f"`{command}`" for command in commands)
+    return f"\nFrom [{record}.json](../results/{record}.json): {shown}, {seeds}.\n"
 
 
-def summary(results: Path) -> str:
+def tabulate_summary(results: Path) -> str:
     """How many claims of each group hold."""
     rows = []
     for group, (title, _, _) in GROUPS.items():

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from paper.claim import CLOSE, Check, Claim, Number, Values, difference, number
-from paper.table1_tables import NAMES, PROBLEMS, PUBLISHED, SCORE
+from paper.table_1_report import NAMES, PROBLEMS, PUBLISHED, SCORE
 
 SIMILAR = 0.05  # nats within which two ways of choosing are called similar
 Checks = Callable[[Values], list[Check]]

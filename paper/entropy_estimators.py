@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import gamma, norm
 
-from paper.records import Record
+from paper.markdown import markdown, metrics
+from paper.records import Context, Record, standard_error
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
 from twofold.uncertainty import ESTIMATORS, decompose_rows, entropies, sample_entropy
@@ -74,11 +75,10 @@ TARGETS: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], float
 }
 
 
-def run(smoke: bool, work: Path) -> Record:
-    """Measure everything; ``smoke`` is a quick rehearsal."""
-    del work
-    seeds, draws = (SEEDS[:2], 40) if smoke else (SEEDS, DRAWS)
-    sizes, repeats = ((100,), 2) if smoke else (SIZES, REPEATS)
+def compare_estimators(context: Context) -> Record:
+    """Measure everything."""
+    seeds, draws = (SEEDS[:2], 40) if context.smoke else (SEEDS, DRAWS)
+    sizes, repeats = ((100,), 2) if context.smoke else (SIZES, REPEATS)
     settings = {"draws": draws, "repeats": repeats, "ratios": RATIOS.tolist()}
     record = Record("entropy_estimators", settings, seeds)
     for target in TARGETS:
@@ -102,7 +102,7 @@ def measure_target(target: str, size: int, repeats: int, record: Record) -> None
         seconds = (time.perf_counter() - started) / repeats
         place = f"{target}/{size}/{name}"
         record.add(f"{place}/bias", errors.mean())
-        record.add(f"{place}/bias/se", errors.std(ddof=1) / np.sqrt(repeats))
+        record.add(f"{place}/bias/se", standard_error(errors))
         record.add(f"{place}/spread", errors.std(ddof=1))
         record.add(f"{place}/milliseconds", 1e3 * seconds)
 
@@ -197,3 +197,44 @@ def seconds_a_point(
         jax.block_until_ready(at_all(centres))
         spent.append(time.perf_counter() - started)
     return float(np.median(spent)) / len(centres)
+
+
+def tabulate_targets(results: Path) -> str:
+    """Bias ± spread of each estimator on samples of known entropy, and its time."""
+    values = metrics("entropy_estimators", results)
+    targets = ("gaussian", "two_modes", "skewed", "gaussian_2d")
+    names = ("nearest_neighbour", "nearest_neighbour_k3", "adaptive", "kernel_density", "histogram")
+    rows = []
+    for name in names:
+        for size in (500, 10_000):
+            places = [f"{target}/{size}/{name}" for target in targets]
+            cells = [f"{values[f'{p}/bias']:+.3f} ± {values[f'{p}/spread']:.3f}" for p in places]
+            times = (values[f"{place}/milliseconds"] for place in (places[0], places[-1]))
+            rows.append([f"`{name}`", f"{size:,}", *cells, *(f"{time:.1f}" for time in times)])
+    headings = ["estimator", "samples", "Gaussian", "two modes", "skewed", "2-D Gaussian"]
+    return markdown([*headings, "ms, 1-D", "ms, 2-D"], rows)
+
+
+def tabulate_linear_gaussian(results: Path) -> str:
+    """Error of the epistemic entropy of a linear-Gaussian model, for each estimator."""
+    values = metrics("entropy_estimators", results)
+    ratios = ("0", "0.01", "0.1", "1", "10")
+    names = (
+        "quadrature",
+        "mixture",
+        "nearest_neighbour",
+        "adaptive",
+        "kernel_density",
+        "histogram",
+    )
+    rows = [
+        [
+            f"`{name}`",
+            *(f"{values[f'linear_gaussian/{name}/bias_at_ratio_{r}']:+.4f}" for r in ratios),
+            f"{values[f'linear_gaussian/{name}/max_abs_error']:.4f}",
+            f"{values[f'milliseconds_per_point/{name}']:.0f}",
+        ]
+        for name in names
+    ]
+    headings = ["estimator", *(f"ratio {r}" for r in ratios)]
+    return markdown([*headings, "largest error", "ms per point"], rows)

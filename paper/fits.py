@@ -1,29 +1,142 @@
-"""Fits of an experiment, whole ones only, and their entropies."""
+"""Fits of experiments: incomplete ones are discarded, and posteriors that several experiments look
+at are fitted once.
+
+A ``Fit`` is a problem, a method and a seed. Its model is stored in the work folder under a name
+that ends in a fingerprint of its settings, so that the next experiment, or the same one after it
+was killed, finds it there; those still missing are fitted side by side as far as they can be.
+"""
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold import BNNLVRegressor, Decomposition, fit_many
+from paper.problems import PROBLEMS
+from twofold import BNNLVRegressor, Decomposition, fit_many, load
+from twofold.core.resume import fingerprint
 from twofold.estimators.training import whole_fits
 
 CONTINUED = "the same command continues from here"
 
+CHAINS = dict(
+    chains=8, warmup=800, annealing=500, samples=125, thin=9, nodes=24, leapfrog_steps=96,
+    target_acceptance=0.7,
+)  # fmt: skip
+SMOKE_CHAINS = dict(chains=2, warmup=4, annealing=2, samples=4, nodes=8, leapfrog_steps=4)
+INTEGRATED = {"inference": "alpha", "inference_options": {"nodes": 24}}
+METHODS: dict[str, dict[str, Any]] = {
+    "alpha_1": {"inference": "alpha", "alpha": 1.0},
+    "alpha_0.5": {"inference": "alpha", "alpha": 0.5},
+    "vb": {"inference": "alpha", "alpha": 1e-6},
+    "alpha_1_integrated": INTEGRATED | {"alpha": 1.0},
+    "vb_integrated": INTEGRATED | {"alpha": 1e-6},
+    "ensemble": {},
+    "ensemble_planning": {"inference_options": {"start": 0.45}},
+    "sghmc": {"inference": "sghmc"},
+    "hmc": {"inference": "hmc"},
+}
+LABELS = {
+    "alpha_1": "α = 1",
+    "alpha_0.5": "α = 0.5",
+    "vb": "variational Bayes",
+    "alpha_1_integrated": "α = 1, z integrated",
+    "vb_integrated": "VB, z integrated",
+    "ensemble": "ensemble",
+    "ensemble_planning": "ensemble, start 0.45",
+    "sghmc": "SGHMC",
+    "hmc": "HMC",
+}
+PAPER_METHODS = ("alpha_1", "alpha_0.5", "vb", "ensemble", "hmc")
+DRAWS = {"n_weight_draws": 500, "n_latent_draws": 200}
+SMOKE_DRAWS = {"n_weight_draws": 8, "n_latent_draws": 10}
 
-def fit_whole(
-    estimators: Sequence[BNNLVRegressor], X: Any, y: Any, capacity: int | None = None
+
+class Fit(NamedTuple):
+    """One fit."""
+
+    problem: str
+    method: str
+    seed: int
+
+    def path(self, smoke: bool, work: Path) -> Path:
+        """Where the fitted model is stored."""
+        made_of = fingerprint({"fit": self, "settings": settings(self.method, smoke)})
+        return work / f"{self.problem}-{self.method}-{self.seed}-{made_of[:12]}.model"
+
+
+def settings(method: str, smoke: bool) -> dict[str, Any]:
+    """Arguments of the estimator, except for the seed."""
+    chosen = METHODS[method] | (SMOKE_DRAWS if smoke else DRAWS)
+    if method == "hmc":
+        return chosen | {"inference_options": SMOKE_CHAINS if smoke else CHAINS}
+    return chosen | {"epochs": 3 if smoke else None}
+
+
+def fit_seeds(
+    settings: dict[str, Any],
+    seeds: Sequence[int],
+    data: Sequence[tuple[np.ndarray, np.ndarray]],
+    checkpoint: Path | None = None,
+    capacity: int | None = None,
+) -> list[BNNLVRegressor]:
+    """A model for each seed and its data, all in one program."""
+    models = [BNNLVRegressor(**settings, random_state=s, checkpoint=checkpoint) for s in seeds]
+    fit_complete(models, data, capacity)
+    return models
+
+
+def fit_complete(
+    models: Sequence[BNNLVRegressor],
+    data: Sequence[tuple[np.ndarray, np.ndarray]],
+    capacity: int | None = None,
 ) -> None:
-    """``fit_many``, but a fit stopped by Ctrl-C ends the experiment: half a fit is no result.
+    """``fit_many``, but a fit stopped by Ctrl-C ends the experiment: incomplete fits are discarded.
 
-    What was done lies in a checkpoint, and the same command goes on from there.
+    Their state is kept in the checkpoint, and the same command continues from there.
     """
     with whole_fits(CONTINUED):
-        fit_many(estimators, X, y, capacity=capacity)
+        fit_many(models, [x for x, _ in data], [y for _, y in data], capacity=capacity)
 
 
-def entropies(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:
+def load_or_fit(fits: Sequence[Fit], smoke: bool, work: Path) -> dict[Fit, BNNLVRegressor]:
+    """The models of some fits, loaded from ``work`` where they are stored there."""
+    groups: dict[str, list[Fit]] = {}
+    for fit in fits:
+        if not fit.path(smoke, work).exists():
+            groups.setdefault(_group(fit, smoke), []).append(fit)
+    for group in groups.values():
+        _fit(group, smoke, work)
+    return {fit: load(fit.path(smoke, work)) for fit in fits}
+
+
+def count_stored(fits: Sequence[Fit], smoke: bool, work: Path) -> int:
+    """How many of the fits are stored already."""
+    return sum(fit.path(smoke, work).exists() for fit in fits)
+
+
+def _group(fit: Fit, smoke: bool) -> str:
+    """Fits of one group run side by side: they differ in α, seed and data only."""
+    shared = {name: v for name, v in settings(fit.method, smoke).items() if name != "alpha"}
+    columns = PROBLEMS[fit.problem].training(fit.seed)[0].shape[1]
+    return f"{columns} {sorted(shared.items(), key=str)}"
+
+
+def _fit(fits: Sequence[Fit], smoke: bool, work: Path) -> None:
+    made_of = fingerprint({"fits": [(fit, settings(fit.method, smoke)) for fit in fits]})
+    checkpoint = work / f"{fits[0].method}-{made_of[:12]}.checkpoint"
+    models = [
+        BNNLVRegressor(random_state=fit.seed, checkpoint=checkpoint, **settings(fit.method, smoke))
+        for fit in fits
+    ]
+    fit_complete(models, [PROBLEMS[fit.problem].training(fit.seed) for fit in fits])
+    for fit, model in zip(fits, models, strict=True):
+        model.save(fit.path(smoke, work))
+    checkpoint.unlink(missing_ok=True)
+
+
+def split_jointly(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:
     """The split by entropy, jointly over outputs; over draws where the noise is too narrow for a
     grid."""
     with warnings.catch_warnings():

@@ -23,7 +23,7 @@ from paper.frontier import (
 )
 from paper.frontier_claims import at, claims, pairs, rank_correlations, regrets
 from paper.frontier_figures import draw
-from paper.records import Record
+from paper.records import Context, Record
 from twofold.core.jobs import Job, run_jobs
 from twofold.plant.search import SearchSettings
 
@@ -179,13 +179,13 @@ def rehearsal(frontier: Frontier) -> Frontier:
     return frontier._replace(problem=problem, methods=tuple(methods), seeds=(0, 1), trials=trials)
 
 
-def run(name: str, smoke: bool, work: Path, output: Path, executor: str | None = None) -> Record:
+def trace_frontier(name: str, context: Context) -> Record:
     """All groups of a frontier, its record and its figures; every group that is missing is a job of
     the executor, or done here."""
-    frontier = rehearsal(FRONTIERS[name]) if smoke else FRONTIERS[name]
-    problem = frontier.problem()
-    if executor is not None:
-        run_jobs(missing(name, frontier, smoke, work), executor=executor)
+    frontier = rehearsal(FRONTIERS[name]) if context.smoke else FRONTIERS[name]
+    problem, work, output = frontier.problem(), context.work, context.output
+    if context.executor is not None:
+        run_jobs(missing(name, frontier, context.smoke, work), executor=context.executor)
     groups = {
         (method.name, seed): advance(problem, method, seed, frontier.trials, work)
         for method in frontier.methods

@@ -5,16 +5,14 @@ data so far and the round's number alone, so that a course that was killed goes 
 same kind of device.
 """
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.progress import track
 
-from paper.fits import entropies, fit_whole
+from paper.fits import fit_seeds, split_jointly
 from paper.gp import GPRegressor
 from paper.learning_problems import LEARNING_PROBLEMS
 from paper.records import commit, device, versions
@@ -30,9 +28,11 @@ from twofold.active import (
     random_score,
     total_score,
 )
-from twofold.core import persistence
+from twofold.core.resume import WorkFile
 
-Fit = Callable[[int, list[Data]], list[Any]]
+Refit = Callable[[int, list[Data]], list[Any]]
+ARRAYS = ("x", "y", "scores", "noise")
+ORIGIN = {"commit": commit, "device": device, "versions": versions}
 
 
 class Arm(NamedTuple):
@@ -69,25 +69,22 @@ class Course(NamedTuple):
     seconds: float
 
 
-def networks(arms: Sequence[Arm], size: Size, updates: int, settings: dict[str, Any]) -> Fit:
+def fit_networks(arms: Sequence[Arm], size: Size, updates: int, settings: dict[str, Any]) -> Refit:
     """Fits all arms' networks anew in each round, in one program that all rounds share."""
+    batch_size = BNNLVRegressor(**settings).batch_size
 
     def fit(number: int, data: list[Data]) -> list[BNNLVRegressor]:
         longest = max(len(own.x) for own in data)
-        estimators = [
-            BNNLVRegressor(random_state=1000 * arm.seed + number, verbose=False, **settings)
-            for arm in arms
-        ]
-        for estimator in estimators:
-            estimator.epochs = -(-updates // -(-longest // estimator.batch_size))
+        epochs = -(-updates // -(-longest // batch_size))
+        own = {**settings, "epochs": epochs, "verbose": False}
+        seeds = [1000 * arm.seed + number for arm in arms]
         capacity = longest + size.taken * (size.rounds - number)
-        fit_whole(estimators, [own.x for own in data], [own.y for own in data], capacity=capacity)
-        return estimators
+        return fit_seeds(own, seeds, data, capacity=capacity)
 
     return fit
 
 
-def processes(arms: Sequence[Arm], size: Size) -> Fit:
+def fit_processes(arms: Sequence[Arm], size: Size) -> Refit:
     """Gaussian processes; hyperparameters are found anew every few rounds."""
     known: dict[int, GPRegressor] = {}
 
@@ -111,7 +108,7 @@ def choose(method: str, model: Any, pool: np.ndarray, num: int, seed: int) -> np
         return choose_best(random_score(seed, len(pool)), num)
     if method == "gp":
         return choose_best(model.entropy(pool), num)
-    split = entropies(model, pool)
+    split = split_jointly(model, pool)
     if method == "total":
         return choose_best(total_score(split), num)
     if method == "epistemic":
@@ -122,13 +119,10 @@ def choose(method: str, model: Any, pool: np.ndarray, num: int, seed: int) -> np
     raise ValueError(f"there is no way of choosing called {method!r}")
 
 
-def learn(
-    arms: Sequence[Arm], fit: Fit, size: Size, path: Path, settings: dict[str, Any]
-) -> Course:
-    """All rounds of all arms, from where the file at ``path`` left off."""
+def learn(arms: Sequence[Arm], fit: Refit, size: Size, file: WorkFile) -> Course:
+    """All rounds of all arms, from where the file left off."""
     problems = [LEARNING_PROBLEMS[arm.problem] for arm in arms]
-    identity = _identity(arms, size, settings)
-    course = so_far(arms, size, path, settings)
+    course = read_course(file, len(arms))
     tests = [problem.test(arm.seed) for problem, arm in zip(problems, arms, strict=True)]
     setting = Setting(
         fit,
@@ -140,24 +134,26 @@ def learn(
     )
     first = course.rounds
     data = [
-        _grown(problem.initial(arm.seed), size, course, index)
+        _grow(problem.initial(arm.seed), size, course, index)
         for index, (problem, arm) in enumerate(zip(problems, arms, strict=True))
     ]
     started = time.perf_counter() - course.seconds
     rounds = pool_loop(setting, data, size.rounds, first)
-    for done in track(rounds, path.stem, size.rounds + 1, first):
-        course = _after(done, course, tests, size)
+    for done in track(rounds, file.path.stem, size.rounds + 1, first):
+        course = _advance(done, course, tests, size)
         course = course._replace(seconds=time.perf_counter() - started)
-        _save(path, identity, course)
+        arrays = {name: getattr(course, name) for name in ARRAYS}
+        numbers = {"rounds": course.rounds, "seconds": course.seconds}
+        file.write(arrays, {**numbers, **{name: of() for name, of in ORIGIN.items()}})
     return course
 
 
-def _grown(initial: Data, size: Size, course: Course, index: int) -> Data:
+def _grow(initial: Data, size: Size, course: Course, index: int) -> Data:
     start = Data(initial.x[: size.rows], initial.y[: size.rows])
     return start.extend(Data(course.x[index], course.y[index])) if course.rounds else start
 
 
-def _after(done: Round, course: Course, tests: Sequence[Data], size: Size) -> Course:
+def _advance(done: Round, course: Course, tests: Sequence[Data], size: Size) -> Course:
     scores = course.scores
     if done.number % size.scored == 0 or done.number == size.rounds:
         new = [
@@ -171,33 +167,17 @@ def _after(done: Round, course: Course, tests: Sequence[Data], size: Size) -> Co
     return Course(done.number + 1, x, y, scores, noise, course.seconds)
 
 
-def _save(path: Path, identity: dict[str, Any], course: Course) -> None:
-    arrays = {name: getattr(course, name) for name in ("x", "y", "scores", "noise")}
-    numbers = {"rounds": course.rounds, "seconds": course.seconds}
-    origin = {"commit": commit(), "device": device(), "versions": versions()}
-    persistence.write(path, "course", arrays, {"identity": identity, **numbers, **origin})
+def read_course(file: WorkFile, arms: int) -> Course:
+    """The course so far, or an empty one; that of other arms or settings is refused."""
+    stored = file.read()
+    if stored is None:
+        none = np.zeros((arms, 0))
+        return Course(0, none, none, np.zeros((0, arms)), none, 0.0)
+    about = stored.metadata
+    return Course(about["rounds"], **stored.arrays, seconds=about["seconds"])
 
 
-def origin(path: Path) -> dict[str, Any]:
+def read_origin(file: WorkFile) -> dict[str, Any]:
     """Commit, device and versions that the last round of a course was computed with."""
-    about = persistence.read(path, "course").metadata if path.exists() else {}
-    return {name: about.get(name, "unknown") for name in ("commit", "device", "versions")}
-
-
-def so_far(arms: Sequence[Arm], size: Size, path: Path, settings: dict[str, Any]) -> Course:
-    """The course at a path, or an empty one; refuses that of other arms or settings."""
-    if path.exists():
-        stored = persistence.read(path, "course")
-        about = stored.metadata
-        if about["identity"] != _identity(arms, size, settings):
-            raise ValueError(
-                f"{path} is the course of other arms or settings; move it away to begin anew"
-            )
-        return Course(about["rounds"], **stored.arrays, seconds=about["seconds"])
-    none = np.zeros((len(arms), 0))
-    return Course(0, none, none, np.zeros((0, len(arms))), none, 0.0)
-
-
-def _identity(arms: Sequence[Arm], size: Size, settings: dict[str, Any]) -> dict[str, Any]:
-    """As JSON gives it back."""
-    return json.loads(json.dumps({"arms": arms, "size": size, "settings": settings}))
+    stored = file.read()
+    return {name: "unknown" if stored is None else stored.metadata[name] for name in ORIGIN}

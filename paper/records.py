@@ -2,16 +2,37 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twofold.core import persistence
+from twofold.core.plain import to_plain
 from twofold.core.provenance import command, commit, device, from_root, versions
 
 PROVENANCE = ("command", "commit", "versions", "device", "seconds", "settings", "seeds")
+
+
+class Context(NamedTuple):
+    """How a piece is made: at full or smoke size, its folder for unfinished work, its folder for
+    results, and where its jobs run."""
+
+    smoke: bool
+    work: Path
+    output: Path
+    executor: str | None = None
+
+    def folder_with(self, file: str) -> Path:
+        """Where a file of an earlier run is: the folder for results, or ``results/``."""
+        return self.output if (self.output / file).exists() else Path("results")
+
+
+def standard_error(values: Any) -> float:
+    """Of the mean of some values; 0 where there is only one."""
+    values = np.asarray(values, float)
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 class Record:
@@ -30,13 +51,21 @@ class Record:
 
     def add_mean(self, name: str, values: Any) -> None:
         """Store ``name/mean`` and ``name/se``, the standard error of the mean."""
-        values = np.asarray(values, dtype=float)
-        self.add(f"{name}/mean", values.mean())
-        self.add(f"{name}/se", values.std(ddof=1) / np.sqrt(len(values)))
+        self.add(f"{name}/mean", np.asarray(values, float).mean())
+        self.add(f"{name}/se", standard_error(values))
+
+    def add_means(self, place: str, every: Sequence[Mapping[str, float]]) -> None:
+        """``add_mean`` of each quantity that the seeds' numbers hold, under ``place``."""
+        for name in every[0]:
+            self.add_mean(f"{place}/{name}", [one[name] for one in every])
 
     def write(self, folder: Path) -> Path:
         """Write ``folder/<name>.json`` atomically."""
-        return _write(folder / f"{self.name}.json", self._document())
+        return self.write_to(folder / f"{self.name}.json")
+
+    def write_to(self, path: Path) -> Path:
+        """Write the record to a file of another name."""
+        return _write(path, self._document())
 
     def merge(self, folder: Path, keep: Callable[[str], bool]) -> Path:
         """As ``write``, keeping those metrics of earlier runs (other commands, other devices) that
@@ -50,7 +79,7 @@ class Record:
             "versions": versions(),
             "device": device(),
             "seconds": round(time.perf_counter() - self._started, 1),
-            "settings": self._settings,
+            "settings": to_plain(self._settings),
             "seeds": self._seeds,
             "metrics": self.metrics,
         }
@@ -83,6 +112,12 @@ def _write(path: Path, document: dict[str, Any]) -> Path:
 def listed(sources: Any) -> list[dict[str, Any]]:
     """Records of older versions name one source only."""
     return [sources] if isinstance(sources, dict) else sources
+
+
+def recorded_commands(document: dict[str, Any]) -> list[str]:
+    """The commands that a record was written by."""
+    sources = [document, *listed(document.get("kept_from", []))]
+    return list(dict.fromkeys(one["command"].partition(" --peer-python")[0] for one in sources))
 
 
 def _repeats(document: dict[str, Any], source: dict[str, Any]) -> bool:

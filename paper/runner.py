@@ -1,142 +1,67 @@
-"""Run an experiment by its name: record, figures and work that waits to be finished."""
+"""Make a piece by its name: its record, its figures, and the unfinished work of long runs."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from paper import (
-    alpha_vs_hmc,
-    amortised,
-    batch_choice,
-    calibration,
-    contest,
-    contest_figure,
-    entropy_estimators,
-    frontiers,
-    industrial_original,
-    off_manifold,
-    random_batch,
-    systems,
-    table1,
-    table1_curves,
-    toy_figures,
-    toy_fit,
-    uci,
-    wet_chicken_map,
-)
 from paper.fits import CONTINUED
-from paper.records import Record, commit
+from paper.pieces import PIECES, Piece
+from paper.records import Context, Record, commit
 
 WORK = Path(".cache/experiments")
 
-RECORDED: dict[str, Callable[..., Record]] = {
-    "toy_fit": toy_fit.run,
-    "uci": uci.run,
-    "uci_default": uci.run_default,
-    "entropy_estimators": entropy_estimators.run,
-    "alpha_vs_hmc": alpha_vs_hmc.run,
-    "posteriors": contest.run,
-    "off_manifold": off_manifold.run,
-    "systems": systems.run,
-    "systems_speed": systems.run_speed,
-    "systems_original": industrial_original.run,
-    "batch_choice": batch_choice.run,
-    "industrial_direct": random_batch.run_direct,
-    "amortised": amortised.run,
-}
-
-# What a run leaves of the record that it shares with other commands.
-KEPT: dict[str, Callable[[str], bool]] = {
-    "uci": lambda metric: uci.DEFAULT in metric,
-    "uci_default": lambda metric: uci.DEFAULT not in metric,
-    "posteriors": lambda metric: "/seconds_" in metric,
-    "systems": lambda metric: "/steps_per_second/" in metric or "/original/" in metric,
-    "systems_speed": lambda metric: True,
-    "industrial_direct": lambda metric: not metric.startswith("direct/"),
-    "industrial_random_batch": lambda metric: metric.startswith("direct/"),
-    "systems_original": lambda metric: True,
-}
-
-# Drawn from records and curves that are there.
-FIGURES: dict[str, Callable[[Path], Path]] = {
-    "posteriors_figure": contest_figure.run,
-    "table1_figure": table1_curves.draw,
-    "river": systems.draw_river,
-}
-
-DRAWN: dict[str, Callable[..., Record]] = {
-    "figure_3": wet_chicken_map.run,
-    "calibration": calibration.run,
-    "table1": table1.run,
-    "table1_record": table1.compose,
-    "industrial_random_batch": random_batch.run,
-    **{name: partial(frontiers.run, name) for name in frontiers.FRONTIERS},
-}
-
-# Made of parts that do not depend on each other, which an executor can run elsewhere.
-IN_JOBS = ("uci", "uci_default", "table1", *frontiers.FRONTIERS)
-
-
-def names() -> list[str]:
-    """Experiments that leave a record or figures of their own."""
-    return [*RECORDED, *DRAWN, *table1.ADVANCES, *toy_figures.FIGURES]
-
 
 class Made(NamedTuple):
-    """What a run has left: files, and the numbers of its record."""
+    """The files of a piece, and the metrics of its record."""
 
     files: list[Path]
     metrics: dict[str, float]
 
 
-def run(
+def make_piece(
     name: str,
     smoke: bool,
     output: Path | None,
     resume: bool = True,
     executor: str | None = None,
 ) -> Made:
-    """Run an experiment that leaves a record or figures; those of IN_JOBS by an executor, if given.
+    """Make one of ``PIECES``; those in jobs with an executor, if given.
 
-    Unfinished work waits in ``.cache/experiments``; without ``resume`` it is left alone, and all is
-    done anew.
+    Unfinished work is kept in ``.cache/experiments`` and resumed; without ``resume`` it is left
+    alone, and everything is computed again.
     """
-    if executor is not None and name not in IN_JOBS:
+    piece = PIECES[name]
+    if executor is not None and not piece.in_jobs:
         raise ValueError(
-            f"{name} is one job, which no executor can share out; those that are many: "
-            f"{', '.join(IN_JOBS)}"
+            f"{name} is one job, which no executor can distribute; pieces of many jobs: "
+            f"{', '.join(other for other, one in PIECES.items() if one.in_jobs)}"
         )
-    shared = {} if executor is None else {"executor": executor}
     if smoke:
-        with _rehearsal(output) as (work, place), _stopped("a rehearsal keeps nothing"):
-            return _made(name, True, work, place, shared)
-    work = WORK / _folder(name, resume)
+        with _temporary(output) as (work, place), _explain_stop("a smoke run keeps nothing"):
+            return _make(name, piece, Context(True, work, place, executor))
+    work = WORK / _work_folder(name, piece, resume)
     work.mkdir(parents=True, exist_ok=True)
-    with _stopped(CONTINUED if resume else f"what is done lies in {work}, unfinished"):
-        return _made(name, False, work, output or Path("results"), shared)
+    with _explain_stop(CONTINUED if resume else f"unfinished work is kept in {work}"):
+        return _make(name, piece, Context(False, work, output or Path("results"), executor))
 
 
-def _made(name: str, smoke: bool, work: Path, output: Path, shared: dict[str, str]) -> Made:
-    if name in toy_figures.FIGURES:
-        return Made(toy_figures.run(name, smoke, work, output), {})
-    if name in table1.ADVANCES:
-        table1.ADVANCES[name](smoke, work)
-        return Made([] if smoke else [work], {})
-    if name in DRAWN:
-        record = DRAWN[name](smoke, work, output, **shared)
-    else:
-        record = RECORDED[name](smoke, work, **shared)
-    kept = KEPT.get(name, lambda metric: False)
-    return Made([record.merge(output, kept)], record.metrics)
+def _make(name: str, piece: Piece, context: Context) -> Made:
+    record = Record(name, {"smoke": context.smoke}, [])
+    context.output.mkdir(parents=True, exist_ok=True)
+    found = piece.load_maker()(*piece.arguments, context)
+    if isinstance(found, Record):
+        return Made([found.merge(context.output, piece.keeps)], found.metrics)
+    if found:  # figures have no metrics; a record beside them says how they were made
+        record.write_to(found[0].with_name(f"{found[0].name}.record.json"))
+    return Made(found, {})
 
 
 @contextmanager
-def _rehearsal(output: Path | None) -> Iterator[tuple[Path, Path]]:
-    """Folders for the work, which is nobody's afterwards, and for what came of it, if anything."""
+def _temporary(output: Path | None) -> Iterator[tuple[Path, Path]]:
+    """Folders of a smoke run: for its work, which is deleted afterwards, and for its results."""
     place = output or Path(tempfile.mkdtemp(prefix="twofold-smoke-"))
     try:
         # Workers that were stopped may still be writing.
@@ -148,19 +73,16 @@ def _rehearsal(output: Path | None) -> Iterator[tuple[Path, Path]]:
 
 
 @contextmanager
-def _stopped(left: str) -> Iterator[None]:
-    """Ctrl-C says the same wherever it is heard: in a fit, between fits, or waiting for workers."""
+def _explain_stop(kept: str) -> Iterator[None]:
+    """Ctrl-C says the same wherever it arrives: in a fit, between fits, or waiting for workers."""
     try:
         yield
     except KeyboardInterrupt as stopped:
-        raise KeyboardInterrupt(f"stopped by Ctrl-C; {left}") from stopped
+        raise KeyboardInterrupt(f"stopped by Ctrl-C; {kept}") from stopped
 
 
-def _folder(name: str, resume: bool) -> str:
-    """Of one version of the source; long runs that are made in pieces outlive it."""
+def _work_folder(name: str, piece: Piece, resume: bool) -> str:
+    """Of one version of the source, unless the piece says otherwise."""
     if not resume:
         return f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
-    if name.startswith("table1"):
-        return "table1"
-    in_pieces = {*frontiers.FRONTIERS, "industrial_random_batch"}
-    return "frontiers" if name in in_pieces else commit()
+    return piece.work or commit()

@@ -6,15 +6,19 @@ differ is what ``alpha_vs_hmc`` reports.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from paper.figures.panels import Toy, six_panels
-from paper.jobs import LABELS, Job, fitted
+from paper.fits import LABELS, Fit, load_or_fit
+from paper.records import Context
 from twofold import BNNLVRegressor
 from twofold.core.persistence import write_text
 from twofold.envs.toy import BIMODAL, HETEROSCEDASTIC, TOY_PROBLEMS
-from twofold.report.style import style
+from twofold.report import style
+from twofold.uncertainty.decomposition import Decomposition
 
 SEED = 0
 POINTS = 120
@@ -28,51 +32,114 @@ FIGURES = {
 }
 
 
-def run(name: str, smoke: bool, work: Path, output: Path) -> list[Path]:
-    """Draw one of the FIGURES; returns the files written."""
-    jobs = [Job(problem, method, SEED) for problem, method in FIGURES[name]]
-    models = fitted(jobs, smoke, work)
-    output.mkdir(parents=True, exist_ok=True)
+class Toy(NamedTuple):
+    """A one-dimensional data set, a split over a grid, draws of y there, and the truth."""
+
+    data: tuple[np.ndarray, np.ndarray]
+    grid: np.ndarray
+    split: Decomposition
+    samples: np.ndarray
+    true_entropy: np.ndarray
+
+
+def draw_splits(name: str, context: Context) -> list[Path]:
+    """Draw one of the FIGURES, each panel figure as PNG with its curves as CSV."""
+    fits = [Fit(problem, method, SEED) for problem, method in FIGURES[name]]
     written = []
-    for job, model in models.items():
-        stem = name if len(jobs) == 1 else f"{name}_{job.problem}_{job.method}"
-        written += write(job, model, output / stem)
+    for fit, model in load_or_fit(fits, context.smoke, context.work).items():
+        own = name if len(fits) == 1 else f"{name}_{fit.problem}_{fit.method}"
+        picture, numbers = (context.output / f"{own}.{ending}" for ending in ("png", "csv"))
+        toy = look(fit, model)
+        with style.style():
+            draw_panels(toy, f"{fit.problem}, {LABELS[fit.method]}").savefig(picture, dpi=100)
+        write_text(numbers, format_csv(toy))
+        written += [picture, numbers]
     return written
 
 
-def write(job: Job, model: BNNLVRegressor, stem: Path) -> list[Path]:
-    """One figure as PNG and its curves as CSV."""
-    toy = look(job, model)
-    picture, numbers = Path(f"{stem}.png"), Path(f"{stem}.csv")
-    with style():
-        figure = six_panels(toy, f"{job.problem}, {LABELS[job.method]}")
-        figure.savefig(picture, dpi=100)
-    write_text(numbers, csv(toy))
-    return [picture, numbers]
-
-
-def look(job: Job, model: BNNLVRegressor) -> Toy:
+def look(fit: Fit, model: BNNLVRegressor) -> Toy:
     """What the six panels show."""
-    problem = TOY_PROBLEMS[job.problem]
-    x, y = problem.training_data(job.seed)
+    problem = TOY_PROBLEMS[fit.problem]
+    x, y = problem.training_data(fit.seed)
     grid = np.linspace(problem.low, problem.high, POINTS)
-    return Toy(
-        (x[:, 0], y),
-        grid,
-        model.decompose(grid[:, None]),
-        model.sample(grid[:, None], SAMPLES),
-        problem.entropy(grid),
-    )
+    draws = model.sample(grid[:, None], SAMPLES)
+    split = model.decompose(grid[:, None])
+    return Toy((x[:, 0], y), grid, split, draws, problem.entropy(grid))
 
 
-def csv(toy: Toy) -> str:
+def format_csv(toy: Toy) -> str:
     """The curves, one row for each x."""
-    names = ("total", "epistemic", "aleatoric")
     columns = {"x": toy.grid}
-    for name in names:
+    for name in ("total", "epistemic", "aleatoric"):
         columns[name] = getattr(toy.split, name)
         columns[f"{name}_standard_error"] = getattr(toy.split.standard_errors, name)
     columns["true_aleatoric"] = toy.true_entropy
     lines = [",".join(columns)]
     lines += [",".join(f"{v:.6g}" for v in row) for row in zip(*columns.values(), strict=True)]
     return "\n".join(lines) + "\n"
+
+
+def draw_panels(toy: Toy, title: str) -> Figure:
+    """Data, density of x, predictive draws; total, aleatoric and epistemic entropy."""
+    figure = Figure(figsize=(11, 6.2), layout="constrained")
+    axes = figure.subplots(2, 3, sharex=True)
+    figure.suptitle(title)
+    _draw_data(axes[0, 0], toy)
+    _draw_density(axes[0, 1], toy)
+    _draw_predictive(axes[0, 2], toy)
+    _draw_curve(axes[1, 0], toy, "total", "(d) total  H[y|x]", style.TOTAL)
+    _draw_curve(axes[1, 1], toy, "aleatoric", "(e) aleatoric  E[H[y|x,W]]", style.ALEATORIC)
+    _draw_truth(axes[1, 1], toy)
+    _draw_curve(axes[1, 2], toy, "epistemic", "(f) epistemic  I(y; W)", style.EPISTEMIC)
+    axes[1, 2].set_ylim(bottom=min(0.0, float(np.nanmin(toy.split.epistemic))))
+    low = min(axes[0, 0].get_ylim()[0], axes[0, 2].get_ylim()[0])
+    high = max(axes[0, 0].get_ylim()[1], axes[0, 2].get_ylim()[1])
+    for panel in (axes[0, 0], axes[0, 2]):
+        panel.set_ylim(low, high)
+    for panel in axes[1]:
+        panel.set_xlabel("x")
+    axes[0, 0].set_xlim(toy.grid[0], toy.grid[-1])
+    return figure
+
+
+def _draw_truth(axes: Axes, toy: Toy) -> Axes:
+    """The true entropy, as far as it stays near the fitted one: noise can vanish, entropy then
+    falls without bound."""
+    axes.plot(toy.grid, toy.true_entropy, "--", color=style.TRUTH, label="true process")
+    low = np.nanmin(toy.split.aleatoric) - 1.0
+    axes.set_ylim(bottom=max(low, axes.get_ylim()[0]))
+    axes.legend()
+    return axes
+
+
+def _draw_data(axes: Axes, toy: Toy) -> Axes:
+    """The measurements."""
+    axes.scatter(*toy.data, s=5, color=style.POINTS, alpha=0.6, linewidths=0, rasterized=True)
+    axes.set(ylabel="y", title=f"(a) {len(toy.data[0])} measurements")
+    return axes
+
+
+def _draw_density(axes: Axes, toy: Toy) -> Axes:
+    """How often each input was measured."""
+    bounds = toy.grid[0], toy.grid[-1]
+    axes.hist(toy.data[0], bins=40, range=bounds, density=True, color=style.DATA)
+    axes.set(ylabel="density", title="(b) density of x in the data")
+    return axes
+
+
+def _draw_predictive(axes: Axes, toy: Toy) -> Axes:
+    """Draws of y over the grid."""
+    x = np.broadcast_to(toy.grid, toy.samples.shape)
+    axes.scatter(x, toy.samples, s=3, color=style.CHOSEN, alpha=0.35, linewidths=0, rasterized=True)
+    axes.set(ylabel="y", title="(c) draws from p(y|x)")
+    return axes
+
+
+def _draw_curve(axes: Axes, toy: Toy, part: str, title: str, color: str) -> Axes:
+    """One part over x, with two Monte Carlo errors to each side."""
+    values = getattr(toy.split, part)
+    error = 2.0 * getattr(toy.split.standard_errors, part)
+    axes.fill_between(toy.grid, values - error, values + error, color=color, alpha=0.2, linewidth=0)
+    axes.plot(toy.grid, values, color=color)
+    axes.set(ylabel="nats", title=title)
+    return axes

@@ -8,49 +8,46 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.fits import fit_whole
-from paper.records import Record
+from paper.fits import fit_seeds
+from paper.markdown import markdown, mean_and_error, metrics
+from paper.records import Context, Record
 from twofold import BNNLVRegressor
-from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
+from twofold.envs.toy import TOY_PROBLEMS
 
 TEST_SIZE = 500
 # Seeds that no choice of the defaults was made on.
 SEEDS = [1000, 1001, 1002, 1003, 1004]
 
 
-def run(smoke: bool, work: Path) -> Record:
-    """Fit both problems with the paper's inference; ``smoke`` is a quick rehearsal."""
-    seeds = SEEDS[:2] if smoke else SEEDS
-    epochs = 3 if smoke else None
-    settings = {
-        "test_size": TEST_SIZE,
-        "estimator": BNNLVRegressor(inference="alpha", epochs=epochs).get_params(),
-    }
+def score_toy_fits(context: Context) -> Record:
+    """Fit both problems with the paper's inference."""
+    seeds, epochs = (SEEDS[:2], 3) if context.smoke else (SEEDS, None)
+    own = {"inference": "alpha", "epochs": epochs}
+    settings = {"test_size": TEST_SIZE, "estimator": BNNLVRegressor(**own).get_params()}
     record = Record("toy_fit", settings, seeds)
-    for problem in TOY_PROBLEMS.values():
-        measure(problem, seeds, epochs, work, record)
+    for name, problem in TOY_PROBLEMS.items():
+        data = [problem.training_data(seed) for seed in seeds]
+        models = fit_seeds(own, seeds, data, context.work / f"toy_fit-{name}.checkpoint")
+        tests = [problem.test_data(seed, TEST_SIZE) for seed in seeds]
+        scores = [m.log_likelihood(*test).mean() for m, test in zip(models, tests, strict=True)]
+        oracle = [problem.log_density(x[:, 0], y).mean() for x, y in tests]
+        record.add_mean(f"{name}/test_log_likelihood", scores)
+        record.add(f"{name}/oracle/test_log_likelihood", np.mean(oracle))
+        for seed, score in zip(seeds, scores, strict=True):
+            record.add(f"{name}/test_log_likelihood/seed_{seed}", score)
+        record.add_mean(f"{name}/late_drop", [model.convergence_.late_drop for model in models])
     return record
 
 
-def measure(
-    problem: ToyProblem, seeds: list[int], epochs: int | None, work: Path, record: Record
-) -> None:
-    """Add one problem's metrics to the record."""
-    data = [problem.training_data(seed) for seed in seeds]
-    checkpoint = work / f"toy_fit-{problem.name}.checkpoint"
-    estimators = [
-        BNNLVRegressor(inference="alpha", epochs=epochs, random_state=seed, checkpoint=checkpoint)
-        for seed in seeds
+def tabulate_scores(results: Path) -> str:
+    """Test log-likelihood on the toy problems beside the oracle."""
+    values = metrics("toy_fit", results)
+    rows = [
+        [
+            problem,
+            mean_and_error(values, f"{problem}/test_log_likelihood"),
+            f"{values[f'{problem}/oracle/test_log_likelihood']:.2f}",
+        ]
+        for problem in TOY_PROBLEMS
     ]
-    fit_whole(estimators, [x for x, _ in data], [y for _, y in data])
-    scores, oracle = [], []
-    for seed, estimator in zip(seeds, estimators, strict=True):
-        x, y = problem.test_data(seed, TEST_SIZE)
-        scores.append(estimator.log_likelihood(x, y).mean())
-        oracle.append(problem.log_density(x[:, 0], y).mean())
-    record.add_mean(f"{problem.name}/test_log_likelihood", scores)
-    record.add(f"{problem.name}/oracle/test_log_likelihood", np.mean(oracle))
-    for seed, score in zip(seeds, scores, strict=True):
-        record.add(f"{problem.name}/test_log_likelihood/seed_{seed}", score)
-    late_drops = [estimator.convergence_.late_drop for estimator in estimators]
-    record.add_mean(f"{problem.name}/late_drop", late_drops)
+    return markdown(["problem", "test log-likelihood", "true process"], rows)

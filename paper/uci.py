@@ -6,7 +6,6 @@ of a set are fitted in one program.
 
 import hashlib
 import io
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,25 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from paper.fits import fit_whole
-from paper.records import Record
+from paper.fits import fit_complete
+from paper.markdown import markdown, mean_and_error, metrics
+from paper.records import Context, Record
 from twofold import BNNLVRegressor
-from twofold.core import persistence
 from twofold.core.jobs import Job, run_jobs
-from twofold.estimators.validation import plain
+from twofold.core.plain import to_plain
+from twofold.core.resume import fingerprint
+from twofold.uncertainty.metrics import rmse
 
 SETS = ("concrete", "energy", "kin8nm", "power-plant", "wine-quality-red")
 HIDDEN = (50, 50)
-DEFAULT = "/default"
+# Test log-likelihoods of PBP, MC-dropout, the same of 100 times the epochs, and Deep Ensembles.
+PUBLISHED = {
+    "concrete": (-3.16, -3.04, -2.94, -3.06),
+    "energy": (-2.04, -1.99, -1.21, -1.38),
+    "kin8nm": (0.90, 0.95, 1.14, 1.20),
+    "power-plant": (-2.84, -2.80, -2.81, -2.79),
+    "wine-quality-red": (-0.97, -0.93, -0.93, -0.94),
+}
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -59,80 +67,83 @@ def load_splits(path: Path, limit: int | None = None) -> list[Split]:
     return splits
 
 
-def run(smoke: bool, work: Path, executor: str | None = None) -> Record:
-    """Fit and score all splits with the paper's inference; ``smoke`` is a rehearsal on two."""
-    return _run({"inference": "alpha"}, "", smoke, work, executor)
+def score_sets(context: Context) -> Record:
+    """Fit and score all splits with the paper's inference; two of each set in a smoke run."""
+    return _score({"inference": "alpha"}, "", context)
 
 
-def run_default(smoke: bool, work: Path, executor: str | None = None) -> Record:
+def score_sets_by_default(context: Context) -> Record:
     """The same with the estimator's default inference."""
-    return _run({}, DEFAULT, smoke, work, executor)
+    return _score({}, "/default", context)
 
 
-def _run(
-    settings: dict[str, Any], place: str, smoke: bool, work: Path, executor: str | None
-) -> Record:
+def _score(settings: dict[str, Any], place: str, context: Context) -> Record:
     """Every set is a job."""
-    estimator = BNNLVRegressor(HIDDEN, epochs=1 if smoke else None, **settings)
+    estimator = BNNLVRegressor(HIDDEN, epochs=1 if context.smoke else None, **settings)
     record = Record("uci", {"estimator": estimator.get_params()}, seeds=[0])
-    limit, data, work = 2 if smoke else None, data_folder().resolve(), work.resolve()
+    limit, work = 2 if context.smoke else None, context.work.resolve()
     jobs = []
     for name in SETS:
-        digest = digest_of(data / f"{name}.npz")
-        arguments = name, place, limit, estimator, data, digest, work
+        path = data_folder().resolve() / f"{name}.npz"
+        digest = digest_of(path)
         identity = {
             "set": name,
             "data": digest,
-            "settings": plain(estimator.get_params()),
+            "settings": to_plain(estimator.get_params()),
             "limit": limit,
         }
-        jobs.append(Job(f"{name}{place}", metrics_of, arguments, identity))
-    for metrics in run_jobs(jobs, work / "jobs", executor or "local"):
-        record.metrics |= metrics
+        arguments = f"{name}{place}", path, digest, limit, estimator, work
+        jobs.append(Job(f"{name}{place}", score_set, arguments, identity))
+    for found in run_jobs(jobs, work / "jobs", context.executor or "local"):
+        record.metrics |= found
     return record
 
 
-def metrics_of(
-    name: str,
+def score_set(
     place: str,
+    path: Path,
+    digest: str | None,
     limit: int | None,
     estimator: BNNLVRegressor,
-    data: Path,
-    digest: str | None,
     work: Path,
 ) -> dict[str, float]:
-    """What the record says of one set, whose file is to be the one of that digest."""
-    record = Record("uci", {}, seeds=[0])
-    path = data / f"{name}.npz"
+    """The metrics of one set, whose file must have that digest, under ``place``."""
     splits = load_splits(path, limit)
     if digest_of(path) != digest:
         raise ValueError(f"{path} has changed since the sweep began; start it again")
-    measure(f"{name}{place}", splits, estimator, work, record)
-    return record.metrics
-
-
-def measure(
-    place: str, splits: list[Split], estimator: BNNLVRegressor, work: Path, record: Record
-) -> None:
-    """Add one set's metrics to the record, under ``place``."""
-    checkpoint = work / f"uci-{place.replace('/', '-')}-{_fit_of(splits, estimator)}.checkpoint"
-    estimators = [
+    record = Record("uci", {}, seeds=[0])
+    settings = estimator.get_params()
+    made_of = fingerprint({"data": digest, "limit": limit, "settings": settings})
+    checkpoint = work / f"uci-{place.replace('/', '-')}-{made_of[:12]}.checkpoint"
+    models = [
         clone(estimator).set_params(random_state=i, checkpoint=checkpoint)
         for i in range(len(splits))
     ]
-    fit_whole(estimators, [split[0] for split in splits], [split[1] for split in splits])
-    scores, errors = [], []
-    for estimator, (_, _, x, y) in zip(estimators, splits, strict=True):
-        scores.append(estimator.log_likelihood(x, y).mean())
-        errors.append(np.sqrt(np.mean(np.square(estimator.predict(x) - y))))
+    fit_complete(models, [split[:2] for split in splits])
+    tests = [split[2:] for split in splits]
+    scores = [m.log_likelihood(x, y).mean() for m, (x, y) in zip(models, tests, strict=True)]
+    errors = [rmse(y, model.predict(x)) for model, (x, y) in zip(models, tests, strict=True)]
     record.add_mean(f"{place}/test_log_likelihood", scores)
     record.add_mean(f"{place}/rmse", errors)
     record.add(f"{place}/splits", len(splits))
-    record.add(f"{place}/noise_std/mean", np.mean([e.noise_std_[0] for e in estimators]))
+    record.add(f"{place}/noise_std/mean", np.mean([model.noise_std_[0] for model in models]))
+    return record.metrics
 
 
-def _fit_of(splits: list[Split], estimator: BNNLVRegressor) -> str:
-    """A name for a fit: other data or settings are another one."""
-    data = persistence.fingerprint(*(part for split in splits for part in split))
-    made_of = json.dumps([data, plain(estimator.get_params())], sort_keys=True, default=str)
-    return hashlib.sha256(made_of.encode()).hexdigest()[:12]
+def tabulate_scores(results: Path) -> str:
+    """Test log-likelihood and RMSE on the UCI sets beside published numbers."""
+    values = metrics("uci", results)
+    rows = [
+        [
+            name,
+            mean_and_error(values, f"{name}/default/test_log_likelihood"),
+            mean_and_error(values, f"{name}/test_log_likelihood"),
+            *(f"{number:.2f}" for number in published),
+            mean_and_error(values, f"{name}/default/rmse", 3),
+            mean_and_error(values, f"{name}/rmse", 3),
+        ]
+        for name, published in PUBLISHED.items()
+    ]
+    peers = ["PBP", "MC-dropout", "MC-dropout ×100", "Deep Ensembles"]
+    own = ["twofold, ensemble", "twofold, α = 1"]
+    return markdown(["set", *own, *peers, "RMSE, ensemble", "RMSE, α = 1"], rows)

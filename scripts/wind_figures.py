@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.signal import csd
 
-from paper.wind import gains, rosco, steady
+from paper.wind import checks, rosco
 from twofold.envs.system import constant, episode
 from twofold.envs.wind import published, task, turbulence
 from twofold.report.style import CHOSEN, DATA, PALETTE, POINTS, TOTAL, TRUTH, style
@@ -30,7 +30,7 @@ def save(figure: plt.Figure, name: str) -> None:
 
 def steady_states() -> None:
     """Rotor speed, pitch, power and thrust over the wind, and the published ones."""
-    found = steady.steady_states(np.arange(5.0, 25.01, 0.25))
+    found = checks.steady_states(np.arange(5.0, 25.01, 0.25))
     force = published.ROTOR_FORCE - published.WEIGHT
     panels = {
         "Rotor speed (rpm)": (found.rotor_speed, published.ROTOR_SPEED),
@@ -49,7 +49,7 @@ def steady_states() -> None:
     for axis in axes[1]:
         axis.set(xlabel="wind (m/s)", xticks=range(5, 26, 5))
     save(figure, "steady")
-    print("steady states", steady.steady_state_errors(steady.steady_states()))
+    print("steady states", checks.steady_state_errors(checks.steady_states()))
 
 
 def wind_series(mean: float, sigma: jax.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -109,16 +109,16 @@ def one_spectrum(upper: plt.Axes, lower: plt.Axes, mean: float, letter: str) -> 
     lower.semilogx(frequency, shared / jnp.sqrt(kept), "--", color=TOTAL, lw=1.2)
 
 
-def offsets() -> gains.Gain:
+def offsets() -> checks.Gain:
     """What every fixed offset saves, and the best one."""
-    gain = gains.fixed_offset_gain(jax.random.key(0))
-    powers = gains.fixed_offset_gain(jax.random.key(0), task.Params(load_weight=0.0))
+    gain = checks.fixed_offset_gain(jax.random.key(0))
+    powers = checks.fixed_offset_gain(jax.random.key(0), task.Params(load_weight=0.0))
     print("fixed offset", gain, "without a load penalty", powers)
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained")
     keys = jax.random.split(jax.random.key(1), 200)
     for axis, weight in zip(axes, (0.0, task.PARAMS.load_weight), strict=True):
-        costs = gains.surface(keys, task.Params(load_weight=weight))
-        pitches, torques = np.array(gains.PITCHES), np.array(gains.TORQUES)
+        costs = checks.surface(keys, task.Params(load_weight=weight))
+        pitches, torques = np.array(checks.PITCHES), np.array(checks.TORQUES)
         neutral = costs[pitches == 0.0][:, torques == 0.0]
         saved = 100 * (neutral - costs)
         for number, torque in enumerate((-10.0, 0.0, 10.0, 20.0)):
@@ -137,7 +137,7 @@ def offsets() -> gains.Gain:
     return gain
 
 
-def one_episode(gain: gains.Gain) -> None:
+def one_episode(gain: checks.Gain) -> None:
     """The neutral and the best fixed action in the same wind."""
     system = task.wind_turbine()
     best = jnp.array([gain.pitch, gain.torque]) / task.PARAMS.bounds

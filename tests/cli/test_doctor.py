@@ -1,4 +1,4 @@
-"""``twofold doctor`` and ``twofold reproduce``; help, completion and speed of the command line."""
+"""``twofold doctor``; help, completion and speed of the command line."""
 
 import json
 import os
@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from paper import runner
-from paper.catalogue import PIECES
 from twofold.cli import app as cli
 from twofold.cli import checks
 from twofold.cli.errors import MISTAKE, UNSOUND
@@ -47,43 +45,6 @@ def test_the_doctor_says_what_is_wrong(command, monkeypatch):
     monkeypatch.setattr(checks, "CHECKS", (broken, checks.double_precision))
     code, shown, _ = command("doctor")
     assert code == UNSOUND and "AssertionError: 2 is 3" in shown and "fine" in shown
-
-
-def test_everything_in_the_list_can_be_run(command):
-    names = {*runner.names()}
-    assert {piece.experiment for piece in PIECES.values()} <= names
-    code, shown, _ = command("reproduce", "list", "--json")
-    assert code == 0 and set(json.loads(shown)) == set(PIECES)
-    code, _, said = command("reproduce", "figure_11")
-    assert code == MISTAKE and "did you mean 'figure_1'?" in said
-
-
-def test_a_figure_is_made_again_and_its_record_says_how(command, tmp_path, monkeypatch):
-    def figure(name, smoke, work, output):
-        assert (name, smoke, output) == ("figure_1", True, tmp_path)
-        (output / "figure_1.png").write_bytes(b"")
-        return [output / "figure_1.png"]
-
-    monkeypatch.setattr(runner.toy_figures, "run", figure)
-    code, shown, _ = command("reproduce", "figure_1", "--smoke", "--output", tmp_path)
-    assert code == 0 and f"wrote {tmp_path / 'figure_1.png'}" in shown
-    record = json.loads((tmp_path / "figure_1.png.record.json").read_text())
-    assert record["command"] == f"twofold reproduce figure_1 --smoke --output {tmp_path}"
-
-
-def test_work_is_gone_on_with_unless_one_wishes_otherwise(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    places = []
-
-    def experiment(smoke, work):
-        places.append(work)
-        return runner.Record("nothing", {}, [])
-
-    monkeypatch.setitem(runner.RECORDED, "toy_fit", experiment)
-    runner.run("toy_fit", False, tmp_path)
-    runner.run("toy_fit", False, tmp_path)
-    runner.run("toy_fit", False, tmp_path, resume=False)
-    assert places[0] == places[1] != places[2]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -132,7 +93,7 @@ def test_the_shell_completes_commands_and_names():
     if not twofold.exists():
         pytest.skip("twofold is not installed as a command here")
     ask = {"_TWOFOLD_COMPLETE": "complete_bash"}
-    cases = {"twofold reproduce figure_4": "figure_4a", "twofold po": "policy"}
+    cases = {"twofold po": "policy"}
     for words, expected in cases.items():
         count = str(len(words.split()) - 1)
         environment = os.environ | ask | {"COMP_WORDS": words, "COMP_CWORD": count}

@@ -62,7 +62,7 @@ def test_a_changed_record_changes_the_table(tmp_path):
     before, after = (claims.judge("river", folder)[0] for folder in (RESULTS, tmp_path))
     assert claims.verdict(before.checks) == claims.FAILS
     assert claims.verdict(after.checks) == claims.HOLDS
-    assert "share of seeds: 1.00" in claims.table("river", tmp_path)
+    assert "share of seeds: 1.00" in claims.tabulate_group("river", tmp_path)
 
 
 def test_the_policies_of_a_record_are_those_it_summarises():
@@ -104,7 +104,7 @@ def test_no_gaussian_prediction_of_the_bimodal_problem_expects_more():
 
 
 def test_the_summary_counts_every_claim():
-    last = claims.summary(RESULTS).strip().splitlines()[-1]
+    last = claims.tabulate_summary(RESULTS).strip().splitlines()[-1]
     counts = [int(cell) for cell in last.split("|")[2:-1]]
     assert sum(counts) == len(JUDGED)
     assert counts[-1] == len(JUDGED) - len(MEASURED)

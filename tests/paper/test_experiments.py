@@ -15,15 +15,15 @@ from paper import (
     batch_choice,
     calibration,
     entropy_estimators,
+    figure_3,
     records,
     systems,
     tables,
     toy_figures,
     toy_fit,
     uci,
-    wet_chicken_map,
 )
-from paper.records import Record
+from paper.records import Context, Record
 from twofold import BNNLVRegressor, load
 
 ROOT = Path(__file__).parents[2]
@@ -31,8 +31,12 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+def smoke(work, output=None):
+    return Context(True, work, output or work)
+
+
 def test_toy_fit_record(tmp_path):
-    record = toy_fit.run(smoke=True, work=tmp_path)
+    record = toy_fit.score_toy_fits(smoke(tmp_path))
     path = record.write(tmp_path)
     document = json.loads(path.read_text())
     keys = {"command", "commit", "versions", "device", "seconds", "settings", "seeds", "metrics"}
@@ -48,15 +52,14 @@ def test_uci_runs_on_one_published_set(tmp_path):
     splits = uci.load_splits(path, limit=2)
     for x, y, test_x, test_y in splits:
         assert len(x) == len(y) == 691 and len(test_x) == len(test_y) == 77
-    record = Record("uci", {}, [0])
     estimator = BNNLVRegressor((10,), inference="alpha", epochs=2)
-    uci.measure("energy", splits, estimator, tmp_path, record)
-    assert np.isfinite(record.metrics["energy/test_log_likelihood/mean"])
-    assert record.metrics["energy/rmse/mean"] > 0
+    found = uci.score_set("energy", path, uci.digest_of(path), 2, estimator, tmp_path)
+    assert found["energy/splits"] == 2 and found["energy/rmse/mean"] > 0
+    assert -20 < found["energy/test_log_likelihood/mean"] < 0
 
 
 def test_claims_against_hmc_and_the_figures_share_their_fits(tmp_path):
-    record = alpha_vs_hmc.run(smoke=True, work=tmp_path)
+    record = alpha_vs_hmc.compare_with_hmc(smoke(tmp_path))
     for problem in ("heteroscedastic", "bimodal"):
         for method in ("alpha_1", "alpha_0.5", "vb", "ensemble"):
             for name in ("rank_correlation", "mean_epistemic"):
@@ -65,16 +68,18 @@ def test_claims_against_hmc_and_the_figures_share_their_fits(tmp_path):
         for name in ("rank_correlation/mean", "r_hat_max", "ess_min", "divergences"):
             assert f"{problem}/hmc/{name}" in record.metrics
     model = load(next(tmp_path.glob("bimodal-hmc-*.model")))
-    first, last = alpha_vs_hmc.halves(model)
+    first, last = alpha_vs_hmc.split_chains(model)
     joined = np.concatenate([first.posterior_.weights, last.posterior_.weights])
     np.testing.assert_array_equal(joined, model.posterior_.weights)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.model")}
     assert len(before) == 2 * 5 * 2
+    figures = tmp_path / "figures"
+    figures.mkdir()
     for name, expected in toy_figures.FIGURES.items():
-        written = toy_figures.run(name, smoke=True, work=tmp_path, output=tmp_path / "figures")
+        written = toy_figures.draw_splits(name, smoke(tmp_path, figures))
         assert len(written) == 2 * len(expected)
         assert all(path.stat().st_size > 1000 for path in written)
-    scores = calibration.run(smoke=True, work=tmp_path, output=tmp_path / "figures")
+    scores = calibration.score_calibration(smoke(tmp_path, figures))
     assert scores.metrics["bimodal/hmc/crps/mean"] > 0
     assert (tmp_path / "figures" / "calibration_bimodal.png").stat().st_size > 1000
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.model")}
@@ -83,13 +88,13 @@ def test_claims_against_hmc_and_the_figures_share_their_fits(tmp_path):
 def test_asymmetry_of_aleatoric_curves():
     x = np.linspace(-0.5, 2.0, 101)
     symmetric = np.abs(x - np.pi / 4)
-    assert alpha_vs_hmc.asymmetry(x, symmetric) < 1e-2
+    assert alpha_vs_hmc.measure_asymmetry(x, symmetric) < 1e-2
     # A slope of 0.1 makes mirrored points differ by 0.2 of their distance, 0.1 of the depth.
-    assert alpha_vs_hmc.asymmetry(x, symmetric + 0.1 * x) == pytest.approx(0.1, rel=0.05)
+    assert alpha_vs_hmc.measure_asymmetry(x, symmetric + 0.1 * x) == pytest.approx(0.1, rel=0.05)
 
 
 def test_wet_chicken_map(tmp_path):
-    record = wet_chicken_map.run(smoke=True, work=tmp_path, output=tmp_path)
+    record = figure_3.map_wet_chicken(smoke(tmp_path))
     for axis in ("x", "y"):
         assert 0 < record.metrics[f"epistemic_maximum/{axis}/mean"] < 5
     assert (tmp_path / "figure_3.png").read_bytes().startswith(b"\x89PNG")
@@ -102,15 +107,15 @@ def test_maximum_and_corners_of_a_map():
     centres = np.linspace(0.5, 4.5, 5)
     values = np.zeros((5, 5))
     values[4, 3] = 1.0
-    one = wet_chicken_map.Map(np.zeros((1, 2)), centres, np.zeros((5, 5)), None)
-    assert wet_chicken_map.maximum(one, values.ravel()) == (3.5, 4.5)
+    one = figure_3.Map(np.zeros((1, 2)), centres, np.zeros((5, 5)), None)
+    assert figure_3.find_maximum(one, values.ravel()) == (3.5, 4.5)
     values[4, 4] = 7.0
-    assert wet_chicken_map.corner_mean(one, values.ravel(), right=True, top=True) == 7.0
-    assert wet_chicken_map.corner_mean(one, values.ravel(), right=True, top=False) == 0.0
+    assert figure_3.mean_over_corner(one, values.ravel(), right=True, top=True) == 7.0
+    assert figure_3.mean_over_corner(one, values.ravel(), right=True, top=False) == 0.0
 
 
 def test_entropy_estimators_record(tmp_path):
-    record = entropy_estimators.run(smoke=True, work=tmp_path)
+    record = entropy_estimators.compare_estimators(smoke(tmp_path))
     for name in ("default", "nearest_neighbour", "adaptive", "kernel_density", "histogram"):
         assert f"linear_gaussian/{name}/max_abs_error" in record.metrics
     assert record.metrics["time_ratio/nearest_neighbour_over_default"] > 0
@@ -154,18 +159,18 @@ def test_standard_error_of_a_record():
 @pytest.mark.parametrize("path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))])
 def test_published_tables_match_the_records(path):
     text = path.read_text()
-    assert tables.fill(text, ROOT / "results") == text, "run `make tables`"
+    assert tables.fill_tables(text, ROOT / "results") == text, "run `make tables`"
 
 
 def test_systems_record(tmp_path):
-    record = systems.run(smoke=True, work=tmp_path)
+    record = systems.measure_systems(smoke(tmp_path))
     for policy in ("zero", "random", "behaviour"):
         assert 100 < record.metrics[f"industrial/{policy}/cost/mean"] < 500
     assert any(name.startswith("industrial/steps_per_second/") for name in record.metrics)
 
 
 def test_batch_choice_record(tmp_path):
-    record = batch_choice.run(smoke=True, work=tmp_path)
+    record = batch_choice.compare_choices(smoke(tmp_path))
     for problem in batch_choice.PROBLEMS:
         for choice in ("one_by_one", "together", "random"):
             assert record.metrics[f"{problem}/{choice}/information/mean"] > 0
@@ -181,7 +186,7 @@ def test_copies_teach_little_together():
 
 
 def test_three_ways_to_treat_z(tmp_path):
-    record = amortised.run(smoke=True, work=tmp_path)
+    record = amortised.compare_latents(smoke(tmp_path))
     for problem in ("heteroscedastic", "bimodal"):
         for method in amortised.METHODS:
             place = f"{problem}/{method}"

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from paper import frontiers, random_batch
+from paper import frontiers, industrial_random_batch
 from paper.frontier import MIXED_DRAWS, Trial, claim, grid, mixed
 from paper.frontier_claims import (
     claims,
@@ -16,6 +16,7 @@ from paper.frontier_claims import (
     regrets,
     trade_offs,
 )
+from paper.records import Context
 from twofold import BNNLVRegressor, fit_many
 
 
@@ -218,7 +219,7 @@ def test_a_mixture_has_equally_many_draws_of_each_fit(rng):
 
 @pytest.mark.slow
 def test_the_river_leaves_a_record_and_figures_and_goes_on_where_it_stopped(tmp_path):
-    record = frontiers.run("wet_chicken_frontier", True, tmp_path, tmp_path)
+    record = frontiers.trace_frontier("wet_chicken_frontier", Context(True, tmp_path, tmp_path))
     names = set(record.metrics)
     assert {"policies/alpha/0/beta", "claims/bias_falls_with_beta"} <= names
     assert "rank_correlation/criterion_vs_cost" in names
@@ -231,7 +232,7 @@ def test_the_river_leaves_a_record_and_figures_and_goes_on_where_it_stopped(tmp_
     lost = next(tmp_path.glob("*alpha-0/trials.json"))
     content = lost.read_text()
     lost.unlink()
-    again = frontiers.run("wet_chicken_frontier", True, tmp_path, tmp_path)
+    again = frontiers.trace_frontier("wet_chicken_frontier", Context(True, tmp_path, tmp_path))
     del record.metrics["seconds"], again.metrics["seconds"]
     assert again.metrics == record.metrics
     assert json.loads(lost.read_text())["trials"] == json.loads(content)["trials"]
@@ -240,9 +241,9 @@ def test_the_river_leaves_a_record_and_figures_and_goes_on_where_it_stopped(tmp_
 
 @pytest.mark.slow
 def test_the_random_batch_leaves_a_record_and_policies_for_a_plant(tmp_path):
-    record = random_batch.run(True, tmp_path, tmp_path)
+    record = industrial_random_batch.search_by_model(Context(True, tmp_path, tmp_path))
     assert record.metrics["cost/best"] <= record.metrics["cost/mean"]
     assert len(list(tmp_path.glob("*.onnx"))) == 2
-    direct = random_batch.run_direct(True, tmp_path)
+    direct = industrial_random_batch.search_on_simulator(Context(True, tmp_path, tmp_path))
     assert direct.name == record.name
     assert np.isfinite(direct.metrics["direct/cost/best"])

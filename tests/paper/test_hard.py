@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import gumbel_r, kstest
 
-from paper.hard import HARD_PROBLEMS, MERGING, SKEWED
+from paper.problems import HARD_PROBLEMS, MERGING, SKEWED
 
 PROBLEMS = pytest.mark.parametrize("problem", HARD_PROBLEMS.values(), ids=HARD_PROBLEMS)
 

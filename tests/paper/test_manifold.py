@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from paper.manifold import INPUTS, NOISE, THICKNESS, Manifold
+from paper.off_manifold import INPUTS, NOISE, THICKNESS, Manifold
 
 
 def test_data_are_noisy_values_of_the_function_on_a_thin_sheet():

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from paper.figures.maps import four_maps
-from paper.figures.panels import Toy, six_panels
+from paper.figure_3 import draw_maps
+from paper.toy_figures import Toy, draw_panels
 from twofold.uncertainty.decomposition import Decomposition, Parts
 
 
@@ -22,7 +22,7 @@ def test_six_panels(rng, tmp_path):
         rng.normal(size=(5, 20)),
         np.zeros(20),
     )
-    figure = six_panels(toy, "some problem")
+    figure = draw_panels(toy, "some problem")
     figure.savefig(tmp_path / "figure.png")
     titles = [axes.get_title(loc=loc) for axes in figure.axes for loc in ("left", "center")]
     text = " ".join(titles)
@@ -35,7 +35,7 @@ def test_six_panels(rng, tmp_path):
 
 def test_four_maps(rng, tmp_path):
     centres = np.linspace(0.5, 4.5, 5)
-    figure = four_maps(rng.uniform(0, 5, (40, 2)), centres, make_split(25))
+    figure = draw_maps(rng.uniform(0, 5, (40, 2)), centres, make_split(25))
     figure.savefig(tmp_path / "figure.png")
     shown = figure.axes[3].collections[0].get_array()
     np.testing.assert_allclose(np.ravel(shown), make_split(25).epistemic)

@@ -7,8 +7,8 @@ import pytest
 
 from paper import systems
 from paper.records import Record
-from paper.systems_tables import systems_wind
-from paper.wind.gains import Gain
+from paper.systems import tabulate_wind
+from paper.wind.checks import Gain
 from twofold.envs.wind.task import PARAMS
 
 FOUND = {
@@ -46,7 +46,7 @@ def test_the_best_fixed_offset_is_recorded_with_and_without_a_load_penalty(recor
 
 def test_the_table_shows_the_record(record, tmp_path):
     (tmp_path / "systems.json").write_text(json.dumps({"metrics": record.metrics}))
-    rows = dict(line.strip("| ").split(" | ") for line in systems_wind(tmp_path).splitlines()[2:])
+    rows = dict(line.strip("| ").split(" | ") for line in tabulate_wind(tmp_path).splitlines()[2:])
     assert rows["largest error of the power, 5–25 m/s"] == "1.7%"
     assert rows["work on the drive train that is unaccounted for"] == "5e-06"
     assert rows["best fixed offset"] == "pitch −2.5°, torque 5 %"

@@ -2,15 +2,9 @@
 
 import pytest
 
-from paper import __main__ as experiments
-from paper import runner
-from paper.fits import CONTINUED
 from twofold.campaign import Campaign, Continuous, refit
 from twofold.cli import app as cli
 from twofold.core.jobs import EXECUTORS
-
-SENTENCE = f"stopped by Ctrl-C; {CONTINUED}"
-REHEARSED = "stopped by Ctrl-C; a rehearsal keeps nothing"
 
 
 @pytest.fixture
@@ -30,17 +24,6 @@ def ended(main, monkeypatch, capsys, *words):
     with pytest.raises(SystemExit) as stop:
         main()
     return stop.value.code, capsys.readouterr().err.splitlines()[-1]
-
-
-def test_experiments_say_whether_they_can_be_continued(stopped, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("TWOFOLD_DATA", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(KeyboardInterrupt, match=REHEARSED):
-        runner.run("uci", True, tmp_path, executor="local")
-    for words, sentence in (((), SENTENCE), (("--smoke",), REHEARSED)):
-        words = "uci", *words, "--executor", "local"
-        code = ended(experiments.main, monkeypatch, capsys, "experiments", *words)
-        assert code == (130, sentence)
 
 
 def test_refits_say_what_is_kept(stopped, tmp_path, monkeypatch, capsys):

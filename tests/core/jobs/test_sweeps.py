@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import cross_validate
 
-from paper import frontiers, table1, uci
+from paper import frontiers, table_1, uci
 from paper.fits import CONTINUED
+from paper.records import Context
 from twofold import BNNLVRegressor
 from twofold.campaign import Campaign, Continuous, refit
 from twofold.core import jobs
@@ -27,8 +28,9 @@ PROCESSES = Path("/proc")
 needs_processes = pytest.mark.skipif(not PROCESSES.exists(), reason="/proc lists processes")
 # The sweep of the sets at the size of a rehearsal, but of those that can be continued.
 COMMAND = """
-from paper import __main__, runner, uci
-runner.RECORDED["uci_default"] = lambda smoke, *rest, **more: uci.run_default(True, *rest, **more)
+from paper import __main__, pieces, uci
+make = lambda context: uci.score_sets_by_default(context._replace(smoke=True))
+pieces.Piece.load_maker = lambda piece: make
 __main__.main()
 """
 JOBS = ".cache/experiments/here/jobs"
@@ -67,6 +69,10 @@ def places(tmp_path):
     for place in found:
         place.mkdir()
     return found
+
+
+def smoke(folder, executor=None):
+    return Context(True, folder, folder, executor)
 
 
 def wait_until(condition, what):
@@ -108,12 +114,12 @@ def stamps(folder, pattern):
 
 def test_a_sweep_has_the_numbers_of_a_local_one_and_is_not_repeated(cluster, data, places, names):
     here, there = places
-    wanted = uci.run_default(True, here).metrics
-    assert uci.run_default(True, there, "ray").metrics == wanted
+    wanted = uci.score_sets_by_default(smoke(here)).metrics
+    assert uci.score_sets_by_default(smoke(there, "ray")).metrics == wanted
     assert len(wanted) == 6 * len(uci.SETS) and np.isfinite(list(wanted.values())).all()
     assert names == [f"{name}/default" for name in uci.SETS]
     kept = stamps(there, "jobs/*")
-    assert uci.run_default(True, there, "ray").metrics == wanted
+    assert uci.score_sets_by_default(smoke(there, "ray")).metrics == wanted
     assert len(names) == len(uci.SETS) and stamps(there, "jobs/*") == kept
 
 
@@ -121,7 +127,7 @@ def test_a_sweep_has_the_numbers_of_a_local_one_and_is_not_repeated(cluster, dat
 def test_a_frontier_whose_worker_is_killed_has_the_numbers_of_a_local_one(cluster, places, names):
     here, there = places
     name = "wet_chicken_frontier"
-    wanted = frontiers.run(name, True, here, here).metrics
+    wanted = frontiers.trace_frontier(name, smoke(here)).metrics
 
     def kill():
         """Kill a worker as soon as a model is fitted; its policies are still missing."""
@@ -130,24 +136,24 @@ def test_a_frontier_whose_worker_is_killed_has_the_numbers_of_a_local_one(cluste
 
     with ThreadPoolExecutor() as threads:
         killer = threads.submit(kill)
-        found = frontiers.run(name, True, there, there, "ray").metrics
+        found = frontiers.trace_frontier(name, smoke(there, "ray")).metrics
         killer.result()
     assert without_times(found) == without_times(wanted)
     assert len(names) == 4
     kept = stamps(there, "*/*.*")
-    again = frontiers.run(name, True, there, there, "ray").metrics
+    again = frontiers.trace_frontier(name, smoke(there, "ray")).metrics
     assert again == found
     assert len(names) == 4 and stamps(there, "*/*.*") == kept
 
 
 def test_the_table_has_the_numbers_of_a_local_one_and_is_not_repeated(cluster, places):
     here, there = places
-    wanted = table1.run(True, here, here).metrics
-    found = table1.run(True, there, there, "ray").metrics
+    wanted = table_1.learn_all_blocks(smoke(here)).metrics
+    found = table_1.learn_all_blocks(smoke(there, "ray")).metrics
     assert without_times(found) == without_times(wanted)
     kept = stamps(there, "*.course")
-    assert len(kept) == len(table1.BLOCKS) * len(table1.GROUPS)
-    assert table1.run(True, there, there, "ray").metrics == found
+    assert len(kept) == len(table_1.BLOCKS) * len(table_1.GROUPS)
+    assert table_1.learn_all_blocks(smoke(there, "ray")).metrics == found
     assert stamps(there, "*.course") == kept
 
 
@@ -198,7 +204,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_does_the_rest(cluste
     assert kept.items() <= after.items() and len(after) == len(uci.SETS)
     found = json.loads((tmp_path / "ray" / "results" / "uci.json").read_text())["metrics"]
     (tmp_path / "whole").mkdir()
-    assert found == uci.run_default(True, tmp_path / "whole").metrics
+    assert found == uci.score_sets_by_default(smoke(tmp_path / "whole")).metrics
 
 
 def log_likelihood(model, X, y):

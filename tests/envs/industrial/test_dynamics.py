@@ -5,16 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paper.industrial_parity import max_abs_error, run_plant, trajectories
+from paper.industrial_checks import max_abs_error, published_trajectories, run_plant
 from twofold.envs.industrial import dynamics, goldstone
 from twofold.envs.industrial.dynamics import PAPER, Params
 
 from .replay import Original
 
 
-@pytest.mark.skipif(not trajectories().exists(), reason="the published trajectories are not here")
+@pytest.mark.skipif(
+    not published_trajectories().exists(), reason="the published trajectories are not here"
+)
 def test_published_trajectories():
-    assert max_abs_error(trajectories()) < 1e-9
+    assert max_abs_error(published_trajectories()) < 1e-9
 
 
 STEPS = 400

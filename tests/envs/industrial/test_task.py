@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paper.markdown import metrics
-from paper.systems import episode_costs, policies
+from paper.systems import episode_costs, known_policies
 from twofold.envs.industrial import dynamics, task
 from twofold.envs.industrial.task import HISTORY, industrial_benchmark
 from twofold.envs.system import episode, episodes
@@ -75,7 +75,7 @@ def test_the_behaviour_stays_in_the_middle(system):
 
 @pytest.mark.parametrize("name", ["zero", "random", "behaviour"])
 def test_known_policies_cost_what_they_cost_in_the_original(name, system):
-    costs = episode_costs(system, policies(system)[name], 1500)
+    costs = episode_costs(system, known_policies(system)[name], 1500)
     original = metrics("systems", RESULTS)
     mean, error = (original[f"industrial/original/{name}/cost/{part}"] for part in ("mean", "se"))
     error = np.hypot(error, costs.std(ddof=1) / np.sqrt(len(costs)))

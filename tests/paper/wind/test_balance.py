@@ -5,7 +5,7 @@ from dataclasses import replace
 import jax
 import pytest
 
-from paper.wind.balance import energy_gap
+from paper.wind.checks import energy_gap
 from twofold.envs.wind.params import NREL_5MW
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from paper.wind.gains import TORQUES, fixed_offset_gain, surface
+from paper.wind.checks import TORQUES, fixed_offset_gain, surface
 from twofold.envs.wind.params import NREL_5MW
 from twofold.envs.wind.task import PARAMS
 

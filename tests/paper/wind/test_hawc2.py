@@ -11,8 +11,17 @@ pytest.importorskip("gymnasium", reason="Gymnasium is not installed (extra rl)")
 from gymnasium.utils.env_checker import check_env
 
 from paper.wind import hawc2
-from paper.wind.hawc2 import Hawc2Env, LicenceError, explain, last_words, load_library
-from paper.wind.hawc2_model import DTU_10MW, SENSORS, Ratings, Sensor
+from paper.wind.hawc2 import (
+    DTU_10MW,
+    SENSORS,
+    Hawc2Env,
+    LicenceError,
+    Ratings,
+    Sensor,
+    explain,
+    last_words,
+    load_library,
+)
 from twofold.envs.wind.task import PARAMS
 
 SHORT = replace(PARAMS, warm_up=2, history=2, horizon=4)

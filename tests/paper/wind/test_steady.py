@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paper.wind.steady import WINDS, steady_state_errors, steady_states
+from paper.wind.checks import WINDS, steady_state_errors, steady_states
 from twofold.envs.wind import aero, machine, published
 from twofold.envs.wind.params import NREL_5MW
 

@@ -1,8 +1,17 @@
-"""Table 1 beside the paper's, from ``results/table1.json``."""
+"""Table 1 beside the paper's, and its curves, from ``results/table1.json`` and ``table1.csv``."""
 
+import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
 
 from paper.markdown import markdown, mean_and_error, metrics
+from paper.records import Context
+from twofold.report.style import PALETTE, TRUTH, style
 
 PROBLEMS = ("heteroscedastic", "bimodal", "wet_chicken")
 # Mean and standard error of I, H and GP in Table 1 of the paper.
@@ -21,9 +30,26 @@ NAMES = {
 POSTERIORS = ("paper", "default")
 COLUMNS = ("α = 1", "ensemble", "Gaussian process")
 SCORE = "test_log_likelihood"
+TITLES = {
+    "heteroscedastic": "Heteroscedastic",
+    "bimodal": "Bimodal",
+    "wet_chicken": "Wet-chicken",
+}
+LABELS = {
+    "epistemic": "what it teaches, I(W; y)",
+    "total": "all uncertainty, H(y|x)",
+    "random": "at random",
+    "together": "what five teach together",
+    "gp": "Gaussian process, H(y|x)",
+}
+COLOURS = dict(
+    zip(LABELS, (PALETTE[0], PALETTE[3], PALETTE[6], PALETTE[5], PALETTE[4]), strict=True)
+)
+LINES = {"paper": "--", "default": "-", "gp": ":"}
+POSTERIOR_LABELS = {"paper": ", α = 1", "default": ", ensemble", "gp": ""}
 
 
-def table1(results: Path) -> str:
+def tabulate_scores(results: Path) -> str:
     """Test log-likelihood after all iterations, for each problem and way of choosing."""
     values = metrics("table1", results)
     rows = []
@@ -41,7 +67,7 @@ def table1(results: Path) -> str:
     return markdown(["problem", "choice", "paper", *COLUMNS], rows)
 
 
-def table1_river(results: Path) -> str:
+def tabulate_wet_chicken(results: Path) -> str:
     """The river's in standardised units too."""
     values = metrics("table1", results)
     rows = [
@@ -51,7 +77,7 @@ def table1_river(results: Path) -> str:
     return markdown(["choice", *COLUMNS], rows)
 
 
-def table1_gains(results: Path) -> str:
+def tabulate_gains(results: Path) -> str:
     """What choosing by I gains over other choices, repetition by repetition."""
     values = metrics("table1", results)
     rows = []
@@ -69,25 +95,7 @@ def table1_gains(results: Path) -> str:
     return markdown([*headings, "short of the true process, ensemble"], rows)
 
 
-def batch_choice(results: Path) -> str:
-    """What five points teach, chosen one by one, together, or at random."""
-    values = metrics("batch_choice", results)
-    rows = [
-        [
-            problem,
-            *(
-                mean_and_error(values, f"{problem}/{choice}/information", 3)
-                for choice in ("random", "one_by_one", "together")
-            ),
-            f"{values[f'{problem}/gain/mean']:+.1%} ± {values[f'{problem}/gain/se']:.1%}",
-        ]
-        for problem in ("heteroscedastic", "bimodal")
-    ]
-    headings = ["problem", "at random", "the five best", "five together", "gain over the best"]
-    return markdown(headings, rows)
-
-
-def table1_times(results: Path) -> str:
+def tabulate_times(results: Path) -> str:
     """Minutes that the networks took, and hours that they would take on two CPU cores."""
     done, scaled = metrics("table1", results), metrics("bench_table1", results)
     rows = []
@@ -109,3 +117,64 @@ def _cells(values: dict[str, float], problem: str, method: str, score: str) -> l
 
 def _cell(values: dict[str, float], name: str, digits: int = 2) -> str:
     return mean_and_error(values, name, digits) if f"{name}/mean" in values else "–"
+
+
+def draw_curves(context: Context) -> list[Path]:
+    """Draw ``table1.png`` from ``table1.csv`` and the oracles of ``table1.json``."""
+    results = context.folder_with("table1.csv")
+    panels: dict[str, list[Curve]] = {problem: [] for problem in TITLES}
+    with (results / "table1.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for place in dict.fromkeys((r["problem"], r["posterior"], r["method"]) for r in rows):
+        problem, posterior, method = place
+        own = [r for r in rows if (r["problem"], r["posterior"], r["method"]) == place]
+        columns = ([float(r[name]) for r in own] for name in ("iteration", "mean", "se"))
+        look = LABELS[method] + POSTERIOR_LABELS[posterior], COLOURS[method], LINES[posterior]
+        panels[problem].append(Curve(*map(np.array, columns), *look))
+    values = metrics("table1", results)
+    limits = {
+        TITLES[problem]: values.get(f"{problem}/oracle/{SCORE}")
+        for problem in panels
+        if problem != "wet_chicken"  # whose truth has no density
+    }
+    path = context.output / "table1.png"
+    with style():
+        titled = {TITLES[problem]: curves for problem, curves in panels.items()}
+        draw_panels(titled, limits).savefig(path, dpi=100)
+    return [path]
+
+
+class Curve(NamedTuple):
+    """Means and standard errors along x."""
+
+    x: np.ndarray
+    mean: np.ndarray
+    error: np.ndarray
+    label: str
+    color: str
+    line: str
+
+
+def draw_panels(
+    panels: Mapping[str, Sequence[Curve]], limits: Mapping[str, float | None]
+) -> Figure:
+    """One panel for each problem; ``limits`` are what nobody can be better than, where known."""
+    size = 4.4 * len(panels), 4.6
+    figure, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False)
+    handles = {}
+    for axis, (title, curves) in zip(axes[0], panels.items(), strict=True):
+        for curve in curves:
+            low, high = curve.mean - curve.error, curve.mean + curve.error
+            axis.plot(curve.x, curve.mean, curve.line, color=curve.color, label=curve.label)
+            axis.fill_between(curve.x, low, high, color=curve.color, alpha=0.15, linewidth=0)
+        if limits.get(title) is not None:
+            axis.axhline(limits[title], color=TRUTH, linestyle=(0, (1, 1)), label="true process")
+        axis.set(title=title, xlabel="iterations (5 measurements each)")
+        handles |= {
+            label: one for one, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        }
+    axes[0, 0].set_ylabel("test log-likelihood (nats)")
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", ncols=3, handlelength=3
+    )
+    return figure

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, uniform
 
-from paper import contest, off_manifold
+from paper import off_manifold, posteriors
 from paper.problems import POINTS, PROBLEMS, TEST_SIZE, WET_CHICKEN, free
+from paper.records import Context
 from twofold.envs import wet_chicken
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -44,14 +45,14 @@ def test_free_water_is_where_the_next_y_is_uniform(rng):
 
 
 def test_contest_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(contest, "METHODS", ("ensemble", "sghmc", "hmc"))
-    record = contest.run(smoke=True, work=tmp_path)
-    for method in (*contest.METHODS, "default"):
+    monkeypatch.setattr(posteriors, "METHODS", ("ensemble", "sghmc", "hmc"))
+    record = posteriors.compare_posteriors(Context(True, tmp_path, tmp_path))
+    for method in (*posteriors.METHODS, "default"):
         for name in ("epistemic_rank_correlation", "aleatoric_abs_error", "test_log_likelihood"):
             assert np.isfinite(record.metrics[f"merging/{method}/{name}/mean"])
     assert (
         record.metrics["merging/default/test_log_likelihood/mean"]
-        == record.metrics[f"merging/{contest.DEFAULT}/test_log_likelihood/mean"]
+        == record.metrics[f"merging/{posteriors.DEFAULT}/test_log_likelihood/mean"]
     )
     gap = record.metrics["merging/ensemble/oracle_gap/mean"]
     assert gap == pytest.approx(
@@ -76,13 +77,13 @@ def test_growth_and_hiding_places_of_known_deviations():
     problem = PROBLEMS["bimodal"]
     inside = problem.inside(0)
     centre = inside.mean()
-    found = contest.away(problem, 0, Known(lambda x: np.abs(x[:, 0] - centre)))
+    found = posteriors.look_outside(problem, 0, Known(lambda x: np.abs(x[:, 0] - centre)))
     # The points come in pairs at one distance, which rounding puts in order.
     assert found["outside/growth"] > 0.98
     assert found["outside/hiding_places"] == 0.0
     half = np.ptp(inside) / 2
     assert found["outside/deviation_1"] == pytest.approx(2.0 * half)
-    flat = contest.away(problem, 0, Known(lambda x: np.exp(-np.abs(x[:, 0] - centre))))
+    flat = posteriors.look_outside(problem, 0, Known(lambda x: np.exp(-np.abs(x[:, 0] - centre))))
     assert flat["outside/growth"] < -0.98
     assert flat["outside/hiding_places"] == 1.0
 
@@ -90,14 +91,14 @@ def test_growth_and_hiding_places_of_known_deviations():
 def test_fooled_is_the_share_of_low_bounds_that_the_truth_exceeds():
     bounds = np.arange(100.0)
     truths = np.where(bounds == 1, 5.0, -1.0)
-    assert off_manifold.fooled(bounds, truths) == 0.5
-    assert off_manifold.fooled(bounds, bounds - 1.0) == 0.0
+    assert off_manifold.share_fooled(bounds, truths) == 0.5
+    assert off_manifold.share_fooled(bounds, bounds - 1.0) == 0.0
 
 
 def test_off_manifold_record(tmp_path, monkeypatch):
     monkeypatch.setattr(off_manifold, "METHODS", ("ensemble",))
     monkeypatch.setattr(off_manifold, "HIDDEN", (4,))
-    record = off_manifold.run(smoke=True, work=tmp_path)
+    record = off_manifold.look_away(Context(True, tmp_path, tmp_path))
     for way, distances in off_manifold.DISTANCES.items():
         for distance in distances:
             share = record.metrics[f"{way}/ensemble/coverage_90/{distance}/mean"]

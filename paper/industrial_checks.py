@@ -1,28 +1,48 @@
-"""Is our industrial benchmark the published one? Its ten trajectories, step by step.
+"""Is our industrial benchmark the published one? Its ten trajectories, step by step, and what the
+original costs under known policies.
 
-They were made with NumPy's legacy generator, so that their noise can be drawn again, in the
-original's order, and injected.
+The trajectories were made with NumPy's legacy generator, so that their noise can be drawn again, in
+the original's order, and injected. The original is PyPI's ``industrial_benchmark_python``, run with
+the episodes of ``twofold.envs.industrial.task``.
 """
 
 import os
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paper.records import Context, Record
 from twofold.envs.industrial import dynamics, goldstone
 from twofold.envs.industrial.dynamics import PAPER, Noise, Params, State
 from twofold.envs.industrial.setpoint import Drift, no_drifts
+from twofold.envs.industrial.task import (
+    HIGH_MIDDLE,
+    HISTORY,
+    HORIZON,
+    LONGEST_EXTRA,
+    LOW_MIDDLE,
+    PUSH,
+    PUSH_DEVIATION,
+    SETPOINTS,
+)
 
 COLUMNS = "coc hg hv he domain response angle ge ve MC c p v g h f fb oc reward".split()
 BUFFER = 10
 FIRST_SEED, POINT_SEED = 1005, 501
+PACKAGE = "industrial_benchmark_python"
+SEED = 0
+EPISODES, SMOKE_EPISODES = 10_000, 20
 
 
-def trajectories() -> Path:
+def published_trajectories() -> Path:
     """Where they lie: under ``$TWOFOLD_DATA``, or ``../shared/data``."""
     folder = Path(os.environ.get("TWOFOLD_DATA", "../shared/data"))
     return folder / "industrial_benchmark" / "markov_states.npz"
@@ -69,7 +89,7 @@ def run_plant(
     return jax.lax.scan(advance, state, (actions, rest))[1]
 
 
-def redrawn(point: float, seed: int, published: np.ndarray) -> tuple[np.ndarray, Noise]:
+def redraw(point: float, seed: int, published: np.ndarray) -> tuple[np.ndarray, Noise]:
     """Actions and noise of a published trajectory, drawn again."""
     draw = np.random.RandomState(seed)
     draw.randint(1, 100), draw.rand(2)
@@ -109,8 +129,69 @@ def max_abs_error(path: Path) -> float:
     worst = 0.0
     with jax.enable_x64(True):
         for index, (point, states) in enumerate(zip(points, published, strict=True)):
-            actions, noise = redrawn(point, FIRST_SEED + index, states)
+            actions, noise = redraw(point, FIRST_SEED + index, states)
             first = jax.tree.map(lambda leaf: leaf[0], noise.drift)
             found = run_plant(PAPER, point, first, noise, actions)
             worst = max(worst, float(np.abs(found - states).max()))
     return worst
+
+
+def measure_original(context: Context) -> Record:
+    """Mean cost per step of each policy on the original benchmark."""
+    plant = load_plant()
+    num = SMOKE_EPISODES if context.smoke else EPISODES
+    record = Record("systems", {"episodes": num, PACKAGE: version(PACKAGE)}, [SEED])
+    # NumPy 2 has no ``numpy.float``, which the original calls.
+    with mock.patch.object(np, "float", float, create=True):
+        for name, act in POLICIES.items():
+            costs = [episode_cost(plant, act, episode) for episode in range(num)]
+            record.add_mean(f"industrial/original/{name}/cost", costs)
+    return record
+
+
+def load_plant() -> Callable[..., Any]:
+    """The original's class of plants."""
+    try:
+        return import_module(f"{PACKAGE}.IDS").IDS
+    except ImportError as error:
+        raise ImportError(
+            f"this needs {PACKAGE}, which is not installed; pip install 'twofold[dev]'"
+        ) from error
+
+
+def episode_cost(plant: Callable[..., Any], act: Callable[..., np.ndarray], episode: int) -> float:
+    """Mean cost per step of one episode; all policies share its beginning."""
+    rng = np.random.default_rng([SEED, episode])
+    found = plant(rng.choice(SETPOINTS), inital_seed=episode)
+    for _ in range(HISTORY + rng.integers(LONGEST_EXTRA)):
+        found.step(random(rng, found.state))
+    costs = []
+    for _ in range(HORIZON):
+        found.step(act(rng, found.state))
+        costs.append(found.state["cost"])
+    return float(np.mean(costs))
+
+
+def zero(rng: np.random.Generator, state: dict[str, Any]) -> np.ndarray:
+    """No change."""
+    return np.zeros(3)
+
+
+def random(rng: np.random.Generator, state: dict[str, Any]) -> np.ndarray:
+    """Changes uniform between their bounds."""
+    return rng.uniform(-1.0, 1.0, 3)
+
+
+def behaviour(rng: np.random.Generator, state: dict[str, Any]) -> np.ndarray:
+    """The paper's behaviour policy, written down anew."""
+    action = random(rng, state)
+    for place, value in enumerate((state["v"], state["g"])):
+        push = rng.normal(PUSH, PUSH_DEVIATION)
+        if value < LOW_MIDDLE:
+            action[place] = push
+        elif value > HIGH_MIDDLE:
+            action[place] = -push
+    return np.clip(action, -1.0, 1.0)
+
+
+POLICIES = {"zero": zero, "random": random, "behaviour": behaviour}

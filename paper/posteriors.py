@@ -1,6 +1,6 @@
 """The contest of posteriors: who splits as Hamiltonian Monte Carlo does, who as the truth does?
 
-Five problems of known truth (``experiments.problems``), several seeds, each with its own data that
+Five problems of known truth (``paper.problems``), several seeds, each with its own data that
 all methods share. Inside the range of the data: the epistemic entropy against HMC's, the aleatoric
 one against the truth where data are plentiful, test log-likelihood, calibration. Outside: whether
 the epistemic part grows with the distance, and whether there is a place to hide, where it is no
@@ -8,16 +8,14 @@ larger than among the data.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from paper.alpha_vs_hmc import agreement, halves
-from paper.fits import entropies
-from paper.jobs import Job, done_before, fitted, settings
+from paper.alpha_vs_hmc import compare_epistemic, split_chains
+from paper.fits import Fit, count_stored, load_or_fit, settings, split_jointly
 from paper.problems import PROBLEMS, Problem
-from paper.records import Record
+from paper.records import Context, Record
 from twofold import BNNLVRegressor
 from twofold.uncertainty.metrics import calibration_error, pit
 
@@ -29,14 +27,9 @@ SEEDS = {
     "wet_chicken": [0, 1, 2],
 }
 METHODS = (
-    "alpha_1",
-    "alpha_1_integrated",
-    "vb_integrated",
-    "ensemble",
-    "ensemble_planning",
-    "sghmc",
+    "alpha_1", "alpha_1_integrated", "vb_integrated", "ensemble", "ensemble_planning", "sghmc",
     "hmc",
-)
+)  # fmt: skip
 DEFAULT = "ensemble"
 DISTANCES = (0.0, 0.25, 0.5, 1.0, 2.0)
 FAR = 0.5
@@ -44,52 +37,45 @@ SAMPLES = 500
 SMOKE_SAMPLES = 20
 
 
-def run(smoke: bool, work: Path) -> Record:
-    """Fit all methods on all problems and compare; ``smoke`` is a quick rehearsal."""
-    seeds = {"merging": SEEDS["merging"][:2]} if smoke else SEEDS
-    wanted = [Job(p, method, seed) for p in seeds for method in METHODS for seed in seeds[p]]
-    record = Record(
-        "posteriors",
-        {
-            "methods": {method: settings(method, smoke) for method in METHODS},
-            "default": DEFAULT,
-            "distances": DISTANCES,
-            "seeds": seeds,
-            "fits_found_in_work_folder": done_before(wanted, smoke, work),
-        },
-        sorted({seed for every in seeds.values() for seed in every}),
-    )
-    models = fitted(wanted, smoke, work)
+def compare_posteriors(context: Context) -> Record:
+    """Fit all methods on all problems and compare."""
+    seeds = {"merging": SEEDS["merging"][:2]} if context.smoke else SEEDS
+    fits = [Fit(p, method, seed) for p in seeds for method in METHODS for seed in seeds[p]]
+    chosen = {
+        "methods": {method: settings(method, context.smoke) for method in METHODS},
+        "default": DEFAULT,
+        "distances": DISTANCES,
+        "seeds": seeds,
+        "fits_found_in_work_folder": count_stored(fits, context.smoke, context.work),
+    }
+    record = Record("posteriors", chosen, sorted({s for every in seeds.values() for s in every}))
+    models = load_or_fit(fits, context.smoke, context.work)
     for name, own in seeds.items():
-        measure(PROBLEMS[name], own, models, smoke, record)
+        measure(PROBLEMS[name], own, models, SMOKE_SAMPLES if context.smoke else SAMPLES, record)
     return record
 
 
 def measure(
     problem: Problem,
     seeds: list[int],
-    models: Mapping[Job, BNNLVRegressor],
-    smoke: bool,
+    models: Mapping[Fit, BNNLVRegressor],
+    samples: int,
     record: Record,
 ) -> None:
     """Add one problem's metrics to the record, the default's under its second name too."""
     found: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
     oracle = []
     for seed in seeds:
-        fitted_here = {method: models[Job(problem.name, method, seed)] for method in METHODS}
+        own = {method: models[Fit(problem.name, method, seed)] for method in METHODS}
         oracle.append(problem.log_density(*problem.test(seed)).mean())
-        for method, numbers in compare(problem, seed, fitted_here, smoke).items():
+        for method, numbers in compare(problem, seed, own, samples).items():
             numbers["oracle_gap"] = oracle[-1] - numbers["test_log_likelihood"]
             found[method].append(numbers)
     record.add_mean(f"{problem.name}/oracle/test_log_likelihood", oracle)
-    for method, every in found.items():
-        for name in every[0]:
-            values = [one[name] for one in every]
-            record.add_mean(f"{problem.name}/{method}/{name}", values)
-            if method == DEFAULT:
-                record.add_mean(f"{problem.name}/default/{name}", values)
+    for method, every in {**found, "default": found[DEFAULT]}.items():
+        record.add_means(f"{problem.name}/{method}", every)
     for seed in seeds:
-        report = models[Job(problem.name, "hmc", seed)].diagnostics_
+        report = models[Fit(problem.name, "hmc", seed)].diagnostics_
         if report.r_hat_max is not None:
             record.add(f"{problem.name}/hmc/r_hat_max/{seed}", report.r_hat_max)
             record.add(f"{problem.name}/hmc/ess_min/{seed}", report.ess_min)
@@ -97,32 +83,32 @@ def measure(
 
 
 def compare(
-    problem: Problem, seed: int, models: Mapping[str, BNNLVRegressor], smoke: bool
+    problem: Problem, seed: int, models: Mapping[str, BNNLVRegressor], samples: int
 ) -> dict[str, dict[str, float]]:
     """The metrics of each method on one seed's data."""
     inside = problem.inside(seed)
-    splits = {method: entropies(model, inside) for method, model in models.items()}
+    splits = {method: split_jointly(model, inside) for method, model in models.items()}
     plentiful, truth = problem.plentiful(seed), problem.entropy(inside)
     found = {}
     for method, model in models.items():
         if method == "hmc":
-            one, other = (entropies(half, inside) for half in halves(model))
+            one, other = (split_jointly(half, inside) for half in split_chains(model))
         else:
             one, other = splits[method], splits["hmc"]
-        close = agreement(one, other)
+        close = compare_epistemic(one, other)
         errors = np.abs(splits[method].aleatoric - truth)
         found[method] = {
             "epistemic_rank_correlation": close["rank_correlation"],
             "epistemic_abs_error": close["epistemic_abs_error"],
             "mean_epistemic": splits[method].epistemic.mean(),
             "aleatoric_abs_error": errors[plentiful].mean(),
-            **predictive(problem, seed, model, SMOKE_SAMPLES if smoke else SAMPLES),
-            **away(problem, seed, model),
+            **score_predictions(problem, seed, model, samples),
+            **look_outside(problem, seed, model),
         }
     return found
 
 
-def predictive(
+def score_predictions(
     problem: Problem, seed: int, model: BNNLVRegressor, samples: int
 ) -> dict[str, float]:
     """Log-likelihood and calibration on test data."""
@@ -139,7 +125,7 @@ def epistemic_deviation(model: BNNLVRegressor, x: np.ndarray) -> np.ndarray:
     return np.sqrt(variance) / model.y_standardizer_.scale[0]
 
 
-def away(problem: Problem, seed: int, model: BNNLVRegressor) -> dict[str, float]:
+def look_outside(problem: Problem, seed: int, model: BNNLVRegressor) -> dict[str, float]:
     """How the epistemic deviation goes with the distance from the data's range.
 
     ``growth``: its rank correlation with the distance; ``hiding_places``: the share of far points

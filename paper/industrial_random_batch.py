@@ -6,7 +6,6 @@ also tuned on the true simulator itself.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from paper.control_problems import industrial_random
 from paper.direct_search import Strategy, direct_search
 from paper.frontier import LUCK_STREAM, START_STREAM, Method, Trials, advance
-from paper.records import Record
+from paper.records import Context, Record
 from twofold.core.data import Standardizer
 from twofold.plant.network import PolicyNetwork
 from twofold.plant.search import SearchSettings
@@ -42,16 +41,16 @@ METHOD = Method(
 )
 
 
-def run(smoke: bool, work: Path, output: Path) -> Record:
+def search_by_model(context: Context) -> Record:
     """Five models, each with its policies; those for one β as ONNX beside the record."""
     problem, method, trials, seeds = industrial_random(), METHOD, TRIALS, SEEDS
-    if smoke:
+    if context.smoke:
         problem = replace(problem, transitions=2000, length=200, horizon=5)
         quick = {**method.regressor, "epochs": 2, "hidden_layer_sizes": (8,)}
         brief = replace(method.settings, horizon=5, epochs=1, updates=2, starts=2)
         method = method._replace(regressor=quick, settings=brief)
         trials, seeds = Trials(starts=4, repeats=2, weight_draws=2, noise_draws=2), SEEDS[:2]
-    groups = [advance(problem, method, seed, trials, work) for seed in seeds]
+    groups = [advance(problem, method, seed, trials, context.work) for seed in seeds]
     settings = {
         "regressor": method.regressor,
         "fits": method.fits,
@@ -73,14 +72,14 @@ def run(smoke: bool, work: Path, output: Path) -> Record:
             record.add(f"{start}cost/seed_{seed}", group.trials[index].true_cost)
             record.add(f"{start}predicted_cost/seed_{seed}", group.trials[index].predicted_cost)
     for seed, group in zip(seeds, groups, strict=True):
-        group.policies[BETAS.index(BETA)].export_onnx(output / f"{NAME}_{seed}.onnx")
+        group.policies[BETAS.index(BETA)].export_onnx(context.output / f"{NAME}_{seed}.onnx")
     return record
 
 
-def run_direct(smoke: bool, work: Path) -> Record:
+def search_on_simulator(context: Context) -> Record:
     """The same policy network, tuned on the simulator, tried under the same protocol."""
     problem, strategy, seeds, trials = industrial_random(), Strategy(), DIRECT_SEEDS, TRIALS
-    if smoke:
+    if context.smoke:
         problem = replace(problem, horizon=5)
         strategy, seeds = Strategy(2, pairs=3, starts=2), DIRECT_SEEDS[:1]
         trials = Trials(starts=4, repeats=2)
@@ -95,7 +94,7 @@ def run_direct(smoke: bool, work: Path) -> Record:
     for seed in seeds:
         units = Standardizer.fit(features)
         found = direct_search(jax.random.key(seed), problem, embedding, shape, units, strategy)
-        found.save(work / f"direct-{seed}.policy")
+        found.save(context.work / f"direct-{seed}.policy")
         starts = problem.starts(jax.random.key(seed + START_STREAM), trials.starts)
         luck = jax.random.key(seed + LUCK_STREAM)
         true = true_costs(luck, problem.system, found, starts, problem.horizon, trials.repeats)

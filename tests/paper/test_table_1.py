@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from scipy.integrate import dblquad
 
-from paper import learning, table1, table1_curves
+from paper import learning, table_1, table_1_report
 from paper.learning import Arm, Size, learn
 from paper.learning_problems import LEARNING_PROBLEMS, river_log_density
-from paper.records import Record
-from paper.table1_record import add_oracles, add_scores
+from paper.records import Context, Record
+from paper.table_1 import add_oracles, add_scores
 from twofold import Decomposition
 from twofold.active import Data
+from twofold.core.resume import OtherRunError
 from twofold.uncertainty.decomposition import Parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -69,27 +70,29 @@ class Stopped(Exception):
 
 
 def test_a_course_goes_on_exactly_where_it_was_stopped(tmp_path):
-    (part,) = [p for p in table1.parts(smoke=True, only="default") if p.group == "toys"]
-    whole = part.advance(tmp_path)
-    fit = learning.networks(part.arms, part.size, *part.training)
+    (part,) = [p for p in table_1.list_parts(smoke=True, block="default") if p.group == "toys"]
+    whole = part.learn(tmp_path)
+    fit = learning.fit_networks(part.arms, part.size, *part.training)
 
     def stopped_in_round_one(number, data):
         if number == 1:
             raise Stopped
         return fit(number, data)
 
-    elsewhere = tmp_path / "other.course"
+    (tmp_path / "elsewhere").mkdir()
+    elsewhere = part.file(tmp_path / "elsewhere")
     with pytest.raises(Stopped):
-        learn(part.arms, stopped_in_round_one, part.size, elsewhere, part.settings)
-    before = learning.so_far(part.arms, part.size, elsewhere, part.settings)
+        learn(part.arms, stopped_in_round_one, part.size, elsewhere)
+    before = learning.read_course(elsewhere, len(part.arms))
     assert before.rounds == 1 and len(before.scores) == 1
-    rest = learn(part.arms, fit, part.size, elsewhere, part.settings)
+    rest = learn(part.arms, fit, part.size, elsewhere)
     for name in ("x", "y", "scores", "noise"):
         np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name))
     assert rest.seconds > before.seconds
-    with pytest.raises(ValueError, match="other arms or settings; move it away"):
-        learning.so_far(part.arms, part.size, elsewhere, {"updates": 7})
-    assert learning.origin(elsewhere)["device"].startswith(("cpu", "gpu"))
+    other = part._replace(training=part.training._replace(updates=7))
+    with pytest.raises(OtherRunError, match="settings"):
+        learning.read_course(other.file(tmp_path / "elsewhere"), len(part.arms))
+    assert learning.read_origin(elsewhere)["device"].startswith(("cpu", "gpu"))
 
 
 def test_choices_follow_their_scores():
@@ -125,10 +128,10 @@ def test_gaussian_processes_take_their_hyperparameters_from_the_round_of_their_t
     arms = [Arm("heteroscedastic", "gp", 0)]
     x = rng.uniform(-5, 5, (40, 1))
     data = Data(x, np.sin(x[:, 0]) + 0.1 * rng.normal(size=40))
-    first = learning.processes(arms, size)
+    first = learning.fit_processes(arms, size)
     at_turn = first(3, [Data(data.x[:36], data.y[:36])])[0].hyperparameters_
     (later,) = first(5, [data])
-    (resumed,) = learning.processes(arms, size)(5, [data])
+    (resumed,) = learning.fit_processes(arms, size)(5, [data])
     for one, other in zip(later.hyperparameters_, resumed.hyperparameters_, strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(at_turn.noise, later.hyperparameters_.noise)
@@ -136,8 +139,8 @@ def test_gaussian_processes_take_their_hyperparameters_from_the_round_of_their_t
 
 
 def test_table1_record_and_figure(tmp_path):
-    record = table1.run(smoke=True, work=tmp_path, output=tmp_path)
-    places = [f"{m}/{b}" for m in table1.METHODS for b in ("paper", "default")]
+    record = table_1.learn_all_blocks(Context(True, tmp_path, tmp_path))
+    places = [f"{m}/{b}" for m in table_1.METHODS for b in ("paper", "default")]
     for problem in LEARNING_PROBLEMS:
         for place in (*places, "together/default", "gp"):
             for number in ("mean", "se"):
@@ -148,15 +151,19 @@ def test_table1_record_and_figure(tmp_path):
     assert record.metrics["repetitions"] == 2 and record.metrics["iterations"] == 2
     assert record.metrics["seconds"] > 0
     record.write(tmp_path)
-    assert table1_curves.draw(tmp_path).read_bytes().startswith(b"\x89PNG")
-    unfinished = next(tmp_path.glob("table1-paper-river.course"))
+    assert (
+        table_1_report.draw_curves(Context(True, tmp_path, tmp_path))[0]
+        .read_bytes()
+        .startswith(b"\x89PNG")
+    )
+    unfinished = next(tmp_path.glob("table_1-paper-river.course"))
     unfinished.unlink()
-    partial = table1.compose(smoke=True, work=tmp_path, output=tmp_path / "partial")
+    partial = table_1.compose_record(Context(True, tmp_path, tmp_path))
     assert "wet_chicken/epistemic/paper/test_log_likelihood/mean" not in partial.metrics
     assert "wet_chicken/epistemic/default/test_log_likelihood/mean" in partial.metrics
     assert partial._settings["rounds_done"]["paper/river"] == 0
     with pytest.raises(SystemExit, match="to make a record of"):
-        table1.compose(smoke=True, work=tmp_path / "empty", output=tmp_path)
+        table_1.compose_record(Context(True, tmp_path / "empty", tmp_path))
 
 
 def test_metrics_are_means_and_differences_of_the_same_repetition():

@@ -1,0 +1,168 @@
+"""Every table and figure of the paper, and what goes beyond it: one name each.
+
+The name is what one types (``python -m paper table_1``), what documentation says, and the module's
+where a piece has one of its own. Records keep the names under which their numbers are followed over
+time; a piece says which one it writes.
+"""
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Piece(NamedTuple):
+    """A table or figure: its place in the paper, what it shows, and how it is made.
+
+    ``maker`` names a module of this package and its function, which is called with ``arguments``
+    and a ``records.Context``. ``kept`` is a pattern of the metrics that other pieces have written
+    into the same record; ``work`` is a work folder that outlives a change of the source, for runs
+    that take days.
+    """
+
+    place: str
+    shows: str
+    maker: str
+    arguments: tuple[str, ...] = ()
+    record: str | None = None
+    in_jobs: bool = False
+    kept: str = ""
+    work: str | None = None
+
+    def load_maker(self) -> Callable[..., Any]:
+        """The function, once its module is needed."""
+        module, _, function = self.maker.partition(":")
+        return getattr(import_module(f"paper.{module}"), function)
+
+    def keeps(self, metric: str) -> bool:
+        """Whether a metric of the record is another piece's."""
+        return bool(self.kept and re.search(self.kept, metric))
+
+
+BEYOND = "beyond the paper"
+
+
+def _split(place: str, shows: str, name: str) -> Piece:
+    return Piece(place, shows, "toy_figures:draw_splits", (name,))
+
+
+def _table_1(shows: str, function: str, *arguments: str) -> Piece:
+    record = None if arguments else "table1"
+    return Piece("Table 1", shows, f"table_1:{function}", arguments, record, work="table_1")
+
+
+def _frontier(place: str, shows: str, record: str) -> Piece:
+    return Piece(
+        place, shows, "frontiers:trace_frontier", (record,), record, in_jobs=True, work="frontiers"
+    )
+
+
+def _beyond(shows: str, maker: str, record: str | None, **more: Any) -> Piece:
+    return Piece(BEYOND, shows, maker, record=record, **more)
+
+
+PIECES = {
+    "figure_1": _split("Figure 1", "the split on heteroscedastic data", "figure_1"),
+    "figure_2": _split("Figure 2", "the split on bimodal data", "figure_2"),
+    "figure_3": Piece(
+        "Figure 3",
+        "the split on wet-chicken's dynamics",
+        "figure_3:map_wet_chicken",
+        record="wet_chicken_map",
+    ),
+    "table_1": _table_1("active learning, with Gaussian processes", "learn_all_blocks")._replace(
+        in_jobs=True
+    ),
+    "table_1_paper": _table_1("its block with the paper's posterior", "learn_block", "paper"),
+    "table_1_default": _table_1("its block with the ensemble", "learn_block", "default"),
+    "table_1_together": _table_1("its block of joint batches", "learn_block", "together"),
+    "table_1_gp": _table_1("its block of Gaussian processes", "learn_block", "gp"),
+    "table_1_record": _table_1("its record, of the blocks that are finished", "compose_record"),
+    "table_1_figure": Piece("Table 1", "its curves", "table_1_report:draw_curves"),
+    "figure_4a": _frontier(
+        "Figure 4a", "cost and bias, industrial benchmark", "industrial_frontier"
+    ),
+    "figure_4b": _frontier("Figure 4b", "cost and bias, wind turbine", "wind_frontier"),
+    "figure_5": _frontier("Figure 5", "roll-outs, industrial benchmark", "industrial_frontier"),
+    "appendix_a": _split("Appendix A", "the toys with Hamiltonian Monte Carlo", "appendix_a"),
+    "appendix_b": _split("Appendix B", "the toys with α = 0.5 and variational Bayes", "appendix_b"),
+    "ensemble": _split(BEYOND, "the toys with the anchored ensemble", "ensemble"),
+    "toy_fit": _beyond(
+        "test log-likelihood on the toy problems", "toy_fit:score_toy_fits", "toy_fit"
+    ),
+    "alpha_vs_hmc": _beyond(
+        "posteriors beside Hamiltonian Monte Carlo",
+        "alpha_vs_hmc:compare_with_hmc",
+        "alpha_vs_hmc",
+    ),
+    "calibration": _beyond(
+        "calibration on the toy problems", "calibration:score_calibration", "calibration"
+    ),
+    "entropy_estimators": _beyond(
+        "entropy estimators on known densities",
+        "entropy_estimators:compare_estimators",
+        "entropy_estimators",
+    ),
+    "uci": _beyond(
+        "the UCI regression sets, α = 1", "uci:score_sets", "uci", in_jobs=True, kept="/default"
+    ),
+    "uci_default": _beyond(
+        "the UCI regression sets, ensemble",
+        "uci:score_sets_by_default",
+        "uci",
+        in_jobs=True,
+        kept="^(?!.*/default)",
+    ),
+    "posteriors": _beyond(
+        "a contest of posteriors", "posteriors:compare_posteriors", "posteriors", kept="/seconds_"
+    ),
+    "posteriors_figure": _beyond(
+        "their quality against seconds", "posteriors_report:draw_tradeoffs", None
+    ),
+    "off_manifold": _beyond(
+        "posteriors away from a thin sheet of data", "off_manifold:look_away", "off_manifold"
+    ),
+    "batch_choice": _beyond(
+        "several measurements at a time", "batch_choice:compare_choices", "batch_choice"
+    ),
+    "amortised": _beyond("one network for every q(z)", "amortised:compare_latents", "amortised"),
+    "systems": _beyond(
+        "costs of the systems under simple policies",
+        "systems:measure_systems",
+        "systems",
+        kept="/steps_per_second/|/original/",
+    ),
+    "systems_speed": _beyond(
+        "speed of the industrial benchmark", "systems:measure_speed", "systems", kept="."
+    ),
+    "systems_original": _beyond(
+        "costs of the original industrial benchmark",
+        "industrial_checks:measure_original",
+        "systems",
+        kept=".",
+    ),
+    "river": _beyond("canoes on the wet-chicken river", "systems:draw_river", None),
+    "wet_chicken_frontier": _frontier(
+        BEYOND, "policy search on wet-chicken", "wet_chicken_frontier"
+    ),
+    "industrial_quick": _frontier(BEYOND, "figure_4a in a quarter of an hour", "industrial_quick"),
+    "industrial_random_batch": _beyond(
+        "industrial benchmark, random batch",
+        "industrial_random_batch:search_by_model",
+        "industrial_random_batch",
+        kept="^direct/",
+        work="frontiers",
+    ),
+    "industrial_direct": _beyond(
+        "the same policy network tuned on the simulator",
+        "industrial_random_batch:search_on_simulator",
+        "industrial_random_batch",
+        kept="^(?!direct/)",
+    ),
+}
+
+
+def commands_for(record: str) -> list[str]:
+    """The commands that write a record today: one, or those that share it."""
+    names = [name for name, piece in PIECES.items() if piece.record == record]
+    return [f"python -m paper {name}" for name in names if name == names[0] or PIECES[name].kept]

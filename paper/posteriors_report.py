@@ -1,0 +1,128 @@
+"""The contest of posteriors as tables and as a figure, from ``results/posteriors.json``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from paper.fits import LABELS
+from paper.markdown import markdown, mean_and_error, metrics
+from paper.posteriors import METHODS, SEEDS
+from paper.problems import PROBLEMS
+from paper.records import Context
+from twofold.report.style import PALETTE, style
+
+
+def tabulate_posteriors(results: Path) -> str:
+    """The contest: one row for each problem and posterior."""
+    values = metrics("posteriors", results)
+    columns = {
+        "epistemic_rank_correlation": ("epistemic, rank correlation with HMC's", 2),
+        "epistemic_abs_error": ("epistemic, difference from HMC's", 3),
+        "aleatoric_abs_error": ("aleatoric error, plentiful data", 3),
+        "test_log_likelihood": ("test log-likelihood", 3),
+        "oracle_gap": ("gap to the truth", 3),
+        "calibration_error": ("calibration error", 3),
+        "outside/growth": ("growth outside", 2),
+        "outside/hiding_places": ("hiding places", 2),
+        "outside/deviation_1": ("deviation at distance 1", 2),
+    }
+    rows = [
+        [
+            f"{problem.replace('_', '-')}, {LABELS[method]}",
+            *(
+                mean_and_error(values, f"{problem}/{method}/{name}", digits)
+                for name, (_, digits) in columns.items()
+            ),
+            *(f"{values[f'{problem}/{method}/seconds_{d}/mean']:.0f}" for d in ("cpu", "gpu")),
+        ]
+        for problem in SEEDS
+        for method in METHODS
+    ]
+    headings = [heading for heading, _ in columns.values()]
+    return markdown(["", *headings, "s, two cores", "s, GPU"], rows)
+
+
+def tabulate_chains(results: Path) -> str:
+    """How far the contest's reference can be trusted."""
+    values = metrics("posteriors", results)
+    rows = []
+    for problem, seeds in SEEDS.items():
+        found = {
+            name: [values[f"{problem}/hmc/{name}/{seed}"] for seed in seeds]
+            for name in ("r_hat_max", "ess_min", "divergences")
+        }
+        rows.append(
+            [
+                problem.replace("_", "-"),
+                f"{min(found['r_hat_max']):.2f} … {max(found['r_hat_max']):.2f}",
+                f"{min(found['ess_min']):.0f}",
+                f"{sum(found['divergences']):.0f}",
+                mean_and_error(values, f"{problem}/hmc/epistemic_rank_correlation"),
+                mean_and_error(values, f"{problem}/hmc/epistemic_abs_error", 3),
+            ]
+        )
+    headings = ["", "largest R-hat of each seed", "smallest effective sample size", "divergences"]
+    return markdown(
+        [*headings, "rank correlation of two halves", "difference of two halves (nats)"], rows
+    )
+
+
+QUALITIES = {
+    "epistemic_abs_error": "epistemic entropy: mean difference\nfrom HMC's (nats)",
+    "aleatoric_abs_error": "aleatoric entropy: mean error\nwhere data are plentiful (nats)",
+    "oracle_gap": "test log-likelihood: gap to the\ntrue process (nats)",
+}
+
+
+def draw_tradeoffs(context: Context) -> list[Path]:
+    """Quality against seconds, as ``posteriors.png`` beside the record."""
+    values = metrics("posteriors", context.folder_with("posteriors.json"))
+    entries = {}
+    for method in METHODS:
+        seconds = {p: values[f"{p}/{method}/seconds_cpu/mean"] for p in PROBLEMS}
+        # The reference can only be held against itself.
+        label = "HMC (half against half)" if method == "hmc" else LABELS[method]
+        entries[label] = {
+            quality: Tradeoff(
+                seconds, {p: values[f"{p}/{method}/{quality}/mean"] for p in PROBLEMS}
+            )
+            for quality in QUALITIES
+        }
+    path = context.output / "posteriors.png"
+    with style():
+        figure = tradeoff_figure(entries, QUALITIES, "seconds for a fit on two CPU cores")
+        figure.savefig(path, dpi=100)
+    return [path]
+
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+class Tradeoff(NamedTuple):
+    """Cost and quality of one method on each problem."""
+
+    costs: Mapping[str, float]
+    qualities: Mapping[str, float]
+
+
+def tradeoff_figure(
+    entries: Mapping[str, Mapping[str, Tradeoff]], measures: Mapping[str, str], cost: str
+) -> Figure:
+    """Small points are problems, the large one their mean; lower left is better."""
+    figure, axes = plt.subplots(1, len(measures), figsize=(11, 4.2), layout="constrained")
+    for axis, (measure, label) in zip(np.atleast_1d(axes), measures.items(), strict=True):
+        for i, (method, found) in enumerate(entries.items()):
+            costs, qualities = (np.array(list(part.values())) for part in found[measure])
+            look = {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i % len(MARKERS)]}
+            axis.scatter(costs, qualities, s=14, alpha=0.5, linewidths=0, **look)
+            centre = np.exp(np.log(costs).mean()), qualities.mean()
+            axis.scatter(*centre, s=90, edgecolors="white", label=method, zorder=3, **look)
+        axis.set(xscale="log", yscale="log", xlabel=cost, ylabel=label)
+    figure.legend(
+        *np.atleast_1d(axes)[0].get_legend_handles_labels(), loc="outside lower center", ncols=4
+    )
+    return figure
