@@ -8,15 +8,7 @@ import typer
 
 from twofold.cli.config import Config
 from twofold.cli.errors import CommandError
-from twofold.cli.output import (
-    TABLES,
-    AsJson,
-    check_place,
-    csv_text,
-    say,
-    show_json,
-    show_table,
-)
+from twofold.cli.output import TABLES, AsJson, check_place, csv_text, say, show_json, show_table
 from twofold.cli.run import Run
 from twofold.cli.settings import parse_pair, parse_pairs, parse_settings
 
@@ -59,11 +51,8 @@ def init(
     allowed = None if candidates is None else read_points(candidates, space)
     settings = parse_settings(setting or [])
     made = Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
-    if as_json:
-        names = {"inputs": made.space.names, "outputs": made.outputs}
-        show_json({"campaign": place, **names, "settings": made.settings})
-    else:
-        print(f"created {place}")
+    names = {"inputs": made.space.names, "outputs": made.outputs}
+    _answer({"campaign": place, **names, "settings": made.settings}, f"created {place}", as_json)
 
 
 @app.command()
@@ -81,10 +70,8 @@ def configure(
 
     campaign = Campaign.open(place)
     campaign.configure(parse_settings(settings or []))
-    if as_json:
-        show_json({"settings": campaign.settings})
-    else:
-        print(f"settings: {campaign.settings or 'the defaults'}")
+    text = f"settings: {campaign.settings or 'the defaults'}"
+    _answer({"settings": campaign.settings}, text, as_json)
 
 
 @app.command()
@@ -158,10 +145,7 @@ def tell(
             raise CommandError(f"proposal={result.proposal} and --proposal {proposal} differ")
         result = result._replace(proposal=proposal)
     number = campaign.tell_all([result], repeat)[0]
-    if as_json:
-        show_json({"recorded": [number]})
-    else:
-        print(f"recorded measurement {number}")
+    _answer({"recorded": [number]}, f"recorded measurement {number}", as_json)
 
 
 @app.command()
@@ -221,11 +205,8 @@ def refit(
     with run.timed("refit"):
         found = refit_all(places, executor)
     run.write(None)
-    if as_json:
-        show_json([one._asdict() for one in found])
-        return
-    for one in found:
-        print(f"{one.place}: a model of {one.measurements} measurements")
+    lines = [f"{one.place}: a model of {one.measurements} measurements" for one in found]
+    _answer([one._asdict() for one in found], "\n".join(lines), as_json)
 
 
 def parse_input(text: str) -> "Input":
@@ -257,13 +238,10 @@ def _tell_table(campaign: "Campaign", source: Path, repeat: bool, as_json: bool)
     results, blank = read_results(source, campaign)
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
     known = len(results) - len(numbers)
-    if as_json:
-        show_json({"recorded": numbers, "known": known, "blank": blank})
-        return
-    counts = [f"recorded {len(numbers)}"]
-    counts += [f"{known} were recorded before"] if known else []
-    counts += [f"{blank} have no result yet"] if blank else []
-    print(", ".join(counts))
+    text = f"recorded {len(numbers)}"
+    text += f", {known} were recorded before" if known else ""
+    text += f", {blank} have no result yet" if blank else ""
+    _answer({"recorded": numbers, "known": known, "blank": blank}, text, as_json)
 
 
 def _show_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> None:
@@ -284,22 +262,24 @@ def _show_status(found: "Status", campaign: "Campaign") -> None:
 
     print(f"{found.measurements} measurements, {found.complete} complete")
     if found.curve:
-        headings = ["measurements", "left to learn (nats)", "of the variance", ""]
-        rows = [
-            [
-                f"{row['measurements']:.0f}",
-                f"{row['epistemic_nats']:.3f}",
-                f"{row['epistemic_share']:.1%}",
-                "█" * max(round(BAR * row["epistemic_share"]), 1),
-            ]
-            for row in found.curve
-        ]
-        show_table(headings, rows)
+        rows = []
+        for row in found.curve:
+            share = row["epistemic_share"]
+            cells = [f"{row['measurements']:.0f}", f"{row['epistemic_nats']:.3f}", f"{share:.1%}"]
+            rows.append([*cells, "█" * max(round(BAR * share), 1)])
+        show_table(["measurements", "left to learn (nats)", "of the variance", ""], rows)
         print(f"below {SMALL_SHARE:.0%} of the variance: consider stopping")
     if found.pending:
         rows = [_place(one, campaign) for one in found.pending]
         show_table(["proposal", *campaign.space.names], rows, "without a result")
     print(found.advice)
+
+
+def _answer(content: Any, text: str, as_json: bool) -> None:
+    if as_json:
+        show_json(content)
+    else:
+        print(text)
 
 
 def _place(proposal: "Proposal", campaign: "Campaign") -> list[str]:
