@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.campaign.conftest import FEWEST, INPUTS, OUTPUTS, SETTINGS
-from twofold.active import stopping
+from twofold.active import advise, is_enough
 from twofold.campaign import Campaign, CampaignError
 from twofold.campaign import campaign as module
 from twofold.campaign.storage import Storage
@@ -102,8 +102,8 @@ def test_a_point_proposed_twice_answers_the_open_proposal_first(tmp_path):
 )
 def test_it_is_time_to_stop_when_noise_is_all_that_is_left(share, verdict):
     curve = [{"measurements": 30, "epistemic_nats": 0.1, "epistemic_share": share}]
-    assert stopping.advise(curve, missing=0, complete=30).startswith(verdict)
-    assert stopping.is_enough(curve) == (share < 0.05) and not stopping.is_enough([])
+    assert advise(curve, missing=0, complete=30).startswith(verdict)
+    assert is_enough(curve) == (share < 0.05) and not is_enough([])
 
 
 def test_pending_proposals_count_as_underway(filled):

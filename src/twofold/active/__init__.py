@@ -2,16 +2,18 @@
 
 from twofold.active.choice import (
     Assessment,
+    advise,
     assess,
     choose_batch,
     choose_best,
     epistemic_score,
     expected_information,
+    is_enough,
+    left_to_learn,
     random_score,
     total_score,
 )
 from twofold.active.loop import Data, Round, Setting, pool_loop
-from twofold.active.stopping import advise, is_enough, left_to_learn
 
 __all__ = [
     "Assessment",

@@ -1,4 +1,5 @@
-"""Where to measure next: scores of candidates, and the choice of one or several (paper, §4).
+"""Where to measure next, and when to stop: scores of candidates, the choice of one or several, and
+what is left to learn (paper, §4).
 
 Two near-copies of a point teach little more than one of them. How much less is known for a Gaussian
 model, where what a measurement at x teaches, given those at the points S, is
@@ -14,7 +15,7 @@ if the outputs were independent.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from twofold.uncertainty.decomposition import Decomposition
 
 Regressor = Any  # a BNNLVRegressor, whose module would load JAX
+# Of the predictive variance; below it, measuring more is hardly worth it.
+SMALL_SHARE = 0.05
 
 
 def epistemic_score(decomposition: "Decomposition") -> np.ndarray:
@@ -136,6 +139,45 @@ def conditional_variance(
     across = covariance[measured]
     gram = across[:, measured] + np.diag(noise[measured])
     return np.diag(covariance) - np.sum(across * np.linalg.solve(gram, across), axis=0)
+
+
+def left_to_learn(reference: Assessment) -> dict[str, float]:
+    """What more data could still remove, over reference points.
+
+    ``epistemic_nats`` is the mean of ``I(W; y)``, ``epistemic_share`` the epistemic part of the
+    predictive variance (the mean over outputs).
+    """
+    epistemic, aleatoric = reference.epistemic.mean(axis=1), reference.aleatoric.mean(axis=1)
+    share = np.mean(epistemic / (epistemic + aleatoric))
+    return {"epistemic_nats": float(reference.information.mean()), "epistemic_share": float(share)}
+
+
+def is_enough(curve: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether what more data could remove is small beside what they could not."""
+    return bool(curve) and curve[-1]["epistemic_share"] < SMALL_SHARE
+
+
+def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> str:
+    """Whether more measurements pay, in words.
+
+    ``curve`` holds ``left_to_learn`` and the number of ``measurements`` of each model so far,
+    ``missing`` the measurements a first model still needs, ``complete`` those there are.
+    """
+    if not curve:
+        return (
+            f"no model yet: {missing} more complete measurement"
+            f"{'s are' if missing > 1 else ' is'} needed"
+            if missing > 0
+            else "no model yet: ask once to fit the first one"
+        )
+    share, seen = curve[-1]["epistemic_share"], int(curve[-1]["measurements"])
+    verdict = "consider stopping" if is_enough(curve) else "going on pays"
+    later = f" ({complete - seen} more since then: ask to include them)" if complete > seen else ""
+    return (
+        f"{verdict}: after {seen} measurements{later}, more of them could remove about {share:.0%} "
+        f"of the predictive variance; the other {1 - share:.0%} is noise that measuring again does "
+        "not remove"
+    )
 
 
 def _sum_outputs(decomposition: "Decomposition", part: np.ndarray) -> np.ndarray:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.active.choice import Assessment, assess, choose_batch
-from twofold.active.stopping import advise, is_enough, left_to_learn
+from twofold.active.choice import Assessment, advise, assess, choose_batch, is_enough, left_to_learn
 from twofold.campaign import models
 from twofold.campaign.definition import NATS, check_model_settings, define
 from twofold.campaign.recording import Ledger, Result, record

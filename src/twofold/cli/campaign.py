@@ -258,7 +258,7 @@ def _show_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> No
 
 def _show_status(found: "Status", campaign: "Campaign") -> None:
     """Counts, what is left to learn, what is pending, and what to do."""
-    from twofold.active.stopping import SMALL_SHARE
+    from twofold.active.choice import SMALL_SHARE
 
     print(f"{found.measurements} measurements, {found.complete} complete")
     if found.curve:

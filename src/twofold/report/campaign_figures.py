@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from twofold.active import expected_information
-from twofold.active.stopping import SMALL_SHARE
+from twofold.active.choice import SMALL_SHARE
 from twofold.campaign.space import Categorical, Input, Integer, Point, Space
 from twofold.estimators.regressor import BNNLVRegressor
 from twofold.report import style
