@@ -17,6 +17,7 @@ FIGURES = {
     "policy": "tank_policies.png",
     "hmc": "hmc.png",
     "own_system": "own_system.png",
+    "bring_your_own": "bring_your_own.png",
 }
 SHOWN_FOLDER = "demo-output"
 MOST_BYTES = 200_000

@@ -58,6 +58,16 @@ def test_hmc_is_compared_with_three_others(tmp_path):
     assert_drawn(tmp_path / "hmc.png")
 
 
+def test_a_sampler_of_ones_own_is_split_for_three_data_sets_at_once(tmp_path):
+    said = run("bring_your_own", tmp_path)
+    rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+)$", said, re.MULTILINE)
+    assert [int(size) for size, *_ in rows] == [15, 60, 240]
+    assert all(float(aleatoric) > 0.0 for *_, aleatoric in rows)
+    # Of 10 sin x or 10 cos x, seen through noise of deviation 1.
+    assert re.search(r"^true process +0.00 +4.12$", said, re.MULTILINE)
+    assert_drawn(tmp_path / "bring_your_own.png")
+
+
 def test_the_campaign_runs_goes_on_and_draws(tmp_path):
     for line in ("24 measurements", "going on with"):
         said = run("campaign", tmp_path)
@@ -76,7 +86,7 @@ def test_policies_are_found_and_tried(tmp_path):
 
 
 def test_the_examples_are_those_that_are_rendered():
-    assert NAMES == ["campaign", "hmc", "own_system", "policy", "regression"]
+    assert NAMES == ["bring_your_own", "campaign", "hmc", "own_system", "policy", "regression"]
     index = (ROOT / "docs/examples/index.md").read_text()
     assert sorted(re.findall(r"\((\w+)\.md\) \| `python examples/\1\.py`", index)) == NAMES
 
