@@ -24,11 +24,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jobs import schedule
-from peaks import seconds
-from search import BETA, Setting
 
-from benchmarks.cost import (
+from benchmarks.cost_formulas import (
     MODEL_INPUTS,
     NODES,
     PAPER_UNITS,
@@ -39,6 +36,9 @@ from benchmarks.cost import (
     slots,
     updates,
 )
+from benchmarks.peak_rates import seconds
+from benchmarks.search import BETA, Setting
+from benchmarks.timed_jobs import schedule
 from paper.records import Record
 from twofold.core.data import pad
 from twofold.estimators.memory import DOUBLE, Request, prediction_bytes

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from jobs import Job, jobs
-from peaks import Peaks, seconds
 
-from benchmarks.counts import Rates, floor_seconds
+from benchmarks.peak_rates import Peaks, seconds
+from benchmarks.timed_jobs import Job, jobs
+from benchmarks.work_counts import Rates, floor_seconds
 from paper.records import Record
 
 REPEATS = 5

@@ -3,9 +3,9 @@
     python benchmarks/gains.py            the jobs that were made faster
     python benchmarks/gains.py --smoke    a rehearsal of seconds
 
-Both ways of a job (``plain.py`` has the plain ones) run in turn in one process; times are medians,
-compilation apart. Writes ``gain/<job>/<device>`` and the largest difference of their results into
-``results/bench.json``.
+Both ways of a job (``plain_versions.py`` has the plain ones) run in turn in one process; times are
+medians, compilation apart. Writes ``gain/<job>/<device>`` and the largest difference of their
+results into ``results/bench.json``.
 """
 
 import argparse
@@ -21,10 +21,10 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
-import plain
-from jobs import MODEL, toy_posterior
-from peaks import seconds
 
+from benchmarks import plain_versions
+from benchmarks.peak_rates import seconds
+from benchmarks.timed_jobs import MODEL, toy_posterior
 from paper.records import Record
 from twofold.envs.wind import dynamics, turbulence
 from twofold.envs.wind.task import wind_turbine
@@ -56,7 +56,7 @@ def draws(points: int, nested: int) -> Way:
     """Moments of nested draws."""
     drawn = predictive.nest(jax.random.key(1), MODEL, toy_posterior(), nested, nested)
     x = jnp.linspace(-2, 2, points)[:, None]
-    replaced = ((predictive, "moments", plain.moments),)
+    replaced = ((predictive, "moments", plain_versions.moments),)
     return Way(lambda drawn, x: predictive.moments(MODEL, drawn, x), (drawn, x), replaced)
 
 
@@ -70,9 +70,9 @@ def entropy(estimator: str, points: int, nested: int) -> Way:
         return entropies.entropies(chosen, False, jax.random.key(2), MODEL, drawn, x)
 
     replaced = (
-        (entropies, "means", plain.means),
-        (neighbours, "ranked", plain.ranked),
-        (neighbours, "ranked_distances", plain.ranked_distances),
+        (entropies, "means", plain_versions.means),
+        (neighbours, "ranked", plain_versions.ranked),
+        (neighbours, "ranked_distances", plain_versions.ranked_distances),
     )
     return Way(function, (drawn, x), replaced)
 
@@ -90,7 +90,7 @@ def wind(turbines: int) -> Way:
         return jax.lax.scan(step, state, jax.random.split(key, DECISIONS))[1]
 
     keys = jax.random.split(jax.random.key(1), turbines)
-    replaced = (turbulence, "winds", plain.winds), (dynamics, "step", plain.step)
+    replaced = (turbulence, "winds", plain_versions.winds), (dynamics, "step", plain_versions.step)
     return Way(jax.vmap(one), (keys, states), replaced)
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from train import call
 
+from benchmarks.train import call
 from paper.control_problems import STEERINGS, industrial
 from paper.records import Record
 from twofold.core.data import Standardizer
@@ -160,7 +160,7 @@ def measure_cpu(record: Record, setting: Setting, python: str, repeats: int, upd
             for name, more in (("torch", []), ("torch_compiled", ["--compiled"])):
                 gradient = Path(folder) / "gradient.npy"
                 words = [str(path), str(gradient), "--updates", str(updates), *more]
-                found = call(python, "torch_search_peer.py", words, 2)
+                found = call(python, "peers/torch_search.py", words, 2)
                 times[name].append(found["seconds"])
                 check_agreement(name, expected, (found["value"], np.load(gradient)))
     for name, own in times.items():

@@ -18,12 +18,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
-from benchmarks.bench_tables import terminal
+from benchmarks.tables.suite import terminal
 from paper.records import Record, commit, join
 
-HERE = Path(__file__).parent
 WORK = Path(".cache/bench")
 PEER_PYTHON = ".bench-venv/bin/python"
 # What of which record becomes a ratio of the suite's: its name there, and its name here.
@@ -47,36 +45,30 @@ RATIOS = {
 }
 
 
-class Part(NamedTuple):
-    """A script, its options, and whether it needs the peers' interpreter."""
-
-    script: str
-    options: tuple[str, ...] = ()
-    peers: bool = False
-
-
-PARTS = {
-    "floors": Part("floors.py"),
-    "gains": Part("gains.py"),
-    "cost_model": Part("cost_model.py"),
-    "train": Part("train.py", peers=True),
-    "search": Part("search.py", peers=True),
-    "entropy": Part("entropy.py"),
-    "simulator": Part("simulator.py"),
-    "progress": Part("progress.py"),
-    "posteriors": Part("posteriors.py"),
-    "table1": Part("table1.py"),
-    "scaling": Part("scaling.py"),
-    "faults": Part("faults.py"),
-    "campaign_faults": Part("campaign_faults.py"),
-}
+PARTS = (
+    "floors",
+    "gains",
+    "cost_model",
+    "train",
+    "search",
+    "entropy",
+    "simulator",
+    "progress",
+    "posteriors",
+    "table1",
+    "scaling",
+    "faults",
+    "campaign_faults",
+)
+WITH_PEERS = ("train", "search")
 
 
-def command(name: str, part: Part, peer_python: str) -> list[str]:
-    """The command line of a part."""
-    words = [sys.executable, str(HERE / part.script), *part.options]
-    words += ["--peer-python", peer_python] if part.peers and peer_python != PEER_PYTHON else []
-    return [*words, "--output", str(WORK / name)]
+def command(part: str, peer_python: str) -> list[str]:
+    """The command line of a part, as it is given in the repository's root."""
+    words = [sys.executable, f"benchmarks/{part}.py"]
+    if part in WITH_PEERS and peer_python != PEER_PYTHON:
+        words += ["--peer-python", peer_python]
+    return [*words, "--output", str(WORK / part)]
 
 
 def is_done(name: str) -> bool:
@@ -85,13 +77,13 @@ def is_done(name: str) -> bool:
     return mark.exists() and mark.read_text() == f"{commit()}\n"
 
 
-def run(name: str, part: Part, peer_python: str) -> str | None:
+def run_part(name: str, peer_python: str) -> str | None:
     """Run a part in a fresh folder; returns what went wrong."""
     folder = WORK / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     print(f"{name} …", file=sys.stderr, flush=True)
-    done = subprocess.run(command(name, part, peer_python), capture_output=True, text=True)
+    done = subprocess.run(command(name, peer_python), capture_output=True, text=True)
     if done.returncode:
         return (done.stderr or done.stdout).strip()[-1500:]
     (folder / "done").write_text(f"{commit()}\n")
@@ -123,7 +115,7 @@ def main() -> None:
     )
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--collect", action="store_true")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--peer-python", default=PEER_PYTHON)
     parser.add_argument("--output", type=Path, default=Path("results"))
     arguments = parser.parse_args()
@@ -132,7 +124,7 @@ def main() -> None:
     failed = {}
     for name in () if arguments.collect else arguments.only:
         if arguments.fresh or not is_done(name):
-            error = run(name, PARTS[name], arguments.peer_python)
+            error = run_part(name, arguments.peer_python)
             if error is not None:
                 failed[name] = error
                 print(f"{name} failed:\n{error}", file=sys.stderr, flush=True)

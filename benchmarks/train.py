@@ -57,12 +57,12 @@ def measure_cpu(record: Record, peer_python: str, repeats: int, updates: int) ->
     words = [*arguments(SETTING), "--threads", "2", "--updates", str(updates)]
     matched = [*arguments(LIGHTNING_SETTING), "--threads", "1", "--updates", "3000"]
     jobs = {
-        "twofold": (sys.executable, "library_peer.py", words, 2),
-        "torch_eager": (peer_python, "torch_plain_peer.py", words, 2),
-        "torch_compile": (peer_python, "torch_plain_peer.py", [*words, "--compiled"], 2),
-        "torch_tuned": (peer_python, "torch_tuned_peer.py", [*words, "--compiled"], 2),
-        "twofold_matched": (sys.executable, "library_peer.py", matched, 1),
-        "lightning_uq_box": (peer_python, "lightning_peer.py", ["--updates", "3000"], 1),
+        "twofold": (sys.executable, "peers/library.py", words, 2),
+        "torch_eager": (peer_python, "peers/torch_plain.py", words, 2),
+        "torch_compile": (peer_python, "peers/torch_plain.py", [*words, "--compiled"], 2),
+        "torch_tuned": (peer_python, "peers/torch_tuned.py", [*words, "--compiled"], 2),
+        "twofold_matched": (sys.executable, "peers/library.py", matched, 1),
+        "lightning_uq_box": (peer_python, "peers/lightning.py", ["--updates", "3000"], 1),
     }
     found: dict[str, list[dict[str, float]]] = {name: [] for name in jobs}
     for repeat in range(repeats):

@@ -125,17 +125,3 @@ def random_batch(results: Path) -> str:
         ],
     ]
     return markdown(["policies", "true cost, mean over seeds", "best"], rows)
-
-
-def speed(results: Path) -> str:
-    """An update of the search at the paper's setting, and all 75,000 of them."""
-    values = metrics("bench_search", results)
-    rows = [
-        ["two cores, one policy", f"{values['milliseconds/twofold']:.0f} ms", ""],
-        ["the same in PyTorch", f"{values['milliseconds/torch']:.0f} ms", ""],
-        ["the same, `torch.compile`", f"{values['milliseconds/torch_compiled']:.0f} ms", ""],
-    ]
-    for text, name in (("one GPU, one policy", "one_policy"), ("one GPU, thirty", "frontier")):
-        minutes = values[f"seconds/{name}_gpu"] / 60
-        rows.append([text, f"{values[f'milliseconds/{name}_gpu']:.1f} ms", f"{minutes:.1f} min"])
-    return markdown(["", "an update", "75,000 updates"], rows)

@@ -10,7 +10,7 @@ import numpy as np
 
 from twofold.core import persistence
 from twofold.core.plain import to_plain
-from twofold.core.provenance import command, commit, device, from_root, versions
+from twofold.core.provenance import command, commit, device, versions
 
 PROVENANCE = ("command", "commit", "versions", "device", "seconds", "settings", "seeds")
 
@@ -88,7 +88,6 @@ class Record:
 def join(part: Path, folder: Path) -> Path:
     """Let a record of the same name that was written elsewhere join the one in ``folder``."""
     document = json.loads(part.read_text())
-    document["command"] = from_root(document["command"])
     return _merge(document, folder / part.name, lambda name: name not in document["metrics"])
 
 

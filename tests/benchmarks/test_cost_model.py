@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import cost as cost_model
-from benchmarks import cost_tables
-from benchmarks.bench_tables import DEVICES
-from benchmarks.cost import HELD, TERMS, Point, fit, key, parse
+from benchmarks import cost_formulas as cost_model
+from benchmarks.cost_formulas import HELD, TERMS, Point, fit, key, parse
+from benchmarks.tables import cost_model as cost_tables
+from benchmarks.tables.suite import DEVICES
 from paper.markdown import metrics
 from paper.records import Record
 

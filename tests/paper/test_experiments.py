@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import scaling_tables
+from benchmarks.tables import scaling as scaling_tables
 from paper import (
     alpha_vs_hmc,
     amortised,

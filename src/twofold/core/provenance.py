@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -31,17 +30,12 @@ def command() -> str:
     if "--output" in words:  # where the result was put is nobody's business
         place = words.index("--output")
         del words[place : place + 2]
-    return from_root(" ".join([program, *words]))
-
-
-def from_root(command: str) -> str:
-    """A command as it is given in the repository's root, wherever that lies."""
-    return re.sub(r"(?<=\s)/\S*/(?=benchmarks/)", "", command)
+    return " ".join([program, *words])
 
 
 def _program() -> str:
-    own = Path(sys.argv[0]).name == "twofold"
-    return "twofold" if own else f"python {sys.argv[0]}"
+    script = Path(sys.argv[0])
+    return "twofold" if script.name == "twofold" else f"python {os.path.relpath(script)}"
 
 
 def commit() -> str:

@@ -8,10 +8,10 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
-from search import BETA, Setting
 
-from benchmarks import counts
-from benchmarks.counts import Rollouts, Work
+from benchmarks import work_counts
+from benchmarks.search import BETA, Setting
+from benchmarks.work_counts import Rollouts, Work
 from twofold.core import numerics
 from twofold.core.data import Standardizer, pad, padded_size
 from twofold.envs.catalogue import SYSTEMS
@@ -72,14 +72,14 @@ def train_alpha(seeds: int, epochs: int) -> Job:
     """Updates of the α-energy: N = 750, batches of 250, 50 draws, 2 × 20 units."""
     algorithm = alpha.build(alpha.Config(MODEL, BATCH, DRAWS))
     problems = alpha.Problem(toy_data(seeds), jnp.ones(seeds))
-    work = counts.training_update(MODEL.sizes, 1, BATCH, DRAWS).times(seeds)
+    work = work_counts.training_update(MODEL.sizes, 1, BATCH, DRAWS).times(seeds)
     return epochs_job(algorithm, problems, seeds, epochs, work)
 
 
 def train_ensemble(epochs: int) -> Job:
     """Updates of the default posterior, 32 anchored members."""
     algorithm = ensemble.build(ensemble.Config(MODEL, BATCH, NODES))
-    work = counts.ensemble_update(MODEL.sizes, BATCH, NODES, MEMBERS)
+    work = work_counts.ensemble_update(MODEL.sizes, BATCH, NODES, MEMBERS)
     return epochs_job(algorithm, toy_data(MEMBERS), MEMBERS, epochs, work)
 
 
@@ -94,7 +94,7 @@ def draws(points: int, nested: int) -> Job:
     drawn = predictive.nest(jax.random.key(1), MODEL, toy_posterior(), nested, nested)
     x = jnp.linspace(-2, 2, points)[:, None]
     moments = jax.jit(partial(predictive.moments, MODEL))
-    work = counts.predictive_draws(MODEL.sizes, 1, points, nested, nested)
+    work = work_counts.predictive_draws(MODEL.sizes, 1, points, nested, nested)
     return Job(lambda: moments(drawn, x), points, work)
 
 
@@ -108,11 +108,11 @@ def entropy(estimator: str, points: int, nested: int) -> Job:
             estimator=estimator, weights=nested, latents=nested,
         ).epistemic  # fmt: skip
 
-    work = counts.predictive_draws(MODEL.sizes, 1, points, nested, nested)
+    work = work_counts.predictive_draws(MODEL.sizes, 1, points, nested, nested)
     if estimator == "quadrature":
-        work = work + counts.quadrature(points, nested, nested, mean_grid(x, nested))
+        work = work + work_counts.quadrature(points, nested, nested, mean_grid(x, nested))
     else:
-        work = work + counts.neighbours(points, nested, nested, NEIGHBOURS)
+        work = work + work_counts.neighbours(points, nested, nested, NEIGHBOURS)
     return Job(call, points, work)
 
 
@@ -139,7 +139,7 @@ def rollout(setting: Setting, policies: int, updates: int) -> Job:
         return base.advance(algorithm, keys, states, wanted, plant, jnp.int32(0), count)
 
     sizes = Rollouts(config.horizon, config.weight_draws, config.noise_draws, policies)
-    work = counts.rollout_gradient(setting.model.sizes, setting.shape.sizes, sizes)
+    work = work_counts.rollout_gradient(setting.model.sizes, setting.shape.sizes, sizes)
     return Job(call, updates, work.times(updates))
 
 
@@ -165,7 +165,7 @@ def simulator(name: str, plants: int) -> Job:
     first = jax.tree.map(lambda leaf: leaf[0], states)
     # As a CPU does it, which is less work: a GPU rather computes a cosine than remembers one.
     with mock.patch.object(numerics, "on_cpu", lambda: True):
-        work = counts.traced(lambda *given: one(*given), keys[0], first)
+        work = work_counts.traced(lambda *given: one(*given), keys[0], first)
     return Job(lambda: run(keys, states), plants * STEPS, work.times(plants))
 
 

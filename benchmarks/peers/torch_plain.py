@@ -13,7 +13,7 @@ from statistics import fmean, median
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
-from torch_tuned_peer import RATE, WARM_UP, adam, command_line, heteroscedastic, minibatches
+from torch_tuned import RATE, WARM_UP, adam, command_line, heteroscedastic, minibatches
 
 
 class Network(nn.Module):

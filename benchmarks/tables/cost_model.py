@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.bench_tables import DEVICES
-from benchmarks.cost import (
+from benchmarks.cost_formulas import (
     HELD_LABELS,
     LABELS,
     TERMS,
@@ -17,6 +16,7 @@ from benchmarks.cost import (
     paper_policies_at_once,
     points,
 )
+from benchmarks.tables.suite import DEVICES
 from paper.markdown import markdown, metrics
 
 POLICIES, CAMPAIGNS, MEASUREMENTS = 1_000, 1_000, 200

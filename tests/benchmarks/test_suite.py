@@ -1,6 +1,5 @@
 """The suite's tables, and the suite's gathering of records."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -8,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bench_tables
+from benchmarks import suite
+from benchmarks.tables import suite as suite_tables
 from paper.records import Record
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -25,42 +25,31 @@ VALUES = {
 }
 
 
-@pytest.fixture
-def suite(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    spec = importlib.util.spec_from_file_location("suite", BENCHMARKS / "suite.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_tables_show_what_was_measured_and_leave_out_what_was_not(tmp_path):
     (tmp_path / "bench.json").write_text(json.dumps({"metrics": VALUES}))
-    assert "| policy search update | PyTorch, eager | 1.6 |" in bench_tables.ratios(tmp_path)
-    floors = bench_tables.floors(tmp_path)
+    assert "| policy search update | PyTorch, eager | 1.6 |" in suite_tables.ratios(tmp_path)
+    floors = suite_tables.floors(tmp_path)
     assert "| predictive draws, moments (a point) | 0.25 | 3.0 | memory | – | – | – |" in floors
     assert floors.count("\n") == 3
-    assert "| two cores | 250 | 100 | 2.5 | 2e-06 |" in bench_tables.gains(tmp_path)
-    assert "| 170 | – |" in bench_tables.peaks(tmp_path)
-    assert "3.0 × floor" in bench_tables.terminal(tmp_path)
+    assert "| two cores | 250 | 100 | 2.5 | 2e-06 |" in suite_tables.gains(tmp_path)
+    assert "| 170 | – |" in suite_tables.peaks(tmp_path)
+    assert "3.0 × floor" in suite_tables.terminal(tmp_path)
 
 
-def test_the_suite_gathers_ratios(suite, tmp_path):
+def test_the_suite_gathers_ratios(tmp_path):
     (tmp_path / "bench_search.json").write_text(json.dumps({"metrics": {"ratio/torch": 1.5}}))
     record = Record("bench", {}, [0])
     suite.gather(tmp_path, record)
     assert record.metrics == {"ratio/search/torch_eager": 1.5}
 
 
-def test_every_benchmark_is_part_of_the_suite(suite):
-    helpers = {"suite.py", "jobs.py", "peaks.py", "plain.py"}
-    peers = {path.name for path in BENCHMARKS.glob("*_peer.py")}
-    scripts = {path.name for path in BENCHMARKS.glob("*.py")} - helpers - peers
-    assert {part.script for part in suite.PARTS.values()} == scripts
+def test_every_script_is_part_of_the_suite():
+    scripts = {path.stem for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text()}
+    assert {*suite.PARTS, "suite"} == scripts
 
 
 @pytest.fixture
-def measured(suite, tmp_path, monkeypatch):
+def measured(tmp_path, monkeypatch):
     """``measured(*words)`` runs the suite; the benchmarks themselves only leave a record."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(suite, "commit", lambda: "now")
@@ -85,7 +74,7 @@ def measured(suite, tmp_path, monkeypatch):
     return run
 
 
-def test_what_a_commit_has_measured_is_not_measured_again(suite, measured, tmp_path, monkeypatch):
+def test_what_a_commit_has_measured_is_not_measured_again(measured, tmp_path, monkeypatch):
     assert measured("--only", "floors") == (["floors"], {"floor/floors/cpu": 1.0})
     assert measured("--only", "floors") == (["floors"], {"floor/floors/cpu": 1.0})
     assert (tmp_path / "results" / "plot.png").read_bytes() == b"drawn"
@@ -93,7 +82,7 @@ def test_what_a_commit_has_measured_is_not_measured_again(suite, measured, tmp_p
     assert measured("--only", "floors")[0] == ["floors", "floors"]
 
 
-def test_only_parts_that_were_asked_for_join(suite, measured, tmp_path):
+def test_only_parts_that_were_asked_for_join(measured, tmp_path):
     measured("--only", "floors")
     newer = tmp_path / "results" / "bench.json"
     newer.write_text(newer.read_text().replace('cpu": 1.0', 'cpu": 7.0'))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy.optimize import nnls
 
-from benchmarks.counts import weights_of
+from benchmarks.work_counts import weights_of
 from twofold.core.data import padded_size
 from twofold.model.spec import BNNLV
 from twofold.plant.network import PolicyNetwork

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from benchmarks.counts import Rates
+from benchmarks.work_counts import Rates
 
 CHAIN = 16
 

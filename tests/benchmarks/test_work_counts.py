@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks import counts
-from benchmarks.counts import Rates, Rollouts, Work, floor_seconds, traced
+from benchmarks import work_counts
+from benchmarks.work_counts import Rates, Rollouts, Work, floor_seconds, traced
 from twofold.model import density, network
 from twofold.model.spec import BNNLV
 
@@ -36,7 +36,7 @@ def test_traced_counts_every_turn_of_a_loop():
 
 def test_traced_counts_random_words():
     work = traced(lambda key: jax.random.bits(key, (100,)), jax.random.key(0))
-    assert work.operations == pytest.approx(100 * counts.THREEFRY, rel=0.05)
+    assert work.operations == pytest.approx(100 * work_counts.THREEFRY, rel=0.05)
 
 
 def test_the_floor_is_the_slowest_part():
@@ -58,7 +58,7 @@ def test_a_training_update_counts_six_operations_for_each_weight():
 
     arguments = jnp.ones((draws, MODEL.num_weights)), jnp.ones((draws, 1, batch))
     own = traced(jax.value_and_grad(energy, argnums=(0, 1)), *arguments).operations
-    counted = counts.training_update(MODEL.sizes, 1, batch, draws).operations
+    counted = work_counts.training_update(MODEL.sizes, 1, batch, draws).operations
     assert 0.9 < own / counted < 1.35
 
 
@@ -67,7 +67,7 @@ def test_predictive_draws_count_what_the_program_does(latents):
     points, draws = 30, 5
     x, z = jnp.ones((points, 2)), jnp.ones((latents, draws, 1))
     weights = jnp.ones((draws, MODEL.num_weights))
-    counted = counts.predictive_draws(MODEL.sizes, 1, points, draws, latents).operations
+    counted = work_counts.predictive_draws(MODEL.sizes, 1, points, draws, latents).operations
     own = traced(partial(network.apply_nested, MODEL.sizes), weights, x, z)
     # ReLUs and biases, an operation each for a unit, are all that is not counted.
     assert 1.0 < own.operations / counted < 1.2
@@ -81,7 +81,7 @@ def test_xla_counts_the_products_alike():
 
 
 def test_neighbours_sort_the_pool_and_every_draw():
-    work = counts.neighbours(1, weights=4, draws=8, k=3)
+    work = work_counts.neighbours(1, weights=4, draws=8, k=3)
     sorting = 32 * math.log2(32) + 4 * 8 * math.log2(8)
     assert work.operations == sorting + 2 * 4 * 4 * 32
 
@@ -89,14 +89,18 @@ def test_neighbours_sort_the_pool_and_every_draw():
 def test_counts_grow_as_their_sizes():
     model, policy = (10, 8, 1), (6, 4, 2)
     one, many = (
-        counts.rollout_gradient(model, policy, Rollouts(5, 3, 2, policies)) for policies in (1, 30)
+        work_counts.rollout_gradient(model, policy, Rollouts(5, 3, 2, policies))
+        for policies in (1, 30)
     )
     assert many.operations == 30 * one.operations
     assert many.special < 30 * one.special  # the noise is shared
-    update = partial(counts.training_update, (2, 20, 20, 1), 1)
+    update = partial(work_counts.training_update, (2, 20, 20, 1), 1)
     assert update(250, 50).operations == 5 * update(50, 50).operations
-    ensemble = counts.ensemble_update((2, 20, 20, 1), 250, 24, 32)
-    assert ensemble.operations == 32 * counts.ensemble_update((2, 20, 20, 1), 250, 24, 1).operations
-    fine, coarse = (counts.quadrature(3, 2, 10, grid) for grid in (512, 256))
+    ensemble = work_counts.ensemble_update((2, 20, 20, 1), 250, 24, 32)
+    assert (
+        ensemble.operations
+        == 32 * work_counts.ensemble_update((2, 20, 20, 1), 250, 24, 1).operations
+    )
+    fine, coarse = (work_counts.quadrature(3, 2, 10, grid) for grid in (512, 256))
     assert fine.special == 2 * coarse.special
     assert fine.operations > coarse.operations
