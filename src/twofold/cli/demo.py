@@ -1,7 +1,7 @@
 """``twofold demo``: noisy data, a fit, the split of its uncertainty, and where to measure next."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -111,7 +111,7 @@ def write_demo(demo: Demo, folder: Path) -> tuple[Path, Path]:
     truth = 0.5 * np.log(2 * np.pi * np.e * np.square(3 * np.cos(demo.grid / 2)))
     choices = demo.candidates[demo.chosen], demo.candidate_entropies.epistemic[demo.chosen]
     grid, limits = demo.grid, (demo.grid[0], demo.grid[-1])
-    panels = [
+    panels: list[Any] = [
         (figures.plot_predictive_bands, grid, demo.mean, demo.variances, demo.data),
         (figures.plot_entropies, grid, demo.entropies, truth),
         (figures.plot_choices, grid, demo.entropies.epistemic, demo.data[0], choices),

@@ -135,8 +135,8 @@ class Output:
         """Predicted and measured values, at the rows that scores are computed from."""
         values = self.about.test.y[:, self.number], self.test.mean[:, self.number]
         parts = Parts(*(part[:, self.number] for part in self.test.variances))
-        labels = {"xlabel": figures.shorten_label(f"{self.name}, measured"), "ylabel": "predicted"}
-        return draw_panel(figures.plot_predicted, *values, parts, **labels)
+        label = figures.shorten_label(f"{self.name}, measured")
+        return draw_panel(figures.plot_predicted, *values, parts, xlabel=label)
 
     def draw_coverage(self) -> Figure:
         """The coverage of intervals."""

@@ -36,7 +36,7 @@ class Chooser:
 
     name: str
     selects: Mapping[str, Sequence[str]]
-    blocks: Mapping[tuple[str, ...], Any]
+    blocks: Mapping[Any, Any]
     chosen: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
