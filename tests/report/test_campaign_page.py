@@ -70,6 +70,12 @@ def test_a_campaign_of_the_first_day(tmp_path, read):
     assert "evenly spread" in text and "shows the points alone" in text
 
 
+def test_each_point_of_a_map_is_split_once(campaign, read, count_calls):
+    calls = count_calls("decompose", "conditional_moments")
+    read(campaign)
+    assert [name for name, *_ in calls] == ["decompose"]
+
+
 def test_looking_neither_fits_nor_writes(campaign, read, monkeypatch):
     monkeypatch.setattr(BNNLVRegressor, "fit", lambda *_: pytest.fail("a page fits nothing"))
     file = campaign.model_file
@@ -174,25 +180,27 @@ def test_outputs_that_have_not_come_are_left_open(tmp_path, read):
 
 @pytest.fixture(scope="module")
 def rounds():
+    """Of models with as many inputs as the campaign's, so that they share compiled programs."""
+
     def fit(number, data):
         model = BNNLVRegressor(random_state=number, **SMALL)
         return [model.fit(own.x, own.y) for own in data]
 
     setting = Setting(
         fit,
-        lambda learner, number: np.random.default_rng(number).normal(size=(9, 2)),
+        lambda learner, number: np.random.default_rng(number).normal(size=(9, 4)),
         lambda learner, number, model, pool: np.arange(3),
         lambda learner, number, x: x.sum(axis=1),
     )
-    start = Data(np.eye(8)[:, :2], np.arange(8.0))
+    start = Data(np.eye(8)[:, :4], np.arange(8.0))
     return list(pool_loop(setting, [start], 2))
 
 
 def test_the_course_of_a_loop(rounds, read):
-    reference = np.random.default_rng(9).normal(size=(20, 2))
+    reference = np.random.default_rng(9).normal(size=(20, 4))
     score = {id(done.models[0]): float(done.number) for done in rounds}
     course = make_course_of_rounds(
-        iter(rounds), start=8, inputs=["u", "v"], outputs=["y"], reference=reference,
+        iter(rounds), start=8, inputs=list("uvwx"), outputs=["y"], reference=reference,
         score=lambda model: score[id(model)], score_name="rounds done", proposed=reference[:2],
     )  # fmt: skip
     assert [row["measurements"] for row in course.curve] == [8, 11, 14]

@@ -172,6 +172,14 @@ def test_the_page_of_a_model_with_held_out_rows(fitted, read):
     assert text.count("the row best known") > 1
 
 
+def test_nothing_is_computed_twice(fitted, read, count_calls):
+    model, x, y = fitted
+    calls = count_calls("decompose", "conditional_moments", "log_likelihood", "sample", "predict")
+    read(model, x[:40], y[:40], inputs=list("abc"), outputs=["y"], held_out=(x[40:], y[40:]))
+    assert len(calls) == len(set(calls))
+    assert [name for name, _ in calls].count("decompose") == 1
+
+
 def test_one_input_shows_the_measurements_and_nothing_to_compare(fitted, read):
     _, x, y = fitted
     model = BNNLVRegressor(**SMALL).fit(x[:, :1], y)

@@ -81,7 +81,7 @@ def test_more_than_eight_columns_are_shown_some_at_a_time(tmp_path, count, contr
 def test_costs_share_a_scale_unless_one_would_be_too_small():
     near, far = make(0.0, cost=10.0), make(1.0, cost=12.0)
     one, other = figures.choose_limits([near, far])
-    assert one == other and one.low < 10.0 - 2 * np.hypot(1.0, 0.5) and one.high > 12.0 + 1.0
+    assert one == other and one[0] < 10.0 - 2 * np.hypot(1.0, 0.5) and one[1] > 12.0 + 1.0
     wild = make(2.0, cost=1000.0)
     wild = replace(wild, expected=np.linspace(0.0, 1000.0, STEPS))
     small, large = figures.choose_limits([near, wild])
@@ -100,15 +100,12 @@ def test_a_page_of_costs_that_are_not_finite_can_be_made(tmp_path):
 
 
 def test_the_frontier_has_a_marker_for_each_policy():
-    points = [
-        figures.Point(0.0, 0.0, 10.0, 3.0, True),
-        figures.Point(1.0, 0.0, 11.0, 1.0, False),
-        figures.Point(1.0, 2.0, 12.0, 0.5, False),
-    ]
+    trials = [make(0.0), make(1.0, cost=11.0), make(1.0, 2.0, cost=12.0)]
+    trials[0] = replace(trials[0], beyond=np.full(STEPS, 0.9))
     axes = Figure().subplots()
-    markers = figures.plot_frontier(axes, points, (1.0, 0.0))
+    markers = figures.plot_frontier(axes, trials, trials[1])
     assert {key: tuple(line.get_xydata()[0]) for key, line in markers.items()} == {
-        (0.0, 0.0): (3.0, 10.0), (1.0, 0.0): (1.0, 11.0), (1.0, 2.0): (0.5, 12.0)
+        (0.0, 0.0): (1.0, 10.0), (1.0, 0.0): (0.5, 11.0), (1.0, 2.0): (0.5, 12.0)
     }  # fmt: skip
     assert (
         markers[0.0, 0.0].get_markerfacecolor()
@@ -120,8 +117,9 @@ def test_the_frontier_has_a_marker_for_each_policy():
 
 
 def test_rollouts_are_one_line_with_gaps():
-    axes, sampled = Figure().subplots(), np.arange(6.0).reshape(2, 3)
-    figures.plot_rollouts(axes, sampled, np.zeros(3))
+    axes, one = Figure().subplots(), make(0.0)
+    trial = replace(one, expected=np.zeros(3), rollouts=np.arange(6.0).reshape(2, 3))
+    figures.plot_rollouts(axes, trial)
     line = axes.lines[0].get_xydata()
     np.testing.assert_array_equal(line[:, 1], [0, 1, 2, np.nan, 3, 4, 5, np.nan])
     np.testing.assert_array_equal(line[:, 0], [1, 2, 3, 3] * 2)

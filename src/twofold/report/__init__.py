@@ -29,25 +29,20 @@ __all__ = [
 ]
 
 # Imported when they are first asked for: a page of policies needs no database.
-_HOMES = {
-    "Course": "course",
-    "Scores": "calibration",
-    "draw_calibration": "calibration",
-    "make_course": "course",
-    "make_course_of_rounds": "course",
-    "plot_choices": "figures",
-    "plot_entropies": "figures",
-    "plot_predictive_bands": "figures",
-    "plot_remaining_share": "campaign_figures",
-    "write_campaign_page": "campaign_page",
-    "write_model_page": "model_page",
-    "write_policy_page": "policy_page",
-    "write_policy_report": "policy_page",
+_NAMES = {
+    "calibration": ("Scores", "draw_calibration"),
+    "campaign_figures": ("plot_remaining_share",),
+    "campaign_page": ("write_campaign_page",),
+    "course": ("Course", "make_course", "make_course_of_rounds"),
+    "figures": ("plot_choices", "plot_entropies", "plot_predictive_bands"),
+    "model_page": ("write_model_page",),
+    "policy_page": ("write_policy_page", "write_policy_report"),
 }
+_HOMES = {name: f"twofold.report.{module}" for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'twofold.report' has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(f"twofold.report.{_HOMES[name]}"), name)
+    globals()[name] = value = getattr(import_module(_HOMES[name]), name)
     return value

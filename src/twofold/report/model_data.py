@@ -111,7 +111,7 @@ def compute_effects(about: Subject, here: Moments) -> Parts:
     x, known = about.data.x[rows], _stack_quantities(here)[rows]
 
     def quantities(places: np.ndarray) -> np.ndarray:
-        if places is x:
+        if np.array_equal(places, x):
             return known
         return _stack_quantities(compute_moments(about.model, places))
 

@@ -1,7 +1,7 @@
 """Figures of a folder of policies: the frontier, risks over the horizon, states and the data."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +13,6 @@ from twofold.plant.summary import MOST_BEYOND, recommended
 from twofold.plant.trial import Trial
 from twofold.report import style
 
-Weights = tuple[float, float]
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # In inches, around the axes of a panel: a layout that measures all text takes longer than drawing.
@@ -22,93 +21,53 @@ LEFT, RIGHT, BOTTOM = 0.75, 0.1, 0.5
 WIDEST = 4.0
 
 
-class Point(NamedTuple):
-    """A policy on the frontier; ``beyond`` says that it is mostly beyond the data."""
-
-    beta: float
-    gamma: float
-    cost: float
-    risk: float
-    beyond: bool
-
-
-class Limits(NamedTuple):
-    """The least and the largest value of an axis."""
-
-    low: float
-    high: float
-
-    @property
-    def span(self) -> float:
-        """From one to the other."""
-        return self.high - self.low
-
-
-def list_points(trials: Sequence[Trial]) -> list[Point]:
-    """The policies on their frontier."""
-    return [
-        Point(*one.weights, one.cost, one.epistemic_risk, one.share_beyond > MOST_BEYOND)
-        for one in trials
-    ]
-
-
 def draw_figures(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figure]:
     """The figures of a search, by the names of their files."""
     best = trials[recommended(trials)]
-    chosen = {one.weights: one for one in (trials[0], best, trials[-1])}.values()
+    some = list({one.weights: one for one in (trials[0], best, trials[-1])}.values())
     return {
-        "frontier": draw_frontier(list_points(trials), best.weights, logged_cost),
-        "risks": draw_risks(
-            {one.weights: (one.expected, one.epistemic, one.aleatoric) for one in chosen},
-            best.weights,
-            logged_cost,
-        ),
-        "reach": draw_reach(
-            {one.weights: (one.apart, one.beyond) for one in trials},
-            trials[0].usual,
-            trials[0].far,
-        ),
+        "frontier": draw_frontier(trials, best, logged_cost),
+        "risks": draw_risks(some, best, logged_cost),
+        "reach": draw_reach(trials),
     }
 
 
-def draw_frontier(points: Sequence[Point], chosen: Weights, logged_cost: float) -> Figure:
+def draw_frontier(trials: Sequence[Trial], best: Trial, logged_cost: float) -> Figure:
     """Expected cost against epistemic risk: a curve for each γ, β written at its points."""
     figure = Figure(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()
-    plot_frontier(axes, points, chosen)
+    plot_frontier(axes, trials, best)
     axes.set(title=f"What the model expects, and how sure it is (logged steps: {logged_cost:.4g})")
     return figure
 
 
-def plot_frontier(axes: Axes, points: Sequence[Point], chosen: Weights) -> dict[Weights, Line2D]:
-    """The frontier; returns the marker of each policy."""
+def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any, Line2D]:
+    """The frontier, hollow where a policy is mostly beyond the data; returns the marker of each
+    policy by its weights."""
     markers = {}
-    for index, gamma in enumerate(sorted({point.gamma for point in points})):
-        curve = sorted(point for point in points if point.gamma == gamma)
-        look: dict[str, Any] = {
-            "color": _choose_colour(index),
-            "marker": MARKERS[index % len(MARKERS)],
-        }
-        side: dict[str, Any] = {"ha": "right" if index % 2 else "left"}
-        at = [one.risk for one in curve], [one.cost for one in curve]
+    for index, gamma in enumerate(sorted({one.weights[1] for one in trials})):
+        curve = [one for one in trials if one.weights[1] == gamma]
+        curve.sort(key=lambda one: one.weights)
+        look: Any = {"color": _choose_colour(index), "marker": MARKERS[index % len(MARKERS)]}
+        right = index % 2
+        at = [one.epistemic_risk for one in curve], [one.cost for one in curve]
         axes.plot(*at, color=look["color"], linewidth=1.4)
         axes.plot([], [], linewidth=1.4, label=f"γ = {gamma:g}", **look)
         for number, one in enumerate(curve):
-            inside = "white" if one.beyond else look["color"]
-            found = axes.plot(one.risk, one.cost, markerfacecolor=inside, zorder=3, **look)
-            markers[one[:2]] = found[0]
+            place = one.epistemic_risk, one.cost
+            inside = "white" if one.share_beyond > MOST_BEYOND else look["color"]
+            (marker,) = axes.plot(*place, markerfacecolor=inside, zorder=3, **look)
+            markers[one.weights] = marker
             axes.annotate(
-                f"β = {one.beta:g}", (one.risk, one.cost),
-                (-7 if index % 2 else 7, 8 if number % 2 else -15),
-                textcoords="offset points", fontsize=8, **side,
+                f"β = {one.weights[0]:g}", place, (-7 if right else 7, 8 if number % 2 else -15),
+                textcoords="offset points", fontsize=8, ha="right" if right else "left",
             )  # fmt: skip
-    own = next(one for one in points if one[:2] == chosen)
     axes.scatter(
-        own.risk, own.cost, s=170, facecolors="none", edgecolors=style.CHOSEN, linewidths=1.8,
-        zorder=2.5, label="recommended",
+        best.epistemic_risk, best.cost, s=170, facecolors="none", edgecolors=style.CHOSEN,
+        linewidths=1.8, zorder=2.5, label="recommended",
     )  # fmt: skip
-    if any(one.beyond for one in points):
-        hollow: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "color": style.DATA}
+    if any(one.share_beyond > MOST_BEYOND for one in trials):
+        hollow: Any = {"marker": "o", "markerfacecolor": "white", "color": style.DATA}
         axes.plot([], [], linestyle="none", label="hollow: mostly beyond the data", **hollow)
     axes.set(xlabel="epistemic risk (deviation of the cost per step)")
     axes.set(ylabel="expected cost per step")
@@ -117,30 +76,24 @@ def plot_frontier(axes: Axes, points: Sequence[Point], chosen: Weights) -> dict[
     return markers
 
 
-def draw_risks(
-    panels: Mapping[Weights, tuple[np.ndarray, np.ndarray, np.ndarray]],
-    chosen: Weights,
-    logged_cost: float,
-) -> Figure:
+def draw_risks(trials: Sequence[Trial], best: Trial, logged_cost: float) -> Figure:
     """For each policy the expected cost and both deviations over the horizon."""
-    figure = Figure(figsize=(4.3 * len(panels), 4.2), layout="constrained")
-    row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (weights, parts) in zip(row, panels.items(), strict=True):
-        plot_cost_bands(axes, *parts)
+    figure = Figure(figsize=(4.3 * len(trials), 4.2), layout="constrained")
+    row = figure.subplots(1, len(trials), sharey=True, squeeze=False)[0]
+    for axes, trial in zip(row, trials, strict=True):
+        plot_cost_bands(axes, trial)
         plot_logged_cost(axes, logged_cost)
-        mark = ", recommended" if weights == chosen else ""
-        axes.set(title=name_policy(weights) + mark, xlabel="step")
+        mark = ", recommended" if trial is best else ""
+        axes.set(title=name_policy(trial) + mark, ylabel="")
     row[0].set(ylabel="cost")
     figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
-def plot_cost_bands(
-    axes: Axes, expected: np.ndarray, epistemic: np.ndarray, aleatoric: np.ndarray
-) -> Axes:
+def plot_cost_bands(axes: Axes, trial: Trial) -> Axes:
     """Two deviations of noise around the expected cost, and beside them two of ignorance."""
-    steps = np.arange(1, len(expected) + 1)
-    inner, outer = 2.0 * aleatoric, 2.0 * np.hypot(epistemic, aleatoric)
+    steps, expected = _number_steps(trial), trial.expected
+    inner, outer = 2.0 * trial.aleatoric, 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
     label: str | None = "to ± 2σ total: epistemic"
     for one, other in ((-outer, -inner), (inner, outer)):
         axes.fill_between(
@@ -153,6 +106,7 @@ def plot_cost_bands(
         label="± 2σ aleatoric",
     )  # fmt: skip
     axes.plot(steps, expected, color=style.TOTAL, linewidth=1.4, label="expected cost")
+    axes.set(xlabel="step", ylabel="cost")
     return axes
 
 
@@ -162,35 +116,35 @@ def plot_logged_cost(axes: Axes, logged_cost: float) -> Axes:
     return axes
 
 
-def plot_deviations(axes: Axes, epistemic: np.ndarray, aleatoric: np.ndarray) -> Axes:
+def plot_deviations(axes: Axes, trial: Trial) -> Axes:
     """Both risks over the horizon, as lines."""
-    steps = np.arange(1, len(epistemic) + 1)
-    axes.plot(steps, epistemic, color=style.EPISTEMIC, linewidth=1.8, label="epistemic")
-    axes.plot(steps, aleatoric, color=style.ALEATORIC, linewidth=1.8, ls="--", label="aleatoric")
+    look: Any = {"linewidth": 1.8}
+    steps = _number_steps(trial)
+    axes.plot(steps, trial.epistemic, color=style.EPISTEMIC, label="epistemic", **look)
+    axes.plot(steps, trial.aleatoric, color=style.ALEATORIC, ls="--", label="aleatoric", **look)
     axes.set(xlabel="step", ylabel="deviation of the cost", ylim=(0, None))
     return axes
 
 
-def plot_rollouts(axes: Axes, sampled: np.ndarray, expected: np.ndarray) -> Axes:
-    """Costs ``[R, T]`` of single roll-outs, and the expected ones ``[T]``."""
-    steps = np.arange(1, len(expected) + 1)
+def plot_rollouts(axes: Axes, trial: Trial) -> Axes:
+    """Costs of single roll-outs, and the expected ones."""
+    steps, number = _number_steps(trial), len(trial.rollouts)
     # One line with gaps, for a page with one element is smaller than one with thirty.
-    gaps = np.full((len(sampled), 1), np.nan)
-    each = np.tile(np.append(steps, steps[-1]).astype(float), len(sampled))
+    gaps = np.full((number, 1), np.nan)
+    each = np.tile(np.append(steps, steps[-1]).astype(float), number)
     axes.plot(
-        each, np.hstack([sampled, gaps]).ravel(), color=style.POINTS, linewidth=0.7, alpha=0.45,
-        label=f"{len(sampled)} roll-outs",
+        each, np.hstack([trial.rollouts, gaps]).ravel(), color=style.POINTS, linewidth=0.7,
+        alpha=0.45, label=f"{number} roll-outs",
     )  # fmt: skip
-    axes.plot(steps, expected, color=style.TOTAL, linewidth=2.0, label="expected cost")
+    axes.plot(steps, trial.expected, color=style.TOTAL, linewidth=2.0, label="expected cost")
     axes.set(xlabel="step", ylabel="cost")
     return axes
 
 
-def plot_column(axes: Axes, quantiles: np.ndarray, logged: np.ndarray) -> Axes:
-    """A column's quantiles ``[T, 5]`` over steps, in front of those of the log: the least, the same
-    five, and the largest."""
-    steps = np.arange(1, len(quantiles) + 1)
-    least, low, _, middle, _, high, most = logged
+def plot_column(axes: Axes, trial: Trial, name: str) -> Axes:
+    """A column's quantiles over steps, in front of those of the log."""
+    quantiles, steps = trial.visited[name], _number_steps(trial)
+    least, low, _, middle, _, high, most = trial.logged[name]
     axes.axhspan(low, high, color=style.DATA, alpha=0.28, linewidth=0, label="log: 90 %")
     axes.axhline(middle, color=style.DATA, linewidth=1.0, linestyle="--", label="log: median")
     for edge, label in ((least, "log: all"), (most, None)):
@@ -201,89 +155,56 @@ def plot_column(axes: Axes, quantiles: np.ndarray, logged: np.ndarray) -> Axes:
             linewidth=0, label=label,
         )  # fmt: skip
     axes.plot(steps, quantiles[:, 2], color=style.CHOSEN, linewidth=1.6, label="policy: median")
-    axes.set(xlabel="step")
+    axes.set(xlabel="step", title=name.replace("$", r"\$"))
     return axes
 
 
-def draw_reach(
-    curves: Mapping[Weights, tuple[np.ndarray, np.ndarray]], usual: float, far: float
-) -> Figure:
+def draw_reach(trials: Sequence[Trial]) -> Figure:
     """Distances from the data over the horizon, and the share of states beyond them."""
     figure = Figure(figsize=(11.0, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    gammas = sorted({gamma for _, gamma in curves})
-    betas = sorted({beta for beta, _ in curves})
-    for (beta, gamma), (apart, beyond) in curves.items():
-        look: dict[str, Any] = {
+    betas, gammas = (sorted({one.weights[part] for one in trials}) for part in (0, 1))
+    for one in trials:
+        beta, gamma = one.weights
+        look: Any = {
             "color": _choose_colour(betas.index(beta)),
             "linestyle": LINES[gammas.index(gamma) % len(LINES)],
-            "label": name_policy((beta, gamma)),
+            "label": name_policy(one),
         }
-        _plot_steps(left, apart, **look)
-        _plot_steps(right, 100.0 * beyond, **look)
-    _label_distances(left, usual, far)
+        left.plot(_number_steps(one), one.apart, **look)
+        right.plot(_number_steps(one), 100.0 * one.beyond, **look)
+    _label_distances(left, trials[0])
     _label_share_beyond(right)
-    right.legend(ncols=1 + (len(curves) > 6))
+    right.legend(ncols=1 + (len(trials) > 6))
     return figure
 
 
-def plot_distances(axes: Axes, apart: np.ndarray, usual: float, far: float) -> Axes:
+def plot_distances(axes: Axes, trial: Trial) -> Axes:
     """Distances from the data of one policy."""
-    _plot_steps(axes, apart, color=style.CHOSEN, linewidth=1.8)
-    _label_distances(axes, usual, far)
-    return axes
+    axes.plot(_number_steps(trial), trial.apart, color=style.CHOSEN, linewidth=1.8)
+    return _label_distances(axes, trial)
 
 
-def plot_share_beyond(axes: Axes, beyond: np.ndarray) -> Axes:
+def plot_share_beyond(axes: Axes, trial: Trial) -> Axes:
     """The share of one policy's states that are beyond the data."""
-    _plot_steps(axes, 100.0 * beyond, color=style.CHOSEN, linewidth=1.8)
-    _label_share_beyond(axes)
-    return axes
+    axes.plot(_number_steps(trial), 100.0 * trial.beyond, color=style.CHOSEN, linewidth=1.8)
+    return _label_share_beyond(axes)
 
 
-def _label_distances(axes: Axes, usual: float, far: float) -> Axes:
-    """Labels, and how far held-out states are."""
-    for height, name in ((usual, "median"), (far, "99 %")):
-        axes.axhline(height, color=style.DATA, linestyle=":", linewidth=1.0)
-        axes.annotate(
-            f"held out: {name}", (1.0, height), (0, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="right", fontsize=8, color=style.POINTS,
-        )  # fmt: skip
-    axes.set(title="Distance to the nearest logged state (median)", xlabel="step", ylim=(0, None))
-    axes.set(ylabel="deviations of what the policy sees")
-    return axes
-
-
-def _label_share_beyond(axes: Axes) -> Axes:
-    """Labels, and the share of held-out states."""
-    axes.axhline(1.0, color=style.DATA, linestyle=":", linewidth=1.0)
-    axes.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
-    axes.set(ylabel="share beyond 99 % of held-out states (%)")
-    return axes
-
-
-def name_policy(weights: Weights) -> str:
+def name_policy(trial: Trial) -> str:
     """A policy by its weights."""
-    return f"β = {weights[0]:g}, γ = {weights[1]:g}"
+    return "β = {:g}, γ = {:g}".format(*trial.weights)
 
 
-def _plot_steps(axes: Axes, values: np.ndarray, **look: Any) -> None:
-    axes.plot(np.arange(1, len(values) + 1), values, **look)
-
-
-def _choose_colour(index: int) -> str:
-    return style.PALETTE[index % len(style.PALETTE)]
-
-
-def choose_limits(trials: Sequence[Trial]) -> list[Limits | None]:
+def choose_limits(trials: Sequence[Trial]) -> list[tuple[float, float] | None]:
     """For each policy the scale of its costs: one for all, so that they can be compared, unless it
     would make a policy's own too small to be read."""
-    own = [_find_limits(trial) for trial in trials]
-    known = [one for one in own if np.isfinite(one.span)]
-    if not known:
+    own = np.array([_find_limits(trial) for trial in trials])
+    if np.isnan(own).all():
         return [None] * len(trials)
-    common = Limits(min(one.low for one in known), max(one.high for one in known))
-    return [common if common.span <= WIDEST * one.span else None for one in own]
+    low, high = float(np.nanmin(own[:, 0])), float(np.nanmax(own[:, 1]))
+    spans = own[:, 1] - own[:, 0]
+    return [(low, high) if high - low <= WIDEST * span else None for span in spans]
 
 
 def draw_small_panel(
@@ -311,12 +232,41 @@ def place_legend_above(axes: Axes) -> Axes:
     return axes
 
 
-def _find_limits(trial: Trial) -> Limits:
+def _label_distances(axes: Axes, trial: Trial) -> Axes:
+    """Labels, and how far held-out states are."""
+    for height, name in ((trial.usual, "median"), (trial.far, "99 %")):
+        axes.axhline(height, color=style.DATA, linestyle=":", linewidth=1.0)
+        axes.annotate(
+            f"held out: {name}", (1.0, height), (0, 2), xycoords=("axes fraction", "data"),
+            textcoords="offset points", ha="right", fontsize=8, color=style.POINTS,
+        )  # fmt: skip
+    axes.set(title="Distance to the nearest logged state (median)", xlabel="step", ylim=(0, None))
+    axes.set(ylabel="deviations of what the policy sees")
+    return axes
+
+
+def _label_share_beyond(axes: Axes) -> Axes:
+    """Labels, and the share of held-out states."""
+    axes.axhline(1.0, color=style.DATA, linestyle=":", linewidth=1.0)
+    axes.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
+    axes.set(ylabel="share beyond 99 % of held-out states (%)")
+    return axes
+
+
+def _number_steps(trial: Trial) -> np.ndarray:
+    return np.arange(1, len(trial.expected) + 1)
+
+
+def _choose_colour(index: int) -> str:
+    return style.PALETTE[index % len(style.PALETTE)]
+
+
+def _find_limits(trial: Trial) -> tuple[float, float]:
     around = 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
     ends = [trial.expected - around, trial.expected + around, trial.rollouts.ravel()]
     values = np.concatenate(ends)
     values = values[np.isfinite(values)]
     if not len(values):
-        return Limits(np.nan, np.nan)
+        return np.nan, np.nan
     margin = 0.04 * float(np.ptp(values))
-    return Limits(float(values.min()) - margin, float(values.max()) + margin)
+    return float(values.min()) - margin, float(values.max()) + margin

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from twofold.core.persistence import write_bytes, write_text
@@ -14,7 +13,6 @@ from twofold.plant.policy import LearnedPolicy
 from twofold.plant.trial import CAUTION, Trial
 from twofold.report import policy_figures as figures
 from twofold.report.page import Chooser, render_page
-from twofold.report.policy_figures import Limits, draw_small_panel
 from twofold.report.style import style
 from twofold.report.svg import make_clickable
 
@@ -81,13 +79,13 @@ class PolicyView:
     file: str
     onnx: str | None
     logged_cost: float
-    limits: Limits | None
+    limits: tuple[float, float] | None
     row: list[str]
 
     @property
     def name(self) -> str:
         """By its weights."""
-        return figures.name_policy(self.trial.weights)
+        return figures.name_policy(self.trial)
 
     @property
     def choice(self) -> tuple[str, str]:
@@ -125,52 +123,43 @@ class PolicyView:
 
     def draw_rollouts(self) -> Figure:
         """Costs of single roll-outs."""
-        return self._draw_costs(figures.plot_rollouts, self.trial.rollouts, self.trial.expected)
+        return self._draw_costs(figures.plot_rollouts)
 
     def draw_bands(self) -> Figure:
         """The expected cost with both parts of its uncertainty."""
-        parts = self.trial.expected, self.trial.epistemic, self.trial.aleatoric
-        return self._draw_costs(figures.plot_cost_bands, *parts)
+        return self._draw_costs(figures.plot_cost_bands)
 
     def draw_deviations(self) -> Figure:
         """Both risks alone."""
-        figure = draw_small_panel(
-            figures.plot_deviations, self.trial.epistemic, self.trial.aleatoric,
-            size=PANEL, top=LEGEND_ROOM,
-        )  # fmt: skip
+        figure = self._draw(figures.plot_deviations, top=LEGEND_ROOM)
         figures.place_legend_above(figure.axes[0])
         return figure
 
     def draw_distances(self) -> Figure:
         """How far its states are from the data."""
-        trial, label = self.trial, "median distance (deviations)"
-        return draw_small_panel(
-            figures.plot_distances, trial.apart, trial.usual, trial.far,
-            size=PANEL, top=NO_ROOM, title="", ylabel=label,
-        )  # fmt: skip
+        return self._draw(figures.plot_distances, title="", ylabel="median distance (deviations)")
 
     def draw_share_beyond(self) -> Figure:
         """How many of its states are beyond the data."""
-        return draw_small_panel(
-            figures.plot_share_beyond, self.trial.beyond,
-            size=PANEL, top=NO_ROOM, title="", ylabel="share beyond the data (%)",
-        )  # fmt: skip
+        return self._draw(figures.plot_share_beyond, title="", ylabel="share beyond the data (%)")
 
     def draw_column(self, name: str) -> Figure:
         """What it visits of a column, in front of what the log has."""
-        return draw_small_panel(
-            figures.plot_column, self.trial.visited[name], self.trial.logged[name],
-            size=SMALL, top=TITLE_ROOM, title=name.replace("$", r"\$"),
-        )  # fmt: skip
+        return self._draw(figures.plot_column, name, size=SMALL, top=TITLE_ROOM)
 
-    def _draw_costs(self, plot: Any, *arguments: Any) -> Figure:
-        def plot_all(axes: Axes) -> None:
-            plot(axes, *arguments)
-            figures.plot_logged_cost(axes, self.logged_cost)
-            axes.set(xlabel="step", ylabel="cost", ylim=self.limits)
-            figures.place_legend_above(axes)
+    def _draw_costs(self, plot: Any) -> Figure:
+        figure = self._draw(plot, top=LEGEND_ROOM)
+        (axes,) = figure.axes
+        figures.plot_logged_cost(axes, self.logged_cost)
+        axes.set(ylim=self.limits)
+        figures.place_legend_above(axes)
+        return figure
 
-        return draw_small_panel(plot_all, size=PANEL, top=LEGEND_ROOM)
+    def _draw(
+        self, plot: Any, *more: Any, size: tuple[float, float] = PANEL, top: float = NO_ROOM,
+        **labels: str,
+    ) -> Figure:  # fmt: skip
+        return figures.draw_small_panel(plot, self.trial, *more, size=size, top=top, **labels)
 
 
 def _collect(project: "Project") -> dict[str, Any]:
@@ -216,8 +205,8 @@ def _draw_frontier(policies: list[PolicyView], best: PolicyView) -> Figure:
     """The frontier with points to click on."""
     with style():
         figure = Figure(figsize=(4.5, 3.7), layout="constrained")
-        points = figures.list_points([one.trial for one in policies])
-        markers = figures.plot_frontier(figure.subplots(), points, best.trial.weights)
+        trials = [one.trial for one in policies]
+        markers = figures.plot_frontier(figure.subplots(), trials, best.trial)
     for one in policies:
         marker, trial = markers[one.trial.weights], one.trial
         marker.set_markersize(7.0)
