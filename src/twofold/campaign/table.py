@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from twofold.campaign.campaign import Campaign, Proposal
 from twofold.campaign.definition import (
@@ -15,57 +15,41 @@ from twofold.campaign.definition import (
 )
 from twofold.campaign.recording import Result
 from twofold.campaign.space import CampaignError, Categorical, Point, Space, check_names
-from twofold.tables import files
-from twofold.tables.cells import number
-from twofold.tables.errors import TableError
+from twofold.tables import TableError, read_table
+from twofold.tables.cells import parse_number
 
 
-class Rows(NamedTuple):
-    """The rows of a table, each with its line; blank cells are left out."""
-
-    lines: list[tuple[int, dict[str, str]]]
-    decimal: str
-
-
-def read_rows(path: Path) -> Rows:
-    """A CSV or Parquet table with a heading."""
+def read_rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], str]:
+    """The rows of a CSV or Parquet table without their blank cells, each with its line; and what
+    marks decimals."""
     try:
-        table = files.read(path, None, "utf-8")
+        table = read_table(path)
+        columns = {name: table.texts(name) for name in table.names}
     except TableError as error:
         raise CampaignError(str(error)) from error
-    names = [name for name in table.columns if name.strip()]
-    columns = [table.columns[name] for name in names]
     lines = []
-    for line, *cells in zip(table.rows.tolist(), *columns, strict=True):
-        row = {
-            name: str(cell).strip()
-            for name, cell in zip(names, cells, strict=True)
-            if _has_value(cell)
-        }
+    for line, *cells in zip(table.rows.tolist(), *columns.values(), strict=True):
+        row = {name: cell for name, cell in zip(columns, cells, strict=True) if cell}
         if row:
             lines.append((line, row))
-    return Rows(lines, table.decimal)
-
-
-def _has_value(cell: Any) -> bool:
-    return cell is not None and cell == cell and str(cell).strip() != ""
+    return lines, table.decimal
 
 
 def read_points(path: Path, space: Space) -> list[Point]:
     """Candidates: one column for each input."""
-    rows = read_rows(path)
+    rows, decimal = read_rows(path)
     return [
-        _at_line(path, line, lambda row=row: space.check(parse_point(space, row, rows.decimal)))
-        for line, row in rows.lines
+        _at_line(path, line, lambda row=row: space.check(parse_point(space, row, decimal)))
+        for line, row in rows
     ]
 
 
 def read_results(path: Path, campaign: Campaign) -> tuple[list[Result], int]:
     """Results: outputs, and inputs or a number; and how many rows have all their outputs blank."""
-    rows = read_rows(path)
+    rows, decimal = read_rows(path)
     found = [
-        _at_line(path, line, lambda row=row: _parse_filled(campaign, row, rows.decimal))
-        for line, row in rows.lines
+        _at_line(path, line, lambda row=row: _parse_filled(campaign, row, decimal))
+        for line, row in rows
     ]
     results = [result for result in found if result is not None]
     return results, len(found) - len(results)
@@ -111,7 +95,7 @@ def parse_point(space: Space, row: Mapping[str, str], decimal: str = ".") -> dic
 
 def _number(name: str, text: str, decimal: str = ".") -> float:
     try:
-        return number(text, decimal)
+        return parse_number(text, decimal)
     except ValueError:
         raise CampaignError(f"{name} must be a number, got {text!r}") from None
 

@@ -7,9 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from twofold.tables import files
-from twofold.tables.blocks import check_names, list_of_names, numbers, open_source, writing
-from twofold.tables.errors import TableError
+from twofold.tables import TableError, check_names, open_table, open_writer, would_overwrite
+from twofold.tables.table import list_of_names
 
 Regressor = Any  # a BNNLVRegressor
 By = Literal["entropy", "variance"]
@@ -56,8 +55,8 @@ def decompose_table(
     or ``.parquet``), which appears when all of it is there. ``inputs`` names the columns of the
     model's inputs, in their order (None: those it was fitted to), ``outputs`` its outputs.
     """
-    opened, place = open_source(source), Path(out)
-    if files.is_read(opened.path, place):
+    opened, place = open_table(source), Path(out)
+    if would_overwrite(Path(opened.source), place):
         raise TableError(f"{place} is what is read; write to another file")
     names = _inputs(model, inputs)
     several = [f"y{index}" for index in range(model.model_.outputs)]
@@ -67,18 +66,19 @@ def decompose_table(
     nameless = copy.copy(model)
     vars(nameless).pop("feature_names_in_", None)
     rows, sums = 0, dict[str, float]()
-    with writing(place) as write:
-        for block in opened.blocks(opened.names, POOL_ROWS):
-            values, kept = numbers(opened, block, names, drop_missing)
+    with open_writer(place) as write:
+        for block in opened.blocks(POOL_ROWS):
+            values, kept = block.values(names, drop_missing)
             if not len(kept):
                 continue
             found = split_columns(nameless, values, called, by)
-            write({name: _of(column, kept) for name, column in block.columns.items()} | found)
+            data = block.take(kept).data
+            write(dict(zip(data.column_names, data.columns, strict=True)) | found)
             rows += len(kept)
             for name, column in found.items():
                 sums[name] = sums.get(name, 0.0) + float(column.sum())
         if not rows:
-            raise TableError(f"{opened.path}: no row has a value in every column")
+            raise TableError(f"{opened.source}: no row has a value in every column")
     return Written(rows, {name: total / rows for name, total in sums.items()})
 
 
@@ -93,10 +93,3 @@ def _inputs(model: Regressor, inputs: Sequence[str] | None) -> list[str]:
     if len(names) != model.n_features_in_:
         raise ValueError(f"the model has {model.n_features_in_} inputs, got {len(names)} names")
     return [str(name) for name in names]
-
-
-def _of(column: Any, kept: np.ndarray) -> Any:
-    """Some rows of a column as it was found."""
-    if hasattr(column, "take"):
-        return column if len(column) == len(kept) else column.take(kept)
-    return [column[row] for row in kept]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twofold.core.data import Running
-from twofold.tables import files
+from twofold.tables.table import disk_errors
 
 STRIP_ROWS = 2**8
 BLOCK_STRIPS = 2**7
@@ -69,7 +69,7 @@ class Scratch(NamedTuple):
 def write_scratch(path: Path, blocks: Iterator[np.ndarray]) -> Scratch:
     """Write blocks ``[N, C]`` one behind the other, and note what is to be known of them all."""
     running, digest = None, hashlib.sha256()
-    with files.named(path, "written"), path.open("wb") as file:
+    with disk_errors(path, "written"), path.open("wb") as file:
         for values in blocks:
             if not len(values):
                 continue

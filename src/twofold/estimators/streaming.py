@@ -33,8 +33,8 @@ from twofold.estimators.options import ALPHA_OPTIONS, checked_options
 from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
 from twofold.estimators.training import Plan, train
 from twofold.inference.alpha import bytes_per_datum
-from twofold.tables.blocks import Source, check_names, list_of_names, numbers, open_source
-from twofold.tables.errors import TableError
+from twofold.tables import TableError, TableFile, check_names, open_table
+from twofold.tables.table import list_of_names
 
 Regressor = Any  # a BNNLVRegressor
 
@@ -56,7 +56,7 @@ def fit_table(
     are passes over the table; without them there are as many as the least number of updates takes.
     Returns the estimator, fitted as ``fit`` would have left it.
     """
-    opened = open_source(source)
+    opened = open_table(source)
     outputs = [target] if isinstance(target, str) else list_of_names("target", target)
     if inputs is None:
         names = [name for name in opened.names if name not in outputs]
@@ -68,7 +68,7 @@ def fit_table(
             "expected at least one target and one input, none of them both or twice, got "
             f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
         )
-    check_streamed(estimator, opened.rows())
+    check_streamed(estimator, opened.count_rows())
     with tempfile.TemporaryDirectory(dir=scratch, prefix="twofold-") as folder:
         values = values_of(opened, [*names, *outputs], drop_missing)
         fit_scratch(
@@ -81,10 +81,10 @@ def fit_table(
     return estimator
 
 
-def values_of(source: Source, names: Sequence[str], drop_missing: bool) -> Iterator[np.ndarray]:
+def values_of(source: TableFile, names: Sequence[str], drop_missing: bool) -> Iterator[np.ndarray]:
     """Columns of a table as numbers, block by block."""
-    for block in source.blocks(names, BLOCK_ROWS):
-        yield numbers(source, block, names, drop_missing)[0]
+    for block in source.blocks(BLOCK_ROWS, names):
+        yield block.values(names, drop_missing)[0]
 
 
 def check_streamed(estimator: Regressor, rows: int | None) -> None:

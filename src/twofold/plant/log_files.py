@@ -2,18 +2,16 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from twofold.core.naming import nearest
 from twofold.plant.checks import check, faulty
 from twofold.plant.errors import LogError, LogWarning, check_different
 from twofold.plant.log import Log, check_bounds
 from twofold.plant.mending import Mending, mend
 from twofold.plant.raw_log import RawLog, raw_log_of
-from twofold.tables import cells, files
+from twofold.tables import Table, check_names, read_table, write_table
 
 
 def read_log(
@@ -88,15 +86,16 @@ def read_raw_log(
         raise LogError(f"cost_at must be 'arrival' or 'departure', got {cost_at!r}")
     if decimal not in (".", ","):
         raise LogError(f"decimal must be '.' or ',', got {decimal!r}")
-    table = files.read(source, delimiter, encoding)
+    table = read_table(source, delimiter=delimiter, encoding=encoding)
     missing = [missing] if isinstance(missing, str | int | float) else list(missing)
     observations = [observations] if isinstance(observations, str) else list(observations)
     given = [*observations, *actions, *(one for one in (episode, time, cost) if one is not None)]
-    _check_columns(table, given)
+    check_different(given)
+    check_names(table, given)
     bounds = _bounds(table, actions, missing, decimal)
     names = [*observations, *bounds, *([cost] if cost is not None else [])]
-    read = {name: cells.numbers(table.columns[name], missing, decimal) for name in names}
-    times = None if time is None else cells.times(table.columns[time], missing, decimal)
+    read = {name: table.numbers(name, missing, decimal) for name in names}
+    times = None if time is None else table.times(time, missing, decimal)
     part, parts = _episodes(table, episode, decimal)
     return RawLog(
         source=table.source,
@@ -113,7 +112,7 @@ def read_raw_log(
         cost_at=cost_at,
         texts={name: column.texts for name, column in read.items()}
         | ({} if time is None or times is None else {time: times.texts}),
-        others=tuple(name for name in table.columns if name not in given),
+        others=tuple(name for name in table.names if name not in given),
     )
 
 
@@ -133,31 +132,20 @@ def write_log(log: Log, path: Any) -> None:
         raise LogError(
             f"a column of the table must not be called {taken[0]!r}; rename it in the log"
         )
-    files.write(Path(path), columns | raw.values)
-
-
-def _check_columns(table: files.Table, given: list[str]) -> None:
-    check_different(given)
-    for name in given:
-        if name not in table.columns:
-            known = [one for one in table.columns if one.strip()]
-            raise LogError(
-                f"{table.source} has no column {name!r}; its columns are {', '.join(known)}"
-                f"{nearest(name, known)}"
-            )
+    write_table(path, columns | raw.values)
 
 
 def _bounds(
-    table: files.Table, actions: Any, missing: Sequence[str | float], decimal: str
+    table: Table, actions: Any, missing: Sequence[str | float], decimal: str
 ) -> dict[str, tuple[float, float]]:
     """Checked bounds; who gives none is told the range in the table."""
     if isinstance(actions, Mapping):
         return {name: check_bounds(name, bounds) for name, bounds in actions.items()}
     names = [actions] if isinstance(actions, str) else list(actions)
-    _check_columns(table, names)
+    check_names(table, names)
     ranges = []
     for name in names:
-        values = cells.numbers(table.columns[name], missing, decimal).values
+        values = table.numbers(name, missing, decimal).values
         ranges.append(f"{name!r}: ({np.nanmin(values):g}, {np.nanmax(values):g})")
     raise LogError(
         "actions need bounds, which a policy will keep to: pass a mapping such as "
@@ -166,12 +154,12 @@ def _bounds(
 
 
 def _episodes(
-    table: files.Table, episode: str | None, decimal: str
+    table: Table, episode: str | None, decimal: str
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """The number of each row's episode, in the order in which they begin, and their names."""
     if episode is None:
         return np.zeros(len(table.rows), int), ("0",)
-    labels = cells.labels(table.columns[episode], decimal)
+    labels = table.labels(episode, decimal)
     blank = [row for row, label in zip(table.rows, labels, strict=True) if label in ("", "nan")]
     if blank:
         raise LogError(

@@ -1,5 +1,18 @@
 """Tables from CSV and Parquet files and from data frames, whole or block by block, and back."""
 
-from twofold.tables.errors import TableError
+from twofold.tables.reading import TableFile, open_table, read_table
+from twofold.tables.table import Table, TableError, check_names
+from twofold.tables.writing import csv_text, open_writer, would_overwrite, write_table
 
-__all__ = ["TableError"]
+__all__ = [
+    "Table",
+    "TableError",
+    "TableFile",
+    "check_names",
+    "csv_text",
+    "open_table",
+    "open_writer",
+    "read_table",
+    "would_overwrite",
+    "write_table",
+]

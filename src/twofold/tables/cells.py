@@ -1,4 +1,4 @@
-"""Cells of a table as numbers, as times and as names."""
+"""Cells of an Arrow column as numbers, as times and as labels."""
 
 import re
 from collections.abc import Collection
@@ -13,94 +13,119 @@ ROUNDING = 1e-7  # of a number that was stored in single precision, as a part of
 
 
 class Numbers(NamedTuple):
-    """A column of numbers, NaN where there is none, and what stood there instead of one."""
+    """A column of numbers, NaN where there is none, and the texts that stand in place of one."""
 
     values: np.ndarray
     texts: dict[int, str]
 
 
-def numbers(cells: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
-    """A column as numbers; ``missing`` are further words, and numbers however they are written,
-    that say that there is no value."""
-    found = _numbers(cells, missing, decimal)
-    for word in missing:
-        with suppress(TypeError, ValueError):
-            mark = number(word, decimal)
+def to_numbers(column: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
+    """A column as numbers.
+
+    ``missing`` are further markers for missing values: words, and numbers however they are written.
+    """
+    found = _numbers(column, missing, decimal)
+    for marker in missing:
+        with suppress(ValueError):
+            mark = parse_number(str(marker), decimal if isinstance(marker, str) else ".")
             found.values[np.isclose(found.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
     return found
 
 
-def times(cells: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
+def to_times(column: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
     """A column of numbers, or of dates as seconds since the first one; of ``missing`` only words
     count, for a clock passes every number."""
-    array = np.asarray(cells)
-    if array.dtype.kind == "M":
-        return Numbers(_since_first(array.astype("datetime64[ns]").astype(float) / 1e9, array), {})
-    found = _numbers(array, missing, decimal)
-    if not found.texts:
-        return found
-    seconds, texts = np.full(len(array), np.nan), dict(found.texts)
-    for index in found.texts:
-        try:
-            seconds[index] = _seconds(array[index])
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        unit = pa.duration("ns") if pa.types.is_duration(kind) else pa.timestamp("ns")
+        dates = column.cast(unit, safe=False).to_numpy(zero_copy_only=False)
+        seconds = np.where(np.isnat(dates), np.nan, dates.astype(float) / 1e9)
+        return Numbers(_since_first(seconds), {})
+    found = _numbers(column, missing, decimal)
+    seconds, texts = np.full(len(column), np.nan), dict(found.texts)
+    for index, text in found.texts.items():
+        with suppress(ValueError):
+            date = datetime.fromisoformat(text)
+            seconds[index] = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
             del texts[index]
-        except ValueError:
-            pass  # It is still a text.
-    if len(texts) < len(found.texts):
-        return Numbers(_since_first(seconds, None), texts)
-    return found
+    return Numbers(_since_first(seconds), texts) if len(texts) < len(found.texts) else found
 
 
-def labels(cells: Any, decimal: str = ".") -> list[str]:
+def to_labels(column: Any, decimal: str = ".") -> list[str]:
     """A column of names; a whole number is the same name with and without decimals."""
     whole = re.compile(rf"(-?\d+)\{decimal}0+")
-    return [_label(cell, whole) for cell in np.asarray(cells)]
+    return [_label(cell, whole) for cell in column.to_pylist()]
 
 
-def _numbers(cells: Any, missing: Collection[str | float], decimal: str) -> Numbers:
-    array = np.asarray(cells)
-    if array.dtype.kind in "fiub":
-        return Numbers(array.astype(float), {})
-    words = MISSING | {_text(word).casefold() for word in missing}
-    texts, values = {}, np.full(len(array), np.nan)
-    for index, cell in enumerate(array):
+def parse_number(text: str, decimal: str = ".") -> float:
+    """A number without thousands separators: 1.234 may be two numbers, and only Python reads
+    1_234."""
+    if "_" in text or (decimal != "." and "." in text):
+        raise ValueError(text)
+    return float(text.replace(decimal, "."))
+
+
+def _numbers(column: Any, missing: Collection[str | float], decimal: str) -> Numbers:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if (pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)) or pa.types.is_decimal(kind):
+        return Numbers(_floats(column), {})
+    texts = to_texts(column)
+    mark = re.escape(decimal)
+    plain = pc.match_substring_regex(texts, rf"^-?(\d+{mark}?\d*|{mark}\d+)([eE][+-]?\d+)?$")
+    plain = pc.fill_null(plain, False)
+    numerals = pc.if_else(plain, texts, None)
+    values = _floats(numerals if decimal == "." else pc.replace_substring(numerals, decimal, "."))
+    others = np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
+    words = MISSING | {str(marker).strip().casefold() for marker in missing}
+    left = {}
+    for index, text in zip(others.tolist(), texts.take(pa.array(others)).to_pylist(), strict=True):
         try:
-            values[index] = number(cell, decimal)
-        except (TypeError, ValueError):
-            if _text(cell).casefold() not in words:
-                texts[index] = _text(cell)
-    return Numbers(values, texts)
+            values[index] = parse_number(text or "", decimal)
+        except ValueError:
+            if text and text.casefold() not in words:
+                left[index] = text
+    return Numbers(values, left)
 
 
-def number(cell: Any, decimal: str) -> float:
-    """A number without anything that sets thousands apart: 1.234 may be two numbers, and Python
-    alone reads 1_234."""
-    if not isinstance(cell, str):
-        return float(cell)
-    if "_" in cell or (decimal != "." and "." in cell):
-        raise ValueError(cell)
-    return float(cell.replace(decimal, "."))
+def _floats(column: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), float)
+
+
+def to_texts(column: Any) -> Any:
+    """A column as one array of texts without blanks around them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    kinds = pa.types.is_string, pa.types.is_large_string, getattr(pa.types, "is_string_view", None)
+    if not any(kind and kind(array.type) for kind in kinds):
+        found = [None if cell is None else str(cell) for cell in array.to_pylist()]
+        array = pa.array(found, pa.large_string())
+    return pc.utf8_trim_whitespace(array.cast(pa.large_string()))
+
+
+def to_text(cell: Any) -> str:
+    """A cell as a text without blanks around it, blank where there is no value."""
+    return "" if cell is None or cell != cell else str(cell).strip()
 
 
 def _label(cell: Any, whole: re.Pattern[str]) -> str:
-    if isinstance(cell, float | np.floating):
-        return str(int(cell)) if float(cell).is_integer() else repr(float(cell))
-    text = _text(cell)
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() else repr(cell)
+    text = to_text(cell)
     number = whole.fullmatch(text)
     return number[1] if number else text
 
 
-def _text(cell: Any) -> str:
-    return "" if cell is None else str(cell).strip()
-
-
-def _seconds(cell: Any) -> float:
-    date = cell if isinstance(cell, datetime) else datetime.fromisoformat(_text(cell))
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-
-
-def _since_first(seconds: np.ndarray, dates: np.ndarray | None) -> np.ndarray:
-    if dates is not None:
-        seconds = np.where(np.isnat(dates), np.nan, seconds)
+def _since_first(seconds: np.ndarray) -> np.ndarray:
     known = seconds[np.isfinite(seconds)]
     return seconds - (known[0] if len(known) else 0.0)

@@ -1,0 +1,385 @@
+"""Tables from CSV and Parquet files and from data frames: whole, or a block of rows at a time."""
+
+import codecs
+import csv
+import io
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+
+from twofold.core.naming import listed
+from twofold.tables.table import Table, TableError, disk_errors, parsing_errors
+
+DELIMITERS = ",;\t|"
+PARQUET = (".parquet", ".pq")
+# Numbers as spreadsheets of many countries write them, between semicolons; so many rows tell.
+SEEN = 200
+COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+# What a file may begin with to say its encoding.
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+CSV_BYTES = 2**22  # parsed at a time
+# Read at a time of a column of a Parquet file: little beside a page, which has 1 MiB unless its
+# writer wanted another size.
+BUFFER_BYTES = 2**16
+WHOLE_ROWS = 2**16
+
+
+class TableFile(Protocol):
+    """A table on disk, of which only the headings have been read."""
+
+    source: str
+    names: list[str]
+
+    def count_rows(self) -> int | None:
+        """How many rows there are; None where only reading them all tells."""
+        ...
+
+    def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
+        """At most ``size`` rows at a time, in their order; of some columns, or of all."""
+        ...
+
+
+def read_table(source: Any, *, delimiter: str | None = None, encoding: str = "utf-8") -> Table:
+    """A CSV or Parquet file, a folder of Parquet files, or a data frame (pandas, polars), as found.
+
+    The delimiter of a CSV file is the one that its heading has most of, where it is not given.
+    """
+    if hasattr(source, "columns"):
+        return _from_data_frame(source)
+    path = _path(source)
+    if _is_parquet(path):
+        file = open_table(path)
+    else:
+        with disk_errors(path, "read"):
+            content = path.read_bytes()
+        file = CsvFile(path, lambda: io.BytesIO(content), delimiter, encoding)
+    blocks = list(file.blocks(WHOLE_ROWS))
+    if not blocks:
+        raise TableError(f"{path} has a heading but no rows")
+    return _join(blocks)
+
+
+def open_table(source: Any, *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:
+    """A CSV or Parquet file, or a folder of Parquet files, to be read block by block."""
+    path = _path(source)
+    if path.exists() and not (path.is_dir() or path.is_file()):
+        # It would be read more than once, and whoever opens a pipe waits for its other end.
+        raise TableError(f"{path} is neither a file nor a folder; write the table to a file first")
+    if _is_parquet(path):
+        return ParquetFiles(path)
+    return CsvFile(path, lambda: path.open("rb"), delimiter, encoding)
+
+
+class ParquetFiles:
+    """A Parquet file, or a folder of them in the order of their names.
+
+    No more than a page of each column is in memory beside the rows of a block.
+    """
+
+    def __init__(self, path: Path):
+        self.source = str(path)
+        with disk_errors(path, "read"):
+            self._parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+            path.stat()
+        if not self._parts:
+            raise TableError(f"the folder {path} cannot be read: it has no *.parquet file")
+        schemas = [self._schema(part) for part in self._parts]
+        for part, schema in zip(self._parts, schemas, strict=True):
+            if not schema.equals(schemas[0]):
+                raise TableError(
+                    f"{part} has the columns {_kinds(schema)}, but {self._parts[0]} has "
+                    f"{_kinds(schemas[0])}; the files of a folder must agree"
+                )
+        _check_headings(path, schemas[0].names)
+        self._headings = schemas[0].names
+        self.names = [name for name in self._headings if name.strip()]
+
+    def count_rows(self) -> int:
+        """As the files say."""
+        return sum(self._open(part).metadata.num_rows for part in self._parts)
+
+    def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
+        """At most ``size`` rows at a time."""
+        import pyarrow as pa
+
+        columns, first = list(self._headings if names is None else names), 0
+        for part in self._parts:
+            batches = self._open(part).iter_batches(size, columns=columns)
+            while (batch := self._next(part, batches)) is not None:
+                data = pa.Table.from_batches([batch]).select(columns)
+                yield Table(self.source, "row", data, np.arange(first, first + len(batch)))
+                first += len(batch)
+
+    def _next(self, part: Path, batches: Iterator[Any]) -> Any:
+        with parsing_errors(part, "Parquet file"):
+            return next(batches, None)
+
+    def _schema(self, part: Path) -> Any:
+        with parsing_errors(part, "Parquet file"):
+            return self._open(part).schema_arrow
+
+    def _open(self, part: Path) -> Any:
+        import pyarrow.parquet as parquet
+
+        with parsing_errors(part, "Parquet file"):
+            # Buffered ahead, every row group that was read would stay in memory; without a buffer's
+            # size each column of a row group, which may be the whole file, is read at once.
+            return parquet.ParquetFile(part, pre_buffer=False, buffer_size=BUFFER_BYTES)
+
+
+class CsvFile:
+    """A CSV file with a heading; ``open_bytes`` opens it from its start, more than once."""
+
+    def __init__(
+        self,
+        path: Path,
+        open_bytes: Callable[[], BinaryIO],
+        delimiter: str | None,
+        encoding: str,
+    ):
+        if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
+            raise TableError(f"delimiter must be one character, got {delimiter!r}")
+        self.source, self._open = str(path), open_bytes
+        with disk_errors(path, "read"), open_bytes() as file:
+            self._encoding = _encoding(path, file.read(100), encoding)
+        with self._decoding(), io.TextIOWrapper(open_bytes(), self._encoding) as text:
+            self._delimiter = delimiter or max(DELIMITERS, key=text.readline().count)
+            text.seek(0)
+            headings = next(csv.reader(text, delimiter=self._delimiter), [])
+        headings = [heading.strip() for heading in headings]
+        if not any(headings):
+            raise TableError(f"{path} is empty: expected a heading and rows")
+        _check_headings(path, headings)
+        self.names = [heading for heading in headings if heading]
+        # Columns without a heading are never asked for; they only must differ.
+        self._headings = [one or " " * (place + 1) for place, one in enumerate(headings)]
+
+    def count_rows(self) -> None:
+        """Only reading them all tells."""
+        return None
+
+    @cached_property
+    def decimal(self) -> str:
+        """What marks decimals: a comma where columns are separated otherwise and one has it."""
+        if self._delimiter == ",":
+            return "."
+        first = next(self._records(), None)
+        columns = [] if first is None else first.data.slice(0, SEEN).columns
+        return "," if any(_has_commas(column.to_pylist()) for column in columns) else "."
+
+    def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
+        """At most ``size`` rows at a time; the cells are texts."""
+        columns, waiting = list(self._headings if names is None else names), list[Table]()
+        for table in self._records():
+            waiting.append(replace(table, data=table.data.select(columns), decimal=self.decimal))
+            if sum(map(len, waiting)) >= size:
+                rows = _join(waiting)
+                starts = range(0, len(rows) - size + 1, size)
+                yield from (rows.slice(start, size) for start in starts)
+                waiting = [rows.slice(starts[-1] + size)]
+        if any(map(len, waiting)):
+            yield _join(waiting)
+
+    def _records(self) -> Iterator[Table]:
+        """Rows that are not blank, as they are parsed; a row has the number of its last line."""
+        line = 0
+        for data, wide in self._parse():
+            lines = line + np.cumsum(1 + _line_breaks(data))
+            for place, cells in wide.items():
+                raise TableError(
+                    f"{self.source}, line {lines[place]}: {cells} cells for {data.num_columns} "
+                    "columns; if numbers have decimal commas, separate the columns by semicolons"
+                )
+            kept = np.flatnonzero(~_is_blank(data))
+            kept = kept if line else kept[1:]  # without the heading
+            line = int(lines[-1])
+            found = Table(self.source, "line", data.rename_columns(self._headings), lines)
+            yield found.take(kept)
+
+    def _parse(self) -> Iterator[tuple[Any, dict[int, int]]]:
+        """Records in their order, the heading first, with blanks where cells are missing; and the
+        number of cells of those that have too many."""
+        import pyarrow as pa
+        import pyarrow.csv as arrow_csv
+
+        ragged: dict[int, str] = {}
+
+        def note(row: Any) -> str:
+            ragged[row.number] = row.text
+            return "skip"
+
+        keys = [str(place) for place in range(len(self._headings))]
+        with self._decoding(), self._open() as file:
+            reader = arrow_csv.open_csv(
+                file,
+                arrow_csv.ReadOptions(
+                    use_threads=False, block_size=CSV_BYTES, column_names=keys,
+                    encoding=self._encoding,
+                ),
+                arrow_csv.ParseOptions(
+                    delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=False,
+                    invalid_row_handler=note,
+                ),
+                arrow_csv.ConvertOptions(
+                    check_utf8=False, column_types=dict.fromkeys(keys, pa.string())
+                ),
+            )  # fmt: skip
+            last, batch = 0, next(reader, None)
+            while batch is not None or ragged:
+                data = reader.schema.empty_table() if batch is None else pa.table(batch)
+                numbers = last + 1 + np.arange(len(data) + len(ragged))
+                numbers = numbers[~np.isin(numbers, list(ragged))][: len(data)]
+                last = max(ragged) if batch is None else max(last, *numbers[-1:].tolist())
+                between = {one: ragged.pop(one) for one in sorted(ragged) if one <= last}
+                if len(data) or between:
+                    yield _insert(data, numbers, between, self._delimiter)
+                batch = next(reader, None) if batch is not None else None
+
+    @contextmanager
+    def _decoding(self) -> Iterator[None]:
+        with parsing_errors(self.source, "CSV file"):
+            try:
+                yield
+            except (UnicodeError, LookupError) as error:
+                raise TableError(
+                    f"{self.source} is not written in {self._encoding} ({error}); for a file of an "
+                    "older Windows program pass encoding='cp1252'"
+                ) from error
+
+
+def _insert(
+    data: Any, numbers: np.ndarray, ragged: dict[int, str], delimiter: str
+) -> tuple[Any, dict[int, int]]:
+    """Records among which those of another length are put in their places."""
+    import pyarrow as pa
+
+    if not ragged:
+        return data, {}
+    width, order = data.num_columns, np.sort([*numbers, *ragged])
+    split = {one: _split(text, delimiter) for one, text in ragged.items()}
+    wide = {
+        int(np.searchsorted(order, one)): len(cells)
+        for one, cells in split.items()
+        if any(cell.strip() for cell in cells[width:])
+    }
+    rows = [[*cells[:width], *[""] * (width - len(cells))] for cells in split.values()]
+    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    joined = pa.concat_tables([data, pa.table(columns, data.column_names)])
+    return joined.take(np.argsort([*numbers, *ragged])), wide
+
+
+def _split(text: str, delimiter: str) -> list[str]:
+    return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+
+
+def _line_breaks(data: Any) -> np.ndarray:
+    """How many line breaks the cells of each row have."""
+    import pyarrow.compute as pc
+
+    found = np.zeros(len(data), int)
+    for column in data.columns:
+        if any(pc.any(pc.match_substring(column, mark)).as_py() for mark in "\n\r"):
+            found += pc.count_substring_regex(column, "\r\n?|\n").to_numpy()
+    return found
+
+
+def _is_blank(data: Any) -> np.ndarray:
+    """Whether no cell of a row says anything."""
+    import pyarrow.compute as pc
+
+    blank = np.ones(len(data), bool)
+    for column in data.columns:
+        blank &= pc.equal(pc.utf8_trim_whitespace(column), "").to_numpy()
+        if not blank.any():
+            break
+    return blank
+
+
+def _has_commas(cells: list[str]) -> bool:
+    """Whether a column is numbers with decimal commas and none with points."""
+    commas = any(COMMA.fullmatch(cell) for cell in cells)
+    return commas and not any("." in cell for cell in cells)
+
+
+def _encoding(path: Path, start: bytes, otherwise: str) -> str:
+    """The encoding that the first bytes of a file say, or else this one."""
+    encoding = next((name for mark, name in MARKS.items() if start.startswith(mark)), otherwise)
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError:
+        raise TableError(
+            f"there is no encoding {encoding!r}; common ones are 'utf-8', 'cp1252' and 'utf-16'"
+        ) from None
+    if b"\0" in start and not name.startswith(("utf-16", "utf-32")):
+        raise TableError(
+            f"{path} is no text file: expected CSV or Parquet; save a spreadsheet as CSV or "
+            "Parquet, unpack what is packed, and for UTF-16 without a mark pass "
+            "encoding='utf-16-le' (in Python)"
+        )
+    # Arrow itself would pass UTF-8 on without decoding it, and so without an error.
+    return "utf-8-sig" if name == "utf-8" else encoding
+
+
+def _check_headings(path: Path, headings: list[str]) -> None:
+    twice = sorted({one for one in headings if headings.count(one) > 1 and one})
+    if twice:
+        raise TableError(f"{path} has two columns of one name: {listed(map(repr, twice))}")
+
+
+def _kinds(schema: Any) -> str:
+    return listed(f"{field.name} ({field.type})" for field in schema)
+
+
+def _path(source: Any) -> Path:
+    if not isinstance(source, str | os.PathLike):
+        raise TableError(
+            f"expected the path of a table, got {type(source).__name__}; a model is fitted to what "
+            "is in memory with fit"
+        )
+    return Path(source)
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.is_dir() or path.suffix.lower() in PARQUET
+
+
+def _join(tables: Sequence[Table]) -> Table:
+    import pyarrow as pa
+
+    rows = np.concatenate([table.rows for table in tables])
+    return replace(tables[0], data=pa.concat_tables([one.data for one in tables]), rows=rows)
+
+
+def _from_data_frame(frame: Any) -> Table:
+    import pyarrow as pa
+
+    names = [str(name) for name in frame.columns]
+    _check_headings(Path("the data frame"), names)
+    with parsing_errors("the data frame", "table"):
+        columns = [_arrow_column(frame[name]) for name in frame.columns]
+        data = pa.table(columns, names)
+    return Table("the data frame", "row", data, np.arange(len(frame)))
+
+
+def _arrow_column(column: Any) -> Any:
+    """A column of a data frame; one of values of several types as texts."""
+    import pyarrow as pa
+
+    try:
+        streams = hasattr(column, "__arrow_c_stream__")
+        return pa.chunked_array(column) if streams else pa.array(column, from_pandas=True)
+    except pa.ArrowException:
+        absent = column.isna() if hasattr(column, "isna") else [one is None for one in column]
+        pairs = zip(column, absent, strict=True)
+        return pa.array([None if missing else str(cell) for cell, missing in pairs], pa.string())

@@ -1,0 +1,98 @@
+"""Tables into CSV and Parquet files, at once or a block of rows at a time."""
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from twofold.tables.reading import PARQUET
+from twofold.tables.table import TableError, disk_errors
+
+ENDINGS = (".csv", *PARQUET)
+Write = Callable[[Mapping[str, Any]], None]
+
+
+def write_table(path: Any, columns: Mapping[str, Any]) -> None:
+    """Columns as a CSV or Parquet file; a blank cell where there is no number."""
+    with open_writer(Path(path)) as write:
+        write(columns)
+
+
+@contextmanager
+def open_writer(path: Path) -> Iterator[Write]:
+    """A function that adds a block of columns to a CSV or Parquet file.
+
+    The file appears under its name when it is complete; after an error nothing is left.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise TableError(
+            f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
+        )
+    kind = _parquet_writer if path.suffix.lower() in PARQUET else _csv_writer
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}-{os.getpid()}.tmp")
+    with disk_errors(path, "written"):
+        try:
+            with kind(temporary) as write:
+                yield write
+            os.replace(temporary, target)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def csv_text(columns: Mapping[str, Any]) -> str:
+    """Columns as the text of a CSV file."""
+    text = io.StringIO()
+    _write_csv(text, columns, True)
+    return text.getvalue()
+
+
+def would_overwrite(source: Path, out: Path) -> bool:
+    """Whether a file is the table that is read, or a table in the folder that is."""
+    if source.is_dir() and out.parent.exists() and out.suffix.lower() in ENDINGS:
+        return out.parent.samefile(source)
+    return out.exists() and source.exists() and out.samefile(source)
+
+
+@contextmanager
+def _parquet_writer(path: Path) -> Iterator[Write]:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    writers: list[Any] = []
+
+    def write(columns: Mapping[str, Any]) -> None:
+        table = pa.table(dict(columns))
+        if not writers:
+            writers.append(parquet.ParquetWriter(path, table.schema))
+        writers[0].write_table(table)
+
+    try:
+        yield write
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+@contextmanager
+def _csv_writer(path: Path) -> Iterator[Write]:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        yield lambda columns: _write_csv(file, columns, file.tell() == 0)
+
+
+def _write_csv(file: Any, columns: Mapping[str, Any], heading: bool) -> None:
+    """Numbers with as many digits as give them back exactly; blanks for what has no value."""
+    writer = csv.writer(file, lineterminator="\n")
+    if heading:
+        writer.writerow(columns)
+    writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+
+
+def _cells(column: Any) -> list[Any]:
+    for convert in ("to_pylist", "tolist"):
+        column = getattr(column, convert)() if hasattr(column, convert) else column
+    return ["" if cell is None or cell != cell else cell for cell in column]
