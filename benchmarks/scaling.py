@@ -37,7 +37,7 @@ from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
 from twofold.estimators.streaming import fit_scratch, values_of
 from twofold.inference.alpha import bytes_per_datum
 from twofold.report.style import style
-from twofold.tables.blocks import open_source
+from twofold.tables import open_table
 
 COLUMNS, SEED = 20, 0
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -113,7 +113,7 @@ def measure(rows: int, folder: Path) -> dict[str, float]:
     write_table(table, rows)
     found["table_bytes"] = table.stat().st_size
     model = BNNLVRegressor(**SETTINGS)
-    values = values_of(open_source(table), [*INPUTS, "y"], False)
+    values = values_of(open_table(table), [*INPUTS, "y"], False)
     scratch = timed(found, "read", lambda: write_scratch(folder / "rows", values))
     found["scratch_bytes"] = scratch.path.stat().st_size
     fit_scratch(clone(model), one_block(scratch), COLUMNS, 1)
@@ -132,7 +132,7 @@ def measure(rows: int, folder: Path) -> dict[str, float]:
 def read(table: Path, folder: Path) -> dict[str, float]:
     """Reading alone."""
     found = {"peak_bytes/before": float(peak_bytes())}
-    values = values_of(open_source(table), [*INPUTS, "y"], False)
+    values = values_of(open_table(table), [*INPUTS, "y"], False)
     timed(found, "read", lambda: write_scratch(folder / "rows", values))
     return found
 

@@ -13,9 +13,9 @@ import pytest
 import twofold
 from twofold.active import choose_batch, expected_information
 from twofold.cli import models
-from twofold.cli.columns import read_sheet
 from twofold.cli.errors import FAULT, MISTAKE, STOPPED
 from twofold.estimators.training import InterruptedFitWarning
+from twofold.tables import read_table
 
 SMALL = ["epochs=3", "hidden_layer_sizes=[5]", 'inference_options={"members": 4}']
 SMALL = [word for one in SMALL for word in ("--setting", one)]
@@ -56,7 +56,7 @@ def fit_words(**changes):
 def test_the_model_is_that_of_the_library(oven):
     model, about = models.load(oven / "oven.twofold")
     assert about.inputs == ["heat", "time"] and about.outputs == ["yield"]
-    train, test = models.rows_of(read_sheet(oven / "oven.csv"), about)
+    train, test = models.rows_of(read_table(oven / "oven.csv"), about)
     assert len(train.x) == 54 and len(test.x) == 6
     settings = {"epochs": 3, "hidden_layer_sizes": (5,), "inference_options": {"members": 4}}
     own = twofold.BNNLVRegressor(**settings, random_state=0).fit(train.x, train.y)
@@ -80,7 +80,7 @@ def test_the_record_repeats_the_run(oven, command):
 
 def test_scores_are_those_of_the_rows_held_out(oven, command):
     model, about = models.load(oven / "oven.twofold")
-    _, test = models.rows_of(read_sheet(oven / "oven.csv"), about)
+    _, test = models.rows_of(read_table(oven / "oven.csv"), about)
     found = json.loads((oven / "oven.twofold.record.json").read_text())["metrics"]
     error = np.sqrt(np.mean((model.predict(test.x) - test.y) ** 2))
     assert found["held-out RMSE of yield"] == pytest.approx(error)
@@ -152,7 +152,7 @@ def test_mistakes_in_a_file_are_named(oven, command, text, sentence):
         (["oven.csv", *fit_words(setting="random_state=1")], "got 'random_state'"),
         (
             ["gaps.csv", *fit_words(ignore="id")],
-            "1 of 3 rows have no finite value in a column ('heat' 1)",
+            "1 of 3 rows have no finite number in a column ('heat' 1)",
         ),
         (["empty.csv", *fit_words()], "empty"),
     ],
@@ -175,7 +175,7 @@ def test_rows_with_gaps_are_left_out_where_wished_and_commas_are_understood(oven
     words = ["comma.csv", "--target", "yield", "--out", "comma.twofold", "--drop-missing"]
     assert command("fit", *words, *SMALL)[0] == 0
     _, about = models.load(oven / "comma.twofold")
-    sheet = read_sheet(oven / "comma.csv")
+    sheet = read_table(oven / "comma.csv")
     train, test = models.rows_of(sheet, about)
     lines = (oven / "comma.csv").read_text().splitlines()
     for place, x in zip(sheet.places(train.places), train.x[:, 0], strict=True):
@@ -296,7 +296,7 @@ def test_the_page_of_a_model(oven, command, tmp_path):
     (number,) = set(re.findall(r"a typical row \(line (\d+)\)", page))
     line = (oven / "oven.csv").read_text().splitlines()[int(number) - 1]
     _, about = models.load(oven / "oven.twofold")
-    train, _ = models.rows_of(read_sheet(oven / "oven.csv"), about)
+    train, _ = models.rows_of(read_table(oven / "oven.csv"), about)
     scale = train.x.std(axis=0)
     typical = np.argmin(np.abs((train.x - np.median(train.x, axis=0)) / scale).sum(axis=1))
     assert [float(cell) for cell in line.split(",")[1:3]] == train.x[typical].tolist()

@@ -8,9 +8,9 @@ import pyarrow.parquet
 import pytest
 
 from twofold.cli import large, models
-from twofold.cli.columns import read_sheet
 from twofold.cli.errors import MISTAKE
 from twofold.cli.run import digest_of
+from twofold.tables import read_table
 
 SMALL = ["epochs=2", "hidden_layer_sizes=[5]", 'inference_options={"members": 3}']
 SMALL = [word for one in SMALL for word in ("--setting", one)]
@@ -43,7 +43,7 @@ def test_a_streamed_fit_is_judged_by_rows_that_it_has_not_seen(table, command, t
     found = json.loads(shown)["metrics"]
     model, about = models.load(out)
     assert about.streamed and about.inputs == ["heat", "time"] and about.held_out == 0.1
-    train, test = models.rows_of(read_sheet(table), about)
+    train, test = models.rows_of(read_table(table), about)
     assert found["rows fitted"] == len(train.x) and found["rows held out"] == len(test.x)
     assert len(train.x) + len(test.x) == 399
     np.testing.assert_allclose(model.x_standardizer_.mean, train.x.mean(axis=0))
@@ -87,13 +87,13 @@ def test_what_cannot_be_streamed_is_refused(table, command, tmp_path):
 
 def test_rows_are_chosen_by_number_and_seed_alone():
     rows = np.arange(100_000)
-    first, other = large.chosen(rows, 0.1, 0), large.chosen(rows, 0.1, 1)
+    first, other = models.is_held_out(rows, 0.1, 0), models.is_held_out(rows, 0.1, 1)
     # Four standard errors of a share of 100,000, and of the share that two seeds choose both.
     assert abs(first.mean() - 0.1) < 4 * np.sqrt(0.09 / 1e5)
     assert abs((first & other).mean() - 0.01) < 4 * np.sqrt(0.0099 / 1e5)
     assert abs((first[1:] & first[:-1]).mean() - 0.01) < 4 * np.sqrt(0.0099 / 1e5)
-    np.testing.assert_array_equal(large.chosen(rows[500:600], 0.1, 0), first[500:600])
-    assert not large.chosen(rows, 0.0, 0).any()
+    np.testing.assert_array_equal(models.is_held_out(rows[500:600], 0.1, 0), first[500:600])
+    assert not models.is_held_out(rows, 0.0, 0).any()
 
 
 def test_a_folder_has_a_digest(tmp_path):

@@ -15,7 +15,7 @@ from twofold.cli.run import Run
 from twofold.core import persistence
 from twofold.plant import identity
 from twofold.plant.identity import ProjectError
-from twofold.tables import TableError, files
+from twofold.tables import TableError, write_table
 
 SIZE = 256 * 1024
 
@@ -118,16 +118,16 @@ def test_a_campaign(fuzz, disk, state, tiny):
 @STATES
 def test_a_table(fuzz, disk, state, ending):
     path, columns = disk / f"t.{ending}", {"a": np.arange(10.0), "b": ["ä"] * 10}
-    files.write(path, columns)
+    write_table(path, columns)
     many = {"a": np.random.default_rng(0).normal(size=30_000)}
     with state(disk), fuzz.unchanged(disk), fuzz.case(TableError, names=str(path)):
-        files.write(path, many)
+        write_table(path, many)
         raise RuntimeError("nothing was said")
 
 
 def table_of(path, rows):
     columns = dict(zip("aby", np.random.default_rng(0).normal(size=(3, rows)), strict=True))
-    files.write(path, columns)
+    write_table(path, columns)
     return path
 
 
@@ -144,7 +144,7 @@ def test_the_scratch_file_of_a_table(fuzz, disk, state, tmp_path, tiny):
 @STATES
 def test_the_split_of_a_table(fuzz, disk, state, ending, tmp_path, fitted):
     path, out = table_of(tmp_path / "t.csv", 5_000), disk / f"out.{ending}"
-    files.write(out, {"a": [1.0, 2.0]})
+    write_table(out, {"a": [1.0, 2.0]})
     with state(disk), fuzz.unchanged(path, disk), fuzz.case(TableError, names=str(out)):
         decompose_table(fitted, path, out, inputs=["a", "b"], by="variance")
         raise RuntimeError("nothing was said")

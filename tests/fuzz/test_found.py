@@ -8,7 +8,6 @@ import pytest
 
 from twofold import BNNLVRegressor, decompose_table, fit_table
 from twofold.campaign import Campaign, CampaignError, Continuous, Integer
-from twofold.cli.columns import read_sheet
 from twofold.cli.errors import CommandError
 from twofold.cli.output import check_place
 from twofold.core.persistence import FileFormatError
@@ -16,8 +15,7 @@ from twofold.estimators import memory, scratch
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.plant import identity, trial
 from twofold.plant.identity import ProjectError
-from twofold.tables import TableError, files
-from twofold.tables.blocks import numbers, open_source
+from twofold.tables import TableError, open_table, read_table, write_table
 
 
 @pytest.mark.parametrize(
@@ -80,19 +78,19 @@ def test_predictions_that_are_no_numbers_are_warned_of(fitted, call):
 def test_tables(tmp_path, content, delimiter):
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(TableError, match=r"CSV|delimiter"):
-        files.read(tmp_path / "t.csv", delimiter, "utf-8")
+        read_table(tmp_path / "t.csv", delimiter=delimiter)
 
 
 def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path):
     path = tmp_path / "t.csv"
-    files.write(path, {"a": [1, 2]})
+    write_table(path, {"a": [1, 2]})
 
     class Bad:
         def __iter__(self):
             raise OSError(28, "No space left on device")
 
     with pytest.raises(TableError, match=r"t\.csv cannot be written: No space"):
-        files.write(path, {"a": Bad()})
+        write_table(path, {"a": Bad()})
     assert path.read_text() == "a\n1\n2\n" and list(tmp_path.iterdir()) == [path]
 
 
@@ -104,7 +102,7 @@ def test_a_pipe_is_not_waited_for(tmp_path, tiny, run_command):
         pipe = tmp_path / name
         os.mkfifo(pipe)
         with pytest.raises(TableError, match="neither a file nor a folder"):
-            open_source(pipe)
+            open_table(pipe)
         for words in (
             ["fit", f"{pipe}", "--target=y", f"--out={tmp_path}/new"],
             ["decompose", f"{tmp_path}/model", f"{pipe}", f"--out={tmp_path}/out.csv"],
@@ -118,9 +116,9 @@ def test_a_column_that_arrow_cannot_give_is_said_with_its_file(tmp_path):
     path = tmp_path / "t.parquet"
     column = pyarrow.array([b"\xff"] * 3).view(pyarrow.string())
     parquet.write_table(pyarrow.table({"a": column}), path)
-    source = open_source(path)
+    source = open_table(path)
     with pytest.raises(TableError, match=r"t\.parquet cannot be read as a Parquet file"):
-        [numbers(source, block, ["a"]) for block in source.blocks(["a"], 2)]
+        [block.values(["a"]) for block in source.blocks(2)]
 
 
 @pytest.mark.parametrize(
@@ -130,12 +128,12 @@ def test_a_column_that_arrow_cannot_give_is_said_with_its_file(tmp_path):
 def test_long_names_cells_and_lists_are_said_in_short(tmp_path, tiny, heading, cell):
     path = tmp_path / "t.csv"
     path.write_text(heading + f"\n{cell}\n" * 3)
-    source = open_source(path)
+    source = open_table(path)
     for call in (
         lambda: fit_table(BNNLVRegressor(**tiny), path, target="z"),
-        lambda: [numbers(source, one, source.names) for one in source.blocks(source.names, 9)],
-        lambda: read_sheet(path).numbers(["z"]),
-        lambda: read_sheet(path).numbers(source.names),
+        lambda: [one.values(source.names) for one in source.blocks(9)],
+        lambda: read_table(path).values(["z"]),
+        lambda: read_table(path).values(source.names),
     ):
         with pytest.raises(ValueError, match=r"t\.csv") as caught:
             call()

@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 
 from twofold import BNNLVRegressor, decompose_table, fit_table
 from twofold.cli import large
-from twofold.cli.columns import read_sheet
-from twofold.cli.errors import CommandError
 from twofold.estimators import pools, scratch, streaming
 from twofold.estimators.training import NonFiniteEnergyError
-from twofold.tables import TableError
-from twofold.tables.blocks import numbers, open_source
+from twofold.tables import TableError, open_table, read_table
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -304,15 +301,14 @@ def test_blocks(fuzz, edits, places):
         path = put(read)
         names = f"{path} path codec folder table byte"
         with fuzz.unchanged(read), fuzz.case(ValueError, OSError, names=names):
-            source, found = open_source(path), []
-            for block in source.blocks(source.names, size):
-                assert len(block.rows) <= size
-                assert all(len(column) == len(block.rows) for column in block.columns.values())
-                found.append(numbers(source, block, source.names, drop)[0])
+            source, found = open_table(path), []
+            for block in source.blocks(size):
+                assert len(block.rows) == len(block.data) <= size
+                found.append(block.values(source.names, drop)[0])
             assert all(np.isfinite(values).all() for values in found)
             try:
-                whole = read_sheet(path).numbers(source.names, drop).values
-            except (TableError, CommandError):
+                whole = read_table(path).values(source.names, drop)[0]
+            except TableError:
                 return
             if not np.array_equal(np.concatenate(found), whole):
                 fuzz.lost(f"{path} in blocks is not what it is as a whole")
@@ -360,8 +356,8 @@ def test_splits(fuzz, edits, places, model):
         with fuzz.unchanged(read), fuzz.case(*REFUSALS):
             done = decompose_table(model, path, written / out, by, inputs=chosen, drop_missing=drop)
             refused = False
-            back = open_source(written / out)
-            assert sum(len(block.rows) for block in back.blocks(["y mean"], 9)) == done.rows
+            back = open_table(written / out)
+            assert sum(map(len, back.blocks(9, ["y mean"]))) == done.rows
         if refused:
             assert contents(written) == before, "a piece of a file is left"
 

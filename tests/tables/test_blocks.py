@@ -6,16 +6,14 @@ import sys
 import numpy as np
 import pytest
 
-from twofold.tables import TableError
-from twofold.tables.blocks import open_source, writing
+from twofold.tables import TableError, open_table, open_writer
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra parquet)")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def read_all(path):
-    source = open_source(path)
-    return [block for block in source.blocks(source.names, 4)]
+    return list(open_table(path).blocks(4))
 
 
 def test_a_csv_with_an_endless_cell(tmp_path):
@@ -41,14 +39,13 @@ def test_files_of_a_folder_that_differ_in_kind(tmp_path):
     with pytest.raises(
         TableError, match=r"b.parquet has the columns x \(double\), but .* x \(int64\)"
     ):
-        open_source(tmp_path)
+        open_table(tmp_path)
 
 
 READ = """
 import sys, pyarrow
-from twofold.tables.blocks import open_source
-source = open_source(sys.argv[1])
-rows = sum(len(block.rows) for block in source.blocks(source.names, 1000))
+from twofold.tables import open_table
+rows = sum(map(len, open_table(sys.argv[1]).blocks(1000)))
 print(rows, pyarrow.default_memory_pool().max_memory())
 """
 
@@ -69,9 +66,9 @@ def test_a_row_group_need_not_fit_into_memory(tmp_path):
 def test_the_rows_of_a_large_row_group_keep_their_order(tmp_path):
     values = np.arange(50_000.0)
     parquet.write_table(pyarrow.table({"x": values}), tmp_path / "a.parquet", data_page_size=2**12)
-    source = open_source(tmp_path / "a.parquet")
-    for block in source.blocks(["x"], 999):
-        np.testing.assert_array_equal(block.columns["x"].to_numpy(), values[block.rows])
+    source = open_table(tmp_path / "a.parquet")
+    for block in source.blocks(999):
+        np.testing.assert_array_equal(block.data["x"].to_numpy(), values[block.rows])
     assert block.rows[-1] == len(values) - 1
 
 
@@ -79,19 +76,19 @@ def test_two_columns_of_one_name(tmp_path):
     table = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["x", "x"])
     parquet.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(TableError, match="two columns of one name: 'x'"):
-        open_source(tmp_path / "a.parquet")
+        open_table(tmp_path / "a.parquet")
 
 
 def test_a_link_stays_a_link_and_other_endings_are_refused(tmp_path):
     (tmp_path / "real.csv").write_text("old\n")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
-    with writing(tmp_path / "link.csv") as write:
+    with open_writer(tmp_path / "link.csv") as write:
         write({"x": [1, 2]})
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "x\n1\n2\n"
-    with pytest.raises(TableError, match=r"ends in \.csv"), writing(tmp_path / "a.xlsx"):
+    with pytest.raises(TableError, match=r"ends in \.csv"), open_writer(tmp_path / "a.xlsx"):
         pass
-    with pytest.raises(RuntimeError), writing(tmp_path / "real.csv") as write:
+    with pytest.raises(RuntimeError), open_writer(tmp_path / "real.csv") as write:
         write({"x": [3]})
         raise RuntimeError
     assert (tmp_path / "real.csv").read_text() == "x\n1\n2\n"

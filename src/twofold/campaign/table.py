@@ -15,6 +15,7 @@ from twofold.campaign.definition import (
 )
 from twofold.campaign.recording import Result
 from twofold.campaign.space import CampaignError, Categorical, Point, Space, check_names
+from twofold.core.naming import shortened
 from twofold.tables import TableError, read_table
 from twofold.tables.cells import parse_number
 
@@ -97,7 +98,7 @@ def _number(name: str, text: str, decimal: str = ".") -> float:
     try:
         return parse_number(text, decimal)
     except ValueError:
-        raise CampaignError(f"{name} must be a number, got {text!r}") from None
+        raise CampaignError(f"{name} must be a number, got {shortened(repr(text))}") from None
 
 
 def _whole(name: str, text: str) -> int:

@@ -8,7 +8,7 @@ import typer
 
 from twofold.cli.config import Config
 from twofold.cli.errors import CommandError
-from twofold.cli.output import TABLES, AsJson, check_place, csv_text, say, show_json, show_table
+from twofold.cli.output import TABLES, AsJson, check_place, say, show_json, show_table
 from twofold.cli.run import Run
 from twofold.cli.settings import parse_pair, parse_pairs, parse_settings
 
@@ -171,6 +171,7 @@ def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
     Example: twofold campaign export oven.db --table results.csv
     """
     from twofold.campaign import Campaign
+    from twofold.tables import csv_text
 
     campaign = Campaign.open(place)
     check_place(out, TABLES)
@@ -300,7 +301,7 @@ def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str] = ()) -> di
 
 
 def _write(out: Path, rows: Sequence[dict[str, Any]], headings: Sequence[str] = ()) -> None:
-    from twofold.tables import files
+    from twofold.tables import write_table
 
-    files.write(out, _columns(rows, headings))
+    write_table(out, _columns(rows, headings))
     say(f"wrote {out}")

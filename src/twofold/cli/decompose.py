@@ -7,7 +7,7 @@ import typer
 
 from twofold.cli.config import Config
 from twofold.cli.errors import CommandError
-from twofold.cli.output import TABLES, AsJson, check_place, csv_text, records, say, show_json
+from twofold.cli.output import TABLES, AsJson, check_place, records, say, show_json
 from twofold.cli.run import Run
 
 ModelFile = Annotated[Path, typer.Argument(help="A file of twofold fit.")]
@@ -42,10 +42,10 @@ def decompose(
     Example: twofold decompose oven.twofold new.csv --by variance --out split.csv
     """
     from twofold.cli import large, models
-    from twofold.cli.columns import read_sheet
+    from twofold.cli.columns import command_words, read_values
     from twofold.core.compilation import enable_compile_cache
     from twofold.estimators.pools import decompose_table, split_columns
-    from twofold.tables import files
+    from twofold.tables import csv_text, open_table, read_table, write_table
 
     check_place(out, TABLES, reads=[model, data, config])
     run = Run(ctx)
@@ -59,28 +59,28 @@ def decompose(
                 f"{data} is read in blocks, and so written to a file alone: say --out, not --json"
             )
         # Before its bytes are read: whoever reads a pipe waits for its other end.
-        large.open_large(data)
+        open_table(data)
         run.reads(data)
-        with run.timed("decompose"):
+        with run.timed("decompose"), command_words():
             written = decompose_table(
                 fitted, data, out, by, inputs=names, outputs=outputs, drop_missing=drop_missing
             )
         run.metrics |= {f"mean {name}": mean for name, mean in written.means.items()}
         say(f"wrote {out}: {written.rows} rows; record: {run.write(out)}")
         return
-    sheet = read_sheet(data)
+    table = read_table(data)
     run.reads(data)
-    rows = sheet.numbers(names, drop_missing)
+    values, kept = read_values(table, names, drop_missing)
     with run.timed("decompose"):
-        found = split_columns(fitted, rows.values, outputs, by)
-    columns: dict[str, Any] = sheet.columns_of(rows.kept)
+        found = split_columns(fitted, values, outputs, by)
+    columns: dict[str, Any] = table.take(kept).to_lists()
     columns |= {name: column.tolist() for name, column in found.items()}
     run.metrics |= {f"mean {name}": float(column.mean()) for name, column in found.items()}
     if out is not None:
-        files.write(out, columns)
+        write_table(out, columns)
     record = run.write(out)
     if out is not None:
-        say(f"wrote {out}: {len(rows.values)} rows; record: {record}")
+        say(f"wrote {out}: {len(values)} rows; record: {record}")
     if as_json:
         show_json(records(columns))
     elif out is None:

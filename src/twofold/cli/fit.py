@@ -1,7 +1,5 @@
 """``twofold fit``: a model of some columns of a table."""
 
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +12,6 @@ from twofold.cli.run import Run
 from twofold.core.naming import listed
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from twofold.cli.models import Rows
     from twofold.estimators.regressor import BNNLVRegressor
 
@@ -59,9 +55,10 @@ def fit(
     Example: twofold fit oven.csv --target yield --out oven.twofold
     """
     from twofold.cli import large, models
-    from twofold.cli.columns import read_sheet
+    from twofold.cli.columns import named_columns, read_values
     from twofold.cli.settings import regressor_of
     from twofold.core.compilation import enable_compile_cache
+    from twofold.tables import open_table, read_table
 
     check_place(out, reads=[data, config])
     if out.suffix.lower() in TABLES:
@@ -74,23 +71,23 @@ def fit(
         )
     run = Run(ctx, seed)
     streamed = stream or large.is_large(data)
-    sheet: Any = large.open_large(data) if streamed else read_sheet(data)
+    table: Any = open_table(data) if streamed else read_table(data)
     digest = run.reads(data)
-    outputs = sheet.named(target)
-    names = _inputs(sheet, outputs, inputs, ignore)
+    outputs = named_columns(table, target)
+    names = _inputs(table, outputs, inputs, ignore)
     checkpoint = out.with_name(out.name + ".checkpoint")
     model = regressor_of(setting or []).set_params(random_state=seed, checkpoint=checkpoint)
     enable_compile_cache()
     if streamed:
         wanted = large.Wanted(names, outputs, held_out, seed, drop_missing)
-        result, doubts = large.fitted_in_blocks(model, sheet, wanted, run)
+        result, doubts = large.fitted_in_blocks(model, table, wanted, run)
     else:
-        found = sheet.numbers([*names, *outputs], drop_missing)
-        check_rows(data, found.values[:, len(names) :], outputs)
-        share = _share(held_out, len(found.values))
-        train, test = models.divided(found.values, len(names), share, seed)
+        values, _ = read_values(table, [*names, *outputs], drop_missing)
+        large.check_rows(data, values[:, len(names) :], outputs)
+        share = _share(held_out, len(values))
+        train, test = models.divided(values, len(names), share, seed)
         with run.timed("fit"):
-            doubts = fitted(lambda: model.fit(train.x, train.y), checkpoint)
+            doubts = large.fit_noting_doubts(lambda: model.fit(train.x, train.y), checkpoint)
         low, high = train.x.min(axis=0), train.x.max(axis=0)
         result = large.Result(train, test, share, len(train.x), low, high)
     model.set_params(checkpoint=None)
@@ -113,15 +110,6 @@ def fit(
         say(f"note: {doubt}")
 
 
-def check_rows(data: Path, targets: "np.ndarray", outputs: list[str]) -> None:
-    """Refuse what nothing can be learnt from."""
-    if len(targets) < 2:
-        raise CommandError(f"{data} has {len(targets)} row; at least 2 are needed, better 50")
-    for name, column in zip(outputs, targets.T, strict=True):
-        if column.min() == column.max():
-            raise CommandError(f"{data}: {name!r} is {column[0]:g} in every row: nothing to learn")
-
-
 def _share(wanted: float | None, rows: int) -> float:
     """What is held out of so many rows."""
     from twofold.cli.large import HELD_OUT
@@ -137,18 +125,6 @@ def _share(wanted: float | None, rows: int) -> float:
         )
     say(f"note: {rows} rows are too few to hold some out, so nothing will tell how good the fit is")
     return 0.0
-
-
-def fitted(fit: Callable[[], Any], checkpoint: Path) -> list[str]:
-    """Fit, and return what speaks against the result."""
-    from twofold.estimators.training import whole_fits
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with whole_fits(f"{checkpoint} keeps what there is, and the same command goes on from it"):
-            fit()
-    unheard = DeprecationWarning, FutureWarning
-    return [str(one.message) for one in caught if not issubclass(one.category, unheard)]
 
 
 def judged(
@@ -175,13 +151,15 @@ def judged(
     return {"rows held out": float(len(test.x))} | {k: float(v) for k, v in found.items()}
 
 
-def _inputs(sheet: Any, outputs: list[str], inputs: str | None, ignore: str | None) -> list[str]:
+def _inputs(table: Any, outputs: list[str], inputs: str | None, ignore: str | None) -> list[str]:
     """The columns to predict from."""
-    ignored = [] if ignore is None else sheet.named(ignore)
+    from twofold.cli.columns import named_columns
+
+    ignored = [] if ignore is None else named_columns(table, ignore)
     if inputs is None:
-        names = [name for name in sheet.names if name not in [*outputs, *ignored]]
+        names = [name for name in table.names if name not in [*outputs, *ignored]]
     else:
-        names = [name for name in sheet.named(inputs) if name not in ignored]
+        names = [name for name in named_columns(table, inputs) if name not in ignored]
     if not outputs or not names or len({*names, *outputs}) < len(names) + len(outputs):
         raise CommandError(
             "expected at least one target and one input, and no column twice, got "

@@ -1,21 +1,21 @@
 """``twofold fit`` for tables that are read in blocks."""
 
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from twofold.cli.columns import command_words
+from twofold.cli.errors import CommandError
+from twofold.cli.models import Rows, is_held_out, rows
 from twofold.cli.run import Run
-from twofold.cli.settings import words
+from twofold.estimators.regressor import BNNLVRegressor
 from twofold.estimators.scratch import BLOCK_ROWS, write_scratch
 from twofold.estimators.streaming import check_streamed, fit_scratch
-from twofold.tables.blocks import Source, check_names, numbers, open_source
-
-if TYPE_CHECKING:
-    from twofold.cli.models import Rows
-    from twofold.estimators.regressor import BNNLVRegressor
+from twofold.tables import TableFile
 
 LARGE_BYTES = 2**27
 # A score of so many rows errs by a hundredth of its deviation.
@@ -35,34 +35,12 @@ class Wanted(NamedTuple):
 class Result(NamedTuple):
     """Rows to judge a fit by, and what is known of those it was fitted to."""
 
-    train: "Rows"
-    test: "Rows | None"
+    train: Rows
+    test: Rows | None
     share: float
     rows: int
     low: np.ndarray
     high: np.ndarray
-
-
-class Large(NamedTuple):
-    """A table of which only the headings have been read."""
-
-    source: Source
-
-    @property
-    def names(self) -> list[str]:
-        """The columns that have a name."""
-        return self.source.names
-
-    def named(self, text: str) -> list[str]:
-        """``a,b,c``, or the one column of that very name; all of them must be there."""
-        names = [text] if text in self.names else words(text)
-        check_names(self.source, names)
-        return names
-
-
-def open_large(path: Path) -> Large:
-    """The table of a file or a folder."""
-    return Large(open_source(path))
 
 
 def is_large(path: Path) -> bool:
@@ -70,37 +48,21 @@ def is_large(path: Path) -> bool:
     return path.is_dir() or (path.is_file() and path.stat().st_size > LARGE_BYTES)
 
 
-def chosen(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Whether each row is one of a share that is chosen at random, by its number and the seed
-    alone (splitmix64; Steele, Lea and Flood 2014)."""
-    golden = np.uint64(0x9E3779B97F4A7C15)
-    words = (rows.astype(np.uint64) + np.uint64(1)) * golden
-    for addend in (np.uint64(seed), golden):
-        words = words + addend
-        words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        words = words ^ (words >> np.uint64(31))
-    return (words >> np.uint64(11)) * 2.0**-53 < share
-
-
 def fitted_in_blocks(
-    model: "BNNLVRegressor", table: Large, wanted: Wanted, run: Run
+    model: BNNLVRegressor, table: TableFile, wanted: Wanted, run: Run
 ) -> tuple[Result, list[str]]:
     """Fit, and return what is needed to judge the result and what speaks against it."""
-    from twofold.cli.fit import check_rows, fitted
-    from twofold.cli.models import rows
-
-    source, inputs = table.source, len(wanted.inputs)
-    check_streamed(model, source.rows())
-    share = _share(source, wanted)
+    inputs = len(wanted.inputs)
+    check_streamed(model, table.count_rows())
+    share = _share(table, wanted)
     held: list[np.ndarray] = []
     with tempfile.TemporaryDirectory(prefix="twofold-") as folder:
-        with run.timed("read"):
-            scratch = write_scratch(Path(folder) / "rows", _kept(source, wanted, share, held))
+        with run.timed("read"), command_words():
+            scratch = write_scratch(Path(folder) / "rows", _kept(table, wanted, share, held))
         ends = np.stack([scratch.running.low, scratch.running.high])
-        check_rows(source.path, ends[:, inputs:], wanted.outputs)
+        check_rows(Path(table.source), ends[:, inputs:], wanted.outputs)
         with run.timed("fit"):
-            doubts = fitted(
+            doubts = fit_noting_doubts(
                 lambda: fit_scratch(model, scratch, inputs, min(len(wanted.outputs), 2)),
                 Path(model.checkpoint),
             )
@@ -111,23 +73,44 @@ def fitted_in_blocks(
     return Result(some, test, share, scratch.rows, *ends[:, :inputs]), doubts
 
 
-def _share(source: Source, wanted: Wanted) -> float:
+def check_rows(data: Path, targets: np.ndarray, outputs: list[str]) -> None:
+    """Refuse what nothing can be learnt from."""
+    if len(targets) < 2:
+        raise CommandError(f"{data} has {len(targets)} row; at least 2 are needed, better 50")
+    for name, column in zip(outputs, targets.T, strict=True):
+        if column.min() == column.max():
+            raise CommandError(f"{data}: {name!r} is {column[0]:g} in every row: nothing to learn")
+
+
+def fit_noting_doubts(fit: Callable[[], Any], checkpoint: Path) -> list[str]:
+    """Fit, and return what speaks against the result."""
+    from twofold.estimators.training import whole_fits
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with whole_fits(f"{checkpoint} keeps what there is, and the same command goes on from it"):
+            fit()
+    unheard = DeprecationWarning, FutureWarning
+    return [str(one.message) for one in caught if not issubclass(one.category, unheard)]
+
+
+def _share(table: TableFile, wanted: Wanted) -> float:
     """The usual share, but of no more rows than a score needs."""
     share = HELD_OUT if wanted.held_out is None else wanted.held_out
-    count = source.rows()
+    count = table.count_rows()
     if count is None:
         first = wanted.inputs[:1]
-        count = sum(len(block.rows) for block in source.blocks(first, BLOCK_ROWS))
+        count = sum(map(len, table.blocks(BLOCK_ROWS, first)))
     return min(share, MOST_HELD_OUT / max(count, 1))
 
 
 def _kept(
-    source: Source, wanted: Wanted, share: float, held: list[np.ndarray]
+    table: TableFile, wanted: Wanted, share: float, held: list[np.ndarray]
 ) -> Iterator[np.ndarray]:
     """Rows to fit to, block by block; those that are held out are put aside."""
     names = [*wanted.inputs, *wanted.outputs]
-    for block in source.blocks(names, BLOCK_ROWS):
-        values, kept = numbers(source, block, names, wanted.drop_missing)
-        out = chosen(block.rows[kept], share, wanted.seed)
+    for block in table.blocks(BLOCK_ROWS, names):
+        values, kept = block.values(names, wanted.drop_missing)
+        out = is_held_out(block.rows[kept], share, wanted.seed)
         held.append(values[out])
         yield values[~out]

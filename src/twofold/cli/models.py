@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.cli.columns import Sheet
+from twofold.cli.columns import read_values
 from twofold.cli.errors import CommandError
-from twofold.cli.large import chosen
 from twofold.core import persistence
 from twofold.estimators import storage
 from twofold.estimators.regressor import BNNLVRegressor
+from twofold.tables import Table
 
 
 class About(NamedTuple):
@@ -78,17 +78,17 @@ def outputs_of(model: BNNLVRegressor, about: About | None) -> list[str]:
     return several if len(several) > 1 else ["y"]
 
 
-def rows_of(sheet: Sheet, about: About) -> tuple[Rows, Rows | None]:
-    """The rows that a model was fitted to and those held out; ``places`` are those in the sheet."""
-    found = sheet.numbers([*about.inputs, *about.outputs], about.drop_missing)
+def rows_of(table: Table, about: About) -> tuple[Rows, Rows | None]:
+    """The rows that a model was fitted to and those held out; ``places`` are those in the table."""
+    values, kept = read_values(table, [*about.inputs, *about.outputs], about.drop_missing)
     if about.streamed:
-        held = chosen(np.asarray(sheet.table.rows)[found.kept], about.held_out, about.seed)
-        parts = parted(found.values, len(about.inputs), held)
+        held = is_held_out(table.rows[kept], about.held_out, about.seed)
+        parts = parted(values, len(about.inputs), held)
     else:
-        parts = divided(found.values, len(about.inputs), about.held_out, about.seed)
-    fitted, kept = (one and one._replace(places=found.kept[one.places]) for one in parts)
+        parts = divided(values, len(about.inputs), about.held_out, about.seed)
+    fitted, held_out = (one and one._replace(places=kept[one.places]) for one in parts)
     assert fitted is not None
-    return fitted, kept
+    return fitted, held_out
 
 
 def parted(values: np.ndarray, inputs: int, held: np.ndarray) -> tuple[Rows, Rows | None]:
@@ -102,6 +102,19 @@ def parted(values: np.ndarray, inputs: int, held: np.ndarray) -> tuple[Rows, Row
 def rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
     """Columns as inputs and outputs."""
     return Rows(values[:, :inputs], _targets(values[:, inputs:]), places)
+
+
+def is_held_out(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Whether each row is one of a share that is chosen at random, by its number and the seed
+    alone (splitmix64; Steele, Lea and Flood 2014)."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    words = (rows.astype(np.uint64) + np.uint64(1)) * golden
+    for addend in (np.uint64(seed), golden):
+        words = words + addend
+        words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        words = words ^ (words >> np.uint64(31))
+    return (words >> np.uint64(11)) * 2.0**-53 < share
 
 
 def divided(values: np.ndarray, inputs: int, share: float, seed: int) -> tuple[Rows, Rows | None]:

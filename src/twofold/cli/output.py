@@ -1,7 +1,5 @@
 """Results on stdout, for people or as JSON; everything else on stderr."""
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -48,16 +46,6 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Columns as CSV, a blank cell for what has no value."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
-        writer.writerow(["" if one is None or one != one else one for one in row])
-    return text.getvalue()
-
-
 def records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Columns as a list of rows."""
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -67,7 +55,7 @@ def check_place(
     out: Path | None, endings: Sequence[str] = (), reads: Sequence[Path | None] = ()
 ) -> None:
     """Refuse a place that a file cannot be written to, or that holds what is read, beforehand."""
-    from twofold.tables.files import is_read
+    from twofold.tables import would_overwrite
 
     if out is None:
         return
@@ -76,7 +64,7 @@ def check_place(
     if out.is_dir() or not out.parent.is_dir():
         raise CommandError(f"{out} cannot be written: expected a file in a folder that exists")
     for one in reads:
-        if one is not None and is_read(one, out):
+        if one is not None and would_overwrite(one, out):
             raise CommandError(f"{out} is read by this command; write to another file")
 
 

@@ -90,9 +90,9 @@ def default_place(subject: str, kind: str) -> Path:
 
 def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> None:
     from twofold.cli import models
-    from twofold.cli.columns import read_sheet
     from twofold.cli.large import is_large
     from twofold.report import write_model_page
+    from twofold.tables import read_table
 
     run.reads(path)
     fitted, about = models.load(path)
@@ -116,11 +116,11 @@ def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> No
         )
     if run.reads(table) != about.sha256:
         say(f"note: {table} is not, or no longer, the table that {path} was fitted to")
-    sheet = read_sheet(table)
-    train, test = models.rows_of(sheet, about)
+    rows = read_table(table)
+    train, test = models.rows_of(rows, about)
     held_out = None if test is None else (test.x, test.y)
     write_model_page(
         page, fitted, train.x, train.y, inputs=about.inputs, outputs=about.outputs,
         held_out=held_out, title=f"{', '.join(about.outputs)}, from {Path(about.source).name}",
-        rows=sheet.places(train.places),
+        rows=rows.places(train.places),
     )  # fmt: skip

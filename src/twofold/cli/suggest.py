@@ -52,7 +52,7 @@ def suggest(
     """
     from twofold.cli import models
     from twofold.core.compilation import enable_compile_cache
-    from twofold.tables import files
+    from twofold.tables import write_table
 
     check_place(out, TABLES, reads=[model, candidates, config])
     run = Run(ctx, seed)
@@ -73,7 +73,7 @@ def suggest(
         columns = choose_rows(fitted, pool, names, outputs, num)
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
     if out is not None:
-        files.write(out, columns)
+        write_table(out, columns)
     record = run.write(out)
     if out is not None:
         say(f"wrote {out}; record: {record}")
@@ -85,10 +85,11 @@ def suggest(
 
 def read_candidates(path: Path, names: list[str], drop_missing: bool) -> dict[str, list[Any]]:
     """A table of candidates, with every column it has."""
-    from twofold.cli.columns import read_sheet
+    from twofold.cli.columns import read_values
+    from twofold.tables import read_table
 
-    sheet = read_sheet(path)
-    return sheet.columns_of(sheet.numbers(names, drop_missing).kept)
+    table = read_table(path)
+    return table.take(read_values(table, names, drop_missing)[1]).to_lists()
 
 
 def choose_rows(

@@ -74,7 +74,8 @@ def _numbers(column: Any, missing: Collection[str | float], decimal: str) -> Num
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
-    if (pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)) or pa.types.is_decimal(kind):
+    primitive = pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
+    if primitive or pa.types.is_decimal(kind):
         return Numbers(_floats(column), {})
     texts = to_texts(column)
     mark = re.escape(decimal)

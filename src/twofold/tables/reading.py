@@ -29,6 +29,7 @@ MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 CSV_BYTES = 2**22  # parsed at a time
+LONGEST_CELL = 2**17  # bytes
 # Read at a time of a column of a Parquet file: little beside a page, which has 1 MiB unless its
 # writer wanted another size.
 BUFFER_BYTES = 2**16
@@ -201,11 +202,25 @@ class CsvFile:
                     f"{self.source}, line {lines[place]}: {cells} cells for {data.num_columns} "
                     "columns; if numbers have decimal commas, separate the columns by semicolons"
                 )
+            self._check_lengths(data, lines)
             kept = np.flatnonzero(~_is_blank(data))
             kept = kept if line else kept[1:]  # without the heading
             line = int(lines[-1])
             found = Table(self.source, "line", data.rename_columns(self._headings), lines)
             yield found.take(kept)
+
+    def _check_lengths(self, data: Any, lines: np.ndarray) -> None:
+        """Refuse a cell that swallowed what follows it."""
+        import pyarrow.compute as pc
+
+        for column in data.columns:
+            lengths = pc.binary_length(column).to_numpy()
+            if len(lengths) and lengths.max() > LONGEST_CELL:
+                raise TableError(
+                    f"{self.source} cannot be read as a CSV file: line {lines[lengths.argmax()]} "
+                    f"has a cell of {lengths.max():,} bytes, more than the limit of "
+                    f"{LONGEST_CELL:,}; close its quotes"
+                )
 
     def _parse(self) -> Iterator[tuple[Any, dict[int, int]]]:
         """Records in their order, the heading first, with blanks where cells are missing; and the

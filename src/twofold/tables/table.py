@@ -55,6 +55,10 @@ class Table:
         end = None if length is None else start + length
         return replace(self, data=self.data.slice(start, length), rows=self.rows[start:end])
 
+    def places(self, index: np.ndarray) -> list[str]:
+        """Where rows are in the source: ``line 17``."""
+        return [f"{self.unit} {number}" for number in self.rows[index]]
+
     def numbers(
         self, name: str, missing: Collection[str | float] = (), decimal: str | None = None
     ) -> Numbers:
