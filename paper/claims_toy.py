@@ -1,6 +1,6 @@
 """Claims about the split on toy problems and wet-chicken (§4, appendices A and B)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -15,59 +15,62 @@ Checks = Callable[[Values], list[Check]]
 
 def follows(problem: str, method: str, part: str = "epistemic") -> Checks:
     """Rank correlation of a part with the scarcity of data."""
-    name = f"{problem}/{method}/scarcity_correlation_{part}"
-    return lambda values: correlated(number(values, name))
+    return correlates(f"{problem}/{method}/scarcity_correlation_{part}")
 
 
 def misses(problem: str, method: str) -> Checks:
     """The total does not follow the scarcity of data."""
-    name = f"{problem}/{method}/scarcity_correlation_total"
-    return lambda values: [Check(number(values, name), 0.5, above=False)]
+    return stays_below(f"{problem}/{method}/scarcity_correlation_total", 0.5)
 
 
 def noise_known(problem: str, method: str) -> Checks:
     """Error of the aleatoric entropy where data are plentiful."""
-    name = f"{problem}/{method}/aleatoric_abs_error_where_plentiful"
-    return lambda values: [Check(number(values, name), NOISE_NATS, above=False)]
+    return stays_below(f"{problem}/{method}/aleatoric_abs_error_where_plentiful", NOISE_NATS)
 
 
-def symmetric(method: str) -> Checks:
+def symmetric(problem: str, method: str) -> Checks:
     """Difference of mirrored points over the depth of the dip."""
-    name = f"bimodal/{method}/aleatoric_asymmetry"
-    return lambda values: [Check(number(values, name), DIP, above=False)]
+    return stays_below(f"{problem}/{method}/aleatoric_asymmetry", DIP)
 
 
 def like_hmc(problem: str, method: str) -> Checks:
     """Rank correlation of the epistemic part with that of the chains."""
-    name = f"{problem}/{method}/rank_correlation"
-    return lambda values: correlated(number(values, name))
+    return correlates(f"{problem}/{method}/rank_correlation")
 
 
 def vanishes(problem: str) -> Checks:
     """Falls of the mean epistemic part from α = 1 over 0.5 to variational Bayes."""
-    steps = [("alpha_1", "alpha_0.5", "1 → 0.5:"), ("alpha_0.5", "vb", "0.5 → 0:")]
-
-    def checks(values: Values) -> list[Check]:
-        name = f"{problem}/{{}}/mean_epistemic"
-        return [
-            Check(difference(values, name.format(one), name.format(other)), label=label)
-            for one, other, label in steps
-        ]
-
-    return checks
+    steps = {"1 → 0.5:": ("alpha_1", "alpha_0.5"), "0.5 → 0:": ("alpha_0.5", "vb")}
+    return exceeds(f"{problem}/{{}}/mean_epistemic", steps)
 
 
 def better_than_lower(problem: str) -> Checks:
     """By how much more α = 1 ranks inputs as the chains do than lower values."""
+    others = {"over 0.5:": ("alpha_1", "alpha_0.5"), "over VB:": ("alpha_1", "vb")}
+    return exceeds(f"{problem}/{{}}/rank_correlation", others)
 
-    def checks(values: Values) -> list[Check]:
-        name = f"{problem}/{{}}/rank_correlation"
-        return [
-            Check(difference(values, name.format("alpha_1"), name.format(other)), label=label)
-            for other, label in (("alpha_0.5", "over 0.5:"), ("vb", "over VB:"))
-        ]
 
-    return checks
+def correlates(name: str) -> Checks:
+    """A rank correlation of the record."""
+    return lambda values: correlated(number(values, name))
+
+
+def stays_below(name: str, line: float) -> Checks:
+    """A number of the record below a line."""
+    return lambda values: [Check(number(values, name), line, above=False)]
+
+
+def exceeds(name: str, pairs: Mapping[str, tuple[str, str]]) -> Checks:
+    """By how much more the first of each pair of methods has of a quantity than the second."""
+    return lambda values: [
+        Check(difference(values, name.format(one), name.format(other)), label=label)
+        for label, (one, other) in pairs.items()
+    ]
+
+
+def _on_both(checks: Callable[..., Checks], problem: str, *words: str) -> tuple[Checks, Checks]:
+    """With the paper's posterior and with the ensemble."""
+    return checks(problem, "alpha_1", *words), checks(problem, "ensemble", *words)
 
 
 def gaussian_limit() -> float:
@@ -82,12 +85,9 @@ def _two_humps(values: Values) -> list[Check]:
     return [Check(number(values, "bimodal/test_log_likelihood"), gaussian_limit())]
 
 
-def _corners(part: str, higher: str, lower: str, above: bool = True, digits: int = 2) -> Checks:
-    def checks(values: Values) -> list[Check]:
-        own = difference(values, f"{higher}/{part}", f"{lower}/{part}")
-        return [Check(own, above=above, digits=digits)]
-
-    return checks
+def _corners(part: str, higher: str, lower: str, above: bool = True) -> Checks:
+    names = f"{higher}/{part}", f"{lower}/{part}"
+    return lambda values: [Check(difference(values, *names), above=above)]
 
 
 def _maximum(values: Values) -> list[Check]:
@@ -121,45 +121,38 @@ TOY = [
     Claim(
         "§4, Fig. 1f",
         "Heteroscedastic: the epistemic part is high where data are scarce; rank correlation",
-        follows(HET, "alpha_1"),
-        follows(HET, "ensemble"),
+        *_on_both(follows, HET),
     ),
     Claim(
         "§4, Fig. 1d",
         "Heteroscedastic: the total does not find the scarce regions; rank correlation",
-        misses(HET, "alpha_1"),
-        misses(HET, "ensemble"),
+        *_on_both(misses, HET),
     ),
     Claim(
         "§4, Fig. 1e",
         "Heteroscedastic: the split is accurate; error of the aleatoric entropy in nats",
-        noise_known(HET, "alpha_1"),
-        noise_known(HET, "ensemble"),
+        *_on_both(noise_known, HET),
     ),
     Claim(
         "§4, Fig. 2f",
         "Bimodal: the epistemic part rises to the right, where data are scarce; rank correlation",
-        follows(BIM, "alpha_1"),
-        follows(BIM, "ensemble"),
+        *_on_both(follows, BIM),
     ),
     Claim(
         "§4, Fig. 2d",
         "Bimodal: the total rises there too; rank correlation",
-        follows(BIM, "alpha_1", "total"),
-        follows(BIM, "ensemble", "total"),
+        *_on_both(follows, BIM, "total"),
     ),
     Claim(
         "§4, Fig. 2e",
         "Bimodal: the aleatoric part is almost symmetric; difference of mirrored points over the "
         "depth of the dip",
-        symmetric("alpha_1"),
-        symmetric("ensemble"),
+        *_on_both(symmetric, BIM),
     ),
     Claim(
         "§4, Fig. 2e",
         "Bimodal: the aleatoric part follows the noise; error in nats",
-        noise_known(BIM, "alpha_1"),
-        noise_known(BIM, "ensemble"),
+        *_on_both(noise_known, BIM),
     ),
     Claim(
         "App. A",
@@ -171,14 +164,12 @@ TOY = [
     Claim(
         "§4, App. A",
         "Heteroscedastic: the splits of α = 1 and HMC are similar; rank correlation",
-        like_hmc(HET, "alpha_1"),
-        like_hmc(HET, "ensemble"),
+        *_on_both(like_hmc, HET),
     ),
     Claim(
         "§4, App. A",
         "Bimodal: the same",
-        like_hmc(BIM, "alpha_1"),
-        like_hmc(BIM, "ensemble"),
+        *_on_both(like_hmc, BIM),
     ),
     Claim(
         "§2, §4, App. B",
