@@ -27,7 +27,7 @@ from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project, find_policies
 from twofold.plant.search import SearchSettings
 from twofold.plant.summary import advice, rows
-from twofold.report import style
+from twofold.report import style, write_policy_report
 
 COLUMNS = {
     "observations": ["temperature", "heater"],
@@ -164,6 +164,7 @@ def main() -> None:
     project = find_policies(
         log, cost, folder, embedding=seen, regressor=model, weights=WEIGHTS, settings=settings
     )
+    write_policy_report(project)
     for row in rows(project.trials):
         print("".join(f"{cell:>16}" for cell in row[:-1]))
     print(*advice(project.quality, project.trials, project.logged_cost), sep="\n")

@@ -11,29 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from twofold.core.persistence import write_text
 from twofold.estimators.methods import Fitted
-from twofold.report import figures, style
-from twofold.report.calibration import (
-    INTERVAL,
-    Accuracy,
-    Scores,
-    compare_models,
-    compute_log_densities,
-    compute_scores,
-    plot_coverage,
-    plot_pit,
-)
-from twofold.report.model_data import (
-    MOST_ROWS,
-    Moments,
-    Slice,
-    Subject,
-    choose_anchors,
-    compute_effects,
-    compute_moments,
-    compute_slices,
-    make_subject,
-    rank_inputs,
-)
+from twofold.report import calibration, figures, model_data, style
+from twofold.report.calibration import Accuracy, Scores
+from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments
 from twofold.report.page import Chooser, draw_panel, format_number, render_page
 from twofold.uncertainty.decomposition import Parts
 
@@ -74,7 +54,7 @@ def write_model_page(
     rows : what the rows of X are called in the user's table, such as ``line 17``
     """
     check_is_fitted(model)
-    about = make_subject(model, X, y, inputs, outputs, held_out, rows)
+    about = model_data.make_subject(model, X, y, inputs, outputs, held_out, rows)
     write_text(Path(path), render_page("model.html", title, about=about, **_collect(about)))
     return Path(path)
 
@@ -140,12 +120,12 @@ class Output:
 
     def draw_coverage(self) -> Figure:
         """The coverage of intervals."""
-        return draw_panel(plot_coverage, {self.name: self.scores})
+        return draw_panel(calibration.plot_coverage, {self.name: self.scores})
 
     def draw_histogram(self) -> Figure:
         """Where measurements fall in their predictive distributions."""
         bins = int(np.clip(self.scores.pit.size // 10, 4, 20))
-        return draw_panel(plot_pit, {self.name: self.scores}, bins)
+        return draw_panel(calibration.plot_pit, {self.name: self.scores}, bins)
 
 
 @dataclass(frozen=True)
@@ -201,10 +181,10 @@ def _collect(about: Subject) -> dict[str, Any]:
     """What the template shows; every split and score is computed once."""
     here = compute_moments(about.model, about.data.x)
     test = here if about.held_out is None else compute_moments(about.model, about.held_out.x)
-    densities = compute_log_densities(about)
-    accuracies = compare_models(about, test, densities)
-    effects = compute_effects(about, here)
-    order = rank_inputs(effects)
+    densities = calibration.compute_log_densities(about)
+    accuracies = calibration.compare_models(about, test, densities)
+    effects = model_data.compute_effects(about, here)
+    order = model_data.rank_inputs(effects)
     bars = order[:MOST_BARS]
     noise = np.sqrt(here.variances.aleatoric.mean(axis=0))
     share = here.variances.epistemic.mean(axis=0) / here.variances.total.mean(axis=0)
@@ -213,7 +193,7 @@ def _collect(about: Subject) -> dict[str, Any]:
             about, i, test, accuracies["this model"].rmse[i], noise[i], share[i], scores,
             [about.inputs[column] for column in bars], Parts(*(part[bars, i] for part in effects)),
         )
-        for i, scores in enumerate(compute_scores(about, densities).values())
+        for i, scores in enumerate(calibration.compute_scores(about, densities).values())
     ]  # fmt: skip
     name = METHODS.get(about.model.inference, about.model.inference)
     moving = [int(column) for column in order if np.ptp(about.data.x[:, column]) > 0]
@@ -233,7 +213,7 @@ def _collect(about: Subject) -> dict[str, Any]:
         "least_known": _list_least_known(about, here, order),
         "columns": _list_columns(about),
         "histograms": _histograms(about, order),
-        "interval": INTERVAL,
+        "interval": calibration.INTERVAL,
         "most_bars": MOST_BARS,
         "most_intervals": figures.MOST_INTERVALS,
         "most_outputs": MOST_OUTPUTS,
@@ -243,11 +223,11 @@ def _collect(about: Subject) -> dict[str, Any]:
 
 def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
     """Lines along the inputs that drive most, through a few rows, for each output."""
-    rows = {"": 0} if len(about.inputs) == 1 else choose_anchors(about, here)
+    rows = {"": 0} if len(about.inputs) == 1 else model_data.choose_anchors(about, here)
     outputs = about.outputs[:MOST_OUTPUTS]
     room = max(2, MOST_BLOCKS // (len(rows) * len(outputs)))
     columns = moving[: min(MOST_INPUTS, room)]
-    every = compute_slices(about, columns, list(rows.values()))
+    every = model_data.compute_slices(about, columns, list(rows.values()))
     return Chooser(
         "slices",
         {
