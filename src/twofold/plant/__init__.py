@@ -1,31 +1,30 @@
 """From a plant's log to policies: read, check and embed a log, plan with a model, export."""
 
-from twofold.plant.checks import check
+from twofold.plant.checks import Finding, check
+from twofold.plant.columns import Transform
 from twofold.plant.cost import Cost, cost_of, with_costs
-from twofold.plant.dynamics import DynamicsModel
-from twofold.plant.embed import embed
-from twofold.plant.embedding import Embedding
+from twofold.plant.dynamics import DynamicsModel, fit_regressors
+from twofold.plant.embedding import Embedding, embed
 from twofold.plant.errors import LogError, LogWarning
-from twofold.plant.finding import Finding
-from twofold.plant.identity import ProjectError
-from twofold.plant.log import Episode, Log, from_episodes
+from twofold.plant.forecast import Forecast, Trial, evaluate_policy, forecast
+from twofold.plant.log import Episode, Log, Window, from_episodes
 from twofold.plant.log_files import read_log, read_raw_log, write_log
 from twofold.plant.minari import read_minari, write_minari
 from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.project import Project, find_policies, open_project
-from twofold.plant.quality import PlanningWarning, assess
+from twofold.plant.project import Project, ProjectError, find_policies, open_project
+from twofold.plant.quality import Doubt, PlanningWarning, Quality, assess
 from twofold.plant.raw_log import RawLog
-from twofold.plant.search import PAPER, SearchSettings, best_of, search
-from twofold.plant.transforms import Transform
-from twofold.plant.windows import Window
+from twofold.plant.search import PAPER, SearchSettings, best_of, search_policies
 
 __all__ = [
     "PAPER",
     "Cost",
+    "Doubt",
     "DynamicsModel",
     "Embedding",
     "Episode",
     "Finding",
+    "Forecast",
     "LearnedPolicy",
     "Log",
     "LogError",
@@ -33,23 +32,28 @@ __all__ = [
     "PlanningWarning",
     "Project",
     "ProjectError",
+    "Quality",
     "RawLog",
     "SearchSettings",
     "Transform",
+    "Trial",
     "Window",
     "assess",
     "best_of",
     "check",
     "cost_of",
     "embed",
+    "evaluate_policy",
     "find_policies",
+    "fit_regressors",
+    "forecast",
     "from_episodes",
     "load_policy",
     "open_project",
     "read_log",
     "read_minari",
     "read_raw_log",
-    "search",
+    "search_policies",
     "with_costs",
     "write_log",
     "write_minari",

@@ -1,18 +1,17 @@
-"""What is wrong with a log: every fault has a kind, a place and a sentence."""
+"""What is wrong with a log: every fault has a kind, a place and a sentence that says what to do."""
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
-from twofold.plant import order
+from twofold.plant import mending
 from twofold.plant.errors import LogError
-from twofold.plant.finding import Finding, count, listed
 from twofold.plant.log import Log
+from twofold.plant.mending import GAP
 from twofold.plant.raw_log import RawLog, raw_log_of
-from twofold.plant.runs import stuck
 from twofold.tables.sentinels import sentinels
 
 # Names under which a column that nobody asked for is probably the time or the episode.
@@ -22,80 +21,84 @@ LIKELY = {
 }
 # Numbers with another decimal mark than was said, or with marks between thousands.
 MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?\d+)?", re.I)
+# A step that differs from the usual one by more than this part of it is said to be uneven.
+UNEVEN = 0.1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault: ``kind`` in a word, ``where`` it is, a ``sentence`` with what to do about it.
+
+    An error has to be mended before the log can be learnt from; a warning should be looked at.
+    """
+
+    kind: str
+    where: str
+    sentence: str
+    severity: Literal["error", "warning"] = "error"
+    column: str | None = None
+    source: str = "the log"
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.source}: {self.sentence}"
 
 
 def check(what: Any, *, history: int = 1, strict: bool = False) -> list[Finding]:
     """The faults of a ``Log``, or of the ``RawLog`` that ``read_raw_log`` gives.
 
     ``history`` is the number of rows that a model will look back over. ``strict`` raises a
-    ``LogError`` that lists whatever was found.
+    ``LogError`` that lists all findings.
     """
     if not isinstance(what, Log | RawLog):
         raise LogError(
             f"check takes a Log or a RawLog (read_raw_log gives one), got {type(what).__name__}"
         )
     raw = raw_log_of(what) if isinstance(what, Log) else what
-    findings = [finding for faults in CHECKS for finding in faults(raw)]
-    findings += short(raw, history)
+    findings = [finding for find in CHECKS for finding in find(raw)]
+    findings += find_short_episodes(raw, history)
     findings = [replace(finding, source=raw.source) for finding in findings]
     if strict and findings:
-        raise faulty(raw.source, findings)
+        raise log_error(raw.source, findings)
     return findings
 
 
-def faulty(source: str, findings: list[Finding]) -> LogError:
-    """The error that lists findings."""
-    return LogError(f"{source}: {count(len(findings), 'fault')} found\n{listed(findings)}")
+def log_error(source: str, findings: Sequence[Finding]) -> LogError:
+    """An error that lists findings, errors first."""
+    ordered = sorted(findings, key=lambda finding: finding.severity != "error")
+    lines = [f"  - {finding.severity}: {finding.sentence}" for finding in ordered]
+    return LogError("\n".join([f"{source}: {_count(len(findings), 'fault')} found", *lines]))
 
 
-def missing(raw: RawLog, name: str) -> np.ndarray:
-    """Rows without a finite number where there should be one: the last action of an episode and
-    the cost of its first row (of its last, if costs stand beside actions) are not needed."""
-    bad = ~np.isfinite(raw.values[name])
-    if name in raw.actions or name == raw.cost:
-        last = name in raw.actions or raw.cost_at == "departure"
-        bad[[group[-1 if last else 0] for group in raw.in_time]] = False
-    return np.flatnonzero(bad)
-
-
-def out_of_bounds(raw: RawLog, name: str) -> np.ndarray:
-    """Rows whose action is not between its bounds, but for rounding."""
-    low, high = raw.actions[name]
-    values, slack = raw.values[name], 1e-6 * (high - low)
-    return np.flatnonzero((values < low - slack) | (values > high + slack))
-
-
-def texts(raw: RawLog) -> Iterator[Finding]:
+def find_texts(raw: RawLog) -> Iterator[Finding]:
     """Cells that are neither numbers nor blank."""
     for name, cells in raw.texts.items():
         if not cells:
             continue
         where = raw.places(list(cells))
         words = list(dict.fromkeys(cells.values()))
-        said = ", ".join(map(repr, words[:3])) + (", …" if len(words) > 3 else "")
-        remedy = _remedy(words) or f"if it means no value, pass missing=[{said}]"
+        examples = ", ".join(map(repr, words[:3])) + (", …" if len(words) > 3 else "")
+        remedy = _remedy(words) or f"if it means no value, pass missing=[{examples}]"
         if name == raw.time:
             remedy = f"write times as numbers or like 2024-03-01 06:00:00, or {remedy}"
         yield Finding(
             "text", where, f"column {name!r} has text in "
-            f"{count(len(cells), 'row')} ({said}) at {where}; {remedy}", column=name,
+            f"{_count(len(cells), 'row')} ({examples}) at {where}; {remedy}", column=name,
         )  # fmt: skip
 
 
-def not_numbers(raw: RawLog) -> Iterator[Finding]:
+def find_missing(raw: RawLog) -> Iterator[Finding]:
     """Cells that are blank, NaN or infinite."""
     columns = raw.values | ({} if raw.times is None else {raw.time: raw.times})
-    for name in columns:
-        rows = missing(raw, name) if name in raw.values else (
-            np.flatnonzero(~np.isfinite(columns[name]))
-        )  # fmt: skip
+    for name, values in columns.items():
+        measured = name in raw.values
+        rows = mending.missing_rows(raw, name) if measured else np.flatnonzero(~np.isfinite(values))
         rows = np.setdiff1d(rows, list(raw.texts.get(name, {})))
         if not len(rows):
             continue
-        infinite = int(np.isinf(columns[name][rows]).sum())
-        what = f"{len(rows) - infinite:,} missing and {infinite:,} infinite" if infinite else (
-            f"{len(rows):,} missing"
-        )  # fmt: skip
+        infinite = int(np.isinf(values[rows]).sum())
+        what = f"{len(rows) - infinite:,} missing" + (
+            f" and {infinite:,} infinite" * (infinite > 0)
+        )
         where = raw.places(rows)
         yield Finding(
             "missing", where, f"column {name!r} has {what} of {len(raw):,} "
@@ -103,7 +106,7 @@ def not_numbers(raw: RawLog) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def not_measured(raw: RawLog) -> Iterator[Finding]:
+def find_sentinels(raw: RawLog) -> Iterator[Finding]:
     """Numbers that seem to say that there is no value."""
     for name in (one for one in raw.values if one not in raw.actions):
         for value in sentinels(raw.values[name]):
@@ -111,44 +114,45 @@ def not_measured(raw: RawLog) -> Iterator[Finding]:
             where = raw.places(rows)
             yield Finding(
                 "sentinel", where, f"column {name!r} is {value:.15g} in "
-                f"{count(len(rows), 'row')}, far from all its other values, at {where}; if it "
+                f"{_count(len(rows), 'row')}, far from all its other values, at {where}; if it "
                 f"means no value, pass missing=[{value:.15g}]", "warning", name,
             )  # fmt: skip
 
 
-def standing_still(raw: RawLog) -> Iterator[Finding]:
+def find_stuck_sensors(raw: RawLog) -> Iterator[Finding]:
     """Sensors that are stuck, and columns that never change."""
-    stretches = stuck(raw)
+    stretches = mending.find_stuck(raw)
     for name in raw.observations:
-        if _constant(raw.values[name]):
+        if _is_constant(raw.values[name]):
             yield _never_changes(raw, name, "it tells the model nothing: leave it out")
         own = [stretch.rows for stretch in stretches if stretch.column == name]
         if own:
             where, most = raw.places(np.concatenate(own)), max(map(len, own))
             yield Finding(
                 "stuck", where, f"column {name!r} stands still for up to "
-                f"{count(most, 'row')} while others move, at {where}; if the sensor was stuck, "
+                f"{_count(most, 'row')} while others move, at {where}; if the sensor was stuck, "
                 "leave those rows out with drop_stuck=True", "warning", name,
             )  # fmt: skip
 
 
-def actions(raw: RawLog) -> Iterator[Finding]:
-    """Actions out of bounds, and actions from which nothing can be learnt."""
+def find_bad_actions(raw: RawLog) -> Iterator[Finding]:
+    """Actions out of bounds, but for rounding, and actions from which nothing can be learnt."""
     for name, (low, high) in raw.actions.items():
-        if _constant(raw.values[name]):
+        values, slack = raw.values[name], 1e-6 * (high - low)
+        if _is_constant(values):
             yield _never_changes(raw, name, "what it does cannot be learnt from this log")
-        rows = out_of_bounds(raw, name)
+        rows = np.flatnonzero((values < low - slack) | (values > high + slack))
         if len(rows):
-            where, values = raw.places(rows), raw.values[name][rows]
+            where, values = raw.places(rows), values[rows]
             yield Finding(
                 "out_of_bounds", where, f"action {name!r} leaves its bounds "
-                f"{low:g} and {high:g} in {count(len(rows), 'row')} ({values.min():g} to "
+                f"{low:g} and {high:g} in {_count(len(rows), 'row')} ({values.min():g} to "
                 f"{values.max():g}), at {where}; widen the bounds or pass clip_actions=True",
                 column=name,
             )  # fmt: skip
 
 
-def short(raw: RawLog, history: int) -> Iterator[Finding]:
+def find_short_episodes(raw: RawLog, history: int) -> Iterator[Finding]:
     """Episodes without a single step that a model can learn from."""
     groups = raw.groups
     brief = [group for group in groups if len(group) <= history]
@@ -159,35 +163,97 @@ def short(raw: RawLog, history: int) -> Iterator[Finding]:
     all_of_them = len(brief) == len(groups)
     yield Finding(
         "short", f"episodes {said}", f"{len(brief)} of "
-        f"{count(len(groups), 'episode')} have too few rows to learn from, at least {history + 1} "
+        f"{_count(len(groups), 'episode')} have too few rows to learn from, at least {history + 1} "
         f"are needed: {said}; " + ("use a shorter history" if all_of_them else "they are left out"),
         "error" if all_of_them else "warning",
     )  # fmt: skip
 
 
-def unnamed(raw: RawLog) -> Iterator[Finding]:
+def find_unnamed_columns(raw: RawLog) -> Iterator[Finding]:
     """A column that looks like the time or the episode, which nobody has named."""
     is_named = {"time": raw.times is not None, "episode": len(raw.parts) > 1}
     for role, names in LIKELY.items():
-        found = [name for name in raw.others if name.casefold() in names]
-        if found and not is_named[role]:
+        likely = [name for name in raw.others if name.casefold() in names]
+        if likely and not is_named[role]:
             yield Finding(
-                "unnamed", f"column {found[0]!r}", f"no {role} column was named; "
-                f"if {found[0]!r} is one, pass {role}={found[0]!r}", "warning", found[0],
+                "unnamed", f"column {likely[0]!r}", f"no {role} column was named; "
+                f"if {likely[0]!r} is one, pass {role}={likely[0]!r}", "warning", likely[0],
             )  # fmt: skip
+
+
+def find_mixed_episodes(raw: RawLog) -> Iterator[Finding]:
+    """Episodes whose rows are mixed with those of others."""
+    rows = mending.returns(raw)
+    if not len(rows):
+        return
+    where, names = raw.places(rows), list(dict.fromkeys(raw.part[rows].tolist()))
+    said = ", ".join(repr(raw.parts[one]) for one in names[:4]) + (", …" if names[4:] else "")
+    sentence = f"rows of another episode lie between those of {said}, which goes on at {where}; "
+    if raw.times is None:
+        sentence += "name the time column (time=…), or cut there with split_at_restarts=True"
+        yield Finding("interleaved", where, sentence)
+    else:
+        sentence += "rows are put together by the name of their episode"
+        yield Finding("interleaved", where, sentence, "warning")
+
+
+def find_disorder(raw: RawLog) -> Iterator[Finding]:
+    """Times that start over, go back, repeat, leave gaps or are uneven."""
+    if raw.times is None:
+        return
+    over, back = mending.backward_rows(raw)
+    if len(over):
+        where = raw.places(over)
+        yield Finding(
+            "mixed", where, f"the time starts over at {where}, as if several "
+            "episodes were one; name the episode column (episode=…), or cut there with "
+            "split_at_restarts=True",
+        )  # fmt: skip
+    if len(back):
+        where = raw.places(back)
+        yield Finding(
+            "unsorted", where, f"the time goes back at {where}; sort the rows of "
+            "each episode with sort=True",
+        )  # fmt: skip
+    # Where the time starts over the same times are no duplicates, and its steps no gaps.
+    rows = mending.duplicates(raw)
+    if len(rows) and not len(over):
+        where = raw.places(rows)
+        yield Finding(
+            "duplicate", where, f"{_count(len(rows), 'row')} with the time of another one, at "
+            f"{where}; keep the first of each with drop_duplicates=True",
+        )  # fmt: skip
+    rows, steps, usual = mending.gaps(raw)
+    if len(rows) and not len(over):
+        where = raw.places(rows)
+        lengths = f"{steps.min():g}" if len(rows) == 1 else f"{steps.min():g} to {steps.max():g}"
+        yield Finding(
+            "gap", where, f"the time step is {usual:g}, but {lengths} before "
+            f"{where}; cut there with split_at_gaps=True",
+        )  # fmt: skip
+    _, steps, usual = mending.gaps(raw, UNEVEN)
+    steps = steps[np.abs(steps - usual) <= GAP * usual]
+    if len(steps):
+        yield Finding(
+            "uneven", "time", f"{_count(len(steps), 'step')} of the time differ by "
+            f"more than {UNEVEN:.0%} from the usual {usual:g} ({steps.min():g} to {steps.max():g})"
+            "; the model takes all steps for equal", "warning",
+        )  # fmt: skip
 
 
 def _remedy(words: Sequence[str]) -> str:
     """What to do about numbers among texts, if there are any."""
     marks = {re.sub(r"[\deE+-]", "", word) for word in words if MARKED.fullmatch(word)}
-    if "," in marks:
-        return "if the comma is decimal, pass decimal=','; if it sets thousands apart, take it out"
-    if "." in marks:
-        return "if the point is decimal, pass decimal='.'; if it sets thousands apart, take it out"
+    for mark, name in ((",", "comma"), (".", "point")):
+        if mark in marks:
+            return (
+                f"if the {name} is decimal, pass decimal={mark!r}; if it sets thousands apart, "
+                "take it out"
+            )
     return "take out what sets thousands apart" if marks else ""
 
 
-def _constant(values: np.ndarray) -> bool:
+def _is_constant(values: np.ndarray) -> bool:
     known = values[np.isfinite(values)]
     return len(known) > 1 and known.min() == known.max()
 
@@ -198,4 +264,12 @@ def _never_changes(raw: RawLog, name: str, so: str) -> Finding:
     return Finding("constant", f"column {name!r}", sentence, "warning", name)
 
 
-CHECKS = (texts, not_numbers, not_measured, order.faults, standing_still, actions, unnamed)
+def _count(number: int, what: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+CHECKS = (
+    find_texts, find_missing, find_sentinels, find_mixed_episodes, find_disorder,
+    find_stuck_sensors, find_bad_actions, find_unnamed_columns,
+)  # fmt: skip

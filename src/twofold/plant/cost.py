@@ -1,12 +1,23 @@
-"""A cost written as a Python function of named columns."""
+"""What a step costs, the risk-sensitive criterion J of costs, and the two risks in it (paper, §5).
+
+Of costs ``c[t, m, n]`` at step t under weight draw m in its roll-out n,
+
+    J = Σ_t { mean c(t) + [ β² E(t) + γ² A(t) ]^½ }
+
+with the epistemic risk ``E(t) = Var_m(E_n c(t))`` and the aleatoric ``A(t) = E_m(Var_n c(t))``; β
+is ``epistemic_weight``, γ is ``aleatoric_weight``. For a deterministic model there is the paper's
+nearest-neighbour baseline: the risk of a state is its distance to the known ones, which are summed
+up by the centroids of a k-means clustering.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sklearn.cluster import MiniBatchKMeans
 
 from twofold.core.arrays import Array, Float
 from twofold.core.naming import nearest
@@ -14,6 +25,8 @@ from twofold.plant.errors import LogError
 from twofold.plant.log import Log
 
 CostFunction = Callable[[Mapping[str, Any]], Any]
+# A risk below this part of the costs' own spread is rounding, and its root all slope.
+SMALLEST = 1e-4
 
 
 @dataclass(frozen=True)
@@ -87,3 +100,57 @@ def _check_finite(cost: Cost, log: Log) -> None:
                 f"cost(row) must be finite, got {costs[bad[0]]} in episode {episode.name!r}, step "
                 f"{bad[0]}, where {said}"
             )
+
+
+class Risks(NamedTuple):
+    """Variances of the cost at each step, in squared units of it."""
+
+    epistemic: Float[Array, "T"]
+    aleatoric: Float[Array, "T"]
+
+
+def risks(costs: Float[Array, "T M N"]) -> Risks:
+    """Unbiased estimates of both.
+
+    The mean of N roll-outs varies by ``A/N`` even where all weights are the same. That part of the
+    variance between weight draws is taken off, so that E is right on average, and below 0 at times.
+    """
+    num = costs.shape[2]
+    aleatoric = jnp.mean(jnp.var(costs, axis=2, ddof=1), axis=1)
+    between = jnp.var(jnp.mean(costs, axis=2), axis=1, ddof=1)
+    return Risks(between - aleatoric / num, aleatoric)
+
+
+def criterion(
+    costs: Float[Array, "T M N"],
+    epistemic_weight: Float[Array, ""],
+    aleatoric_weight: Float[Array, ""],
+    cost_scale: Float[Array, ""] | float = 1.0,
+) -> Float[Array, ""]:
+    """J: expected cost and weighted risk, summed over the horizon.
+
+    ``cost_scale`` is a deviation that is usual for costs: risks far below it count as none.
+    """
+    epistemic, aleatoric = risks(costs)
+    variance = epistemic_weight**2 * epistemic + aleatoric_weight**2 * aleatoric
+    least = jnp.square(SMALLEST * cost_scale)
+    # Without weights there must be no slope either, whatever the rounding of the variances.
+    risk = jnp.where(variance > least, jnp.sqrt(jnp.maximum(variance, least)), 0.0)
+    return jnp.sum(jnp.mean(costs, axis=(1, 2)) + risk)
+
+
+def centroids(features: np.ndarray, num: int, seed: int) -> np.ndarray:
+    """Centres of ``num`` clusters of standardised features ``[N, F]``."""
+    clusters = MiniBatchKMeans(min(num, len(features)), random_state=seed, n_init=3)
+    return clusters.fit(features).cluster_centers_
+
+
+def distances(
+    features: Float[Array, "*batch F"], centres: Float[Array, "C F"]
+) -> Float[Array, "*batch"]:
+    """The Euclidean distance of each point to the nearest centre."""
+    products = jnp.einsum("...f,cf->...c", features, centres)
+    squares = jnp.sum(jnp.square(features), axis=-1, keepdims=True)
+    apart = squares - 2.0 * products + jnp.sum(jnp.square(centres), axis=1)
+    # A root has no slope to follow at a centre itself.
+    return jnp.sqrt(jnp.maximum(jnp.min(apart, axis=-1), 1e-12))

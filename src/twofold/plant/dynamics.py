@@ -1,25 +1,32 @@
 """``DynamicsModel``: a fitted regressor as a system that can be rolled out."""
 
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.core import persistence
 from twofold.core.data import Standardizer
-from twofold.estimators.regressor import BNNLVRegressor
+from twofold.estimators.regressor import BNNLVRegressor, fit_many, load
+from twofold.estimators.training import whole_fits
 from twofold.model.posterior import Posterior, SampledPosterior
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding
-from twofold.plant.log import Log
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.probes import cost_fingerprint, embedding_fingerprint
+from twofold.plant.log import Log, Window
+from twofold.plant.policy import PolicyNetwork
 from twofold.plant.rollout import Scales, Task
-from twofold.plant.windows import Window
 
 DTYPE = np.float32
+# Users' functions are told apart by their values at so many places, of ranges so many times as wide
+# as the log's: a limit that no logged value comes near is a difference too.
+PROBES, WIDENING = 4096, 10.0
+MODEL, CHECKPOINT = "model.safetensors", "fit.checkpoint"
 
 
 class DynamicsModel:
@@ -94,6 +101,29 @@ class DynamicsModel:
         return Task(self.regressor.model_, self.embedding, self.cost, shape)
 
 
+def fit_regressors(
+    regressors: Sequence[BNNLVRegressor], embedding: Embedding, log: Log, folder: str | Path
+) -> list[BNNLVRegressor]:
+    """Regressors fitted to a log: from the files of a folder, or fitted together and kept there.
+
+    Fits that were stopped are resumed from their checkpoint. Whether the folder is that of the same
+    log and settings is for the caller to know (``twofold.core.resume.claim_folder``).
+    """
+    folder, several = Path(folder), len(regressors) > 1
+    stem, end = MODEL.split(".")
+    names = [f"{stem}_{n}.{end}" if several else MODEL for n in range(len(regressors))]
+    paths = [folder / name for name in names]
+    if all(path.exists() for path in paths):
+        return [load(path) for path in paths]
+    own = [clone(one).set_params(checkpoint=folder / CHECKPOINT) for one in regressors]
+    x, y = embedding.design(log)
+    with whole_fits(f"{folder} keeps what there is, and the same call resumes from there"):
+        fit_many(own, [x] * len(own), [y] * len(own))
+    for regressor, path in zip(own, paths, strict=True):
+        regressor.set_params(checkpoint=None).save(path)
+    return own
+
+
 def _check_columns(regressor: Any, embedding: Embedding) -> None:
     expected = len(embedding.input_names), len(embedding.target_names)
     found = regressor.model_.inputs, regressor.model_.outputs
@@ -102,3 +132,32 @@ def _check_columns(regressor: Any, embedding: Embedding) -> None:
             f"the embedding gives {expected[0]} inputs and {expected[1]} outputs, but the "
             f"regressor was fitted to {found[0]} and {found[1]}; fit it to embedding.design(log)"
         )
+
+
+def probes(log: Log) -> tuple[np.ndarray, np.ndarray]:
+    """Observations and actions, uniform over widened ranges and always the same."""
+    rng = np.random.default_rng(0)
+    seen = np.concatenate([episode.observations for episode in log.episodes])
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    middle, half = 0.5 * (low + high), 0.5 * WIDENING * np.maximum(high - low, 1e-3)
+    observations = rng.uniform(middle - half, middle + half, (PROBES, len(middle)))
+    actions = rng.uniform(log.action_low, log.action_high, (PROBES, len(log.action_low)))
+    return observations, actions
+
+
+def cost_fingerprint(cost: Cost, log: Log) -> str:
+    """The same for two costs that agree on the log and on all probes."""
+    with jax.enable_x64(True):
+        beyond = jax.jit(jax.vmap(cost))(*map(jnp.asarray, probes(log)))
+        return persistence.fingerprint(*cost.of(log), np.asarray(beyond))
+
+
+def embedding_fingerprint(embedding: Embedding, log: Log) -> str:
+    """The same for two embeddings that see, predict and know the same."""
+    parts = [getattr(embedding, one.name) for one in fields(embedding) if one.name != "known"]
+    arrays = [np.frombuffer(repr(tuple(parts)).encode(), np.uint8)]
+    if embedding.known is not None:
+        with jax.enable_x64(True):
+            values = jax.jit(jax.vmap(embedding.known_values))(*map(jnp.asarray, probes(log)))
+            arrays += [np.asarray(values[name]) for name in sorted(values)]
+    return persistence.fingerprint(*arrays)

@@ -15,7 +15,7 @@ import numpy as np
 
 from twofold.core import persistence
 from twofold.model import network
-from twofold.plant.transforms import EDGE, Transform
+from twofold.plant.columns import EDGE, Transform
 
 if TYPE_CHECKING:
     from twofold.plant.policy import LearnedPolicy
@@ -75,7 +75,7 @@ class _Graph:
 
 
 def _act(graph: _Graph, policy: "LearnedPolicy") -> None:
-    """``learned.act_on`` as a graph."""
+    """``policy.act_on`` as a graph."""
     weights, mean, scale = policy.leaves
     values, features = _columns(graph, policy)
     centred = graph.node("Sub", features, graph.constant(mean), doc="standardise")

@@ -1,8 +1,12 @@
-"""What a model says about a policy: expected costs and both risks over the horizon."""
+"""What a model says about a policy: expected costs and both risks over the horizon.
 
-from dataclasses import replace
+``forecast`` has all numbers of it; a ``Trial`` has those that a report needs, and beside them where
+the policy leads.
+"""
+
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +17,27 @@ from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
 from twofold.estimators import memory
 from twofold.model.posterior import Draws
+from twofold.plant.cost import risks
 from twofold.plant.dynamics import DynamicsModel
+from twofold.plant.log import Log, Window
 from twofold.plant.policy import LearnedPolicy
-from twofold.plant.risk import risks
+from twofold.plant.reach import QUANTILES, Reach, States, measure_reach
 from twofold.plant.rollout import Noise, Scales, Task, draw_noise, particles, rollout
-from twofold.plant.windows import Window
 
 ROLLOUTS_AT_ONCE = 20_000
+# Held-out windows that a policy is rolled out from.
+STARTS = 32
+# Times the epistemic risk is what a careful person adds to an expected cost.
+CAUTION = 2.0
+# Enough for a drawing, and a third of the file that all digits would make.
+DIGITS = 5
+STEPWISE = ("expected", "epistemic", "aleatoric", "apart", "beyond")
+KINDS: dict[Any, tuple[type, ...]] = {
+    float: (int, float),
+    np.ndarray: (np.ndarray,),
+    dict[str, float]: (dict,),
+    dict[str, np.ndarray]: (dict,),
+}
 
 
 class Forecast(NamedTuple):
@@ -148,3 +166,130 @@ def _share(
     of_draws = jnp.moveaxis(costs.mean(axis=3), 2, 1)
     sampled = jax.vmap(lambda own, row: own[:, row % members, 0])(costs, rows)
     return costs.mean(axis=(2, 3)), found.epistemic, found.aleatoric, of_draws, sampled
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A policy on the model, from held-out starts.
+
+    ``expected`` are costs at each of T steps, ``epistemic`` and ``aleatoric`` their deviations,
+    ``apart`` and ``beyond`` the median distance of visited states to the nearest logged one and the
+    share of them that is farther than 99 % of held-out states (``far``) are. ``columns`` are
+    observations with the share of the epistemic part that they explain, largest first, and
+    ``riskiest`` the visited states where it is largest, by column. ``rollouts`` are costs of some
+    roll-outs ``[R, T]``, ``visited`` has for each column the quantiles ``[T, 5]`` of its values at
+    each step, and ``logged`` the least, the same quantiles and the largest of the log's values.
+    The last three are empty in files that an older version wrote.
+    """
+
+    epistemic_weight: float
+    aleatoric_weight: float
+    expected: np.ndarray
+    epistemic: np.ndarray
+    aleatoric: np.ndarray
+    apart: np.ndarray
+    beyond: np.ndarray
+    usual: float
+    far: float
+    columns: dict[str, float]
+    riskiest: dict[str, np.ndarray]
+    rollouts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    visited: dict[str, np.ndarray] = field(default_factory=dict)
+    logged: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self):
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if not isinstance(value, KINDS[part.type]):
+                raise ValueError(f"{part.name} of a trial cannot be {value!r}")
+        steps = {len(getattr(self, name)) for name in STEPWISE}
+        if len(steps) != 1 or 0 in steps:
+            raise ValueError("the parts of a trial have different numbers of steps, or none")
+
+    @property
+    def risk_weights(self) -> tuple[float, float]:
+        """β and γ."""
+        return self.epistemic_weight, self.aleatoric_weight
+
+    @property
+    def cost(self) -> float:
+        """The expected cost per step."""
+        return float(self.expected.mean())
+
+    @property
+    def epistemic_risk(self) -> float:
+        """The deviation of the cost between weight draws, averaged over steps."""
+        return float(self.epistemic.mean())
+
+    @property
+    def aleatoric_risk(self) -> float:
+        """The deviation of the cost within weight draws, averaged over steps."""
+        return float(self.aleatoric.mean())
+
+    @property
+    def careful_cost(self) -> float:
+        """The expected cost and twice the epistemic risk."""
+        return self.cost + CAUTION * self.epistemic_risk
+
+    @property
+    def share_beyond(self) -> float:
+        """Of visited states, those beyond the data."""
+        return float(self.beyond.mean())
+
+
+def evaluate_policy(
+    model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int
+) -> Trial:
+    """Forecast a policy from held-out windows, and see how far it leaves the data."""
+    windows = model.embedding.steps(held_out).windows
+    rng = np.random.default_rng(random_state)
+    rows = rng.permutation(len(windows.observations))[:STARTS]
+    starts = jax.tree.map(lambda leaf: leaf[rows], windows)
+    costs = forecast(model, policy, starts, horizon, random_state=random_state)
+    reach = measure_reach(model, policy, held_out, horizon, random_state=random_state)
+    return summarise(policy, costs, reach, model.log)
+
+
+def summarise(policy: LearnedPolicy, costs: Forecast, reach: Reach, log: Log) -> Trial:
+    """Means over starts; of risks those of deviations, as in the criterion."""
+    distances = reach.distances
+    return Trial(
+        *policy.risk_weights,
+        expected=costs.expected.mean(axis=0),
+        epistemic=np.sqrt(np.maximum(costs.epistemic, 0.0)).mean(axis=0),
+        aleatoric=np.sqrt(np.maximum(costs.aleatoric, 0.0)).mean(axis=0),
+        apart=distances.median,
+        beyond=distances.beyond,
+        usual=distances.usual,
+        far=distances.far,
+        columns={column.name: column.explained for column in reach.columns},
+        riskiest=_by_column(reach.riskiest, log),
+        rollouts=_round(costs.sampled),
+        visited=dict(zip((*log.observations, *log.actions), _round(reach.quantiles), strict=True)),
+        logged=logged_range(log),
+    )
+
+
+def logged_range(log: Log) -> dict[str, np.ndarray]:
+    """For each column the least value, ``QUANTILES`` and the largest."""
+    seen = np.concatenate([episode.observations for episode in log.episodes])
+    done = np.concatenate([episode.actions for episode in log.episodes])
+    return {
+        name: _round(np.nanquantile(column, (0.0, *QUANTILES, 1.0)))
+        for name, column in zip((*log.observations, *log.actions), (*seen.T, *done.T), strict=True)
+    }
+
+
+def _round(values: np.ndarray) -> np.ndarray:
+    """To a few digits."""
+    return np.vectorize(lambda value: float(f"{value:.{DIGITS}g}"), otypes=[float])(values)
+
+
+def _by_column(states: States, log: Log) -> dict[str, np.ndarray]:
+    """States with the names of their columns."""
+    return {
+        "after steps": states.steps,
+        **dict(zip(log.observations, states.observations.T, strict=True)),
+        **dict(zip(log.actions, states.actions.T, strict=True)),
+        "epistemic part": states.epistemic,
+    }

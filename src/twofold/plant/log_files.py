@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.plant.checks import check, faulty
+from twofold.plant.checks import check, log_error
 from twofold.plant.errors import LogError, LogWarning, check_different
 from twofold.plant.log import Log, check_bounds
 from twofold.plant.mending import Mending, mend
@@ -54,7 +54,7 @@ def read_log(
     findings = before + after
     grave = [finding for finding in findings if finding.severity == "error" or strict]
     if grave:
-        raise faulty(raw.source, findings)
+        raise log_error(raw.source, findings)
     for finding in findings:
         warnings.warn(f"{finding.source}: {finding.sentence}", LogWarning, stacklevel=2)
     return raw.log()

@@ -1,19 +1,26 @@
-"""Mending a log: put rows in order, leave bad ones out, and cut episodes where some are missing.
+"""Rows that are out of order, repeated, missing or stuck: where they are, and what mends a log.
 
 Nothing is filled in: a row that was not measured is not learnt from.
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twofold.core.naming import nearest
-from twofold.plant import order
-from twofold.plant.checks import missing
 from twofold.plant.errors import LogError
 from twofold.plant.raw_log import RawLog
-from twofold.plant.runs import stuck
+
+# A step that differs from the usual one by more than this part of it is a gap. Runs shorter than so
+# many rows are rows out of order, not runs of their own.
+GAP, LEAST_RUN = 0.5, 5
+# A column is stuck if it stands still for this many rows and for this many times its usual stretch,
+LEAST, TIMES = 10, 3
+# while something else moves: a plant at rest has no stuck sensors. The usual stretch is the longest
+# but for so many, or for this part of all: what a column does more often is its way (a set-point, a
+# valve, a gauge of rain).
+RARE, RARE_PART = 4, 0.01
 
 
 @dataclass(frozen=True)
@@ -50,33 +57,33 @@ class Mending:
 
 def mend(raw: RawLog, mending: Mending) -> RawLog:
     """The log mended, with the rows of each episode together if it is known how they follow."""
-    if raw.times is None and len(order.returns(raw)) and not mending.split_at_restarts:
+    if raw.times is None and len(returns(raw)) and not mending.split_at_restarts:
         return raw
-    raw = _gathered(raw, mending)
+    raw = _gather(raw, mending)
     if mending.drop_duplicates:
-        raw = raw.take(np.delete(np.arange(len(raw)), order.duplicates(raw)))
+        raw = raw.take(np.delete(np.arange(len(raw)), duplicates(raw)))
     if mending.drop_missing:
-        raw = _without_missing(raw)
+        raw = _drop_missing(raw)
     if mending.drop_stuck:
         bad = np.zeros(len(raw), bool)
-        for stretch in stuck(raw):
+        for stretch in find_stuck(raw):
             bad[stretch.rows] = True
-        raw = _without(raw, bad)
+        raw = _drop(raw, bad)
     if mending.clip_actions:
         clipped = {name: np.clip(raw.values[name], *raw.actions[name]) for name in raw.actions}
         raw = replace(raw, values=raw.values | clipped)
     if mending.split_at_gaps and raw.times is not None:
-        raw = raw.cut(_marked(raw, order.gaps(raw)[0]))
+        raw = raw.cut(_mask(raw, gaps(raw)[0]))
     return raw
 
 
-def _gathered(raw: RawLog, mending: Mending) -> RawLog:
+def _gather(raw: RawLog, mending: Mending) -> RawLog:
     """Rows of an episode together, cut where it comes back or starts over, sorted by time."""
     if mending.split_at_restarts:
         if raw.times is None:
-            raw = raw.cut(_marked(raw, order.returns(raw)))
+            raw = raw.cut(_mask(raw, returns(raw)))
         else:
-            starts = _marked(raw, order.restarts(raw))
+            starts = _mask(raw, backward_rows(raw)[0])
             together = np.argsort(raw.part, kind="stable")
             raw = raw.take(together).cut(starts[together])
     if mending.sort and raw.times is not None:
@@ -84,7 +91,7 @@ def _gathered(raw: RawLog, mending: Mending) -> RawLog:
     return raw.take(np.argsort(raw.part, kind="stable"))
 
 
-def _without_missing(raw: RawLog) -> RawLog:
+def _drop_missing(raw: RawLog) -> RawLog:
     """Rows whose observations are known; where only the action or its cost is not, the row is
     still the end of what went before."""
     bad, ends = np.zeros(len(raw), bool), np.zeros(len(raw), bool)
@@ -92,22 +99,130 @@ def _without_missing(raw: RawLog) -> RawLog:
         bad |= ~np.isfinite(raw.times)
     for name in raw.values:
         if name in raw.observations:
-            bad[missing(raw, name)] = True
+            bad[missing_rows(raw, name)] = True
         elif name in raw.actions or raw.cost_at == "departure":
-            ends[missing(raw, name)] = True
+            ends[missing_rows(raw, name)] = True
         else:
             # The step that leads to this row has no cost: a new episode begins with the row.
-            ends[missing(raw, name) - 1] = True
-    return _without(raw.cut(np.concatenate([[False], ends[:-1]])), bad)
+            ends[missing_rows(raw, name) - 1] = True
+    return _drop(raw.cut(np.concatenate([[False], ends[:-1]])), bad)
 
 
-def _without(raw: RawLog, bad: np.ndarray) -> RawLog:
+def _drop(raw: RawLog, bad: np.ndarray) -> RawLog:
     """Rows that are not bad; what lies on two sides of a bad one becomes two episodes."""
     after = np.concatenate([[False], bad[:-1]])
     return raw.cut(after).take(np.flatnonzero(~bad))
 
 
-def _marked(raw: RawLog, rows: np.ndarray) -> np.ndarray:
+def _mask(raw: RawLog, rows: np.ndarray) -> np.ndarray:
     mask = np.zeros(len(raw), bool)
     mask[rows] = True
     return mask
+
+
+def missing_rows(raw: RawLog, name: str) -> np.ndarray:
+    """Rows without a finite number where there should be one: the last action of an episode and
+    the cost of its first row (of its last, if costs stand beside actions) are not needed."""
+    bad = ~np.isfinite(raw.values[name])
+    if name in raw.actions or name == raw.cost:
+        last = name in raw.actions or raw.cost_at == "departure"
+        bad[[group[-1 if last else 0] for group in raw.in_time]] = False
+    return np.flatnonzero(bad)
+
+
+def returns(raw: RawLog) -> np.ndarray:
+    """Rows at which an episode goes on after rows of another one."""
+    starts = np.flatnonzero(np.diff(raw.part, prepend=-1))
+    _, first = np.unique(raw.part[starts], return_index=True)
+    return np.delete(starts, first)
+
+
+def backward_rows(raw: RawLog) -> tuple[np.ndarray, np.ndarray]:
+    """Rows at which the time of an episode starts over (it goes back to where the rows before
+    began, or further), and those that are only out of order."""
+    nothing = np.zeros(0, int), np.zeros(0, int)
+    pairs = [nothing, *(_backward(raw, group) for group in raw.groups)]
+    over, back = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    return over, back
+
+
+def duplicates(raw: RawLog) -> np.ndarray:
+    """Rows whose time another row of the episode, before it in the source, has already."""
+    if raw.times is None:
+        return np.zeros(0, int)
+    order = np.lexsort((np.arange(len(raw)), raw.times, raw.part))
+    same = (np.diff(raw.part[order]) == 0) & (np.diff(raw.times[order]) == 0)
+    return np.sort(order[1:][same])
+
+
+def gaps(raw: RawLog, tolerance: float = GAP) -> tuple[np.ndarray, np.ndarray, float]:
+    """Rows after steps of another length, those lengths, and the usual step."""
+    rows, steps = [np.zeros(0, int)], [np.zeros(0)]
+    for group in raw.in_time:
+        rows.append(group[1:])
+        steps.append(np.diff(raw.times[group]))  # type: ignore[index]
+    row, step = np.concatenate(rows), np.concatenate(steps)
+    forward = step > 0
+    if not forward.any():
+        return row[:0], step[:0], 0.0
+    usual = float(np.median(step[forward]))
+    odd = forward & (np.abs(step - usual) > tolerance * usual)
+    return row[odd], step[odd], usual
+
+
+def _backward(raw: RawLog, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    times = raw.times[group]  # type: ignore[index]
+    back = np.flatnonzero(np.diff(times) < 0) + 1
+    begins = np.concatenate([[0], back[:-1]]) if len(back) else back
+    over = times[back] <= times[begins]
+    if len(back) and len(group) / (len(back) + 1) < LEAST_RUN:
+        over[:] = False
+    return group[back[over]], group[back[~over]]
+
+
+class Stretch(NamedTuple):
+    """Rows (of the log) over which a column stands still."""
+
+    column: str
+    rows: np.ndarray
+
+
+def find_stuck(raw: RawLog) -> list[Stretch]:
+    """Stretches where an observation stands still longer than is its way while others move."""
+    groups = [group for group in raw.in_time if len(group) > 1]
+    if not groups:
+        return []
+    columns = [*raw.observations, *raw.actions]
+    # Whether each step changes a value; a missing one changes it.
+    values = {name: [raw.values[name][group] for group in groups] for name in columns}
+    moves = {name: [~(v[1:] == v[:-1]) for v in each] for name, each in values.items()}
+    found = []
+    for name in raw.observations:
+        others = [moves[other] for other in columns if other != name]
+        # A column without company is compared with itself alone.
+        elsewhere = [np.any(each, axis=0) for each in zip(*others, strict=True)]
+        found += _stuck(name, groups, moves[name], elsewhere or [~each for each in moves[name]])
+    return found
+
+
+def _stuck(
+    name: str, groups: list[np.ndarray], own: list[np.ndarray], others: list[np.ndarray]
+) -> list[Stretch]:
+    stretches = [stretch for i, moved in enumerate(own) for stretch in _stretches(i, moved)]
+    lengths = np.array([last - first + 1 for _, first, last in stretches])
+    rare = max(RARE, int(RARE_PART * len(lengths)))
+    if len(lengths) <= rare:
+        return []
+    limit = max(LEAST, TIMES * np.sort(lengths)[-rare - 1])
+    return [
+        Stretch(name, groups[i][first : last + 1])
+        for (i, first, last), length in zip(stretches, lengths, strict=True)
+        if length >= limit and others[i][first:last].any()
+    ]
+
+
+def _stretches(group: int, moved: np.ndarray) -> list[tuple[int, int, int]]:
+    """Group, first and last place of each stretch without a change."""
+    bounds = np.flatnonzero(moved)
+    firsts, lasts = [0, *(bounds + 1)], [*bounds, len(moved)]
+    return [(group, int(a), int(b)) for a, b in zip(firsts, lasts, strict=True)]

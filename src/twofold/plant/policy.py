@@ -1,7 +1,13 @@
-"""``LearnedPolicy``: a policy that acts on a window of raw observations, and its file."""
+"""``LearnedPolicy``: a policy that acts on a window of raw observations, and its file.
+
+It is a small ReLU network of standardised features whose actions cannot leave their bounds:
+
+    a = middle + half · tanh(network(features))
+"""
 
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -14,12 +20,61 @@ from twofold.core.data import Standardizer
 from twofold.core.persistence import FileFormatError
 from twofold.envs.system import Policy
 from twofold.model import network
-from twofold.plant import network as policy
+from twofold.model.network import RowLayer
+from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding
 from twofold.plant.export import write_onnx
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.transforms import Transform
-from twofold.plant.windows import Window
+from twofold.plant.log import Window
+
+FIRST_ACTIONS = 0.1
+DTYPE = jnp.float32
+
+
+@dataclass(frozen=True)
+class PolicyNetwork:
+    """Shapes, and the bounds of the actions."""
+
+    features: int
+    hidden: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self):
+        if len(self.low) != len(self.high) or not np.all(np.less(self.low, self.high)):
+            raise ValueError(f"actions need bounds with low < high, got {self.low} and {self.high}")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Layer sizes, from the features to the actions."""
+        return (self.features, *self.hidden, len(self.low))
+
+
+def init(key: Key, shape: PolicyNetwork) -> Float[Array, "P"]:
+    """Weights of variance 2 over the number of inputs, biases 0; the last layer a tenth of that,
+    so that actions begin near the middle, where tanh has a slope."""
+    pairs = list(pairwise(shape.sizes))
+    parts = []
+    for index, (own, (fan_in, fan_out)) in enumerate(
+        zip(jax.random.split(key, len(pairs)), pairs, strict=True)
+    ):
+        scale = jnp.sqrt(2.0 / fan_in) * (FIRST_ACTIONS if index == len(pairs) - 1 else 1.0)
+        kernel = scale * jax.random.normal(own, (fan_out * fan_in,), DTYPE)
+        parts += [kernel.astype(DTYPE), jnp.zeros(fan_out, DTYPE)]
+    return jnp.concatenate(parts)
+
+
+def layers_of(shape: PolicyNetwork, weights: Float[Array, "S P"]) -> tuple[RowLayer, ...]:
+    """The layers of S policies, for standardised features."""
+    return network.for_rows(network.unflatten(shape.sizes, weights))
+
+
+def act(
+    shape: PolicyNetwork, layers: tuple[RowLayer, ...], features: Float[Array, "*M S B F"]
+) -> Float[Array, "*M S B A"]:
+    """Actions of each of S policies at points of its own."""
+    outputs = network.apply_rows(layers, features)
+    low, high = (jnp.asarray(bound, features.dtype) for bound in (shape.low, shape.high))
+    return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +109,11 @@ class LearnedPolicy:
         _check_numbers("weights", self.weights, network.num_weights(self.shape.sizes))
         for name, values in self.standardizer._asdict().items():
             _check_numbers(f"the features' {name}", values, features)
+
+    @property
+    def risk_weights(self) -> tuple[float, float]:
+        """β and γ."""
+        return self.epistemic_weight, self.aleatoric_weight
 
     @property
     def history(self) -> int:
@@ -165,14 +225,14 @@ def load_policy(path: persistence.FilePath) -> LearnedPolicy:
     """Read a policy that ``LearnedPolicy.save`` wrote; it acts exactly as before."""
     stored = persistence.read(path, "policy")
     try:
-        return _unpacked(stored.arrays, stored.metadata)
+        return _unpack(stored.arrays, stored.metadata)
     except (KeyError, TypeError, ValueError) as error:
         raise FileFormatError(
             f"{path} is a policy that this twofold cannot read: {error}"
         ) from error
 
 
-def _unpacked(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> LearnedPolicy:
+def _unpack(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> LearnedPolicy:
     lags, action_lags = tuple(metadata["lags"]), tuple(metadata["action_lags"])
     embedding = Embedding(
         tuple(metadata["observations"]),
@@ -236,8 +296,8 @@ def act_on(
     features = (embedding.features(window) - mean) / scale
     # A GPU would round the factors of its products, and act otherwise than a CPU.
     with jax.default_matmul_precision("highest"):
-        layers = policy.layers_of(shape, weights[None])
-        return policy.act(shape, layers, features[None, None])[0, 0]
+        layers = layers_of(shape, weights[None])
+        return act(shape, layers, features[None, None])[0, 0]
 
 
 _act = partial(jax.jit, static_argnums=(0, 1))(act_on)

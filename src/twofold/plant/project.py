@@ -1,58 +1,79 @@
-"""``find_policies``: from a log and a cost to policies, a risk frontier and a report, in a folder.
+"""``find_policies``: from a log and a cost to policies with their risks, in a folder.
 
 Everything is written as it is made: the model, its quality, the policies, what the model says of
-each. A run that was stopped or killed goes on with what is missing when it is called again.
+each. A run that was stopped or killed is resumed with what is missing when it is called again.
 """
 
+import json
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 from sklearn.base import clone
 
 from twofold.core import persistence
+from twofold.core.persistence import FileFormatError
+from twofold.core.plain import to_plain
+from twofold.core.resume import OtherRunError, claim_folder, read_claim
 from twofold.estimators.regressor import BNNLVRegressor, load
-from twofold.estimators.training import whole_fits
-from twofold.plant import identity, summary, trial
+from twofold.plant import summary
 from twofold.plant.cost import Cost, CostFunction, cost_of
-from twofold.plant.dynamics import DynamicsModel
-from twofold.plant.embed import embed
-from twofold.plant.embedding import Embedding
-from twofold.plant.identity import ProjectError
+from twofold.plant.dynamics import (
+    MODEL,
+    DynamicsModel,
+    cost_fingerprint,
+    embedding_fingerprint,
+    fit_regressors,
+)
+from twofold.plant.embedding import Embedding, embed
+from twofold.plant.forecast import Trial, evaluate_policy
 from twofold.plant.log import Log
 from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.quality import assess, doubts_in, warn_of
-from twofold.plant.search import SearchSettings, check_weights, search
-from twofold.plant.trial import Trial, try_policy
+from twofold.plant.quality import Doubt, Quality, assess, warn_of
+from twofold.plant.search import (
+    Pair,
+    SearchSettings,
+    check_draws,
+    check_risk_weights,
+    file_name,
+    search_policies,
+)
 
-MODEL, QUALITY, POLICIES = "model.safetensors", "quality.txt", "policies"
-FIT_CHECKPOINT, SEARCH_CHECKPOINT = "fit.checkpoint", "search.checkpoint"
-WEIGHTS = ((0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (4.0, 0.0))
+CLAIM, QUALITY, POLICIES = "project.json", "quality.json", "policies"
+RISK_WEIGHTS = ((0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (4.0, 0.0))
+# Settings of a regressor that say how it is watched, and not what it learns.
+WATCHING = ("checkpoint", "checkpoint_seconds", "verbose")
+MADE_AGAIN = "delete it and run the same search again, which writes it again"
+
+
+class ProjectError(ValueError):
+    """A folder, a setting or a log that policies cannot be found with."""
 
 
 @dataclass(frozen=True, eq=False)
 class Project:
     """Policies for a grid of risk weights, and what a model says of each of them.
 
-    ``quality`` is the text of ``Quality``, ``logged_cost`` what a held-out step cost as it was run.
+    ``about`` has numbers of the log: ``transitions``, ``episodes``, ``held_out_transitions`` and
+    ``logged_cost``, what a held-out step cost as it was run.
     """
 
     folder: Path
-    quality: str
+    quality: Quality
     policies: tuple[LearnedPolicy, ...]
     trials: tuple[Trial, ...]
     about: dict[str, Any]
 
     @property
-    def doubts(self) -> list[str]:
+    def doubts(self) -> tuple[Doubt, ...]:
         """Reasons not to plan with the model."""
-        return doubts_in(self.quality)
+        return self.quality.doubts
 
     @property
     def logged_cost(self) -> float:
@@ -61,8 +82,8 @@ class Project:
 
     @property
     def recommended(self) -> LearnedPolicy:
-        """The policy that ``twofold.plant.summary.recommended`` chooses."""
-        return self.policies[summary.recommended(self.trials)]
+        """The policy that ``twofold.plant.summary.recommend`` chooses."""
+        return self.policies[summary.recommend(self.trials)]
 
     @property
     def regressor(self) -> BNNLVRegressor:
@@ -71,17 +92,17 @@ class Project:
 
     def policy(self, epistemic_weight: float, aleatoric_weight: float = 0.0) -> LearnedPolicy:
         """The policy that was found with these weights."""
-        wanted = epistemic_weight, aleatoric_weight
-        for policy, found in zip(self.policies, self.trials, strict=True):
-            if found.weights == wanted:
+        pair = epistemic_weight, aleatoric_weight
+        for policy in self.policies:
+            if policy.risk_weights == pair:
                 return policy
-        known = ", ".join(f"({b:g}, {g:g})" for b, g in (one.weights for one in self.trials))
-        raise ProjectError(f"there is no policy with the weights {wanted}; there are {known}")
+        known = ", ".join(f"({b:g}, {g:g})" for b, g in (one.risk_weights for one in self.policies))
+        raise ProjectError(f"there is no policy with the risk weights {pair}; there are {known}")
 
     @property
     def files(self) -> list[str]:
         """The policies' files, within the folder."""
-        return [f"{POLICIES}/{file_name(one.weights, 'policy')}" for one in self.trials]
+        return [f"{POLICIES}/{file_name(one.risk_weights)}.policy" for one in self.trials]
 
 
 def find_policies(
@@ -91,20 +112,20 @@ def find_policies(
     *,
     embedding: Embedding | None = None,
     regressor: BNNLVRegressor | None = None,
-    weights: Sequence[tuple[float, float]] = WEIGHTS,
+    risk_weights: Sequence[Pair] = RISK_WEIGHTS,
     settings: SearchSettings = SearchSettings(),  # noqa: B008
     held_out: float = 0.2,
     random_state: int = 0,
     verbose: bool | str = "auto",
 ) -> Project:
-    """A policy for each pair (β, γ) of ``weights``, from a log and a cost.
+    """A policy for each pair (β, γ) of ``risk_weights``, from a log and a cost.
 
     Parameters
     ----------
     cost : function
-        ``cost(row)`` of named columns, as for ``twofold.plant.cost.cost_of``.
+        ``cost(row)`` of named columns, as for ``twofold.plant.cost_of``.
     folder : path
-        A new folder, or one in which the same search was begun: then that goes on.
+        Output folder; one in which the same search was begun is resumed.
     embedding : Embedding or None
         What the model sees and predicts (``embed(log)``: the last row only).
     regressor : BNNLVRegressor or None
@@ -113,61 +134,121 @@ def find_policies(
         The part of the runs that the model is judged by, and that policies are forecast from.
     """
     folder = Path(folder)
-    if not log.actions:
-        raise ProjectError("the log has no actions, so that there is nothing to decide")
-    identity.check_settings(settings, held_out, random_state)
-    pairs = list(dict.fromkeys(_checked(weights)))
+    pairs = _check(log, risk_weights, settings, held_out, random_state)
     cost = cost if isinstance(cost, Cost) else cost_of(cost, log)
     embedding = embed(log) if embedding is None else embedding
     own = clone(regressor or planning_regressor()).set_params(verbose=verbose)
     if own.random_state is None:
         own.set_params(random_state=random_state)
     train, test = log.split(held_out, seed=random_state)
-    mine = identity.identity(
-        log, cost, embedding, own, pairs, settings, held_out, random_state
-    )  # fmt: skip
-    identity.claim(folder, mine, identity.about(log, test, cost))
-    model = DynamicsModel(_fitted(own, embedding, train, folder), embedding, cost, train)
-    warn_of(doubts_in(_quality(model, test, settings.horizon, random_state, folder)))
-    policies = _found(model, pairs, settings, own, random_state, folder)
-    for pair, policy in _watched(list(zip(pairs, policies, strict=True)), verbose):
-        path = folder / POLICIES / file_name(pair, "json")
-        if not path.exists():
-            trial.write(path, try_policy(model, policy, test, settings.horizon, random_state))
-    return open_project(folder)
+    identity = {
+        **_data_identity(log, cost, embedding),
+        **{f"model {k}": v for k, v in own.get_params().items() if k not in WATCHING},
+        **asdict(settings),
+        "risk_weights": pairs,
+        "held_out": held_out,
+        "random_state": random_state,
+    }
+    about = {
+        "transitions": log.transitions,
+        "episodes": len(log.episodes),
+        "held_out_transitions": test.transitions,
+        "logged_cost": float(np.concatenate(cost.of(test)).mean()),
+    }
+    try:
+        about = claim_folder(folder, CLAIM, identity, about)["about"]
+    except (OtherRunError, FileFormatError, OSError) as error:
+        raise ProjectError(str(error)) from error
+    if not _missing_files(folder, pairs):
+        project = open_project(folder)
+        warn_of(project.doubts)
+        return project
+    (fit,) = fit_regressors([own], embedding, train, folder)
+    model = DynamicsModel(fit, embedding, cost, train)
+    if (folder / QUALITY).exists():
+        quality = read_quality(folder / QUALITY)
+    else:
+        quality = assess(model, test, settings.horizon, random_state=random_state)
+        write_json(folder / QUALITY, asdict(quality))
+    warn_of(quality.doubts)
+    policies = search_policies(
+        model,
+        pairs,
+        folder / POLICIES,
+        settings=settings,
+        seeds=(random_state,),
+        random_state=random_state,
+        checkpoint_seconds=own.checkpoint_seconds,
+        verbose=verbose,
+    )
+    trials = evaluate_policies(
+        model, policies, test, settings.horizon, folder / POLICIES, random_state, verbose
+    )
+    return Project(folder, quality, tuple(policies), tuple(trials), about)
+
+
+def evaluate_policies(
+    model: DynamicsModel,
+    policies: Sequence[LearnedPolicy],
+    held_out: Log,
+    horizon: int,
+    folder: Path,
+    random_state: int = 0,
+    verbose: bool | str = "auto",
+) -> list[Trial]:
+    """What the model says of each policy; it is kept in the folder, with the policy for ONNX where
+    ``onnx`` is installed, and read where it is there."""
+    disable = not (sys.stderr.isatty() if verbose == "auto" else verbose)
+    console = Console(stderr=True)
+    trials = []
+    for policy in track(policies, "evaluating policies", console=console, disable=disable):
+        path = folder / f"{file_name(policy.risk_weights)}.json"
+        if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
+            policy.export_onnx(path.with_suffix(".onnx"))
+        if path.exists():
+            trials.append(read_trial(path))
+        else:
+            trials.append(evaluate_policy(model, policy, held_out, horizon, random_state))
+            write_json(path, asdict(trials[-1]))
+    return trials
 
 
 def open_project(folder: str | Path) -> Project:
     """Read a finished folder of ``find_policies``; nothing is fitted or searched."""
     folder = Path(folder)
-    content = identity.read(folder)
-    pairs = [(beta, gamma) for beta, gamma in content["identity"]["weights"]]
-    wanted = [folder / QUALITY, folder / MODEL]
-    for ending in ("policy", "json"):
-        wanted += [folder / POLICIES / file_name(pair, ending) for pair in pairs]
-    absent = [path.relative_to(folder) for path in wanted if not path.exists()]
+    path = folder / CLAIM
+    if not path.is_file():
+        raise ProjectError(f"{folder} is not a folder of policies: it has no {CLAIM}")
+    try:
+        content = read_claim(path)
+        if "risk_weights" not in content["identity"] and "weights" in content["identity"]:
+            raise ProjectError(
+                f"{folder} was written by an older twofold; its policies can still be loaded with "
+                "load_policy, but run the search again in a new folder for a report"
+            )
+        pairs = check_risk_weights(content["identity"]["risk_weights"])
+        if not np.isfinite(content["about"]["logged_cost"]):
+            raise ValueError("the logged cost is not a number")
+    except FileFormatError as error:
+        raise ProjectError(str(error)) from error
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        if isinstance(error, ProjectError):
+            raise
+        raise ProjectError(f"{path} is damaged ({error!r}); {persistence.RESTORE}") from error
+    absent = _missing_files(folder, pairs)
     if absent:
         raise ProjectError(
-            f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; the "
-            "search that began it goes on with what is missing when it is started again"
+            f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; start "
+            "the same search again, which resumes with what is missing"
         )
-    files = [folder / POLICIES / file_name(pair, "policy") for pair in pairs]
+    files = [folder / POLICIES / file_name(pair) for pair in pairs]
     return Project(
         folder,
-        _read_quality(folder / QUALITY),
-        tuple(load_policy(path) for path in files),
-        tuple(trial.read(path.with_suffix(".json")) for path in files),
+        read_quality(folder / QUALITY),
+        tuple(load_policy(f"{file}.policy") for file in files),
+        tuple(read_trial(Path(f"{file}.json")) for file in files),
         content["about"],
     )
-
-
-def _read_quality(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except ValueError as error:
-        raise ProjectError(
-            f"{path} is damaged ({error}); delete it and search again, which makes it anew"
-        ) from error
 
 
 def planning_regressor() -> BNNLVRegressor:
@@ -175,80 +256,76 @@ def planning_regressor() -> BNNLVRegressor:
     return BNNLVRegressor(inference="alpha", draws=20)
 
 
-def file_name(pair: tuple[float, float], ending: str) -> str:
-    """Of a policy, by its weights."""
-    beta, gamma = pair
-    return f"beta-{beta:.12g}_gamma-{gamma:.12g}.{ending}"
+def read_quality(path: Path) -> Quality:
+    """The judgement of a model, from its file."""
+    return _read(path, Quality.from_dict)
 
 
-def _fitted(
-    regressor: BNNLVRegressor, embedding: Embedding, train: Log, folder: Path
-) -> BNNLVRegressor:
-    path = folder / MODEL
-    if path.exists():
-        return load(path)
-    regressor = clone(regressor).set_params(checkpoint=folder / FIT_CHECKPOINT)
-    with _whole(folder):
-        regressor.fit(*embedding.design(train))
-    regressor.set_params(checkpoint=None).save(path)
-    return regressor
+def read_trial(path: Path) -> Trial:
+    """What a model says of a policy, from its file."""
+    return _read(path, lambda content: Trial(**content))
 
 
-def _quality(
-    model: DynamicsModel, held_out: Log, horizon: int, random_state: int, folder: Path
-) -> str:
-    path = folder / QUALITY
-    if not path.exists():
-        found = assess(model, held_out, horizon, random_state=random_state)
-        persistence.write_text(path, found.text() + "\n")
-    return _read_quality(path)
+def write_json(path: Path, content: Any) -> None:
+    """Numbers and arrays as JSON; what is not finite becomes null."""
+    persistence.write_text(path, json.dumps(to_plain(content), indent=1, allow_nan=False))
 
 
-def _found(
-    model: DynamicsModel,
-    pairs: Sequence[tuple[float, float]],
-    settings: SearchSettings,
-    regressor: BNNLVRegressor,
-    random_state: int,
-    folder: Path,
-) -> list[LearnedPolicy]:
-    """Policies from their files, or from a search that writes them."""
-    paths = [folder / POLICIES / file_name(pair, "policy") for pair in pairs]
-    if not all(path.exists() for path in paths):
-        with _whole(folder):
-            policies = search(
-                model,
-                pairs,
-                settings=settings,
-                seeds=(random_state,),
-                random_state=random_state,
-                checkpoint=folder / SEARCH_CHECKPOINT,
-                checkpoint_seconds=regressor.checkpoint_seconds,
-                verbose=regressor.verbose,
-            )
-        (folder / POLICIES).mkdir(exist_ok=True)
-        for path, policy in zip(paths, policies, strict=True):
-            if find_spec("onnx") is not None:
-                policy.export_onnx(path.with_suffix(".onnx"))
-            policy.save(path)
-    return [load_policy(path) for path in paths]
-
-
-def _whole(folder: Path) -> AbstractContextManager[None]:
-    """A loop that Ctrl-C has ended early ends all, for what comes next needs it whole."""
-    return whole_fits(f"{folder} keeps what there is, and the same call goes on from there")
-
-
-def _checked(weights: Any) -> list[tuple[float, float]]:
+def _read(path: Path, make: Any) -> Any:
     try:
-        return check_weights(weights)
+        return make(_numbers(json.loads(path.read_text(encoding="utf-8"))))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ProjectError(f"{path} is damaged ({error}); {MADE_AGAIN}") from error
+
+
+def _numbers(value: Any) -> Any:
+    """Lists of numbers as arrays, null as NaN."""
+    if isinstance(value, dict):
+        return {name: _numbers(one) for name, one in value.items()}
+    if isinstance(value, list):
+        words = any(isinstance(one, str | dict) for one in value)
+        return [_numbers(one) for one in value] if words else np.array(value, float)
+    return np.nan if value is None else value
+
+
+def _missing_files(folder: Path, pairs: Sequence[Pair]) -> list[Path]:
+    files = [f"{POLICIES}/{file_name(pair)}" for pair in pairs]
+    names = [QUALITY, MODEL, *(f"{file}.{end}" for end in ("policy", "json") for file in files)]
+    return [Path(name) for name in names if not (folder / name).exists()]
+
+
+def _data_identity(log: Log, cost: Cost, embedding: Embedding) -> dict[str, Any]:
+    """A known part and a cost are functions; they are known by what they make of the log, and of
+    places far beyond it."""
+    episodes = [part for one in log.episodes for part in (one.observations, one.actions)]
+    prints = {
+        "log": persistence.fingerprint(*episodes, log.action_low, log.action_high),
+        "cost": cost_fingerprint(cost, log),
+        "embedding": embedding_fingerprint(embedding, log),
+    }
+    return {
+        **{name: value[:16] for name, value in prints.items()},
+        "observations": embedding.observations,
+        "actions": embedding.actions,
+        "inputs": embedding.input_names,
+        "targets": embedding.target_names,
+    }
+
+
+def _check(
+    log: Log, risk_weights: Any, settings: SearchSettings, held_out: float, random_state: Any
+) -> list[Pair]:
+    """Refuse before a model is fitted what would be refused after it; the pairs, each once."""
+    if not log.actions:
+        raise ProjectError("the log has no actions, so that there is nothing to decide")
+    if not 0.0 < held_out < 1.0:
+        raise ProjectError(f"held_out must be a part between 0 and 1, got {held_out!r}")
+    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**31:
+        raise ProjectError(
+            f"random_state must be a whole number from 0 to 2**31, got {random_state!r}"
+        )
+    try:
+        check_draws(settings.weight_draws, settings.noise_draws)
+        return list(dict.fromkeys(check_risk_weights(risk_weights)))
     except (TypeError, ValueError) as error:
         raise ProjectError(str(error)) from error
-
-
-def _watched(members: Sequence[Any], verbose: bool | str) -> Any:
-    """The members, with a bar for who is watching."""
-    shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
-    return track(
-        members, "trying policies on the model", console=Console(stderr=True), disable=not shown
-    )

@@ -2,24 +2,27 @@
 
 Everything is measured on episodes that the model has not seen. One step ahead its log-likelihood
 stands beside that of a linear regression with Gaussian residuals. Further ahead the model is rolled
-out from logged states under the *logged* actions, and the costs that it predicts are compared with
-those that came.
+out from logged states under the *logged* actions, and its predicted costs are compared with the
+observed ones.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold.core.arrays import Array, Float, Key
 from twofold.estimators.linear import LinearGaussian
+from twofold.model import network
+from twofold.model.posterior import Draws
 from twofold.plant.dynamics import DTYPE, DynamicsModel
-from twofold.plant.log import Log
-from twofold.plant.replay import MultiStep, compare, passages, replayed_costs
-from twofold.plant.windows import Window
+from twofold.plant.log import Log, Window, steps
+from twofold.plant.rollout import Noise, Scales, Task, draw_noise, particles, rollout
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
@@ -36,14 +39,45 @@ MEAN_SLACK = 1.1
 # The coverage of a nominal 90 % if deviations are taken for a third less than they are: risks that
 # are that wrong are not worth weighing.
 LEAST_COVERAGE = 0.7
-DOUBT = "Doubt: "
+SENTENCES = {
+    "log_likelihood": "one step ahead its log-likelihood, {value:.3f}, is less than that of a "
+    "linear regression, {limit:.3f}; train it longer",
+    "coverage": "one step ahead its 90 % intervals of {target} hold {value:.0%} of what was "
+    "measured: it is overconfident",
+    "cost_error": "after {steps} steps of logged actions its error in the cost, {value:.2f} "
+    "deviations, is larger than that of always predicting the mean, {limit:.2f}; use a shorter "
+    "horizon or a longer history",
+    "cost_coverage": "along logged actions its 90 % intervals hold {value:.0%} of the observed "
+    "costs: the risks that it predicts are too small",
+    "non_finite": "{value:.2%} of its roll-outs of {steps} steps leave the finite numbers; bound "
+    "what it predicts with a transform of its columns",
+}
 
 
 class PlanningWarning(UserWarning):
     """A model whose policies should not be trusted."""
 
 
-class Scores(NamedTuple):
+@dataclass(frozen=True)
+class Doubt:
+    """A reason not to plan with a model: one of the kinds in ``SENTENCES``, the ``value`` that was
+    measured and the ``limit`` that it misses, for an output or after so many steps.
+
+    As text it is a sentence.
+    """
+
+    kind: str
+    value: float
+    limit: float
+    target: str = ""
+    steps: int = 0
+
+    def __str__(self) -> str:
+        return SENTENCES[self.kind].format(**vars(self))
+
+
+@dataclass(frozen=True)
+class Scores:
     """A mean log-likelihood, joint over outputs: in raw units, and in those of a model's outputs
     (deviations of the training data)."""
 
@@ -51,7 +85,8 @@ class Scores(NamedTuple):
     standardised: float
 
 
-class OneStep(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class OneStep:
     """One step ahead: log-likelihoods, and for each output the coverage of central intervals."""
 
     rows: int
@@ -62,51 +97,56 @@ class OneStep(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class MultiStep:
+    """Costs at each of T steps along logged actions, in units of the ``deviation`` of the costs.
+
+    ``bias`` is the mean of predicted minus logged costs, ``error`` the root of their mean square,
+    ``mean_error`` that of always predicting the mean cost of the model's log. These and the
+    coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
+    ``non_finite`` is the share of roll-outs that have left the finite numbers.
+    """
+
+    windows: int
+    deviation: float
+    bias: np.ndarray
+    error: np.ndarray
+    mean_error: np.ndarray
+    coverage_90: np.ndarray
+    non_finite: np.ndarray
+
+    @property
+    def horizon(self) -> int:
+        """T."""
+        return len(self.bias)
+
+
+@dataclass(frozen=True, eq=False)
 class Quality:
-    """What is known of a model before policies are trained on it; ``horizon`` was asked for."""
+    """What is known of a model before policies are searched with it; ``horizon`` was asked for.
+
+    As text it is two tables and the doubts.
+    """
 
     targets: tuple[str, ...]
     horizon: int
     one_step: OneStep
     multi_step: MultiStep
+    doubts: tuple[Doubt, ...]
 
-    @property
-    def doubts(self) -> list[str]:
-        """Reasons not to plan with this model, in sentences."""
-        one, many = self.one_step, self.multi_step
-        found = []
-        slack = LINEAR_SLACK * len(self.targets)
-        if not one.model.standardised >= one.linear.standardised - slack:
-            found.append(
-                f"one step ahead its log-likelihood, {one.model.standardised:.3f}, is less than "
-                f"that of a linear regression, {one.linear.standardised:.3f}; train it longer"
-            )
-        for name, share in zip(self.targets, one.coverage_90, strict=True):
-            if share < LEAST_COVERAGE:
-                found.append(
-                    f"one step ahead its 90 % intervals of {name} hold {share:.0%} of what was "
-                    "measured: it is too sure of itself"
-                )
-        if many.error[-1] > MEAN_SLACK * many.mean_error[-1]:
-            found.append(
-                f"after {many.horizon} steps of logged actions its error in the cost, "
-                f"{many.error[-1]:.2f} deviations, is larger than that of always predicting the "
-                f"mean, {many.mean_error[-1]:.2f}; use a shorter horizon or a longer history"
-            )
-        if many.coverage_90.mean() < LEAST_COVERAGE:
-            found.append(
-                f"along logged actions its 90 % intervals hold {many.coverage_90.mean():.0%} of "
-                "the costs that came: the risks that it predicts are too small"
-            )
-        if many.non_finite[-1] > 0.0:
-            found.append(
-                f"{many.non_finite[-1]:.2%} of its roll-outs of {many.horizon} steps leave the "
-                "finite numbers; bound what it predicts with a transform of its columns"
-            )
-        return found
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Quality":
+        """From the fields that ``dataclasses.asdict`` gives."""
+        one = dict(content["one_step"])
+        scores = {name: Scores(**one.pop(name)) for name in ("model", "linear")}
+        return cls(
+            tuple(map(str, content["targets"])),
+            int(content["horizon"]),
+            OneStep(**one, **scores),
+            MultiStep(**content["multi_step"]),
+            tuple(Doubt(**doubt) for doubt in content["doubts"]),
+        )
 
-    def text(self) -> str:
-        """Tables of all of it."""
+    def __str__(self) -> str:
         one, many = self.one_step, self.multi_step
         rows = [
             ("mean log-likelihood", "model", "linear"),
@@ -116,40 +156,46 @@ class Quality:
         ]
         for name, half, most in zip(self.targets, one.coverage_50, one.coverage_90, strict=True):
             rows.append((name, f"{half:.1%}", f"{most:.1%}"))
-        heading = "step", "bias", "error", "of mean", "90 %", "not finite"
-        along: list[tuple[str, ...]] = [heading]
+        along: list[tuple[str, ...]] = [("step", "bias", "error", "of mean", "90 %", "not finite")]
         for t in np.unique(np.linspace(0, many.horizon - 1, 6).round().astype(int)):
             costs = (f"{v[t]:.3f}" for v in (many.bias, many.error, many.mean_error))
             shares = (f"{v[t]:.1%}" for v in (many.coverage_90, many.non_finite))
             along.append((str(t + 1), *costs, *shares))
-        lines = [f"One step ahead, {one.rows:,} held-out rows", *_aligned(rows)]
-        lines += [
+        lines = [
+            f"One step ahead, {one.rows:,} held-out rows",
+            *_aligned(rows),
             f"Along logged actions, {many.windows} windows; costs in units of their deviation, "
             f"{many.deviation:.4g}",
             *_aligned(along),
         ]
         if many.horizon < self.horizon:
             lines.append(f"No held-out episode is long enough for the {self.horizon} steps asked.")
-        return "\n".join([*lines, *(f"{DOUBT}{doubt}." for doubt in self.doubts)])
-
-    def __str__(self) -> str:
-        return self.text()
+        return "\n".join([*lines, *(f"Doubt: {doubt}." for doubt in self.doubts)])
 
 
-def doubts_in(text: str) -> list[str]:
-    """Those that a text of ``Quality`` lists."""
-    lines = (line for line in text.splitlines() if line.startswith(DOUBT))
-    return [line.removeprefix(DOUBT).removesuffix(".") for line in lines]
+def find_doubts(targets: Sequence[str], one: OneStep, many: MultiStep) -> Iterator[Doubt]:
+    """Reasons not to plan with a model."""
+    model, linear = one.model.standardised, one.linear.standardised
+    if not model >= linear - LINEAR_SLACK * len(targets):
+        yield Doubt("log_likelihood", model, linear)
+    for name, share in zip(targets, one.coverage_90.tolist(), strict=True):
+        if share < LEAST_COVERAGE:
+            yield Doubt("coverage", share, LEAST_COVERAGE, name)
+    error, mean_error = float(many.error[-1]), float(many.mean_error[-1])
+    if error > MEAN_SLACK * mean_error:
+        yield Doubt("cost_error", error, mean_error, steps=many.horizon)
+    coverage, lost = float(many.coverage_90.mean()), float(many.non_finite[-1])
+    if coverage < LEAST_COVERAGE:
+        yield Doubt("cost_coverage", coverage, LEAST_COVERAGE)
+    if lost > 0.0:
+        yield Doubt("non_finite", lost, 0.0, steps=many.horizon)
 
 
-def warn_of(doubts: Sequence[str]) -> None:
+def warn_of(doubts: Sequence[Doubt]) -> None:
     """A ``PlanningWarning`` that lists the doubts, if there are any."""
     if doubts:
-        warnings.warn(
-            "\n  ".join(["this model is not good enough to plan with:", *doubts]),
-            PlanningWarning,
-            stacklevel=2,
-        )
+        lines = ["this model is not good enough to plan with:", *map(str, doubts)]
+        warnings.warn("\n  ".join(lines), PlanningWarning, stacklevel=2)
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -179,10 +225,10 @@ def assess(
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
-    one = one_step(model, held_out, rng)
-    chosen = passages(model, held_out, horizon, windows, rng)
+    one = score_one_step(model, held_out, rng)
+    chosen = choose_passages(model, held_out, horizon, windows, rng)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
-    predicted = replayed_costs(
+    predicted = replay_costs(
         model.task(()),
         noise_draws,
         noise_key,
@@ -193,10 +239,11 @@ def assess(
     )
     samples = np.asarray(predicted, np.float64)
     many = compare(samples, chosen.costs, model.cost_mean, model.cost_scale)
-    return Quality(model.embedding.target_names, horizon, one, many)
+    targets = model.embedding.target_names
+    return Quality(targets, horizon, one, many, tuple(find_doubts(targets, one, many)))
 
 
-def one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator) -> OneStep:
+def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator) -> OneStep:
     """Log-likelihoods and coverage at some of the held-out rows; the linear regression is fitted to
     the model's log."""
     regressor, scale = model.regressor, model.regressor.y_standardizer_.scale
@@ -215,3 +262,89 @@ def one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator) -> O
     return OneStep(
         len(rows), Scores(own, own + shift), Scores(linear - shift, linear), *np.transpose(shares)
     )
+
+
+class Passages(NamedTuple):
+    """Pieces of a log: windows ``[B, …]``, and the actions and costs of the T steps after them."""
+
+    windows: Window
+    actions: Float[np.ndarray, "B T A"]
+    costs: Float[np.ndarray, "B T"]
+
+
+def choose_passages(
+    model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
+) -> Passages:
+    """At most ``num`` passages of T steps, or of as many as the longest episode has."""
+    history = model.embedding.history
+    length = min(horizon, max(map(len, log.episodes)) - history + 1)
+    found = steps(log, history + length - 1)
+    rows = rng.permutation(len(found.actions))[:num]
+    (seen, past), last, final = jax.tree.map(lambda leaf: leaf[rows], found)
+    seen = np.concatenate([seen, final[:, None]], axis=1)
+    done = np.concatenate([past, last[:, None]], axis=1)
+    actions = done[:, history - 1 :]
+    costs = jax.vmap(jax.vmap(model.cost))(jnp.asarray(seen[:, history:]), jnp.asarray(actions))
+    start = Window(seen[:, :history], done[:, : history - 1])
+    return Passages(start, actions, np.asarray(costs, np.float64))
+
+
+def replay(
+    task: Task,
+    scales: Scales,
+    draws: Draws,
+    noise: Noise,
+    windows: Window,
+    actions: Float[Array, "B T A"],
+) -> Float[Array, "T M B"]:
+    """Costs along given actions: a policy without weights acts in the middle of its bounds, and
+    offsets lead from there."""
+    shape, count = task.shape, draws.weights.shape[0]
+    idle = jnp.zeros((1, network.num_weights(shape.sizes)))
+    middle = 0.5 * (jnp.asarray(shape.low) + jnp.asarray(shape.high))
+    offsets = jnp.swapaxes(actions - middle, 0, 1)[:, None, None]
+    offsets = jnp.broadcast_to(offsets, (offsets.shape[0], count, *offsets.shape[2:]))
+    return rollout(task, scales, idle, draws, noise, windows, offsets).costs[:, :, 0]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def replay_costs(
+    task: Task,
+    noise_draws: int,
+    key: Key,
+    scales: Scales,
+    draws: Draws,
+    windows: Window,
+    actions: Float[Array, "B T A"],
+) -> Float[Array, "K B T"]:
+    """Predicted costs of each passage, by all draws of weights and noise."""
+    num, horizon, _ = actions.shape
+    count = draws.weights.shape[0]
+    noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
+    repeated = jnp.repeat(actions, noise_draws, axis=0)
+    found = replay(task, scales, draws, noise, particles(windows, noise_draws), repeated)
+    apart = found.reshape(horizon, count, num, noise_draws)
+    return jnp.transpose(apart, (1, 3, 2, 0)).reshape(-1, num, horizon)
+
+
+def compare(
+    samples: Float[np.ndarray, "K B T"],
+    costs: Float[np.ndarray, "B T"],
+    cost_mean: float,
+    cost_scale: float,
+) -> MultiStep:
+    """Predicted costs beside observed ones."""
+    lost = np.logical_or.accumulate(~np.isfinite(samples), axis=2)
+    series = np.full((4, costs.shape[1]), np.nan)
+    for step in range(costs.shape[1]):
+        fine = ~lost[:, :, step].any(axis=0)
+        if fine.any():
+            found, true = samples[:, fine, step], costs[fine, step]
+            mean = found.mean(axis=0)
+            series[0, step] = np.mean(mean - true) / cost_scale
+            series[1, step] = metrics.rmse(true, mean) / cost_scale
+            series[2, step] = metrics.rmse(true, np.full_like(true, cost_mean)) / cost_scale
+            series[3, step] = metrics.coverage(metrics.pit(found, true), LEVELS[1:])[0]
+    bias, error, mean_error, coverage = series
+    gone = lost.mean(axis=(0, 1))
+    return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone)

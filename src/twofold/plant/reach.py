@@ -17,12 +17,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from twofold.core.arrays import Array, Float, Key
 from twofold.model.posterior import Draws
-from twofold.plant import network
 from twofold.plant.dynamics import DTYPE, DynamicsModel
-from twofold.plant.log import Log
-from twofold.plant.policy import LearnedPolicy
+from twofold.plant.log import Log, Window
+from twofold.plant.policy import LearnedPolicy, act, layers_of
 from twofold.plant.rollout import Scales, Task, draw_noise, rollout
-from twofold.plant.windows import Window
 
 # Logged states that stand for all of them: neighbours are found in a second.
 MOST_ROWS = 4_000
@@ -91,7 +89,7 @@ class Visited(NamedTuple):
     inputs: Float[Array, "T B I"]
 
 
-def reach(
+def measure_reach(
     model: DynamicsModel,
     policy: LearnedPolicy,
     held_out: Log,
@@ -154,8 +152,8 @@ def visit(
     history, count = task.embedding.history, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon + 1, count, starts.observations.shape[0])
     trace = rollout(task, scales, weights[None], draws, noise, starts)
-    layers = network.layers_of(task.shape, weights[None])
-    actions = network.act(task.shape, layers, trace.features)
+    layers = layers_of(task.shape, weights[None])
+    actions = act(task.shape, layers, trace.features)
     seen = _joined(starts.observations, trace.observations)
     done = _joined(starts.actions, actions)
 

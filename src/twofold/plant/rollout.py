@@ -4,6 +4,16 @@
 
 Arrays are laid out by weight draw M, policy S and particle B (the noise draws of all starts), so
 that the model's products run over the particles of all policies at once.
+
+Nothing is standardised or reordered on the way, for first layers are made for what roll-outs carry.
+A layer sees ``(v − own mean) / own scale`` of each of its inputs v; carried is
+``(v − mean) / scale`` with one mean and one scale for all values of a column:
+
+    kernel · (v − own mean) / own scale + bias
+        = kernel · scale / own scale · carried + [kernel · (mean − own mean) / own scale + bias]
+
+Little is lost to rounding if the lags of a column differ little in mean and scale, as they do in
+logs that are long beside them.
 """
 
 from collections.abc import Callable
@@ -20,12 +30,11 @@ from twofold.model import network
 from twofold.model.network import Layer, RowLayer
 from twofold.model.posterior import Draws
 from twofold.model.spec import BNNLV
-from twofold.plant import network as policy
-from twofold.plant.carried import Units, for_carried
+from twofold.plant import policy
 from twofold.plant.cost import Cost
 from twofold.plant.embedding import Embedding, Seen
-from twofold.plant.network import DTYPE, PolicyNetwork
-from twofold.plant.windows import Window
+from twofold.plant.log import Window
+from twofold.plant.policy import DTYPE, PolicyNetwork
 
 # Steps that a GPU gets at once, as it starts them faster than those of a loop.
 GPU_STEPS = 10
@@ -72,6 +81,25 @@ class Trace(NamedTuple):
     observations: Float[Array, "T M S B D"]
 
 
+class Units(NamedTuple):
+    """Means and scales."""
+
+    mean: Float[Array, "F"]
+    scale: Float[Array, "F"]
+
+    def at(self, places: np.ndarray) -> "Units":
+        """Those of some values."""
+        return Units(self.mean[places], self.scale[places])
+
+    def of(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
+        """Values in these units."""
+        return (values - self.mean) / self.scale
+
+    def back(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
+        """From these units."""
+        return values * self.scale + self.mean
+
+
 def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int) -> Noise:
     """Noise for a whole roll-out."""
     size = model.latents + model.outputs
@@ -102,8 +130,8 @@ def rollout(
     acting = _acting(task, scales, units, weights, layout[0])
     respond = _responding(task, scales, units, draws, layout)
     places = embedding.layout
-    functions = embedding.new_of, embedding.followed, places.arriving, places.moved, task.cost
-    new_of, followed, arriving, moved, paid = [_each_particle(one) for one in functions]
+    functions = embedding.new_of, embedding.follow, places.arrivals, places.shift, task.cost
+    new_of, follow, arrivals, shift, pay = [_each_particle(one) for one in functions]
     at_ends = units.at(places.ends)
 
     def step(seen: Seen, inputs: Any) -> tuple[Seen, Any]:
@@ -111,9 +139,9 @@ def rollout(
         action = policy.act(task.shape, acting, seen.past)
         action = action if offset is None else action + offset
         output = respond(seen.past, new_of(seen.newest, action), latent, additive)
-        latest, newest = followed(seen.latest, seen.newest, action, output)
-        past = moved(seen.past, at_ends.of(arriving(latest, action)))
-        return Seen(past, latest, newest), (paid(newest, action), seen.past, past, newest)
+        latest, newest = follow(seen.latest, seen.newest, action, output)
+        past = shift(seen.past, at_ends.of(arrivals(latest, action)))
+        return Seen(past, latest, newest), (pay(newest, action), seen.past, past, newest)
 
     unroll = 1 if numerics.on_cpu() else GPU_STEPS
     starts = jax.vmap(embedding.see)(windows)
@@ -127,6 +155,18 @@ def rollout(
 def carried_units(task: Task, scales: Scales) -> Units:
     """Of all values of a column the mean and the scale of its newest."""
     return _feature_units(scales).at(task.embedding.layout.newest)
+
+
+def for_carried(layer: Layer, places: np.ndarray, own: Units, carried: Units) -> Layer:
+    """The layer whose inputs are the carried values at some places, for all that is carried; those
+    that it does not see have no weight."""
+    seen = carried.at(places)
+    kernel = layer.kernel * (seen.scale / own.scale)
+    bias = layer.bias + layer.kernel @ ((seen.mean - own.mean) / own.scale)
+    inverse = np.full(carried.mean.shape[0], len(places))
+    inverse[places] = np.arange(len(places))
+    unseen = jnp.zeros((*kernel.shape[:-1], 1), kernel.dtype)
+    return Layer(jnp.concatenate([kernel, unseen], axis=-1)[..., inverse], bias)
 
 
 def _feature_units(scales: Scales) -> Units:

@@ -1,30 +1,51 @@
-"""``search``: policies for a grid of risk weights and seeds, in one program, resumable."""
+"""Policy search: minimise J by stochastic gradients through roll-outs (paper, §5).
 
-from collections.abc import Sequence
+An update draws starts from the log, M sets of weights from the posterior and N noise sequences for
+each; all policies that are searched together see the same draws, so that they differ by their
+risk weights β and γ and by where they began, and not by luck. It is an ``Algorithm`` like those of
+``inference``, with policies as members, so that the same loop runs, resumes and stops it.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
+from twofold.core.arrays import Array, Float, Int, Key, Keys
 from twofold.core.data import Standardizer
+from twofold.core.resume import claim_folder
 from twofold.estimators import memory
 from twofold.estimators.checkpoint import Checkpoint
-from twofold.estimators.training import NonFiniteEnergyError, Outcome, Plan, train
-from twofold.inference.schedule import Schedule
-from twofold.plant import optimise as algorithm
-from twofold.plant.baseline import centroids
+from twofold.estimators.training import NonFiniteEnergyError, Outcome, Plan, train, whole_fits
+from twofold.inference.base import Algorithm, Info, bind
+from twofold.inference.schedule import Schedule, learning_rate
+from twofold.model.posterior import Draws, Posterior
+from twofold.plant import policy
+from twofold.plant.cost import centroids, criterion, distances
 from twofold.plant.dynamics import DTYPE, DynamicsModel
-from twofold.plant.optimise import Config, Plant, Weights
-from twofold.plant.policy import LearnedPolicy
-from twofold.plant.windows import Window
+from twofold.plant.log import Window
+from twofold.plant.policy import LearnedPolicy, load_policy
+from twofold.plant.rollout import (
+    Noise,
+    Scales,
+    Task,
+    Trace,
+    draw_noise,
+    particles,
+    values_and_gradients,
+)
 
 POLICY_STREAM, DRAW_STREAM = 0, 1
 CENTROIDS = 500
 LAST_EPOCHS = 3
 MOST_BYTES = 8 * 2**30
+CLAIM, CHECKPOINT = "search.json", "search.checkpoint"
+Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -32,7 +53,8 @@ class SearchSettings:
     """How long and how finely to search; the defaults are a few minutes on two cores.
 
     ``horizon`` T, ``weight_draws`` M, ``noise_draws`` N and ``starts`` are sizes of an update;
-    ``PAPER`` has the paper's.
+    ``PAPER`` has the paper's. ``clip`` bounds the norm of the gradient of J per step, in units of
+    the deviation of the costs.
     """
 
     horizon: int = 50
@@ -47,8 +69,10 @@ class SearchSettings:
     clip: float = 10.0
 
     def __post_init__(self):
-        if self.epochs < 1:
-            raise ValueError(f"epochs must be at least 1, got {self.epochs}")
+        for name in ("horizon", "weight_draws", "noise_draws", "starts", "epochs", "updates"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
@@ -65,15 +89,155 @@ PAPER = SearchSettings(
 )
 
 
-def search(
+@dataclass(frozen=True)
+class Config:
+    """What is fixed when updates are compiled: sizes as in ``SearchSettings``; ``distance`` chooses
+    the nearest-neighbour baseline's criterion."""
+
+    task: Task
+    horizon: int
+    weight_draws: int
+    noise_draws: int
+    starts: int
+    updates: int = 100
+    clip: float = 10.0
+    distance: bool = False
+
+    def __post_init__(self):
+        if self.horizon < 1:
+            raise ValueError(f"horizon must be at least 1, got {self.horizon}")
+        if not self.distance:
+            check_draws(self.weight_draws, self.noise_draws)
+
+
+class RiskWeights(NamedTuple):
+    """β and γ of each policy."""
+
+    epistemic: Float[Array, "*S"]
+    aleatoric: Float[Array, "*S"]
+
+
+class Plant(NamedTuple):
+    """What all policies share: the model, where roll-outs start, and the randomness.
+
+    ``centroids`` are those of the nearest-neighbour baseline, and empty for all others.
+    """
+
+    key: Key
+    posterior: Posterior
+    scales: Scales
+    starts: Window
+    schedule: Schedule
+    centroids: Float[Array, "C F"]
+
+
+class State(NamedTuple):
+    """Policies on their way."""
+
+    weights: Float[Array, "*S P"]
+    moments: Any
+
+
+def optimiser(config: Config) -> optax.GradientTransformation:
+    """Adam behind a clipped gradient, for a learning rate that is multiplied later."""
+    return optax.chain(optax.clip_by_global_norm(config.clip), optax.scale_by_adam())
+
+
+def objective(
+    config: Config, risk_weights: RiskWeights, plant: Plant, trace: Trace
+) -> Float[Array, "S"]:
+    """The criterion of each policy, a mean over starts, and per step, so that horizons compare."""
+    if config.distance:
+        risk = distances(trace.reached, plant.centroids)
+        return jnp.mean(trace.costs + risk_weights.epistemic[:, None] * risk, axis=(0, 1, 3))
+    steps, draws, policies, _ = trace.costs.shape
+    apart = trace.costs.reshape(steps, draws, policies, config.starts, config.noise_draws)
+    of_starts = jax.vmap(criterion, in_axes=(2, None, None, None))
+    of_policies = jax.vmap(of_starts, in_axes=(2, 0, 0, None))
+    found = of_policies(apart, *risk_weights, plant.scales.cost_scale)
+    return jnp.mean(found, axis=1) / steps
+
+
+def init(config: Config, key: Key, problem: RiskWeights) -> State:
+    """A random policy; those of the same key begin alike."""
+    weights = policy.init(key, config.task.shape)
+    return State(weights, optimiser(config).init(weights))
+
+
+def step(
+    config: Config,
+    keys: Keys,
+    state: State,
+    problem: RiskWeights,
+    plant: Plant,
+    epoch: Int[Array, ""],
+) -> tuple[State, Info]:
+    """One epoch of updates of all policies."""
+
+    def one_update(index: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
+        state, total, skipped = carry
+        state, info = update(config, state, problem, plant, epoch * config.updates + index)
+        return state, total + info.energy, skipped + info.skipped
+
+    members = keys.shape[0]
+    nothing = state, jnp.zeros(members), jnp.zeros(members, int)
+    state, total, skipped = jax.lax.fori_loop(0, config.updates, one_update, nothing)
+    return state, Info(total / (config.updates - skipped), skipped)
+
+
+def update(
+    config: Config, state: State, problem: RiskWeights, plant: Plant, number: Int[Array, ""]
+) -> tuple[State, Info]:
+    """One update; that of a policy whose gradient is not finite is counted and not made."""
+    windows, draws, noise = draw(config, plant, number)
+    values, gradients = values_and_gradients(
+        lambda trace: objective(config, problem, plant, trace),
+        config.task,
+        plant.scales,
+        state.weights,
+        draws,
+        noise,
+        windows,
+    )
+    fine = jnp.isfinite(values) & jnp.all(jnp.isfinite(gradients), axis=1)
+    gradients = gradients / plant.scales.cost_scale
+    rate = learning_rate(plant.schedule, number / (plant.schedule.epochs * config.updates))
+    directions, moments = jax.vmap(optimiser(config).update)(gradients, state.moments)
+    after = State(state.weights - rate * directions, moments)
+
+    def kept(new: Array, old: Array) -> Array:
+        return jnp.where(fine.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    after = jax.tree.map(kept, after, state)
+    return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
+
+
+def draw(config: Config, plant: Plant, number: Int[Array, ""]) -> tuple[Window, Draws, Noise]:
+    """Everything random about an update, from its number alone: shared by all policies."""
+    start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
+    rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
+    sizes = config.horizon, config.weight_draws, config.starts * config.noise_draws
+    return (
+        particles(Window(*(leaf[rows] for leaf in plant.starts)), config.noise_draws),
+        plant.posterior.sample(draw_key, config.weight_draws),
+        draw_noise(noise_key, config.task.model, *sizes),
+    )
+
+
+def build(config: Config) -> Algorithm:
+    """The search as an algorithm whose members are policies."""
+    return bind(init, step, config, together=True)
+
+
+def search_policies(
     model: DynamicsModel,
-    weights: Sequence[tuple[float, float]],
+    risk_weights: Sequence[Pair],
+    folder: str | Path | None = None,
     *,
     settings: SearchSettings = SearchSettings(),  # noqa: B008
     seeds: Sequence[int] = (0,),
     random_state: int = 0,
     distance: bool = False,
-    checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 30.0,
     verbose: bool | str = "auto",
 ) -> list[LearnedPolicy]:
@@ -83,56 +247,61 @@ def search(
 
     Parameters
     ----------
-    weights : pairs of numbers
+    risk_weights : pairs of numbers
         β, the weight of the epistemic risk, and γ, that of the aleatoric risk.
+    folder : path or None
+        Where policies are kept. A search that was stopped or killed is resumed from there,
+        exactly; one that is finished is read.
     seeds : integers
         Where policies begin. Starts, weight draws and noise are the same for all of them, and come
         from ``random_state``.
     distance : bool
         Search by the nearest-neighbour baseline instead, with β as the weight of the distance.
-    checkpoint : path or None
-        A killed search that finds this file continues from there, exactly.
     """
-    pairs = check_weights(weights)
-    members = [(pair, seed) for pair in pairs for seed in seeds]
+    members = [(pair, seed) for pair in check_risk_weights(risk_weights) for seed in seeds]
     config = _config(model, settings, distance)
     plant = _plant(model, settings, random_state, distance)
-    identity = _identity(model, settings, random_state, distance)
-    at_once = policies_at_once(config)
-    memory.refuse_beyond(
-        min(at_once, len(members)) * policy_bytes(config),
-        f"roll-outs of {settings.horizon:,} steps",
-        "use a shorter horizon, or fewer weight_draws, noise_draws or starts",
-    )
-    parts = []
-    for first in range(0, len(members), at_once):
-        own = members[first : first + at_once]
-        file = None
-        if checkpoint is not None:
-            path = Path(checkpoint) if len(members) <= at_once else Path(f"{checkpoint}.{first}")
-            listed = {**identity, "members": [[*pair, seed] for pair, seed in own]}
-            file = Checkpoint(path, checkpoint_seconds, listed)
-        parts.append(_search(config, plant, own, settings, file, verbose))
-        if len(parts[-1].energies) < settings.epochs and first + at_once < len(members):
-            raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
-    found = np.concatenate([np.asarray(part.states.weights) for part in parts])
-    last = np.concatenate([part.energies[-LAST_EPOCHS:].mean(axis=0) for part in parts])
-    standardizer = Standardizer(*map(np.asarray, plant.scales[4:6]))
-    fixed = model.embedding, config.task.shape, standardizer
-    return [
-        LearnedPolicy(*fixed, own, *pair, seed, {"criterion": float(value)})
-        for own, (pair, seed), value in zip(found, members, last, strict=True)
-    ]
+    identity = {
+        "settings": {**asdict(settings), "hidden": list(settings.hidden)},
+        "random_state": random_state,
+        "distance": distance,
+        "model": model.fingerprint,
+    }
+    if folder is None:
+        return _search(config, plant, members, settings, None, verbose)
+    listed = [[*pair, seed] for pair, seed in members]
+    folder = Path(folder)
+    claim_folder(folder, CLAIM, identity | {"members": listed}, {})
+    names = [file_name(pair, seed if len(seeds) > 1 else None) for pair, seed in members]
+    paths = [folder / f"{name}.policy" for name in names]
+    if all(path.exists() for path in paths):
+        return [load_policy(path) for path in paths]
+
+    def checkpoint(first: int, last: int) -> Checkpoint:
+        name = CHECKPOINT if (first, last) == (0, len(members)) else f"{CHECKPOINT}.{first}"
+        own = identity | {"members": listed[first:last]}
+        return Checkpoint(folder / name, checkpoint_seconds, own)
+
+    with whole_fits(f"{folder} keeps what there is, and the same call resumes from there"):
+        policies = _search(config, plant, members, settings, checkpoint, verbose)
+    for path, own in zip(paths, policies, strict=True):
+        own.save(path)
+    return policies
+
+
+def file_name(pair: Pair, seed: int | None = None) -> str:
+    """The name of a policy's file, without its ending; the seed where there are several."""
+    beta, gamma = pair
+    return f"beta-{beta:.12g}_gamma-{gamma:.12g}" + ("" if seed is None else f"_seed-{seed}")
 
 
 def best_of(policies: Sequence[LearnedPolicy]) -> list[LearnedPolicy]:
     """Of each pair (β, γ) the policy whose search ended lowest; all saw the same draws."""
-    best: dict[tuple[float, float], LearnedPolicy] = {}
-    for policy in policies:
-        pair = policy.epistemic_weight, policy.aleatoric_weight
-        known = best.setdefault(pair, policy)
-        if policy.notes["criterion"] < known.notes["criterion"]:
-            best[pair] = policy
+    best: dict[Pair, LearnedPolicy] = {}
+    for one in policies:
+        known = best.setdefault(one.risk_weights, one)
+        if one.notes["criterion"] < known.notes["criterion"]:
+            best[one.risk_weights] = one
     return list(best.values())
 
 
@@ -152,37 +321,76 @@ def policies_at_once(config: Config) -> int:
     return max(1, MOST_BYTES // policy_bytes(config))
 
 
+def check_risk_weights(risk_weights: Any) -> list[Pair]:
+    """Pairs of finite numbers that are not negative."""
+    pairs = np.asarray(list(risk_weights), float)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+        raise ValueError(f"risk_weights must be pairs (beta, gamma), got {risk_weights!r}")
+    if not np.isfinite(pairs).all() or (pairs < 0).any():
+        raise ValueError(f"beta and gamma must be finite and at least 0, got {risk_weights!r}")
+    return [(float(beta), float(gamma)) for beta, gamma in pairs]
+
+
+def check_draws(weight_draws: int, noise_draws: int) -> None:
+    """A variance, and so a risk, needs two draws."""
+    for name, value in (("weight_draws", weight_draws), ("noise_draws", noise_draws)):
+        if value < 2:
+            raise ValueError(f"{name} must be at least 2, got {value}; a variance needs two")
+
+
 def _search(
     config: Config,
     plant: Plant,
-    members: list[tuple[tuple[float, float], int]],
+    members: Sequence[tuple[Pair, int]],
+    settings: SearchSettings,
+    checkpoint: Callable[[int, int], Checkpoint] | None,
+    verbose: bool | str,
+) -> list[LearnedPolicy]:
+    """All members, as many at once as fit into memory."""
+    at_once = policies_at_once(config)
+    memory.refuse_beyond(
+        min(at_once, len(members)) * policy_bytes(config),
+        f"roll-outs of {settings.horizon:,} steps",
+        "use a shorter horizon, or fewer weight_draws, noise_draws or starts",
+    )
+    parts = []
+    for first in range(0, len(members), at_once):
+        own = members[first : first + at_once]
+        file = None if checkpoint is None else checkpoint(first, first + len(own))
+        parts.append(_train(config, plant, own, settings, file, verbose))
+        if len(parts[-1].energies) < settings.epochs and first + at_once < len(members):
+            raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
+    weights = np.concatenate([np.asarray(part.states.weights) for part in parts])
+    last = np.concatenate([part.energies[-LAST_EPOCHS:].mean(axis=0) for part in parts])
+    standardizer = Standardizer(*map(np.asarray, plant.scales[4:6]))
+    fixed = config.task.embedding, config.task.shape, standardizer
+    return [
+        LearnedPolicy(*fixed, own, *pair, seed, {"criterion": float(value)})
+        for own, (pair, seed), value in zip(weights, members, last, strict=True)
+    ]
+
+
+def _train(
+    config: Config,
+    plant: Plant,
+    members: Sequence[tuple[Pair, int]],
     settings: SearchSettings,
     file: Checkpoint | None,
     verbose: bool | str,
 ) -> Outcome:
     """All updates of some policies."""
     keys = jnp.stack([jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in members])
-    wanted = Weights(*jnp.asarray([pair for pair, _ in members], DTYPE).T)
+    risk_weights = RiskWeights(*jnp.asarray([pair for pair, _ in members], DTYPE).T)
     batches = np.full(len(members), settings.updates)
     plan = Plan(settings.epochs, batches, "epochs", verbose, file, "searching", "criterion")
     try:
-        return train(algorithm.build(config), keys, wanted, plant, plan)
+        return train(build(config), keys, risk_weights, plant, plan)
     except NonFiniteEnergyError as error:
         raise NonFiniteEnergyError(
             f"roll-outs of a policy are no longer finite, of {len(members)} from (β, γ) = "
             f"{members[0][0]} on ({error}); bound what the model predicts with transforms, shorten "
             "the horizon, or lower learning_rate"
         ) from error
-
-
-def check_weights(weights: Any) -> list[tuple[float, float]]:
-    """Pairs of finite numbers that are not negative."""
-    pairs = np.asarray(list(weights), float)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-        raise ValueError(f"weights must be pairs (beta, gamma), got {weights!r}")
-    if not np.isfinite(pairs).all() or (pairs < 0).any():
-        raise ValueError(f"beta and gamma must be finite and at least 0, got {weights!r}")
-    return [(float(beta), float(gamma)) for beta, gamma in pairs]
 
 
 def _config(model: DynamicsModel, settings: SearchSettings, distance: bool) -> Config:
@@ -219,14 +427,3 @@ def _plant(
         ),
         jnp.asarray(known, DTYPE),
     )
-
-
-def _identity(
-    model: DynamicsModel, settings: SearchSettings, random_state: int, distance: bool
-) -> dict[str, Any]:
-    return {
-        "settings": {**asdict(settings), "hidden": list(settings.hidden)},
-        "random_state": random_state,
-        "distance": distance,
-        "model": model.fingerprint,
-    }

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twofold.plant.quality import doubts_in
-from twofold.plant.trial import CAUTION, Trial
+from twofold.plant.forecast import CAUTION, Trial
+from twofold.plant.quality import Doubt, Quality
 
 # Columns that are named, and what they explain at least.
 MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05
@@ -17,7 +17,7 @@ MOST_BEYOND = 0.5
 MANY_BEYOND = 0.05
 
 
-def recommended(trials: Sequence[Trial]) -> int:
+def recommend(trials: Sequence[Trial]) -> int:
     """The number of the policy with the lowest careful cost, of those that are mostly where the
     data are; if none is, of the one that is beyond them least."""
     costs = np.array([one.careful_cost for one in trials])
@@ -36,7 +36,7 @@ def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
     )
     for one, file in zip(trials, files, strict=True):
         risks = one.epistemic_risk, one.aleatoric_risk, one.careful_cost, one.share_beyond
-        writer.writerow([*one.weights, one.cost, *risks, file])
+        writer.writerow([*one.risk_weights, one.cost, *risks, file])
     return buffer.getvalue()
 
 
@@ -51,15 +51,15 @@ def rows(trials: Sequence[Trial]) -> list[list[str]]:
             for name, share in list(one.columns.items())[:MOST_COLUMNS]
             if share >= LEAST_EXPLAINED
         ]
-        cells = [f"{weight:g}" for weight in one.weights] + [f"{cost:.4g}" for cost in costs]
+        cells = [f"{weight:g}" for weight in one.risk_weights] + [f"{cost:.4g}" for cost in costs]
         found.append([*cells, f"{one.share_beyond:.1%}", ", ".join(names) or "no column"])
     return found
 
 
-def advice(quality: str, trials: Sequence[Trial], logged_cost: float) -> list[str]:
+def advice(doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float) -> list[str]:
     """Which policy, why, and how far to believe it, in sentences."""
-    best = trials[recommended(trials)]
-    beta, gamma = best.weights
+    best = trials[recommend(trials)]
+    beta, gamma = best.risk_weights
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
     found = [
         f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {_reason(inside, trials)}."
@@ -81,9 +81,10 @@ def advice(quality: str, trials: Sequence[Trial], logged_cost: float) -> list[st
             "nothing has checked the model, neither its costs nor its risks. Log some runs nearer "
             "to it before it runs alone."
         )
-    doubts = doubts_in(quality)
     if doubts:
-        found.append(f"But the model is not good enough to plan with: {'; '.join(doubts)}.")
+        found.append(
+            f"But the model is not good enough to plan with: {'; '.join(map(str, doubts))}."
+        )
     return found
 
 

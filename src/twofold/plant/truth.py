@@ -15,9 +15,8 @@ from twofold.core.arrays import Array, Float, Key, Keys
 from twofold.envs.system import Policy, System
 from twofold.plant.embedding import Embedding
 from twofold.plant.forecast import Forecast
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.policy import LearnedPolicy, act_on
-from twofold.plant.windows import Window
+from twofold.plant.log import Window
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork, act_on
 
 
 class Starts(NamedTuple):
@@ -27,17 +26,17 @@ class Starts(NamedTuple):
     windows: Window
 
 
-def warmed(key: Key, system: System, policy: Policy, steps: int, history: int, num: int) -> Starts:
+def warm_up(key: Key, system: System, policy: Policy, steps: int, history: int, num: int) -> Starts:
     """``num`` states after ``steps`` of a policy, with windows of ``history`` observations."""
     if steps < history - 1:
         raise ValueError(f"a window of {history} needs at least {history - 1} steps, got {steps}")
 
     parts = system.reset, system.step, system.observe
-    return _warmed(parts, policy, steps, history, jax.random.split(key, num))
+    return _warm_up(parts, policy, steps, history, jax.random.split(key, num))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _warmed(
+def _warm_up(
     system: tuple[Callable, Callable, Callable],
     policy: Policy,
     steps: int,

@@ -1,0 +1,235 @@
+"""How a model sees the columns of a log: each through a transform, and all in one flat vector.
+
+A cost that is never negative and seldom large is seen as ``log(1 + c)``; a column with a range as
+the logit of its place in that range, which a prediction then cannot leave. A value beyond that
+range, of a log that was not there when it was chosen, is seen as if it were at its end.
+
+For people the values of a column stand side by side, oldest first. Roll-outs keep those of one age
+side by side instead (``Past``), for then a step later everything has moved by one place, and the
+new values come at the end.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.core.arrays import Array, Float
+from twofold.core.naming import nearest
+from twofold.plant.errors import LogError, LogWarning
+
+Kind = Literal["identity", "log1p", "logit", "log1p_logit"]
+KINDS = ("identity", "log1p", "logit", "log1p_logit")
+# Beyond the data, as a part of their range, on either side.
+MARGIN = 0.05
+# Nearest to a bound, as a part of the range, that a value is taken for: logits stay finite.
+EDGE = 1e-6
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A column as a model sees it; ``low`` and ``high`` bound it after the logarithm, if any."""
+
+    kind: Kind = "identity"
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise LogError(
+                f"a transform is one of {', '.join(KINDS)}, got {self.kind!r}"
+                f"{nearest(self.kind, KINDS)}"
+            )
+        if not self.low < self.high:
+            raise LogError(f"a transform needs low < high, got {self.low:g} and {self.high:g}")
+
+    def forward(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
+        """From the column's units."""
+        if self.kind.startswith("log1p"):
+            value = jnp.log1p(value)
+        if not self.kind.endswith("logit"):
+            return value
+        place = jnp.clip((value - self.low) / (self.high - self.low), EDGE, 1.0 - EDGE)
+        return jnp.log(place) - jnp.log1p(-place)
+
+    def clamp(self, seen: Float[Array, "..."]) -> Float[Array, "..."]:
+        """What ``forward`` gives for the value that ``inverse`` makes of this."""
+        if not self.kind.endswith("logit"):
+            return seen
+        edge = math.log1p(-EDGE) - math.log(EDGE)
+        return jnp.clip(seen, -edge, edge)
+
+    def inverse(self, seen: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Back to the column's units."""
+        if self.kind.endswith("logit"):
+            # 1/2 + tanh/2 is the logistic function without an overflow.
+            seen = self.low + (self.high - self.low) * (0.5 + 0.5 * jnp.tanh(0.5 * seen))
+        return jnp.expm1(seen) if self.kind.startswith("log1p") else seen
+
+
+def choose_transform(name: str, transform: Any, values: np.ndarray) -> Transform:
+    """A transform by name, with bounds that hold the values and a margin of 5 % on either side."""
+    if isinstance(transform, Transform):
+        return transform
+    kind = Transform(transform).kind
+    values = _logarithms(name, kind, values)
+    if not kind.endswith("logit"):
+        return Transform(kind)
+    low, high = float(values.min()), float(values.max())
+    if not low < high:
+        raise LogError(f"{name!r} cannot be scaled to its range: it is {low:g} in every row")
+    margin = MARGIN * (high - low)
+    return Transform(kind, low - margin, high + margin)
+
+
+def check_seen(name: str, transform: Transform, values: np.ndarray) -> None:
+    """Refuse values that have no logarithm, and warn of those beyond the bounds."""
+    seen = _logarithms(name, transform.kind, values)
+    if not transform.kind.endswith("logit"):
+        return
+    beyond = values[(seen < transform.low) | (seen > transform.high)]
+    if len(beyond):
+        ends = np.array([transform.low, transform.high])
+        after = " after the logarithm" if transform.kind.startswith("log1p") else ""
+        low, high = np.expm1(ends) if after else ends
+        warnings.warn(
+            f"{name!r} leaves the range of its transform, {low:g} to {high:g}, in {len(beyond):,} "
+            f"of {len(values):,} values ({beyond.min():g} to {beyond.max():g}), which are seen as "
+            "if they were at its end; do not score predictions of those, or embed with a wider "
+            f"range: transforms={{{name!r}: Transform({transform.kind!r}, low, high)}}{after}",
+            LogWarning,
+            stacklevel=4,
+        )
+
+
+def _logarithms(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
+    """The values after the logarithm, if the transform has one."""
+    if not kind.startswith("log1p"):
+        return values
+    if values.min() <= -1.0:
+        raise LogError(
+            f"{name!r} cannot be seen as log(1 + value): its smallest value is {values.min():g}, "
+            "and it must be above -1"
+        )
+    return np.log1p(values)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Columns of which equally many values are kept, at ``start:stop`` of the vector."""
+
+    lags: int
+    observed: tuple[int, ...]
+    applied: tuple[int, ...]
+    start: int
+
+    @property
+    def width(self) -> int:
+        """The number of its columns."""
+        return len(self.observed) + len(self.applied)
+
+    @property
+    def stop(self) -> int:
+        """Where the next group begins."""
+        return self.start + self.lags * self.width
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """Places in the vector.
+
+    ``features`` says where each feature of a policy is; ``inputs`` the same for a model's input,
+    of the vector with ``computed`` observations and ``applied`` actions behind it. ``newest`` has,
+    for each value, the feature that is its column's newest value.
+    """
+
+    groups: tuple[Group, ...]
+    computed: tuple[int, ...]
+    applied: tuple[int, ...]
+    features: np.ndarray
+    inputs: np.ndarray
+    newest: np.ndarray
+
+    @classmethod
+    def of(cls, lags: Sequence[int], action_lags: Sequence[int], ahead: Sequence[bool]) -> "Past":
+        """For so many values of each observation and action, the action about to be applied among
+        them; the values of some observations end one step ahead."""
+        kept = [*lags, *(max(own - 1, 0) for own in action_lags)]
+        groups = _groups(kept, len(lags))
+        places = _places(groups, len(lags), len(kept))
+        columns = [column for column, own in enumerate(kept) if own]
+        features = [place for column in columns for place in places[column]]
+        newest = np.zeros(len(features), np.int32)
+        last = np.cumsum([kept[column] for column in columns]) - 1
+        for column, feature in zip(columns, last, strict=True):
+            newest[places[column]] = feature
+        computed = tuple(i for i, own in enumerate(lags) if own and ahead[i])
+        applied = tuple(i for i, own in enumerate(action_lags) if own)
+        behind = iter(range(len(features), len(features) + len(computed) + len(applied)))
+        inputs: list[int] = []
+        for column in range(len(lags)):
+            own = places[column]
+            inputs += [*own[1:], next(behind)] if column in computed else own
+        for index in applied:
+            inputs += [*places[len(lags) + index], next(behind)]
+        listed = np.array(features, np.int32), np.array(inputs, np.int32)
+        return cls(groups, computed, applied, *listed, newest)
+
+    def gather(self, observed: Sequence[Array], applied: Sequence[Array]) -> Float[Array, "F"]:
+        """The vector of the last values of each observation and action, oldest first."""
+        parts = []
+        for group in self.groups:
+            own = [observed[index] for index in group.observed]
+            own += [applied[index] for index in group.applied]
+            parts.append(jnp.stack([column[len(column) - group.lags :] for column in own], axis=1))
+        return jnp.concatenate([part.reshape(-1) for part in parts])
+
+    @property
+    def ends(self) -> np.ndarray:
+        """The places of the newest values, group by group."""
+        ends = [np.arange(group.stop - group.width, group.stop) for group in self.groups]
+        return np.concatenate(ends).astype(np.int32)
+
+    def arrivals(
+        self, observed: Float[Array, "D"], applied: Float[Array, "A"]
+    ) -> Float[Array, "ends"]:
+        """What comes to the ends with a new observation and the action before it."""
+        values = []
+        for group in self.groups:
+            values += [observed[index] for index in group.observed]
+            values += [applied[index] for index in group.applied]
+        return jnp.stack(values)
+
+    def shift(self, past: Float[Array, "F"], arrivals: Float[Array, "ends"]) -> Float[Array, "F"]:
+        """The vector one step later."""
+        parts, first = [], 0
+        for group in self.groups:
+            parts.append(past[group.start + group.width : group.stop])
+            parts.append(arrivals[first : first + group.width])
+            first += group.width
+        return jnp.concatenate(parts)
+
+
+def _groups(kept: Sequence[int], observations: int) -> tuple[Group, ...]:
+    groups, start = [], 0
+    for lags in sorted({own for own in kept if own}):
+        columns = [column for column, own in enumerate(kept) if own == lags]
+        observed = tuple(column for column in columns if column < observations)
+        applied = tuple(column - observations for column in columns if column >= observations)
+        groups.append(Group(lags, observed, applied, start))
+        start = groups[-1].stop
+    return tuple(groups)
+
+
+def _places(groups: Sequence[Group], observations: int, columns: int) -> list[list[int]]:
+    """Of each column, observations first, the places of its values, oldest first."""
+    places: list[list[int]] = [[] for _ in range(columns)]
+    for group in groups:
+        own = [*group.observed, *(observations + index for index in group.applied)]
+        for number, column in enumerate(own):
+            places[column] = list(range(group.start + number, group.stop, group.width))
+    return places
