@@ -45,10 +45,10 @@ from twofold.estimators.memory import DOUBLE, Request, prediction_bytes
 from twofold.inference import alpha, base, ensemble
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
-from twofold.plant import optimise as search
-from twofold.plant.optimise import Weights
+from twofold.plant import search
+from twofold.plant.log import Window
 from twofold.plant.rollout import draw_noise, particles, rollout
-from twofold.plant.windows import Window
+from twofold.plant.search import RiskWeights
 from twofold.uncertainty import predictive
 from twofold.uncertainty.chunks import chunk_rows, rows_at_once
 from twofold.uncertainty.decomposition import by_entropy, by_variance
@@ -230,7 +230,7 @@ def of_search(size: Sizes) -> Ready:
     config = replace(
         setting.config(), horizon=size["T"], weight_draws=size["M"], noise_draws=size["N"]
     )
-    wanted = Weights(jnp.linspace(0.0, BETA, size["S"]), jnp.zeros(size["S"]))
+    wanted = RiskWeights(jnp.linspace(0.0, BETA, size["S"]), jnp.zeros(size["S"]))
     return loop(search.build(config), wanted, size["S"], setting.plant(), 1)
 
 

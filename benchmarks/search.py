@@ -29,15 +29,13 @@ from twofold.inference import base
 from twofold.inference.schedule import Schedule
 from twofold.model.posterior import Draws, SampledPosterior
 from twofold.model.spec import BNNLV
-from twofold.plant import network as policy
-from twofold.plant import optimise as search
+from twofold.plant import policy, search
+from twofold.plant.columns import EDGE
 from twofold.plant.cost import cost_of
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.optimise import Config, Plant, Weights
+from twofold.plant.log import Window
+from twofold.plant.policy import PolicyNetwork
 from twofold.plant.rollout import Noise, Scales, Task, particles, values_and_gradients
-from twofold.plant.search import PAPER
-from twofold.plant.transforms import EDGE
-from twofold.plant.windows import Window
+from twofold.plant.search import PAPER, Config, Plant, RiskWeights
 
 HORIZON, WEIGHT_DRAWS, NOISE_DRAWS = PAPER.horizon, PAPER.weight_draws, PAPER.noise_draws
 PAPER_UPDATES = PAPER.epochs * PAPER.updates
@@ -84,7 +82,7 @@ class Setting:
 
 def first_update(setting: Setting) -> tuple[float, np.ndarray]:
     """The criterion and its gradient, for the first window and the given noise."""
-    wanted = Weights(jnp.full(1, BETA), jnp.zeros(1))
+    wanted = RiskWeights(jnp.full(1, BETA), jnp.zeros(1))
     config, plant = setting.config(), setting.plant()
     window = particles(Window(*(leaf[:1] for leaf in setting.windows)), NOISE_DRAWS)
     values, gradients = values_and_gradients(
@@ -135,7 +133,7 @@ def seconds_of_update(setting: Setting, policies: int, updates: int) -> float:
     """The median over three stretches, after compilation."""
     algorithm, plant = search.build(setting.config()), setting.plant()
     keys = jax.random.split(jax.random.key(2), policies)
-    wanted = Weights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
+    wanted = RiskWeights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
     states = base.init(algorithm, keys, wanted)
     times = []
     for stretch in range(4):

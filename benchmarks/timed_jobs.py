@@ -22,8 +22,8 @@ from twofold.inference.base import Algorithm
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.inference.schedule import Schedule
 from twofold.model.spec import BNNLV
-from twofold.plant import optimise as search
-from twofold.plant.optimise import Weights
+from twofold.plant import search
+from twofold.plant.search import RiskWeights
 from twofold.uncertainty import decompose_rows, entropies, predictive
 
 MODEL = BNNLV(1, 1, (20, 20), 1, 1.0, 1.0)
@@ -131,7 +131,7 @@ def rollout(setting: Setting, policies: int, updates: int) -> Job:
     config, plant = setting.config(), setting.plant()
     algorithm = search.build(config)
     keys = jax.random.split(jax.random.key(2), policies)
-    wanted = Weights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
+    wanted = RiskWeights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
 
     def call() -> Any:
         states = base.init(algorithm, keys, wanted)

@@ -25,10 +25,10 @@ from sklearn.linear_model import LinearRegression
 from twofold import BNNLVRegressor
 from twofold.core.compilation import enable_compile_cache
 from twofold.plant.dynamics import DynamicsModel
-from twofold.plant.embed import embed
+from twofold.plant.embedding import embed
 from twofold.plant.errors import LogError
 from twofold.plant.log_files import read_log
-from twofold.plant.replay import replayed_costs
+from twofold.plant.quality import replay_costs
 from twofold.report import plot_predictive_bands, style
 from twofold.uncertainty.decomposition import Parts
 
@@ -141,7 +141,7 @@ def draw_roll_out(axes: Axes, model: Any, run: Any, start: int, ahead: int) -> N
     actions = steps.actions[None, start : start + ahead]
     weights = model.posterior.sample(jax.random.key(0), DRAWS)
     key, task = jax.random.key(1), model.task(())
-    found = replayed_costs(task, DRAWS, key, model.scales, weights, windows, actions)
+    found = replay_costs(task, DRAWS, key, model.scales, weights, windows, actions)
     rolled = np.asarray(found).reshape(DRAWS, DRAWS, -1)  # by weights, noise and minute
     epistemic, aleatoric = rolled.mean(axis=1).var(axis=0), rolled.var(axis=1).mean(axis=0)
     now = HISTORY - 1 + start

@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from twofold import BNNLVRegressor
 from twofold.core.compilation import enable_compile_cache
-from twofold.plant.embed import embed
+from twofold.plant.embedding import embed
 from twofold.plant.log_files import read_log
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project, find_policies
@@ -162,12 +162,12 @@ def main() -> None:
     print(log)
     seen = embed(log, history=HISTORY, known=known)
     project = find_policies(
-        log, cost, folder, embedding=seen, regressor=model, weights=WEIGHTS, settings=settings
+        log, cost, folder, embedding=seen, regressor=model, risk_weights=WEIGHTS, settings=settings
     )
     write_policy_report(project)
     for row in rows(project.trials):
         print("".join(f"{cell:>16}" for cell in row[:-1]))
-    print(*advice(project.quality, project.trials, project.logged_cost), sep="\n")
+    print(*advice(project.doubts, project.trials, project.logged_cost), sep="\n")
     found = compare(project, num, settings.horizon)
     draw(folder.with_suffix(".png"), project, found)
     print(f"wrote {folder.with_suffix('.png')} and {project.folder}")

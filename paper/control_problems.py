@@ -14,12 +14,10 @@ from twofold.envs.industrial.task import HISTORY, Watched, industrial_benchmark
 from twofold.envs.system import Policy, System, episodes, uniform
 from twofold.envs.wet_chicken import wet_chicken
 from twofold.envs.wind import task as wind
-from twofold.plant.embed import embed
-from twofold.plant.embedding import Embedding
-from twofold.plant.log import Log, from_episodes
-from twofold.plant.transforms import Transform
-from twofold.plant.truth import Starts, warmed
-from twofold.plant.windows import Window
+from twofold.plant.columns import Transform
+from twofold.plant.embedding import Embedding, embed
+from twofold.plant.log import Log, Window, from_episodes
+from twofold.plant.truth import Starts, warm_up
 
 STEERINGS = ("velocity", "gain", "shift")
 # Far beyond what a turbine of this kind does.
@@ -108,7 +106,7 @@ def _industrial(behaviour: Policy, transitions: int, length: int) -> ControlProb
         length=length,
         cost=lambda row: row["cost"],
         embed=embed_industrial,
-        starts=lambda key, num: warmed(key, system, behaviour, 2 * HISTORY, HISTORY, num),
+        starts=lambda key, num: warm_up(key, system, behaviour, 2 * HISTORY, HISTORY, num),
         horizon=100,
     )
 
@@ -142,7 +140,7 @@ def river() -> ControlProblem:
         length=50,
         cost=lambda row: 5.0 - row["y"],
         embed=partial(embed, deltas=False, transforms=bounded),
-        starts=lambda key, num: warmed(key, system, system.behaviour, 10, 1, num),
+        starts=lambda key, num: warm_up(key, system, system.behaviour, 10, 1, num),
         horizon=25,
     )
 
@@ -184,6 +182,6 @@ def turbine() -> ControlProblem:
             deltas=False,
             transforms=LIMITS,
         ),
-        starts=lambda key, num: warmed(key, system, system.behaviour, 10, 5, num),
+        starts=lambda key, num: warm_up(key, system, system.behaviour, 10, 5, num),
         horizon=100,
     )

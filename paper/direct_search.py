@@ -17,10 +17,9 @@ import optax
 from paper.control_problems import ControlProblem
 from twofold.core.arrays import Array, Float, Key
 from twofold.core.data import Standardizer
-from twofold.plant import network as policy
+from twofold.plant import policy
 from twofold.plant.embedding import Embedding
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.policy import LearnedPolicy
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork
 from twofold.plant.truth import Starts, costs_from
 
 

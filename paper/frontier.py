@@ -16,21 +16,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import twofold
 from paper.control_problems import ControlProblem
-from paper.fits import CONTINUED
 from paper.records import commit, device
-from twofold import BNNLVRegressor, fit_many
+from twofold import BNNLVRegressor
 from twofold.core import persistence
-from twofold.estimators.training import whole_fits
 from twofold.model.posterior import SampledPosterior
 from twofold.plant.cost import cost_of
-from twofold.plant.dynamics import DynamicsModel
+from twofold.plant.dynamics import (
+    DynamicsModel,
+    cost_fingerprint,
+    embedding_fingerprint,
+    fit_regressors,
+)
 from twofold.plant.forecast import forecast
 from twofold.plant.log import Log
 from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.probes import cost_fingerprint, embedding_fingerprint
-from twofold.plant.search import SearchSettings, best_of, search
+from twofold.plant.search import SearchSettings, best_of, search_policies
 from twofold.plant.truth import bias_by_start, model_bias, true_costs
 
 MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
@@ -109,10 +110,10 @@ def advance(
         log = problem.batch(seed)
         claim(folder, {**settings, **seen(problem, log)})
         started = time.perf_counter()
-        regressor = fitted(problem, method, seed, log, folder)
+        regressor = fit_model(problem, method, seed, log, folder)
         score = held_out_score(problem, regressor, log, seed)
         model = planned(problem, method, regressor, log)
-        policies = found(model, method, seed, folder)
+        policies = find_policies(model, method, seed, folder)
         rows = tried(problem, method, model, policies, seed, trials)
         content = {
             "log_likelihood": score,
@@ -177,25 +178,14 @@ def read(folder: Path) -> Group:
     return Group(rows, policies, content["log_likelihood"], content["seconds"], made_by)
 
 
-def fitted(
+def fit_model(
     problem: ControlProblem, method: Method, seed: int, log: Log, folder: Path
 ) -> BNNLVRegressor:
     """The fitted regressor, from its files where they are there."""
-    paths = [folder / f"model_{number}.safetensors" for number in range(method.fits)]
-    if all(path.exists() for path in paths):
-        regressors = [twofold.load(path) for path in paths]
-    else:
-        checkpoint = folder / "fit.checkpoint"
-        regressors = [
-            BNNLVRegressor(random_state=own, checkpoint=checkpoint, **method.regressor)
-            for own in range(seed * method.fits, (seed + 1) * method.fits)
-        ]
-        x, y = problem.embed(log).design(log)
-        with whole_fits(CONTINUED):
-            fit_many(regressors, [x] * method.fits, [y] * method.fits)
-        for regressor, path in zip(regressors, paths, strict=True):
-            regressor.set_params(checkpoint=None).save(path)
-    return mixed(regressors) if method.fits > 1 else regressors[0]
+    seeds = range(seed * method.fits, (seed + 1) * method.fits)
+    regressors = [BNNLVRegressor(random_state=own, **method.regressor) for own in seeds]
+    fits = fit_regressors(regressors, problem.embed(log), log, folder)
+    return mixed(fits) if method.fits > 1 else fits[0]
 
 
 def held_out_score(
@@ -234,22 +224,24 @@ def certain(regressor: BNNLVRegressor) -> BNNLVRegressor:
     return regressor
 
 
-def found(model: DynamicsModel, method: Method, seed: int, folder: Path) -> list[LearnedPolicy]:
-    """The policies, from their files where they are there."""
+def find_policies(
+    model: DynamicsModel, method: Method, seed: int, folder: Path
+) -> list[LearnedPolicy]:
+    """The best policy of each pair of risk weights, from its file where it is there."""
     paths = [folder / f"{number}.policy" for number in range(len(method.weights))]
     if all(path.exists() for path in paths):
         return [load_policy(path) for path in paths]
-    with whole_fits(CONTINUED):
-        policies = search(
+    policies = best_of(
+        search_policies(
             model,
             method.weights,
+            folder / "search",
             settings=method.settings,
             seeds=[seed * method.beginnings + number for number in range(method.beginnings)],
             random_state=seed,
             distance=method.distance,
-            checkpoint=folder / "search.checkpoint",
         )
-    policies = best_of(policies)
+    )
     for policy, path in zip(policies, paths, strict=True):
         policy.save(path)
     return policies

@@ -20,11 +20,12 @@ from paper.frontier import (
     Group,
     Method,
     Trial,
-    fitted,
+    fit_model,
     planned,
 )
 from paper.frontier_claims import CAREFUL, at, curves_of, mean_of, pairs
 from paper.frontier_tables import METHODS
+from twofold.plant.dynamics import MODEL
 from twofold.plant.forecast import forecast
 from twofold.plant.truth import Starts, true_costs
 from twofold.report import style
@@ -102,10 +103,10 @@ def _rollouts(
     """Policies that ignore risk, that are careful of the model, and that are careful of noise, from
     one state, on the system and on the model."""
     folder = work / f"{problem.name}-{method.name}-{seed}"
-    if not (folder / "model_0.safetensors").exists():
-        raise FileNotFoundError(f"{folder} has no model_0.safetensors to draw roll-outs of")
+    if not (folder / MODEL).exists():
+        raise FileNotFoundError(f"{folder} has no {MODEL} to draw roll-outs of")
     log = problem.batch(seed)
-    model = planned(problem, method, fitted(problem, method, seed, log, folder), log)
+    model = planned(problem, method, fit_model(problem, method, seed, log, folder), log)
     starts = problem.starts(jax.random.key(seed + START_STREAM), 1)
     steadiest = max(gamma for beta, gamma in method.weights if beta == 0.0)
     panels = {}

@@ -15,7 +15,7 @@ from paper.direct_search import Strategy, direct_search
 from paper.frontier import LUCK_STREAM, START_STREAM, Method, Trials, advance
 from paper.records import Context, Record
 from twofold.core.data import Standardizer
-from twofold.plant.network import PolicyNetwork
+from twofold.plant.policy import PolicyNetwork
 from twofold.plant.search import SearchSettings
 from twofold.plant.truth import true_costs
 

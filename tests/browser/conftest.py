@@ -13,12 +13,12 @@ from twofold import BNNLVRegressor
 from twofold.campaign import Continuous, Proposal, Space
 from twofold.core.data import Standardizer
 from twofold.model.network import num_weights
-from twofold.plant.embed import embed
+from twofold.plant.embedding import embed
+from twofold.plant.forecast import Trial
 from twofold.plant.log import Episode, Log
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.policy import LearnedPolicy
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork
 from twofold.plant.project import Project
-from twofold.plant.trial import Trial
+from twofold.plant.quality import Doubt, MultiStep, OneStep, Quality, Scores
 from twofold.report import (
     Course,
     write_campaign_page,
@@ -127,9 +127,11 @@ def write_policies(path):
     rng = np.random.default_rng(0)
     pairs = [(0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (2.0, 1.0)]
     about = {"transitions": 1000, "episodes": 10, "held_out_transitions": 200, "logged_cost": 15.0}
+    one = OneStep(9, Scores(0.0, 0.0), Scores(0.0, 0.0), np.full(1, 0.5), np.full(1, 0.6))
+    many = MultiStep(3, 1.0, *[np.ones(STEPS)] * 5)
     project = Project(
         path.parent,
-        "One step ahead\nDoubt: it is too sure of itself.",
+        Quality(("level",), STEPS, one, many, (Doubt("coverage", 0.6, 0.7, "level"),)),
         tuple(made_up_policy(*pair) for pair in pairs),
         tuple(made_up_trial(*pair, rng) for pair in pairs),
         about,

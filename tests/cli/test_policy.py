@@ -83,7 +83,7 @@ def test_from_a_log_to_an_action(twofold, place):
     assert code == 0, said
     assert "Recommended is the policy" in shown and "wrote tank/report.md" in shown
     found = open_project("tank")
-    assert [one.weights for one in found.trials] == [(0.0, 0.0), (2.0, 0.0)]
+    assert [one.risk_weights for one in found.trials] == [(0.0, 0.0), (2.0, 0.0)]
     assert "level" in (place / "tank/report.md").read_text()
 
     (place / "tank/report.md").unlink()
@@ -195,10 +195,9 @@ def test_recent_rows_that_a_policy_cannot_act_on(twofold, tmp_path, monkeypatch,
 def small_policy():
     """It sees two levels and the flow between them, and not the pump."""
     from twofold.core.data import Standardizer
+    from twofold.plant.columns import Transform
     from twofold.plant.embedding import Embedding
-    from twofold.plant.network import PolicyNetwork
-    from twofold.plant.policy import LearnedPolicy
-    from twofold.plant.transforms import Transform
+    from twofold.plant.policy import LearnedPolicy, PolicyNetwork
 
     embedding = Embedding(
         ("level", "pump"), ("flow",), (2, 0), (2,), ("level",), (), (Transform(),) * 2

@@ -13,10 +13,9 @@ from twofold.cli import models
 from twofold.cli.models import About
 from twofold.core.data import Standardizer
 from twofold.model import network
+from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.policy import LearnedPolicy
-from twofold.plant.transforms import Transform
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork
 
 # What a word of the user's would start in earnest: a browser, or hours of work.
 LEFT_OUT = ("--open", "--install-completion", "--show-completion", "--minari")

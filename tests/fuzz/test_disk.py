@@ -13,8 +13,7 @@ from twofold import BNNLVRegressor, decompose_table, fit_table, load
 from twofold.campaign import Campaign, CampaignError, Continuous
 from twofold.cli.run import Run
 from twofold.core import persistence
-from twofold.plant import identity
-from twofold.plant.identity import ProjectError
+from twofold.core.resume import claim_folder
 from twofold.tables import TableError, write_table
 
 SIZE = 256 * 1024
@@ -153,8 +152,8 @@ def test_the_split_of_a_table(fuzz, disk, state, ending, tmp_path, fitted):
 @STATES
 def test_a_project(fuzz, disk, state):
     folder = disk / "project"
-    with state(disk), fuzz.unchanged(disk), fuzz.case(ProjectError, names=str(folder)):
-        identity.claim(folder, {"weights": [[0.0, 0.0]]}, {"logged_cost": 1.0})
+    with state(disk), fuzz.unchanged(disk), fuzz.case(OSError, names=str(folder)):
+        claim_folder(folder, "project.json", {"seed": 0}, {"logged_cost": 1.0})
         raise RuntimeError("nothing was said")
 
 

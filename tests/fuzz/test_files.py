@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -11,14 +12,12 @@ from twofold import BNNLVRegressor, load
 from twofold.core.data import Standardizer
 from twofold.core.persistence import FileFormatError
 from twofold.model import network
-from twofold.plant import trial
+from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding
-from twofold.plant.identity import ProjectError
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.project import open_project
-from twofold.plant.transforms import Transform
-from twofold.plant.trial import Trial
+from twofold.plant.forecast import Trial
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork, load_policy
+from twofold.plant.project import ProjectError, open_project, write_json
+from twofold.plant.quality import Doubt, MultiStep, OneStep, Quality, Scores
 
 
 @pytest.fixture
@@ -96,26 +95,31 @@ def project(tmp_path, fitted):
     folder = tmp_path / "project"
     (folder / "policies").mkdir(parents=True)
     about = {"transitions": 9, "episodes": 2, "held_out_transitions": 3, "logged_cost": 1.0}
-    content = {"format_version": 1, "identity": {"weights": [[1.0, 0.0]]}, "about": about}
+    content = {"format_version": 1, "identity": {"risk_weights": [[1.0, 0.0]]}, "about": about}
     (folder / "project.json").write_text(json.dumps(content, indent=1))
-    (folder / "quality.txt").write_text("Steps ahead: fine.\n")
+    flat, scores = np.ones(2), Scores(1.0, 2.0)
+    one, many = OneStep(9, scores, scores, flat, flat), MultiStep(3, 1.0, *[flat] * 5)
+    doubts = (Doubt("coverage", 0.6, 0.7, "level"),)
+    write_json(folder / "quality.json", asdict(Quality(("a", "b"), 2, one, many, doubts)))
     fitted.save(folder / "model.safetensors")
     small_policy().save(folder / "policies/beta-1_gamma-0.policy")
     steps = np.ones(3)
     found = Trial(
         1.0, 0.0, steps, steps, steps, steps, steps, 1.0, 2.0, {"level": 1.0}, {"level": steps}
     )
-    trial.write(folder / "policies/beta-1_gamma-0.json", found)
+    write_json(folder / "policies/beta-1_gamma-0.json", asdict(found))
     open_project(folder)
     return folder
 
 
-PARTS = ("project.json", "quality.txt", "policies/beta-1_gamma-0.json")
+PARTS = ("project.json", "quality.json", "policies/beta-1_gamma-0.json")
 odd_json = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(), st.text(max_size=3)),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
-        st.dictionaries(st.sampled_from(["weights", "identity", "about", "x"]), inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["risk_weights", "identity", "about", "x"]), inner, max_size=3
+        ),
     ),
     max_leaves=5,
 )

@@ -13,8 +13,7 @@ from twofold.cli.output import check_place
 from twofold.core.persistence import FileFormatError
 from twofold.estimators import memory, scratch
 from twofold.estimators.training import NonFiniteEnergyError
-from twofold.plant import identity, trial
-from twofold.plant.identity import ProjectError
+from twofold.plant.project import ProjectError, open_project, read_trial
 from twofold.tables import TableError, open_table, read_table, write_table
 
 
@@ -198,16 +197,20 @@ def test_campaigns(tmp_path, call):
 )
 def test_projects(tmp_path, content):
     (tmp_path / "project.json").write_text(content)
-    for read in (lambda: identity.read(tmp_path), lambda: trial.read(tmp_path / "project.json")):
+    for read in (lambda: open_project(tmp_path), lambda: read_trial(tmp_path / "project.json")):
         with pytest.raises((ProjectError, FileFormatError), match="damaged"):
             read()
 
 
 def test_weights_of_a_project_are_pairs(tmp_path):
-    content = {"format_version": 1, "about": {"logged_cost": 1.0}, "identity": {"weights": [[1.0]]}}
+    content = {
+        "format_version": 1,
+        "about": {"logged_cost": 1.0},
+        "identity": {"risk_weights": [[1.0]]},
+    }
     (tmp_path / "project.json").write_text(json.dumps(content))
     with pytest.raises(ProjectError, match="damaged"):
-        identity.read(tmp_path)
+        open_project(tmp_path)
 
 
 def test_nothing_that_is_read_is_written_over(tmp_path):

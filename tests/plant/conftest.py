@@ -8,9 +8,9 @@ import pytest
 
 from twofold.model.spec import BNNLV
 from twofold.plant.cost import cost_of
-from twofold.plant.embed import embed
+from twofold.plant.embedding import embed
 from twofold.plant.log import Episode, Log
-from twofold.plant.network import PolicyNetwork
+from twofold.plant.policy import PolicyNetwork
 from twofold.plant.rollout import Scales, Task
 
 

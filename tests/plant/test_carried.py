@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.model.network import Layer
-from twofold.plant.carried import Units, for_carried
+from twofold.plant.rollout import Units, for_carried
 
 
 def test_a_layer_for_what_is_carried_gives_what_the_layer_itself_gives(rng, x64):

@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.plant.embed import embed
+from twofold.plant.embedding import embed
 from twofold.plant.errors import LogError, LogWarning
-from twofold.plant.log import Episode, Log
-from twofold.plant.windows import Window
+from twofold.plant.log import Episode, Log, Window
 
 
 def counter(now, action):

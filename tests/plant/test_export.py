@@ -14,12 +14,10 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 from paper.control_problems import industrial  # noqa: E402
 from twofold.core.data import Standardizer  # noqa: E402
 from twofold.model import network  # noqa: E402
-from twofold.plant.embed import embed  # noqa: E402
-from twofold.plant.log import Episode, Log  # noqa: E402
-from twofold.plant.network import PolicyNetwork  # noqa: E402
-from twofold.plant.policy import LearnedPolicy  # noqa: E402
-from twofold.plant.transforms import Transform  # noqa: E402
-from twofold.plant.windows import Window  # noqa: E402
+from twofold.plant.columns import Transform  # noqa: E402
+from twofold.plant.embedding import embed  # noqa: E402
+from twofold.plant.log import Episode, Log, Window  # noqa: E402
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork  # noqa: E402
 
 # Of the range of an action; the rounding of single precision comes to a tenth of it and more.
 TOLERANCE = 1e-5

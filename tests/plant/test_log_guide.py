@@ -42,8 +42,8 @@ def test_the_code_of_the_guide_runs(example, tmp_path, monkeypatch, capsys):
 def test_the_kinds_of_the_guide_are_those_that_are_found():
     text = (ROOT / "docs/own_system.md").read_text()
     table = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| ([^|]*)\|", text, re.MULTILINE))))
-    sources = [ROOT / f"src/twofold/logs/{name}.py" for name in ("checks", "order")]
-    kinds = re.findall(r'Finding\(\s*"(\w+)"', "".join(path.read_text() for path in sources))
+    source = (ROOT / "src/twofold/plant/checks.py").read_text()
+    kinds = re.findall(r'Finding\(\s*"(\w+)"', source)
     assert table == set(kinds)
 
 

@@ -10,12 +10,10 @@ import pytest
 from twofold.inference import base
 from twofold.inference.schedule import Schedule
 from twofold.model.posterior import SampledPosterior
-from twofold.plant import network as policy
-from twofold.plant import optimise as search
-from twofold.plant.baseline import centroids, distances
-from twofold.plant.cost import cost_of
-from twofold.plant.optimise import Config, Plant, Weights
-from twofold.plant.windows import Window
+from twofold.plant import policy, search
+from twofold.plant.cost import centroids, cost_of, distances
+from twofold.plant.log import Window
+from twofold.plant.search import Config, Plant, RiskWeights
 
 UPDATES = 150
 
@@ -56,7 +54,7 @@ def acted(config, weights, features):
 
 
 def pairs(*values):
-    return Weights(*jnp.asarray(values, jnp.float32).T)
+    return RiskWeights(*jnp.asarray(values, jnp.float32).T)
 
 
 def test_policies_of_one_key_begin_alike_and_part_by_their_weights(setting):

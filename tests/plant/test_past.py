@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.plant.past import Past
+from twofold.plant.columns import Past
 
 CASES = {
     "all alike": ([3, 3], [1], [False, False]),
@@ -26,7 +26,7 @@ def window(lags, action_lags, step):
 def test_features_and_inputs_are_the_columns_one_after_the_other(case):
     lags, action_lags, ahead = CASES[case]
     past = Past.of(*CASES[case])
-    vector = past.gathered(*window(lags, action_lags, 50))
+    vector = past.gather(*window(lags, action_lags, 50))
     features = [100.0 * d + 50 - age for d, n in enumerate(lags) for age in reversed(range(n))]
     for a, n in enumerate(action_lags):
         features += [-(100.0 * a + 49 - age) for age in reversed(range(n - 1))]
@@ -45,12 +45,12 @@ def test_features_and_inputs_are_the_columns_one_after_the_other(case):
 def test_a_step_later_it_is_the_vector_of_the_window_a_step_later(case):
     lags, action_lags, _ = CASES[case]
     past = Past.of(*CASES[case])
-    vector = past.gathered(*window(lags, action_lags, 50))
+    vector = past.gather(*window(lags, action_lags, 50))
     observed = jnp.array([100.0 * d + 51 for d in range(len(lags))])
     applied = jnp.array([-(100.0 * a + 50) for a in range(len(action_lags))])
-    arriving = past.arriving(observed, applied)
-    following = past.gathered(*window(lags, action_lags, 51))
-    np.testing.assert_array_equal(past.moved(vector, arriving), following)
+    arriving = past.arrivals(observed, applied)
+    following = past.gather(*window(lags, action_lags, 51))
+    np.testing.assert_array_equal(past.shift(vector, arriving), following)
     np.testing.assert_array_equal(following[past.ends], arriving)
 
 
@@ -58,7 +58,7 @@ def test_a_step_later_it_is_the_vector_of_the_window_a_step_later(case):
 def test_the_newest_of_a_column_is_the_same_for_all_of_its_values(case):
     lags, action_lags, _ = CASES[case]
     past = Past.of(*CASES[case])
-    vector = np.asarray(past.gathered(*window(lags, action_lags, 50)))
+    vector = np.asarray(past.gather(*window(lags, action_lags, 50)))
     of_feature = vector[past.features]
     for value, newest in zip(vector, past.newest, strict=True):
         hundreds = np.floor(np.abs(value) / 100.0)

@@ -13,11 +13,10 @@ from twofold.core.persistence import FileFormatError
 from twofold.envs.system import episodes
 from twofold.envs.wet_chicken import wet_chicken
 from twofold.model import network
+from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.policy import LearnedPolicy, act_on, load_policy
-from twofold.plant.transforms import Transform
-from twofold.plant.windows import Window
+from twofold.plant.log import Window
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork, act_on, load_policy
 
 TANK = Embedding(
     observations=("level", "load"),

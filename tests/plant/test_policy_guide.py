@@ -8,10 +8,9 @@ import pytest
 
 from twofold.core.data import Standardizer
 from twofold.model import network
+from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.policy import LearnedPolicy
-from twofold.plant.transforms import Transform
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork
 
 GUIDE = Path(__file__).parents[2] / "docs" / "policies.md"
 

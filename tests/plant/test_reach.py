@@ -10,20 +10,18 @@ from twofold.core.data import Standardizer
 from twofold.model.posterior import SampledPosterior
 from twofold.model.spec import BNNLV
 from twofold.plant.dynamics import DynamicsModel
-from twofold.plant.embed import embed
-from twofold.plant.log import Episode, Log
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.policy import LearnedPolicy
+from twofold.plant.embedding import embed
+from twofold.plant.log import Episode, Log, Window
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork
 from twofold.plant.reach import (
     Visited,
     distances,
     explain,
+    measure_reach,
     quantiles,
-    reach,
     visit,
     with_epistemic_part,
 )
-from twofold.plant.windows import Window
 
 NOISE, HORIZON = 0.3, 15
 CHANGES = np.array([[-0.5, 0.0, 1.0, 0.0], [0.0, -0.5, 0.0, 0.0]])  # of level and heat
@@ -80,12 +78,12 @@ def test_distances_beyond_those_of_held_out_states():
     ``sqrt(0.0099 / 1800) = 0.0023`` and the share of 25 · 20 · 15 visited ones by less."""
     log, held_out = log_of(), log_of(seed=1)
     model = model_of(log, [flat(CHANGES)])
-    found = reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON).distances
+    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON).distances
     assert found.beyond.shape == found.median.shape == (HORIZON,)
     assert found.beyond.mean() == pytest.approx(0.01, abs=4 * 0.0023)
     assert found.median.mean() == pytest.approx(found.usual, rel=0.2)
     # A constant flow of -2 leads to a level of -4, nine deviations from where the log is.
-    away = reach(model, linear_policy(model, [0.0, 0.0, -9.0]), held_out, HORIZON).distances
+    away = measure_reach(model, linear_policy(model, [0.0, 0.0, -9.0]), held_out, HORIZON).distances
     assert away.far == found.far
     assert away.beyond[-5:].min() > 0.98
     assert away.median[-1] > 5 * found.far
@@ -147,7 +145,7 @@ def test_the_column_that_drives_the_epistemic_part_comes_first():
     off = np.zeros_like(CHANGES)
     off[0, 1] = 0.1
     model = model_of(log, [flat(CHANGES - off), flat(CHANGES + off)])
-    found = reach(model, linear_policy(model, [0.1, 0.0, 0.0]), log_of(seed=1), HORIZON)
+    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), log_of(seed=1), HORIZON)
     assert [column.name for column in found.columns] == ["heat", "level"]
     assert found.columns[0].explained == pytest.approx(0.7, abs=0.1)
     assert found.columns[1].explained < 0.05
@@ -202,7 +200,7 @@ def test_visited_quantiles_are_where_the_plant_goes():
     """Without noise in its weights, the log's own plant and policy visit what was logged."""
     log, held_out = log_of(), log_of(seed=1)
     model = model_of(log, [flat(CHANGES)])
-    found = reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON).quantiles
+    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON).quantiles
     assert found.shape == (3, HORIZON, 5)
     logged = np.concatenate([one.observations for one in held_out.episodes])
     # 500 roll-outs of a few hundred independent rows: the median errs by about a tenth of σ.

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.plant.risk import criterion, risks
+from twofold.plant.cost import criterion, risks
 
 
 def test_criterion_is_the_sum_that_the_paper_writes(rng):

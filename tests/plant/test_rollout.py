@@ -11,15 +11,13 @@ import pytest
 from twofold.model import network
 from twofold.model.posterior import Draws
 from twofold.model.spec import BNNLV
-from twofold.plant import network as policy
-from twofold.plant.cost import cost_of
-from twofold.plant.embed import embed
+from twofold.plant import policy
+from twofold.plant.cost import cost_of, criterion, risks
+from twofold.plant.embedding import embed
 from twofold.plant.errors import LogWarning
-from twofold.plant.log import Episode, Log
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.risk import criterion, risks
+from twofold.plant.log import Episode, Log, Window
+from twofold.plant.policy import PolicyNetwork
 from twofold.plant.rollout import Scales, Task, draw_noise, particles, rollout, values_and_gradients
-from twofold.plant.windows import Window
 
 STEPS, DRAWS, COUNT = 6, 3, 4
 

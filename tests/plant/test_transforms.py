@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
+from twofold.plant.columns import KINDS, Transform, check_seen, choose_transform
 from twofold.plant.errors import LogError, LogWarning
-from twofold.plant.transforms import KINDS, Transform, check_seen, fitted
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def values(rng):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_and_back(kind, values, x64):
-    transform = fitted("cost", kind, values)
+    transform = choose_transform("cost", kind, values)
     seen = transform.forward(jnp.asarray(values))
     np.testing.assert_allclose(transform.inverse(seen), values, rtol=1e-10)
     assert kind == "identity" or not np.allclose(seen, values)
@@ -30,13 +30,13 @@ def test_the_cost_is_seen_as_the_paper_sees_it(values, x64):
     logs = np.log1p(values)
     low, high, margin = logs.min(), logs.max(), 0.05 * np.ptp(logs)
     expected = logit((logs - low + margin) / (high - low + 2 * margin))
-    seen = fitted("cost", "log1p_logit", values).forward(jnp.asarray(values))
+    seen = choose_transform("cost", "log1p_logit", values).forward(jnp.asarray(values))
     np.testing.assert_allclose(seen, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["logit", "log1p_logit"])
 def test_a_prediction_cannot_leave_the_range_and_has_a_gradient(kind, values):
-    transform = fitted("cost", kind, values)
+    transform = choose_transform("cost", kind, values)
     far = jnp.array([-1e4, -30.0, 0.0, 30.0, 1e4])
     found = np.asarray(transform.inverse(far))
     assert found.min() > values.min() - 0.3 * np.ptp(values)
@@ -57,7 +57,7 @@ def test_a_prediction_cannot_leave_the_range_and_has_a_gradient(kind, values):
 )
 def test_wrong_transforms_are_refused(kind, column, message):
     with pytest.raises(LogError, match=message):
-        fitted("cost", kind, np.array(column))
+        choose_transform("cost", kind, np.array(column))
     with pytest.raises(LogError, match="low < high"):
         Transform("logit", 1.0, 1.0)
 
@@ -66,7 +66,7 @@ def test_wrong_transforms_are_refused(kind, column, message):
     ("kind", "span"), [("logit", "-5 to 105"), ("log1p_logit", "-0.206[0-9]* to 126.2[0-9]*")]
 )
 def test_values_beyond_the_range_are_counted(kind, span):
-    transform = fitted("cost", kind, np.linspace(0.0, 100.0, 50))
+    transform = choose_transform("cost", kind, np.linspace(0.0, 100.0, 50))
     with pytest.warns(LogWarning, match=rf"'cost' leaves .* {span}, in 2 of 4 values \(130 to 150"):
         check_seen("cost", transform, np.array([0.0, 130.0, 50.0, 150.0]))
 
@@ -75,10 +75,10 @@ def test_values_beyond_the_range_are_counted(kind, span):
 def test_values_of_the_range_are_not_warned_of(kind, values):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_seen("cost", fitted("cost", kind, values), values)
+        check_seen("cost", choose_transform("cost", kind, values), values)
 
 
 @pytest.mark.parametrize("kind", ["log1p", "log1p_logit"])
 def test_values_without_a_logarithm_are_refused_later_too(kind, values):
     with pytest.raises(LogError, match=r"'cost' cannot be seen as log.*smallest value is -3"):
-        check_seen("cost", fitted("cost", kind, values), np.array([-3.0, 1.0]))
+        check_seen("cost", choose_transform("cost", kind, values), np.array([-3.0, 1.0]))

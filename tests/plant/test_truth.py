@@ -8,14 +8,13 @@ import pytest
 from twofold.core.data import Standardizer
 from twofold.envs.system import constant, episodes
 from twofold.envs.wet_chicken import wet_chicken
-from twofold.plant.embed import embed
+from twofold.plant.cost import risks
+from twofold.plant.embedding import embed
 from twofold.plant.forecast import Forecast
 from twofold.plant.log import from_episodes
-from twofold.plant.network import PolicyNetwork
-from twofold.plant.network import init as random_weights
-from twofold.plant.policy import LearnedPolicy
-from twofold.plant.risk import risks
-from twofold.plant.truth import bias_by_start, model_bias, true_costs, warmed
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork
+from twofold.plant.policy import init as random_weights
+from twofold.plant.truth import bias_by_start, model_bias, true_costs, warm_up
 
 SYSTEM = wet_chicken()
 
@@ -29,24 +28,24 @@ def policy():
 
 
 def test_states_and_windows_belong_together():
-    starts = warmed(jax.random.key(2), SYSTEM, SYSTEM.behaviour, steps=6, history=3, num=4)
+    starts = warm_up(jax.random.key(2), SYSTEM, SYSTEM.behaviour, steps=6, history=3, num=4)
     np.testing.assert_array_equal(starts.windows.observations[:, -1], starts.states)
     assert starts.windows.actions.shape == (4, 2, 2)
     assert len({tuple(row) for row in np.asarray(starts.states).tolist()}) == 4
     with pytest.raises(ValueError, match="at least 2 steps"):
-        warmed(jax.random.key(2), SYSTEM, SYSTEM.behaviour, steps=1, history=3, num=4)
+        warm_up(jax.random.key(2), SYSTEM, SYSTEM.behaviour, steps=1, history=3, num=4)
 
 
 def test_windows_hold_what_was_done():
     still = constant([0.25, -0.5])
-    starts = warmed(jax.random.key(3), SYSTEM, still, steps=4, history=3, num=2)
+    starts = warm_up(jax.random.key(3), SYSTEM, still, steps=4, history=3, num=2)
     np.testing.assert_allclose(starts.windows.actions, np.tile([0.25, -0.5], (2, 2, 1)))
     steps = np.diff(np.asarray(starts.windows.observations)[..., 0], axis=1)
     assert set(np.round(steps.ravel(), 5)) <= {0.25} | set(-np.arange(0.25, 5.1, 0.25).round(5))
 
 
 def test_costs_are_those_of_acting_step_by_step(policy):
-    starts = warmed(jax.random.key(4), SYSTEM, SYSTEM.behaviour, steps=5, history=1, num=3)
+    starts = warm_up(jax.random.key(4), SYSTEM, SYSTEM.behaviour, steps=5, history=1, num=3)
     found = true_costs(jax.random.key(5), SYSTEM, policy, starts, horizon=6, repeats=2)
     keys = jax.random.split(jax.random.key(5), (3, 2))
     for start, repeat in np.ndindex(3, 2):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from twofold.plant.trial import Trial
+from twofold.plant.forecast import Trial
 from twofold.report import policy_figures as figures
 from twofold.report import write_policy_page, write_policy_report
 
@@ -25,7 +25,7 @@ def make(beta, gamma=0.0, cost=10.0, names=("level", "flow")):
     )  # fmt: skip
 
 
-def project_of(trials, folder, quality=""):
+def project_of(trials, folder, quality="", doubts=()):
     policy = SimpleNamespace(
         embedding=SimpleNamespace(observations=("level",), actions=("flow",)),
         shape=SimpleNamespace(low=(0.0,), high=(2.0,)),
@@ -36,6 +36,7 @@ def project_of(trials, folder, quality=""):
     return SimpleNamespace(
         folder=folder,
         quality=quality,
+        doubts=doubts,
         trials=trials,
         policies=[policy] * len(trials),
         files=[f"policies/{number}.policy" for number in range(len(trials))],
@@ -64,7 +65,7 @@ def test_every_policy_has_a_block_a_point_and_a_row(tmp_path):
 
 
 def test_what_speaks_against_the_recommended_policy_is_a_warning(tmp_path):
-    text = read_page(project_of([make(1.0, cost=20.0)], tmp_path, "Doubt: too sure."))
+    text = read_page(project_of([make(1.0, cost=20.0)], tmp_path, doubts=["overconfident"]))
     for words in ("That is not below what logged steps cost", "not good enough to plan with"):
         assert f"<strong>Warning.</strong> {words}" in text.replace("But the model is ", "")
     assert "Warning." not in read_page(project_of([make(1.0)], tmp_path))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.estimators.regressor import BNNLVRegressor, load
-from twofold.plant.risk import criterion
+from twofold.plant.cost import criterion
 
 ROWS = 120
 

@@ -60,7 +60,7 @@ def search_command(
     from twofold.cli.policy_input import bounds, function_at, numbers, search_settings, transform
     from twofold.cli.settings import regressor_of, words
     from twofold.core.compilation import enable_compile_cache
-    from twofold.plant.embed import embed
+    from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
     from twofold.plant.project import find_policies, planning_regressor
     from twofold.report import write_policy_report
@@ -94,7 +94,7 @@ def search_command(
                 out,
                 embedding=embedding,
                 regressor=regressor,
-                weights=pairs,
+                risk_risk_weights=pairs,
                 settings=settings,
                 random_state=seed,
             )
@@ -170,25 +170,25 @@ def metrics_of(project: "Project") -> dict[str, float]:
     parts = "cost", "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
     found = {"logged_cost": float(project.logged_cost)}
     for one in project.trials:
-        beta, gamma = one.weights
+        beta, gamma = one.risk_weights
         found |= {f"beta_{beta:g}/gamma_{gamma:g}/{part}": getattr(one, part) for part in parts}
     return found
 
 
 def show(project: "Project", as_json: bool) -> None:
     """The table of policies, and the advice."""
-    from twofold.plant.summary import advice, recommended, rows
+    from twofold.plant.summary import advice, recommend, rows
     from twofold.report.policy_page import PAGE, REPORT
 
-    sentences = advice(project.quality, project.trials, project.logged_cost)
+    sentences = advice(project.doubts, project.trials, project.logged_cost)
     if as_json:
-        best = project.trials[recommended(project.trials)]
+        best = project.trials[recommend(project.trials)]
         show_json(
             {
                 "folder": project.folder,
-                "recommended": dict(zip(("beta", "gamma"), best.weights, strict=True)),
+                "recommended": dict(zip(("beta", "gamma"), best.risk_weights, strict=True)),
                 "advice": sentences,
-                "doubts": project.doubts,
+                "doubts": [str(doubt) for doubt in project.doubts],
                 "metrics": metrics_of(project),
             }
         )
@@ -203,10 +203,18 @@ def show(project: "Project", as_json: bool) -> None:
 def _sentences() -> Iterator[None]:
     """Mistakes as sentences."""
     from twofold.core.persistence import FileFormatError
+    from twofold.core.resume import OtherRunError
     from twofold.estimators.training import NonFiniteEnergyError
-    from twofold.plant.identity import ProjectError
+    from twofold.plant.project import ProjectError
 
-    mistakes = ProjectError, FileFormatError, NonFiniteEnergyError, OSError, ImportError
+    mistakes = (
+        ProjectError,
+        OtherRunError,
+        FileFormatError,
+        NonFiniteEnergyError,
+        OSError,
+        ImportError,
+    )
     try:
         yield
     except mistakes as error:

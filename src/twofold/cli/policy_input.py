@@ -11,10 +11,10 @@ import numpy as np
 from twofold.cli.errors import CommandError
 from twofold.cli.settings import check_names, parse_settings, words
 from twofold.core.naming import nearest
+from twofold.plant.log import Window
 from twofold.plant.log_files import read_raw_log
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.search import SearchSettings
-from twofold.plant.windows import Window
 
 
 def numbers(option: str, text: str) -> list[float]:

@@ -258,7 +258,13 @@ def planning_regressor() -> BNNLVRegressor:
 
 def read_quality(path: Path) -> Quality:
     """The judgement of a model, from its file."""
-    return _read(path, Quality.from_dict)
+
+    def make(content: dict[str, Any]) -> Quality:
+        quality = Quality.from_dict(content)
+        str(quality)  # what cannot be said is damaged
+        return quality
+
+    return _read(path, make)
 
 
 def read_trial(path: Path) -> Trial:
@@ -274,7 +280,7 @@ def write_json(path: Path, content: Any) -> None:
 def _read(path: Path, make: Any) -> Any:
     try:
         return make(_numbers(json.loads(path.read_text(encoding="utf-8"))))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ProjectError(f"{path} is damaged ({error}); {MADE_AGAIN}") from error
 
 

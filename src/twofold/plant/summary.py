@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twofold.plant.forecast import CAUTION, Trial
-from twofold.plant.quality import Doubt, Quality
+from twofold.plant.quality import Doubt
 
 # Columns that are named, and what they explain at least.
 MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05

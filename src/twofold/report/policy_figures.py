@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from twofold.plant.summary import MOST_BEYOND, recommended
-from twofold.plant.trial import Trial
+from twofold.plant.forecast import Trial
+from twofold.plant.summary import MOST_BEYOND, recommend
 from twofold.report import style
 
 LINES = ("-", "--", "-.", ":")
@@ -23,8 +23,8 @@ WIDEST = 4.0
 
 def draw_figures(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figure]:
     """The figures of a search, by the names of their files."""
-    best = trials[recommended(trials)]
-    some = list({one.weights: one for one in (trials[0], best, trials[-1])}.values())
+    best = trials[recommend(trials)]
+    some = list({one.risk_weights: one for one in (trials[0], best, trials[-1])}.values())
     return {
         "frontier": draw_frontier(trials, best, logged_cost),
         "risks": draw_risks(some, best, logged_cost),
@@ -45,9 +45,9 @@ def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any,
     """The frontier, hollow where a policy is mostly beyond the data; returns the marker of each
     policy by its weights."""
     markers = {}
-    for index, gamma in enumerate(sorted({one.weights[1] for one in trials})):
-        curve = [one for one in trials if one.weights[1] == gamma]
-        curve.sort(key=lambda one: one.weights)
+    for index, gamma in enumerate(sorted({one.risk_weights[1] for one in trials})):
+        curve = [one for one in trials if one.risk_weights[1] == gamma]
+        curve.sort(key=lambda one: one.risk_weights)
         look: Any = {"color": _choose_colour(index), "marker": MARKERS[index % len(MARKERS)]}
         right = index % 2
         at = [one.epistemic_risk for one in curve], [one.cost for one in curve]
@@ -57,9 +57,9 @@ def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any,
             place = one.epistemic_risk, one.cost
             inside = "white" if one.share_beyond > MOST_BEYOND else look["color"]
             (marker,) = axes.plot(*place, markerfacecolor=inside, zorder=3, **look)
-            markers[one.weights] = marker
+            markers[one.risk_weights] = marker
             axes.annotate(
-                f"β = {one.weights[0]:g}", place, (-7 if right else 7, 8 if number % 2 else -15),
+                f"β = {one.epistemic_weight:g}", place, (-7 if right else 7, 8 if number % 2 else -15),
                 textcoords="offset points", fontsize=8, ha="right" if right else "left",
             )  # fmt: skip
     axes.scatter(
@@ -163,9 +163,9 @@ def draw_reach(trials: Sequence[Trial]) -> Figure:
     """Distances from the data over the horizon, and the share of states beyond them."""
     figure = Figure(figsize=(11.0, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    betas, gammas = (sorted({one.weights[part] for one in trials}) for part in (0, 1))
+    betas, gammas = (sorted({one.risk_weights[part] for one in trials}) for part in (0, 1))
     for one in trials:
-        beta, gamma = one.weights
+        beta, gamma = one.risk_weights
         look: Any = {
             "color": _choose_colour(betas.index(beta)),
             "linestyle": LINES[gammas.index(gamma) % len(LINES)],
@@ -193,7 +193,7 @@ def plot_share_beyond(axes: Axes, trial: Trial) -> Axes:
 
 def name_policy(trial: Trial) -> str:
     """A policy by its weights."""
-    return "β = {:g}, γ = {:g}".format(*trial.weights)
+    return "β = {:g}, γ = {:g}".format(*trial.risk_weights)
 
 
 def choose_limits(trials: Sequence[Trial]) -> list[tuple[float, float] | None]:

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from twofold.core.persistence import write_bytes, write_text
 from twofold.plant import summary
+from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.policy import LearnedPolicy
-from twofold.plant.trial import CAUTION, Trial
 from twofold.report import policy_figures as figures
 from twofold.report.page import Chooser, render_page
 from twofold.report.style import style
@@ -90,7 +90,7 @@ class PolicyView:
     @property
     def choice(self) -> tuple[str, str]:
         """The options that choose it."""
-        beta, gamma = self.trial.weights
+        beta, gamma = self.trial.risk_weights
         return f"{beta:.12g}", f"{gamma:.12g}"
 
     @property
@@ -165,7 +165,7 @@ class PolicyView:
 def _collect(project: "Project") -> dict[str, Any]:
     """What both templates show."""
     trials = project.trials
-    first, opinion, *against = summary.advice(project.quality, trials, project.logged_cost)
+    first, opinion, *against = summary.advice(project.doubts, trials, project.logged_cost)
     headings, *rows = summary.rows(trials)
     onnx = [file.removesuffix("policy") + "onnx" for file in project.files]
     onnx_files = [file if (project.folder / file).exists() else None for file in onnx]
@@ -179,9 +179,9 @@ def _collect(project: "Project") -> dict[str, Any]:
     ]
     return {
         "about": project.about,
-        "quality": project.quality.rstrip(),
+        "quality": str(project.quality),
         "policies": policies,
-        "best": policies[summary.recommended(trials)],
+        "best": policies[summary.recommend(trials)],
         "advice": first,
         "opinion": opinion,
         "against": against,
@@ -194,7 +194,8 @@ def _collect(project: "Project") -> dict[str, Any]:
 def _offer_policies(policies: list[PolicyView], best: PolicyView) -> Chooser:
     selects = {
         label: [
-            f"{weight:.12g}" for weight in sorted({one.trial.weights[part] for one in policies})
+            f"{weight:.12g}"
+            for weight in sorted({one.trial.risk_weights[part] for one in policies})
         ]
         for part, label in enumerate(("β (ignorance)", "γ (noise)"))
     }
@@ -208,7 +209,7 @@ def _draw_frontier(policies: list[PolicyView], best: PolicyView) -> Figure:
         trials = [one.trial for one in policies]
         markers = figures.plot_frontier(figure.subplots(), trials, best.trial)
     for one in policies:
-        marker, trial = markers[one.trial.weights], one.trial
+        marker, trial = markers[one.trial.risk_weights], one.trial
         marker.set_markersize(7.0)
         costs = f"expected cost {trial.cost:.4g}, epistemic risk {trial.epistemic_risk:.3g}"
         make_clickable(marker, POLICY, one.choice, f"Show {one.name}: {costs}")

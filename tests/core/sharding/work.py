@@ -15,10 +15,10 @@ from twofold import BNNLVRegressor, fit_many, fit_table
 from twofold.core import sharding
 from twofold.inference import base
 from twofold.plant.dynamics import DynamicsModel
-from twofold.plant.embed import embed
+from twofold.plant.embedding import embed
 from twofold.plant.forecast import forecast
 from twofold.plant.log import Episode, Log
-from twofold.plant.search import SearchSettings, search
+from twofold.plant.search import SearchSettings, search_policies
 
 ALPHA = {"inference": "alpha", "draws": 5, "epochs": 6}
 CHAINS = {
@@ -116,7 +116,7 @@ def plant():
 
 def policies(model):
     """Weights of five policies, and what the model expects of the first."""
-    found = search(model, PAIRS, settings=SETTINGS, verbose=False)
+    found = search_policies(model, PAIRS, settings=SETTINGS, verbose=False)
     starts = type(model.starts)(*(np.asarray(leaf)[:11] for leaf in model.starts))
     ahead = forecast(model, found[0], starts, 3, weight_draws=4, noise_draws=3)
     return {
