@@ -118,8 +118,8 @@ def test_the_frontier_has_a_marker_for_each_policy():
 
 
 def test_rollouts_are_one_line_with_gaps():
-    axes, one = Figure().subplots(), make(0.0)
-    trial = replace(one, expected=np.zeros(3), rollouts=np.arange(6.0).reshape(2, 3))
+    axes = Figure().subplots()
+    trial = SimpleNamespace(expected=np.zeros(3), rollouts=np.arange(6.0).reshape(2, 3))
     figures.plot_rollouts(axes, trial)
     line = axes.lines[0].get_xydata()
     np.testing.assert_array_equal(line[:, 1], [0, 1, 2, np.nan, 3, 4, 5, np.nan])
@@ -127,7 +127,7 @@ def test_rollouts_are_one_line_with_gaps():
 
 
 def test_the_text_has_the_advice_the_table_and_the_riskiest_states(tmp_path):
-    project = project_of([make(0.0), make(2.0)], tmp_path, "Fine <b>.\n")
+    project = project_of([make(0.0), make(2.0)], tmp_path, "Fine <b>.")
     text = write_policy_report(project).read_text()
     assert "`policies/1.policy`" in text and "\nFine <b>.\n```" in text
     assert "1,000 transitions in 10 episodes" in text

@@ -94,7 +94,7 @@ def search_command(
                 out,
                 embedding=embedding,
                 regressor=regressor,
-                risk_risk_weights=pairs,
+                risk_weights=pairs,
                 settings=settings,
                 random_state=seed,
             )

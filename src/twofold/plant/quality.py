@@ -137,7 +137,7 @@ class Quality:
     def from_dict(cls, content: Mapping[str, Any]) -> "Quality":
         """From the fields that ``dataclasses.asdict`` gives."""
         one = dict(content["one_step"])
-        scores = {name: Scores(**one.pop(name)) for name in ("model", "linear")}
+        scores: dict[str, Any] = {name: Scores(**one.pop(name)) for name in ("model", "linear")}
         return cls(
             tuple(map(str, content["targets"])),
             int(content["horizon"]),

@@ -59,8 +59,9 @@ def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any,
             (marker,) = axes.plot(*place, markerfacecolor=inside, zorder=3, **look)
             markers[one.risk_weights] = marker
             axes.annotate(
-                f"β = {one.epistemic_weight:g}", place, (-7 if right else 7, 8 if number % 2 else -15),
-                textcoords="offset points", fontsize=8, ha="right" if right else "left",
+                f"β = {one.epistemic_weight:g}", place,
+                (-7 if right else 7, 8 if number % 2 else -15), textcoords="offset points",
+                fontsize=8, ha="right" if right else "left",
             )  # fmt: skip
     axes.scatter(
         best.epistemic_risk, best.cost, s=170, facecolors="none", edgecolors=style.CHOSEN,
