@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paper.records import Record
+from twofold import Ensemble
 from twofold.campaign import Campaign, CampaignError, Categorical, Continuous
 from twofold.core.compilation import enable_compile_cache
 
 INPUTS = (Continuous("x", -5.0, 5.0), Categorical("side", ("left", "right")))
 OUTPUTS = ("y", "w")
 SETTINGS = {
-    "epochs": 2,
+    "inference": Ensemble(members=2, epochs=2),
     "latent_dim": 0,
     "n_latent_draws": 1,
-    "inference_options": {"members": 2},
     "verbose": False,
 }
 CALLS = ("tell", "ask")

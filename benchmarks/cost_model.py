@@ -40,6 +40,7 @@ from benchmarks.peak_rates import seconds
 from benchmarks.search import BETA, Setting
 from benchmarks.timed_jobs import schedule
 from paper.records import Record
+from twofold import Alpha, Ensemble
 from twofold.core.data import pad
 from twofold.estimators.memory import DOUBLE, Request, prediction_bytes
 from twofold.inference import alpha, base, ensemble
@@ -160,7 +161,7 @@ def passes(size: Sizes, least: int) -> int:
 def of_training(size: Sizes, least: int = 60) -> Ready:
     """A pass of α-updates."""
     epochs = passes(size, least)
-    algorithm = alpha.build(alpha.Config(bnn(size), batch(size), size["K"]))
+    algorithm = alpha.build(Alpha(draws=size["K"]).config(bnn(size), batch(size)))
     problems = alpha.Problem(data(size, 1), jnp.ones(1))
     return loop(algorithm, problems, 1, schedule(epochs, updates(size)), epochs)
 
@@ -168,7 +169,7 @@ def of_training(size: Sizes, least: int = 60) -> Ready:
 def of_ensemble(size: Sizes, least: int = 16) -> Ready:
     """A pass of all members."""
     epochs = passes(size, least)
-    algorithm = ensemble.build(ensemble.Config(bnn(size), batch(size), NODES))
+    algorithm = ensemble.build(Ensemble(nodes=NODES).config(bnn(size), batch(size)))
     problems, plan = data(size, size["S"]), schedule(epochs, updates(size))
     return loop(algorithm, problems, size["S"], plan, epochs)
 
@@ -256,7 +257,7 @@ def of_choice(size: Sizes) -> float:
 
     rng = np.random.default_rng(0)
     names = [f"x{i}" for i in range(size["D"])]
-    settings = {"epochs": 1, "verbose": False}
+    settings = {"inference": Ensemble(epochs=1), "verbose": False}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         inputs = [Continuous(name, -1.0, 1.0) for name in names]

@@ -27,9 +27,9 @@ from paper.problems import PROBLEMS
 from paper.records import Record
 from twofold import BNNLVRegressor
 from twofold.core.data import Standardizer, pad, padded_size
-from twofold.estimators.methods import METHODS as INFERENCES
-from twofold.estimators.methods import Method
 from twofold.inference import base
+from twofold.inference.method import Setup
+from twofold.inference.registry import resolve_method
 from twofold.model.spec import BNNLV
 
 STRETCHES = 3
@@ -43,14 +43,15 @@ def time_fit(problem: str, method: str) -> list[float]:
     estimator = BNNLVRegressor(**settings(method, smoke=False))
     inputs = x.shape[1]
     model = BNNLV(inputs, 1, tuple(estimator.hidden_layer_sizes), 1, 1.0, float(inputs))
-    chosen = INFERENCES[estimator.inference]([estimator], model, np.array([len(x)]))
+    chosen = resolve_method(estimator.inference)
+    setup = chosen.set_up(model, np.array([len(x)]), "float32")
     data = pad(x, y, padded_size(len(x)), "float32")
-    spread = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chosen.members, axis=0), data)
-    keys = jax.random.split(jax.random.key(0), chosen.members)
-    return scaled_up(chosen, keys, chosen.problems(spread))
+    spread = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chosen.runs, axis=0), data)
+    keys = jax.random.split(jax.random.key(0), chosen.runs)
+    return scaled_up(setup, keys, chosen.problems([chosen] * chosen.runs, spread))
 
 
-def epochs_done(method: Method, keys: jax.Array, problems: Any) -> Iterator[int]:
+def epochs_done(method: Setup, keys: jax.Array, problems: Any) -> Iterator[int]:
     """Run the fit over and over; yields how many epochs each chunk had."""
     while True:
         states = base.init(method.algorithm, keys, problems)
@@ -62,7 +63,7 @@ def epochs_done(method: Method, keys: jax.Array, problems: Any) -> Iterator[int]
             done = chunk.epoch
 
 
-def scaled_up(method: Method, keys: jax.Array, problems: Any) -> list[float]:
+def scaled_up(method: Setup, keys: jax.Array, problems: Any) -> list[float]:
     """Compile, run some stretches, and scale each up to the whole run."""
     started, chunks = time.perf_counter(), epochs_done(method, keys, problems)
     next(chunks)

@@ -34,7 +34,7 @@ def make_problem() -> tuple:
     standardised = Standardizer.fit(x).transform(x), Standardizer.fit(y).transform(y)
     data = pad(*standardised, padded_size(len(x)), "float32")
     problems = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], alpha.Problem(data, 1.0))
-    algorithm = alpha.build(alpha.Config(BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), 75, 50))
+    algorithm = alpha.build(alpha.Alpha().config(BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), 75))
     schedule = alpha.Schedule(jnp.int32(EPOCHS), jnp.int32(10), jnp.float32(5e-3), jnp.float32(1.0))
     return algorithm, jax.random.split(jax.random.key(0), 1), problems, schedule
 

@@ -30,7 +30,7 @@ from sklearn.base import clone
 
 from benchmarks.scaling_figure import draw_memory, draw_times
 from paper.records import Record
-from twofold import BNNLVRegressor, decompose_table
+from twofold import BNNLVRegressor, Ensemble, decompose_table
 from twofold.core.compilation import enable_compile_cache
 from twofold.estimators.pools import POOL_ROWS
 from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
@@ -50,9 +50,7 @@ STATUS = Path("/proc/self/status")
 INPUTS = [f"x{index}" for index in range(COLUMNS)]
 SETTINGS: dict[str, Any] = {
     "hidden_layer_sizes": (20,),
-    "inference_options": {"members": 4, "nodes": 8},
-    "epochs": 1,
-    "batch_size": 1_000,
+    "inference": Ensemble(members=4, nodes=8, epochs=1, batch_size=1_000),
     "n_weight_draws": 4,
     "n_latent_draws": 8,
     "random_state": SEED,

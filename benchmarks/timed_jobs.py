@@ -70,7 +70,7 @@ def epochs_job(algorithm: Algorithm, problems: Any, members: int, epochs: int, w
 
 def train_alpha(seeds: int, epochs: int) -> Job:
     """Updates of the α-energy: N = 750, batches of 250, 50 draws, 2 × 20 units."""
-    algorithm = alpha.build(alpha.Config(MODEL, BATCH, DRAWS))
+    algorithm = alpha.build(alpha.Alpha(draws=DRAWS).config(MODEL, BATCH))
     problems = alpha.Problem(toy_data(seeds), jnp.ones(seeds))
     work = work_counts.training_update(MODEL.sizes, 1, BATCH, DRAWS).times(seeds)
     return epochs_job(algorithm, problems, seeds, epochs, work)
@@ -78,7 +78,7 @@ def train_alpha(seeds: int, epochs: int) -> Job:
 
 def train_ensemble(epochs: int) -> Job:
     """Updates of the default posterior, 32 anchored members."""
-    algorithm = ensemble.build(ensemble.Config(MODEL, BATCH, NODES))
+    algorithm = ensemble.build(ensemble.Ensemble(nodes=NODES).config(MODEL, BATCH))
     work = work_counts.ensemble_update(MODEL.sizes, BATCH, NODES, MEMBERS)
     return epochs_job(algorithm, toy_data(MEMBERS), MEMBERS, epochs, work)
 

@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from twofold import Ensemble
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.core.compilation import enable_compile_cache
 from twofold.report import plot_remaining_share, style
@@ -26,8 +27,8 @@ INPUTS = (
     Categorical("solvent", ("water", "ethanol")),
 )
 # A smaller and shorter fit than the default, so that all of it takes a few minutes.
-SETTINGS = {"epochs": 600, "inference_options": {"members": 16}}
-SMOKE_SETTINGS = {"epochs": 2, "latent_dim": 0, "inference_options": {"members": 2}}
+SETTINGS = {"inference": Ensemble(members=16, epochs=600)}
+SMOKE_SETTINGS = {"inference": Ensemble(members=2, epochs=2), "latent_dim": 0}
 
 
 def mean_yield(point: dict[str, Any]) -> float:

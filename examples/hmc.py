@@ -11,6 +11,7 @@ import argparse
 import copy
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +19,21 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import spearmanr
 
-from twofold import BNNLVRegressor, Decomposition
+from twofold import NUTS, Alpha, BNNLVRegressor, Decomposition, Ensemble
 from twofold.core.compilation import enable_compile_cache
 from twofold.envs.toy import BIMODAL
 from twofold.report import style
 
 SHARED: dict[str, Any] = {"hidden_layer_sizes": (10, 10), "random_state": 0}
-CHAINS = {"chains": 4, "warmup": 400, "annealing": 200, "samples": 100, "max_doublings": 6}
-METHODS: dict[str, dict[str, Any]] = {
-    "HMC (NUTS)": {"inference": "nuts", "inference_options": CHAINS},
-    "ensemble": {"epochs": 600},
-    "α = 1": {"inference": "alpha", "alpha": 1.0, "epochs": 2000},
-    "VB": {"inference": "alpha", "alpha": 1e-6, "epochs": 2000},
+CHAINS = NUTS(chains=4, warmup=400, annealing=200, samples=100, max_doublings=6)
+METHODS: dict[str, Any] = {
+    "HMC (NUTS)": CHAINS,
+    "ensemble": Ensemble(epochs=600),
+    "α = 1": Alpha(alpha=1.0, epochs=2000),
+    "VB": Alpha(alpha=1e-6, epochs=2000),
 }
-SMOKE = {"epochs": 2, "n_weight_draws": 8, "n_latent_draws": 20}
-SMOKE_CHAINS = CHAINS | {"warmup": 4, "annealing": 2, "samples": 4, "max_doublings": 2}
+SMOKE = {"n_weight_draws": 8, "n_latent_draws": 20}
+SMOKE_CHAINS = replace(CHAINS, warmup=4, annealing=2, samples=4, max_doublings=2)
 SIZE, SMOKE_SIZE = 300, 40
 REFERENCE = "HMC (NUTS)"
 
@@ -41,12 +42,12 @@ def fit(size: int, smoke: bool) -> dict[str, tuple[BNNLVRegressor, float]]:
     """Every method's model of the same data, and the seconds that a core was busy with it."""
     x, y = BIMODAL.training_data(0, size)
     found = {}
-    for name, settings in METHODS.items():
-        chosen = SHARED | settings | (SMOKE if smoke else {})
-        if smoke and name == REFERENCE:
-            chosen |= {"inference_options": SMOKE_CHAINS, "epochs": None}
+    for name, method in METHODS.items():
+        if smoke:
+            method = SMOKE_CHAINS if name == REFERENCE else replace(method, epochs=2)
         start = time.process_time()
-        found[name] = BNNLVRegressor(**chosen).fit(x, y), time.process_time() - start
+        model = BNNLVRegressor(inference=method, **SHARED | (SMOKE if smoke else {}))
+        found[name] = model.fit(x, y), time.process_time() - start
     return found
 
 

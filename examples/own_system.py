@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
-from twofold import BNNLVRegressor
+from twofold import Alpha, BNNLVRegressor
 from twofold.core.compilation import enable_compile_cache
 from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.embedding import embed
@@ -39,8 +39,12 @@ COLUMNS = {
     "time": "time",
 }
 HISTORY = 6
-SETTINGS = {"inference": "alpha", "epochs": 600, "draws": 20}
-SMOKE_SETTINGS = SETTINGS | {"hidden_layer_sizes": (5,), "epochs": 2, "n_weight_draws": 10}
+SETTINGS = {"inference": Alpha(epochs=600, draws=20)}
+SMOKE_SETTINGS = {
+    "hidden_layer_sizes": (5,),
+    "inference": Alpha(epochs=2, draws=20),
+    "n_weight_draws": 10,
+}
 DRAWS = 50  # of the weights, and roll-outs with each of them
 
 

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from twofold import BNNLVRegressor
+from twofold import Alpha, BNNLVRegressor
 from twofold.core.compilation import enable_compile_cache
 from twofold.plant.embedding import embed
 from twofold.plant.log_files import read_log
@@ -40,7 +40,7 @@ WARM_UPS = (10, 30, 50, 70, 90)  # minutes of operators before a policy, as in t
 WEIGHTS = [(0.0, 0.0), (1.0, 0.0), (3.0, 0.0), (10.0, 0.0)]
 SEARCH = SearchSettings(horizon=30, epochs=10)
 SMOKE_SEARCH = SearchSettings(horizon=5, epochs=1, updates=2, weight_draws=4, noise_draws=2)
-SMOKE_MODEL = BNNLVRegressor((5,), inference="alpha", epochs=2, draws=5, n_weight_draws=10)
+SMOKE_MODEL = BNNLVRegressor((5,), inference=Alpha(epochs=2, draws=5), n_weight_draws=10)
 
 
 def run(

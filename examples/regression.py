@@ -24,7 +24,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-from twofold import BNNLVRegressor, Decomposition
+from twofold import Alpha, BNNLVRegressor, Decomposition, Ensemble
 from twofold.core.compilation import enable_compile_cache
 from twofold.report import plot_predictive_bands, style
 
@@ -33,7 +33,7 @@ RIVALS = {
     "linear regression": BayesianRidge(),
     "Gaussian process": GaussianProcessRegressor(KERNEL, normalize_y=True),
 }
-SMOKE = {"epochs": 5, "n_weight_draws": 10, "n_latent_draws": 20}
+SMOKE = {"n_weight_draws": 10, "n_latent_draws": 20}
 
 
 def score(name: str, densities: np.ndarray, mean: np.ndarray, y: np.ndarray, share: str) -> None:
@@ -105,10 +105,11 @@ def main() -> None:
     patients = load_diabetes(scaled=False)
     parts = train_test_split(patients.data, patients.target, test_size=142, random_state=0)
     train, x, y = (parts[0], parts[2]), parts[1], parts[3]
-    settings = {"ensemble": {}, "α = 1": {"inference": "alpha", "epochs": 4000}}
+    epochs = 5 if arguments.smoke else None
+    settings = {"ensemble": Ensemble(epochs=epochs), "α = 1": Alpha(epochs=epochs or 4000)}
     models = {
         f"twofold, {name}": BNNLVRegressor(
-            **own | (SMOKE if arguments.smoke else {}), random_state=0
+            inference=own, random_state=0, **(SMOKE if arguments.smoke else {})
         ).fit(*train)
         for name, own in settings.items()
     }

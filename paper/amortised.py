@@ -16,6 +16,7 @@ from paper.records import Context, Record
 from twofold.core.data import Padded
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
 from twofold.inference import alpha
+from twofold.inference.alpha import Alpha
 from twofold.model.spec import BNNLV
 
 TEST_SIZE, TRAINING_SIZE = 500, 750
@@ -25,8 +26,8 @@ EPOCHS = 3_000
 # as there are nodes.
 METHODS: dict[str, dict[str, Any]] = {
     "per_datum": {},
-    "encoder": {"inference_options": {"encoder": [20]}},
-    "nodes": {"inference_options": {"nodes": 24}, "draws": 10},
+    "encoder": {"encoder": [20]},
+    "nodes": {"nodes": 24, "draws": 10},
 }
 LARGE = 10_000_000
 
@@ -54,7 +55,7 @@ def measure(
     fit_seeds({**settings, "epochs": 1}, seeds, data)
     begun = time.perf_counter()
     models = fit_seeds({**settings, "epochs": epochs}, seeds, data)
-    updates = epochs * -(-TRAINING_SIZE // models[0].batch_size) * len(seeds)
+    updates = epochs * -(-TRAINING_SIZE // Alpha().batch_size) * len(seeds)
     place = f"{problem.name}/{method}"
     record.add(f"{place}/ms_per_update", 1e3 * (time.perf_counter() - begun) / updates)
     scores, epistemic = [], []
@@ -69,12 +70,7 @@ def measure(
 
 def state_bytes(method: str, rows: int) -> int:
     """What a fit keeps, parameters and moments, of data with one input and one output."""
-    options = METHODS[method].get("inference_options", {})
-    encoder = options.get("encoder")
-    config = alpha.Config(
-        BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), 75, 50, options.get("nodes", 0),
-        None if encoder is None else tuple(encoder),
-    )  # fmt: skip
+    config = Alpha(**METHODS[method]).config(BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), 75)
 
     def started(key: jax.Array) -> alpha.State:
         columns = jnp.zeros((rows, 1), jnp.float32)

@@ -19,6 +19,7 @@ from paper.records import Context, Record
 from twofold import BNNLVRegressor, Decomposition
 from twofold.core.persistence import write_text
 from twofold.envs.wet_chicken import random_transitions
+from twofold.estimators.storage import plain_settings
 from twofold.report import style
 
 SEEDS = [0, 1, 2, 3, 4]
@@ -50,7 +51,7 @@ def map_wet_chicken(context: Context) -> Record:
     settings = {
         "transitions": num,
         "cells": cells,
-        "estimator": BNNLVRegressor(inference="alpha").get_params(),
+        "estimator": plain_settings(BNNLVRegressor(inference="alpha")),
     }
     record = Record("wet_chicken_map", settings, seeds)
     data = [random_transitions(jax.random.key(seed), num) for seed in seeds]

@@ -17,6 +17,7 @@ from paper.problems import PROBLEMS
 from twofold import BNNLVRegressor, Decomposition, fit_many, load
 from twofold.core.resume import fingerprint
 from twofold.estimators.training import whole_fits
+from twofold.inference.registry import nest_options
 
 CONTINUED = "the same command continues from here"
 
@@ -25,7 +26,7 @@ CHAINS = dict(
     target_acceptance=0.7,
 )  # fmt: skip
 SMOKE_CHAINS = dict(chains=2, warmup=4, annealing=2, samples=4, nodes=8, leapfrog_steps=4)
-INTEGRATED = {"inference": "alpha", "inference_options": {"nodes": 24}}
+INTEGRATED = {"inference": "alpha", "nodes": 24}
 METHODS: dict[str, dict[str, Any]] = {
     "alpha_1": {"inference": "alpha", "alpha": 1.0},
     "alpha_0.5": {"inference": "alpha", "alpha": 0.5},
@@ -33,7 +34,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "alpha_1_integrated": INTEGRATED | {"alpha": 1.0},
     "vb_integrated": INTEGRATED | {"alpha": 1e-6},
     "ensemble": {},
-    "ensemble_planning": {"inference_options": {"start": 0.45}},
+    "ensemble_planning": {"start": 0.45},
     "sghmc": {"inference": "sghmc"},
     "hmc": {"inference": "hmc"},
 }
@@ -70,8 +71,8 @@ def settings(method: str, smoke: bool) -> dict[str, Any]:
     """Arguments of the estimator, except for the seed."""
     chosen = METHODS[method] | (SMOKE_DRAWS if smoke else DRAWS)
     if method == "hmc":
-        return chosen | {"inference_options": SMOKE_CHAINS if smoke else CHAINS}
-    return chosen | {"epochs": 3 if smoke else None}
+        return nest_options(chosen | (SMOKE_CHAINS if smoke else CHAINS))
+    return nest_options(chosen | {"epochs": 3 if smoke else None})
 
 
 def fit_seeds(
@@ -82,7 +83,8 @@ def fit_seeds(
     capacity: int | None = None,
 ) -> list[BNNLVRegressor]:
     """A model for each seed and its data, all in one program."""
-    models = [BNNLVRegressor(**settings, random_state=s, checkpoint=checkpoint) for s in seeds]
+    own = nest_options(settings)
+    models = [BNNLVRegressor(**own, random_state=s, checkpoint=checkpoint) for s in seeds]
     fit_complete(models, data, capacity)
     return models
 
@@ -118,7 +120,8 @@ def count_stored(fits: Sequence[Fit], smoke: bool, work: Path) -> int:
 
 def _group(fit: Fit, smoke: bool) -> str:
     """Fits of one group run side by side: they differ in α, seed and data only."""
-    shared = {name: v for name, v in settings(fit.method, smoke).items() if name != "alpha"}
+    inference = settings(fit.method, smoke)["inference"]
+    shared = {name: value for name, value in inference.items() if name != "alpha"}
     columns = PROBLEMS[fit.problem].training(fit.seed)[0].shape[1]
     return f"{columns} {sorted(shared.items(), key=str)}"
 

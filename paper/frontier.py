@@ -20,6 +20,7 @@ from paper.control_problems import ControlProblem
 from paper.records import commit, device
 from twofold import BNNLVRegressor
 from twofold.core import persistence
+from twofold.inference.registry import nest_options
 from twofold.model.posterior import SampledPosterior
 from twofold.plant.cost import cost_of
 from twofold.plant.dynamics import (
@@ -183,7 +184,8 @@ def fit_model(
 ) -> BNNLVRegressor:
     """The fitted regressor, from its files where they are there."""
     seeds = range(seed * method.fits, (seed + 1) * method.fits)
-    regressors = [BNNLVRegressor(random_state=own, **method.regressor) for own in seeds]
+    settings = nest_options(method.regressor)
+    regressors = [BNNLVRegressor(random_state=own, **settings) for own in seeds]
     fits = fit_regressors(regressors, problem.embed(log), log, folder)
     return mixed(fits) if method.fits > 1 else fits[0]
 

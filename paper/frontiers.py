@@ -67,13 +67,14 @@ def _methods(
     along = [(beta, 0.0) for beta in betas]
     mean_field = {"inference": "alpha", **sizes}
     ensemble = {name: value for name, value in sizes.items() if name != "draws"}
-    ensemble |= {"inference": "ensemble", "inference_options": {"members": 16, "start": 0.45}}
+    ensemble |= {"inference": "ensemble", "members": 16, "start": 0.45}
     others = {
         "ensemble": ensemble,
         "alpha_0.5": {**mean_field, "alpha": 0.5},
         "variational": {**mean_field, "alpha": 1e-6},
     }
-    one = {**ensemble, "latent_dim": 0, "inference_options": {"members": 2}}
+    one = {**ensemble, "latent_dim": 0, "members": 2}
+    del one["start"]
     many = settings.weight_draws * settings.noise_draws * settings.starts
     alone = replace(settings, weight_draws=1, noise_draws=1, starts=max(1, many // 10))
     methods = [

@@ -29,6 +29,7 @@ from twofold.active import (
     total_score,
 )
 from twofold.core.resume import WorkFile
+from twofold.inference.registry import nest_options
 
 Refit = Callable[[int, list[Data]], list[Any]]
 ARRAYS = ("x", "y", "scores", "noise")
@@ -71,7 +72,7 @@ class Course(NamedTuple):
 
 def fit_networks(arms: Sequence[Arm], size: Size, updates: int, settings: dict[str, Any]) -> Refit:
     """Fits all arms' networks anew in each round, in one program that all rounds share."""
-    batch_size = BNNLVRegressor(**settings).batch_size
+    batch_size = BNNLVRegressor(**nest_options(settings)).get_params()["inference__batch_size"]
 
     def fit(number: int, data: list[Data]) -> list[BNNLVRegressor]:
         longest = max(len(own.x) for own in data)

@@ -57,7 +57,7 @@ PAPER_TRAINING = {
 }
 DEFAULT_TRAINING = {
     "toys": Training(5_000, {}),
-    "river": Training(5_000, {"inference_options": {"members": 16}}),
+    "river": Training(5_000, {"members": 16}),
 }
 BLOCKS = {
     "paper": Block(METHODS, "paper", PAPER_TRAINING),

@@ -13,6 +13,8 @@ from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
 from twofold import BNNLVRegressor
 from twofold.envs.toy import TOY_PROBLEMS
+from twofold.estimators.storage import plain_settings
+from twofold.inference.registry import nest_options
 
 TEST_SIZE = 500
 # Seeds that no choice of the defaults was made on.
@@ -23,7 +25,10 @@ def score_toy_fits(context: Context) -> Record:
     """Fit both problems with the paper's inference."""
     seeds, epochs = (SEEDS[:2], 3) if context.smoke else (SEEDS, None)
     own = {"inference": "alpha", "epochs": epochs}
-    settings = {"test_size": TEST_SIZE, "estimator": BNNLVRegressor(**own).get_params()}
+    settings = {
+        "test_size": TEST_SIZE,
+        "estimator": plain_settings(BNNLVRegressor(**nest_options(own))),
+    }
     record = Record("toy_fit", settings, seeds)
     for name, problem in TOY_PROBLEMS.items():
         data = [problem.training_data(seed) for seed in seeds]

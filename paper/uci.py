@@ -18,8 +18,9 @@ from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
 from twofold import BNNLVRegressor
 from twofold.core.jobs import Job, run_jobs
-from twofold.core.plain import to_plain
 from twofold.core.resume import fingerprint
+from twofold.estimators.storage import plain_settings
+from twofold.inference.registry import nest_options
 from twofold.uncertainty.metrics import rmse
 
 SETS = ("concrete", "energy", "kin8nm", "power-plant", "wine-quality-red")
@@ -79,8 +80,10 @@ def score_sets_by_default(context: Context) -> Record:
 
 def _score(settings: dict[str, Any], place: str, context: Context) -> Record:
     """Every set is a job."""
-    estimator = BNNLVRegressor(HIDDEN, epochs=1 if context.smoke else None, **settings)
-    record = Record("uci", {"estimator": estimator.get_params()}, seeds=[0])
+    estimator = BNNLVRegressor(
+        HIDDEN, **nest_options({"epochs": 1 if context.smoke else None, **settings})
+    )
+    record = Record("uci", {"estimator": plain_settings(estimator)}, seeds=[0])
     limit, work = 2 if context.smoke else None, context.work.resolve()
     jobs = []
     for name in SETS:
@@ -89,7 +92,7 @@ def _score(settings: dict[str, Any], place: str, context: Context) -> Record:
         identity = {
             "set": name,
             "data": digest,
-            "settings": to_plain(estimator.get_params()),
+            "settings": plain_settings(estimator),
             "limit": limit,
         }
         arguments = f"{name}{place}", path, digest, limit, estimator, work
@@ -112,7 +115,7 @@ def score_set(
     if digest_of(path) != digest:
         raise ValueError(f"{path} has changed since the sweep began; start it again")
     record = Record("uci", {}, seeds=[0])
-    settings = estimator.get_params()
+    settings = estimator.get_params(deep=False)
     made_of = fingerprint({"data": digest, "limit": limit, "settings": settings})
     checkpoint = work / f"uci-{place.replace('/', '-')}-{made_of[:12]}.checkpoint"
     models = [

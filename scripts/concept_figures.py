@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from paper.markdown import metrics
-from twofold import BNNLVRegressor
+from twofold import BNNLVRegressor, Ensemble
 from twofold.envs.toy import BIMODAL, HETEROSCEDASTIC
 from twofold.report.style import (
     ALEATORIC,
@@ -52,11 +52,12 @@ def save(figure: plt.Figure, name: str) -> None:
     plt.close(figure)
 
 
-def fitted(x: np.ndarray, y: np.ndarray, **settings: Any) -> BNNLVRegressor:
+def fitted(
+    x: np.ndarray, y: np.ndarray, epochs: int | None = None, **settings: Any
+) -> BNNLVRegressor:
     """The default model, with half of its members, for time."""
-    options = {"members": 16}
-    model = BNNLVRegressor(inference_options=options, random_state=0, verbose=False, **settings)
-    return model.fit(x, y)
+    method = Ensemble(members=16, epochs=epochs)
+    return BNNLVRegressor(inference=method, random_state=0, verbose=False, **settings).fit(x, y)
 
 
 def points(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str = POINTS) -> None:

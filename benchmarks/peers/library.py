@@ -41,7 +41,9 @@ def time_updates(
     problems = alpha.Problem(
         jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), data), jnp.ones(seeds)
     )
-    algorithm = alpha.build(alpha.Config(BNNLV(1, 1, hidden, 1, 1.0, 1.0), batch, draws))
+    algorithm = alpha.build(
+        alpha.Alpha(draws=draws).config(BNNLV(1, 1, hidden, 1, 1.0, 1.0), batch)
+    )
     batches = -(-n // batch)
     epochs = -(-updates // batches)
     schedule = alpha.Schedule(

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from twofold.estimators.pools import decompose_table
     from twofold.estimators.regressor import BNNLVRegressor, load
     from twofold.estimators.streaming import fit_table
+    from twofold.inference.alpha import Alpha
+    from twofold.inference.ensemble import Ensemble
+    from twofold.inference.hmc import HMC, NUTS
+    from twofold.inference.sghmc import SGHMC
     from twofold.uncertainty.decomposition import Decomposition
 
 try:
@@ -17,8 +21,13 @@ except PackageNotFoundError:
     __version__ = "unknown"
 
 __all__ = [
+    "HMC",
+    "NUTS",
+    "SGHMC",
+    "Alpha",
     "BNNLVRegressor",
     "Decomposition",
+    "Ensemble",
     "decompose_table",
     "fit_many",
     "fit_table",
@@ -27,8 +36,13 @@ __all__ = [
 
 # Imported when they are first asked for: the command line's help and completion need no JAX.
 _HOMES = {
+    "Alpha": "twofold.inference.alpha",
     "BNNLVRegressor": "twofold.estimators.regressor",
     "Decomposition": "twofold.uncertainty.decomposition",
+    "Ensemble": "twofold.inference.ensemble",
+    "HMC": "twofold.inference.hmc",
+    "NUTS": "twofold.inference.hmc",
+    "SGHMC": "twofold.inference.sghmc",
     "decompose_table": "twofold.estimators.pools",
     "fit_many": "twofold.estimators.fitting",
     "fit_table": "twofold.estimators.streaming",
@@ -44,4 +58,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

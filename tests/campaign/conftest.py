@@ -6,11 +6,12 @@ import warnings
 import numpy as np
 import pytest
 
+from twofold import Ensemble
 from twofold.campaign import Campaign, Categorical, Continuous
 
 INPUTS = (Continuous("x", -5.0, 5.0), Categorical("side", ("left", "right")))
 OUTPUTS = ["y", "w"]
-SETTINGS = {"epochs": 2, "latent_dim": 0, "inference_options": {"members": 2}}
+SETTINGS = {"inference": Ensemble(members=2, epochs=2), "latent_dim": 0}
 # Two for each of three columns, and four more.
 FEWEST = 10
 

@@ -167,7 +167,11 @@ def test_two_that_ask_at_once_get_different_points(campaign, tmp_path, monkeypat
         (["y"], {"settings": {"alfa": 1.0}}, "no setting alfa"),
         (["y"], {"settings": {"checkpoint": "run"}}, "no setting checkpoint"),
         (["y"], {"settings": {"epochs": -1}}, "epochs"),
-        (["y"], {"settings": {"inference_options": {"membres": 3}}}, "got membres"),
+        (
+            ["y"],
+            {"settings": {"inference": {"method": "ensemble", "membres": 3}}},
+            "did you mean .members",
+        ),
         (["y"], {"settings": {"random_state": np.random.RandomState(0)}}, "settings: .*JSON"),
         (["y"], {"candidates": []}, "at least one point"),
         (["y"], {"candidates": [{"x": 50.0, "side": "left"}]}, "x must lie between"),

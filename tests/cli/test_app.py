@@ -58,8 +58,8 @@ def test_inputs_and_settings_are_read_from_short_words():
     assert parse_input("heat=-1.5..2e1") == Continuous("heat", -1.5, 20.0)
     assert parse_input("stirs=1..4:int") == Integer("stirs", 1, 4)
     assert parse_input("acid=a | b") == Categorical("acid", ("a", "b"))
-    found = parse_settings(["epochs=3", "inference=alpha", 'inference_options={"nodes": 2}'])
-    assert found == {"epochs": 3, "inference": "alpha", "inference_options": {"nodes": 2}}
+    found = parse_settings(["epochs=3", 'inference={"method": "alpha"}'])
+    assert found == {"epochs": 3, "inference": {"method": "alpha"}}
 
 
 def test_a_campaign_from_beginning_to_end(twofold, oven, tmp_path):
@@ -127,7 +127,7 @@ def test_an_exported_table_takes_what_was_missing(twofold, place, tmp_path):
 
 
 def test_proposals_of_a_model_say_what_is_known_and_why(twofold, place, tmp_path):
-    small = ("epochs=2", "latent_dim=0", 'inference_options={"members": 2}')
+    small = ("epochs=2", "latent_dim=0", "members=2")
     words = [word for setting in small for word in ("--setting", setting)]
     twofold("init", place, "--input", "heat=20..80", "--output", "yield", *words)
     for i in range(6):
@@ -150,7 +150,7 @@ def test_proposals_of_a_model_say_what_is_known_and_why(twofold, place, tmp_path
 
 def test_settings_are_shown_and_changed(twofold, oven):
     assert "epochs': 7" in twofold("configure", oven, "epochs=7")[1]
-    assert Campaign.open(oven).settings == {"epochs": 7}
+    assert Campaign.open(oven).settings == {"inference": {"method": "ensemble", "epochs": 7}}
     assert "the defaults" in twofold("configure", oven)[1]
 
 

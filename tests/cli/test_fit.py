@@ -11,13 +11,14 @@ import pyarrow.parquet
 import pytest
 
 import twofold
+from twofold import Ensemble
 from twofold.active import choose_batch, expected_information
 from twofold.cli import models
 from twofold.cli.errors import FAULT, MISTAKE, STOPPED
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.tables import read_table
 
-SMALL = ["epochs=3", "hidden_layer_sizes=[5]", 'inference_options={"members": 4}']
+SMALL = ["epochs=3", "hidden_layer_sizes=[5]", "members=4"]
 SMALL = [word for one in SMALL for word in ("--setting", one)]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -58,7 +59,7 @@ def test_the_model_is_that_of_the_library(oven):
     assert about.inputs == ["heat", "time"] and about.outputs == ["yield"]
     train, test = models.rows_of(read_table(oven / "oven.csv"), about)
     assert len(train.x) == 54 and len(test.x) == 6
-    settings = {"epochs": 3, "hidden_layer_sizes": (5,), "inference_options": {"members": 4}}
+    settings = {"inference": Ensemble(members=4, epochs=3), "hidden_layer_sizes": (5,)}
     own = twofold.BNNLVRegressor(**settings, random_state=0).fit(train.x, train.y)
     np.testing.assert_array_equal(own.predict(test.x), model.predict(test.x))
     assert twofold.load(oven / "oven.twofold").predict(test.x).shape == (6,)
@@ -95,7 +96,7 @@ def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(oven, 
     (oven / "run.toml").write_text(
         '[fit]\ndata = "oven.csv"\ntarget = "yield"\nout = "file.twofold"\ninputs = ["heat"]\n'
         'seed = 7\nheld_out = 0\n[fit.setting]\nepochs = 2\nhidden_layer_sizes = [4]\n'
-        'inference_options = { members = 3 }\n[campaign.ask]\nnum = 3\n'
+        'members = 3\n[campaign.ask]\nnum = 3\n'
     )  # fmt: skip
     code, shown, _ = command("fit", "--config", "run.toml", "--seed", 8, "--json")
     found = json.loads(shown)
@@ -148,7 +149,7 @@ def test_mistakes_in_a_file_are_named(oven, command, text, sentence):
         (["oven.csv", *fit_words(held_out=0.05)], "too few to judge a model by"),
         (["oven.csv", *fit_words(held_out=1)], "--held-out of 0 to 0.9"),
         (["oven.csv", *fit_words(seed=-1)], "a seed below 2**32"),
-        (["oven.csv", *fit_words(setting="alpha=2")], "alpha must lie in (0, 1], got 2"),
+        (["oven.csv", *fit_words(setting="start=2")], "start must lie in (0, 1], got 2"),
         (["oven.csv", *fit_words(setting="random_state=1")], "got 'random_state'"),
         (
             ["gaps.csv", *fit_words(ignore="id")],

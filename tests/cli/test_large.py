@@ -12,7 +12,7 @@ from twofold.cli.errors import MISTAKE
 from twofold.cli.run import digest_of
 from twofold.tables import read_table
 
-SMALL = ["epochs=2", "hidden_layer_sizes=[5]", 'inference_options={"members": 3}']
+SMALL = ["epochs=2", "hidden_layer_sizes=[5]", "members=3"]
 SMALL = [word for one in SMALL for word in ("--setting", one)]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

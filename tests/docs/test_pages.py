@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import typer
 
+from twofold import Ensemble
 from twofold.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -116,7 +117,7 @@ def test_entropy_estimators(rng):
     from twofold import BNNLVRegressor
 
     X = rng.uniform(-1.0, 1.0, (40, 1))
-    model = BNNLVRegressor((5,), epochs=2, inference_options={"members": 2}, random_state=0)
+    model = BNNLVRegressor((5,), inference=Ensemble(members=2, epochs=2), random_state=0)
     run("entropy_estimators.md", {}, {"model": model.fit(X, X[:, 0]), "X": X[:3]})
 
 

@@ -1,18 +1,18 @@
 """The regressor with Markov chains as its inference."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import twofold
-from twofold import BNNLVRegressor, fit_many
+from twofold import NUTS, BNNLVRegressor, fit_many
 
 QUICK = {
     "hidden_layer_sizes": (4,),
-    "inference": "nuts",
-    "inference_options": {"chains": 2, "warmup": 40, "samples": 30, "nodes": 8},
+    "inference": NUTS(chains=2, warmup=40, samples=30, nodes=8),
     "n_weight_draws": 30,
     "n_latent_draws": 10,
     "random_state": 0,
@@ -41,8 +41,7 @@ def test_it_predicts_and_splits_in_raw_units(fitted):
 
 
 def test_diagnostics_are_there_and_warned_about():
-    model = BNNLVRegressor(**QUICK)
-    model.inference_options = QUICK["inference_options"] | {"warmup": 2, "samples": 4}
+    model = BNNLVRegressor(**QUICK).set_params(inference__warmup=2, inference__samples=4)
     with pytest.warns(ConvergenceWarning, match="R-hat|independent"):
         model.fit(*make_data())
     assert model.diagnostics_.r_hat_max > 0
@@ -56,7 +55,7 @@ def test_a_saved_model_predicts_the_same(fitted, tmp_path):
     np.testing.assert_array_equal(loaded.predict(x), fitted.predict(x))
     np.testing.assert_array_equal(loaded.log_likelihood(x, y), fitted.log_likelihood(x, y))
     assert loaded.diagnostics_ == fitted.diagnostics_
-    assert loaded.get_params()["inference_options"] == QUICK["inference_options"]
+    assert loaded.get_params() == fitted.get_params()
 
 
 def test_chains_of_several_data_sets_run_side_by_side(fitted):
@@ -118,30 +117,27 @@ def test_ctrl_c_during_warm_up_keeps_the_place_where_the_chains_are(monkeypatch)
 
 
 def test_two_latent_inputs_are_sampled_beside_the_weights(tmp_path):
-    options = QUICK["inference_options"] | {"nodes": 0, "log_noise_prior": (-2.0, np.float64(1.0))}
-    settings = QUICK | {"latent_dim": 2, "inference_options": options}
+    method = replace(QUICK["inference"], nodes=0, log_noise_prior=[-2, np.float64(1.0)])
+    settings = QUICK | {"latent_dim": 2, "inference": method}
     path = tmp_path / "run.checkpoint"
     model = BNNLVRegressor(**settings, checkpoint=path).fit(*make_data())
     again = BNNLVRegressor(**settings, checkpoint=path).fit(*make_data())
     np.testing.assert_array_equal(again.posterior_.weights, model.posterior_.weights)
     model.save(tmp_path / "model")
-    assert twofold.load(tmp_path / "model").get_params()["inference_options"]["nodes"] == 0
+    assert twofold.load(tmp_path / "model").inference == method
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"inference": "gibbs"}, "inference must be one of 'ensemble', 'alpha', 'sghmc'"),
-        ({"inference_options": {"chains": 1}}, "chains must be an integer of at least 2"),
-        (
-            {"inference_options": {"temperature": 1}},
-            "'nuts' are annealing, .* got temperature",
-        ),
-        ({"inference_options": "x"}, "must be a dict or None"),
-        ({"inference_options": {"warmup": 2.5}}, "warmup must be an integer of at least 1"),
-        ({"inference_options": {"log_noise_prior": -3}}, "log_noise_prior must be a pair"),
-        ({"inference": "alpha"}, "inference_options of 'alpha' are encoder, nodes; got chains"),
-        ({"epochs": 5}, "chains have no epochs"),
+        ({"inference__chains": 1}, "chains must be an integer of at least 2"),
+        ({"inference__temperature": 1}, "NUTS has no option 'temperature'.* chains, warmup"),
+        ({"inference": 3}, "inference must be a name"),
+        ({"inference": {"alpha": 1}}, "needs the key 'method'"),
+        ({"inference__warmup": 2.5}, "warmup must be an integer of at least 1"),
+        ({"inference__log_noise_prior": -3}, "log_noise_prior must be a pair"),
+        ({"inference__epochs": 5}, "NUTS has no option 'epochs'"),
         ({"latent_dim": 3}, "at most 2 latent inputs, got 3"),
     ],
 )

@@ -1,17 +1,17 @@
 """The regressor as an anchored ensemble, and with its latent input integrated out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import twofold
-from twofold import BNNLVRegressor, fit_many
+from twofold import SGHMC, Alpha, BNNLVRegressor, Ensemble, fit_many
 
 QUICK = {
     "hidden_layer_sizes": (6,),
-    "inference": "ensemble",
-    "inference_options": {"members": 5, "nodes": 6},
-    "epochs": 150,
+    "inference": Ensemble(members=5, nodes=6, epochs=150),
     "n_latent_draws": 20,
     "random_state": 0,
 }
@@ -66,22 +66,26 @@ def test_ensembles_of_several_data_sets_train_side_by_side(fitted):
 def test_a_mean_field_with_its_latent_input_integrated_out():
     x, y = make_data(100)
     model = BNNLVRegressor(
-        (6,), inference="alpha", inference_options={"nodes": 8}, epochs=600, draws=10,
-        random_state=0, n_weight_draws=50, n_latent_draws=20,
-    ).fit(x, y)  # fmt: skip
+        (6,),
+        inference=Alpha(nodes=8, epochs=600, draws=10),
+        random_state=0,
+        n_weight_draws=50,
+        n_latent_draws=20,
+    ).fit(x, y)
     assert model.score(*make_data(seed=1)) > 0.9
     assert np.all(model.decompose(x[:5]).epistemic >= 0)
 
 
 def test_two_latent_inputs_are_integrated_out():
-    model = BNNLVRegressor(**QUICK | {"latent_dim": 2, "epochs": 60}).fit(*make_data())
+    model = BNNLVRegressor(
+        **QUICK | {"latent_dim": 2, "inference": replace(QUICK["inference"], epochs=60)}
+    ).fit(*make_data())
     assert model.score(*make_data(seed=1)) > 0.5
     assert model.integration_error_ >= 0
 
 
 def test_members_that_go_on_as_chains(tmp_path):
-    options = {"chains": 4, "samples": 3, "nodes": 6}
-    settings = QUICK | {"inference": "sghmc", "inference_options": options}
+    settings = QUICK | {"inference": SGHMC(chains=4, samples=3, nodes=6, epochs=150)}
     path = tmp_path / "run.checkpoint"
     model = BNNLVRegressor(**settings, checkpoint=path).fit(*make_data())
     again = BNNLVRegressor(**settings, checkpoint=path).fit(*make_data())
@@ -99,7 +103,7 @@ def test_noise_too_narrow_for_the_nodes_is_pointed_out():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (200, 1))
     y = rng.uniform(-1, 1, 200)  # Noise that the latent input must carry, with hard edges.
-    settings = QUICK | {"epochs": 1500, "inference_options": {"members": 4, "nodes": 2}}
+    settings = QUICK | {"inference": Ensemble(members=4, nodes=2, epochs=1500)}
     with pytest.warns(ConvergenceWarning, match="latent input is integrated out with an error of"):
         model = BNNLVRegressor(**settings).fit(x, y)
     assert model.integration_error_ > 0.1
@@ -108,15 +112,12 @@ def test_noise_too_narrow_for_the_nodes_is_pointed_out():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"inference_options": {"members": 1}}, "members must be an integer of at least 2"),
-        ({"inference_options": {"chains": 4}}, "'ensemble' are .*; got chains"),
+        ({"inference__members": 1}, "members must be an integer of at least 2"),
+        ({"inference__chains": 4}, "Ensemble has no option 'chains'"),
         ({"latent_dim": 3}, "at most 2 latent inputs, got 3"),
-        ({"inference_options": {"start": 0}}, "start must lie in"),
-        (
-            {"inference": "sghmc", "inference_options": {"step_size": -1}},
-            "step_size must be positive",
-        ),
-        ({"inference_options": {"bootstrap": "much"}}, "bootstrap must be a finite number"),
+        ({"inference__start": 0}, "start must lie in"),
+        ({"inference": {"method": "sghmc", "step_size": -1}}, "step_size must be a positive"),
+        ({"inference__bootstrap": "much"}, "bootstrap must lie in"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

@@ -16,11 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from twofold import BNNLVRegressor, fit_many, load
+from twofold import Alpha, BNNLVRegressor, Ensemble, fit_many, load
 from twofold.core import persistence
 from twofold.core.persistence import FileFormatError
 from twofold.envs.toy import HETEROSCEDASTIC
-from twofold.estimators import methods, storage
+from twofold.estimators import fitting, storage
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference import base, energy
 from twofold.uncertainty import ESTIMATORS
@@ -28,9 +28,7 @@ from twofold.uncertainty import ESTIMATORS
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 QUICK = {
-    "inference": "alpha",
-    "epochs": 20,
-    "draws": 10,
+    "inference": Alpha(epochs=20, draws=10),
     "n_weight_draws": 20,
     "n_latent_draws": 20,
     "random_state": 0,
@@ -51,7 +49,7 @@ def fitted():
 
 
 # Enough updates for scikit-learn's own check that a regressor learns; no check is left out.
-@parametrize_with_checks([BNNLVRegressor(epochs=150, inference_options={"members": 3, "nodes": 6})])
+@parametrize_with_checks([BNNLVRegressor(inference=Ensemble(members=3, nodes=6, epochs=150))])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -60,12 +58,9 @@ def test_scikit_learn_checks(estimator, check):
 @parametrize_with_checks(
     [
         BNNLVRegressor(
-            inference="alpha",
-            epochs=150,
-            draws=10,
+            inference=Alpha(epochs=150, draws=10, learning_rate=0.02),
             n_weight_draws=20,
             n_latent_draws=20,
-            learning_rate=0.02,
         )
     ]
 )
@@ -73,24 +68,19 @@ def test_scikit_learn_checks_of_the_mean_field(estimator, check):
     check(estimator)
 
 
-def test_alpha_is_pointed_out_where_it_has_no_effect():
-    X, y = make_data(rows=30)
-    options = {"members": 2, "nodes": 3}
-    with pytest.warns(UserWarning, match="alpha=0.5 has no effect with inference='ensemble'"):
-        BNNLVRegressor(alpha=0.5, epochs=1, inference_options=options).fit(X, y)
-
-
 def test_files_of_the_first_versions_are_mean_fields(fitted, tmp_path):
     stored = storage.pack(fitted)
+    # Then the mean field was all there was, and its options were the regressor's.
+    stored.metadata["settings"] |= {"epochs": 20, "draws": 10, "alpha": 1.0, "learning_rate": None}
     del stored.metadata["settings"]["inference"], stored.metadata["integration_error"]
     persistence.write(tmp_path / "old", "model", stored.arrays, stored.metadata)
     loaded = load(tmp_path / "old")
-    assert loaded.inference == "alpha" and loaded.integration_error_ is None
+    assert loaded.inference == fitted.inference and loaded.integration_error_ is None
 
 
 def test_learns_a_linear_relation():
     X, y = make_data(rows=200)
-    model = BNNLVRegressor(**{**QUICK, "epochs": 300}).fit(X, y)
+    model = BNNLVRegressor(**QUICK).set_params(inference__epochs=300).fit(X, y)
     assert model.score(X, y) > 0.95
 
 
@@ -99,8 +89,12 @@ def test_deviation_matches_known_noise_and_covers_the_data():
     X = rng.uniform(-1, 1, (400, 1))
     y = 5.0 + 3.0 * X[:, 0] + 2.0 * rng.normal(size=400)
     # Variational Bayes: α = 1 would book part of the noise as weight uncertainty.
-    settings = {"latent_dim": 0, "alpha": 1e-6, "epochs": 3000, "draws": 10, "random_state": 0}
-    model = BNNLVRegressor((), inference="alpha", **settings)
+    settings = {
+        "latent_dim": 0,
+        "inference": Alpha(alpha=1e-6, epochs=3000, draws=10),
+        "random_state": 0,
+    }
+    model = BNNLVRegressor((), **settings)
     mean, deviation = model.fit(X, y).predict(X, return_std=True)
     # The estimate of a deviation from 400 points has a relative standard error of 1/sqrt(800).
     np.testing.assert_allclose(model.noise_std_, 2.0, rtol=4 / np.sqrt(800))
@@ -191,13 +185,16 @@ def test_works_in_pipeline_grid_search_and_clone():
 
 def test_works_in_several_processes():
     X, y = make_data(rows=30)
-    search = GridSearchCV(BNNLVRegressor(**QUICK), {"alpha": [0.5, 1.0]}, cv=2, n_jobs=2)
+    search = GridSearchCV(BNNLVRegressor(**QUICK), {"inference__alpha": [0.5, 1.0]}, cv=2, n_jobs=2)
     assert np.isfinite(search.fit(X, y).cv_results_["mean_test_score"]).all()
 
 
 def test_members_fitted_together_equal_members_fitted_alone():
     X, y = make_data()
-    settings = [{"alpha": 1.0, "random_state": 0}, {"alpha": 0.5, "random_state": 3}]
+    settings = [
+        {"inference": Alpha(epochs=20, draws=10, alpha=1.0), "random_state": 0},
+        {"inference": Alpha(epochs=20, draws=10, alpha=0.5), "random_state": 3},
+    ]
     data = [(X, y), (X[:41], y[:41])]
     together = fit_many(
         [BNNLVRegressor(**{**QUICK, **s}) for s in settings], *map(list, zip(*data, strict=True))
@@ -209,7 +206,7 @@ def test_members_fitted_together_equal_members_fitted_alone():
 
 def test_members_must_share_their_settings():
     X, y = make_data()
-    members = [BNNLVRegressor(**QUICK), BNNLVRegressor(**{**QUICK, "draws": 11})]
+    members = [BNNLVRegressor(**QUICK), BNNLVRegressor(**QUICK).set_params(inference__draws=11)]
     with pytest.raises(ValueError, match="differ in draws"):
         fit_many(members, [X, X], [y, y])
     with pytest.raises(ValueError, match="same positive length"):
@@ -219,7 +216,7 @@ def test_members_must_share_their_settings():
 def test_a_fit_that_still_falls_says_so():
     X, y = HETEROSCEDASTIC.training_data(0)
     with pytest.warns(ConvergenceWarning, match="increase epochs"):
-        model = BNNLVRegressor(**{**QUICK, "epochs": 200}).fit(X, y)
+        model = BNNLVRegressor(**QUICK).set_params(inference__epochs=200).fit(X, y)
     assert model.convergence_.steep and not model.convergence_.converged
 
 
@@ -233,26 +230,26 @@ def test_constant_columns_are_handled():
     X, y = make_data()
     X = np.column_stack([X, np.full(len(X), 3.7)])
     assert np.isfinite(BNNLVRegressor(**QUICK).fit(X, y).predict(X)).all()
-    flat = BNNLVRegressor(**{**QUICK, "epochs": 1000}).fit(X, np.full(len(X), 2.0))
+    flat = BNNLVRegressor(**QUICK).set_params(inference__epochs=1000).fit(X, np.full(len(X), 2.0))
     np.testing.assert_allclose(flat.predict(X), 2.0, atol=0.05)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"alpha": 0.0}, "alpha must lie in .* use alpha=1e-6"),
-        ({"alpha": 1.5}, "alpha must lie in"),
+        ({"inference__alpha": 0.0}, "alpha must lie in .* use alpha=1e-6"),
+        ({"inference__alpha": 1.5}, "alpha must lie in"),
         ({"hidden_layer_sizes": 20}, "must be a tuple such as"),
         ({"hidden_layer_sizes": (20, 0)}, "at least 1, got 0"),
         ({"latent_dim": -1}, "latent_dim"),
-        ({"epochs": 0}, "epochs"),
-        ({"batch_size": 2.5}, "batch_size"),
-        ({"draws": 0}, "draws"),
-        ({"learning_rate": -1.0}, "learning_rate"),
+        ({"inference__epochs": 0}, "epochs"),
+        ({"inference__batch_size": 2.5}, "batch_size"),
+        ({"inference__draws": 0}, "draws"),
+        ({"inference__learning_rate": -1.0}, "learning_rate"),
         ({"weight_variance": 0.0}, "weight_variance"),
         ({"latent_variance": 0.0}, "latent_variance"),
         ({"dtype": "float16"}, "dtype"),
-        ({"learning_rate_decay": 0.5}, "learning_rate_decay"),
+        ({"inference__learning_rate_decay": 0.5}, "learning_rate_decay"),
         ({"checkpoint": "x", "random_state": None}, "checkpoint needs random_state"),
         ({"verbose": "loud"}, "verbose"),
     ],
@@ -260,7 +257,7 @@ def test_constant_columns_are_handled():
 def test_impossible_settings_are_refused(change, message):
     X, y = make_data()
     with pytest.raises(ValueError, match=message):
-        BNNLVRegressor(**{**QUICK, **change}).fit(X, y)
+        BNNLVRegressor(**QUICK).set_params(**change).fit(X, y)
 
 
 def test_bad_data_is_named():
@@ -309,7 +306,7 @@ def test_other_numbers_of_latent_inputs(latent_dim):
 
 def test_more_slots_than_data_cost_nothing():
     X, y = make_data()
-    model = BNNLVRegressor(**{**QUICK, "batch_size": 10**9}).fit(X, y)
+    model = BNNLVRegressor(**QUICK).set_params(inference__batch_size=10**9).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
 
 
@@ -327,10 +324,10 @@ def test_a_failed_refit_leaves_the_fitted_model_whole():
     model = BNNLVRegressor(**QUICK).fit(X, y)
     before = model.predict(X)
     with pytest.raises(NonFiniteEnergyError):
-        model.set_params(learning_rate=1e30).fit(X, 1000.0 * y)
+        model.set_params(inference__learning_rate=1e30).fit(X, 1000.0 * y)
     np.testing.assert_array_equal(model.predict(X), before)
     with pytest.raises(NonFiniteEnergyError):
-        unfitted = BNNLVRegressor(**QUICK, learning_rate=1e30)
+        unfitted = BNNLVRegressor(**QUICK).set_params(inference__learning_rate=1e30)
         unfitted.fit(X, y)
     with pytest.raises(NotFittedError):
         unfitted.predict(X)
@@ -347,7 +344,7 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
     monkeypatch.setattr(energy, "alpha_energy", counted)
     X, y = make_data(rows=845)
     for rows in range(750, 850, 5):
-        BNNLVRegressor((3,), inference="alpha", epochs=1, draws=3, random_state=0).fit(
+        BNNLVRegressor((3,), inference=Alpha(epochs=1, draws=3), random_state=0).fit(
             X[:rows], y[:rows]
         )
     # Two padded sizes, and a program may be traced twice to settle its types.
@@ -357,8 +354,8 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_datum_more_has_nothing_compiled():
     X, y = make_data(rows=34)
-    options = {"inference_options": {"members": 2}, "epochs": 1, "random_state": 0}
-    counted = base.advance, base.init, methods._sampled_error
+    options = {"inference": Ensemble(members=2, epochs=1), "random_state": 0}
+    counted = base.advance, base.init, fitting._integration_error
     before = None
     for rows in range(30, 35):
         BNNLVRegressor((3,), **options).fit(X[:rows], y[:rows])
@@ -379,10 +376,10 @@ def test_with_room_to_grow_there_is_one_program(monkeypatch):
     X, y = make_data(rows=300)
     fitted = []
     for rows in range(100, 301, 50):
-        model = BNNLVRegressor((4,), inference="alpha", epochs=1, draws=3, random_state=0)
+        model = BNNLVRegressor((4,), inference=Alpha(epochs=1, draws=3), random_state=0)
         fitted += fit_many([model], [X[:rows]], [y[:rows]], capacity=300)
     assert 1 <= len(calls) <= 2
-    alone = BNNLVRegressor((4,), inference="alpha", epochs=1, draws=3, random_state=0)
+    alone = BNNLVRegressor((4,), inference=Alpha(epochs=1, draws=3), random_state=0)
     alone.fit(X[:100], y[:100])
     np.testing.assert_allclose(alone.predict(X[:9]), fitted[0].predict(X[:9]), rtol=1e-5)
     with pytest.raises(ValueError, match="capacity must be an integer of at least 300, got 50"):

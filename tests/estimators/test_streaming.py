@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from twofold import BNNLVRegressor, decompose_table, fit_table, load
+from twofold import SGHMC, Alpha, BNNLVRegressor, Ensemble, decompose_table, fit_table, load
 from twofold.core.data import Running, Standardizer
 from twofold.estimators import pools, scratch
 from twofold.estimators.scratch import write_scratch
@@ -17,7 +17,7 @@ from twofold.estimators.training import InterruptedFitWarning
 from twofold.inference import alpha
 from twofold.tables import TableError, open_table, read_table
 
-SMALL = {"epochs": 2, "inference_options": {"members": 3}, "random_state": 0}
+SMALL = {"inference": Ensemble(members=3, epochs=2), "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -98,7 +98,7 @@ def test_a_file_does_not_depend_on_how_it_was_read(tmp_path, rng):
 def test_a_table_in_one_block_is_fitted_as_well_as_in_memory(tmp_path, ending):
     x, y = problem(600)
     path = write(tmp_path / f"table{ending}", x, y)
-    settings = {"random_state": 0, "epochs": 40, "inference_options": {"members": 8, "nodes": 8}}
+    settings = {"random_state": 0, "inference": Ensemble(members=8, nodes=8, epochs=40)}
     own = BNNLVRegressor((10,), **settings).fit(x, y)
     model = fit_table(BNNLVRegressor((10,), **settings), path, target="y")
     assert list(model.feature_names_in_) == ["a", "b"] and model.n_features_in_ == 2
@@ -118,7 +118,7 @@ def test_sorted_rows_in_many_blocks_are_fitted_as_well_as_at_once(tmp_path, monk
     small_blocks(monkeypatch, strip=2, strips=128)
     x, y = problem(2000)
     path = write(tmp_path / "table.parquet", x, y, row_group_size=300)
-    settings = {"random_state": 0, "epochs": 60, "inference_options": {"members": 8, "nodes": 8}}
+    settings = {"random_state": 0, "inference": Ensemble(members=8, nodes=8, epochs=60)}
     own = BNNLVRegressor((10,), **settings).fit(x, y)
     model = fit_table(BNNLVRegressor((10,), **settings), path, target="y")
     assert len(model.energies_) == 60 * 8
@@ -133,10 +133,10 @@ def test_sorted_rows_in_many_blocks_are_fitted_as_well_as_at_once(tmp_path, monk
 @pytest.mark.parametrize(
     "settings",
     [
-        {"inference": "sghmc", "inference_options": {"chains": 2, "samples": 2}},
-        {"inference": "alpha", "inference_options": {"encoder": [5]}, "draws": 5},
-        {"inference": "alpha", "inference_options": {"nodes": 4}, "draws": 5},
-        {"inference": "alpha", "latent_dim": 0, "draws": 5},
+        {"inference": SGHMC(chains=2, samples=2, epochs=2)},
+        {"inference": Alpha(encoder=[5], draws=5, epochs=2)},
+        {"inference": Alpha(nodes=4, draws=5, epochs=2)},
+        {"inference": Alpha(draws=5, epochs=2), "latent_dim": 0},
     ],
 )
 def test_other_methods_pass_over_blocks_too(tmp_path, monkeypatch, settings):
@@ -144,7 +144,10 @@ def test_other_methods_pass_over_blocks_too(tmp_path, monkeypatch, settings):
     x, y = problem(300)
     path = write(tmp_path / "table.parquet", x, y)
     model = fit_table(
-        BNNLVRegressor((5,), epochs=2, random_state=0, **settings), path, target="y", inputs=["a"]
+        BNNLVRegressor((5,), random_state=0, **settings),
+        path,
+        target="y",
+        inputs=["a"],
     )
     assert model.energies_.shape == (6,) and np.isfinite(model.energies_).all()
     model.save(tmp_path / "model")

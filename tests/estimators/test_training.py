@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor
+from twofold import Alpha, BNNLVRegressor, Ensemble
 from twofold.core import persistence
 from twofold.estimators.training import InterruptedFitWarning, NonFiniteEnergyError, whole_fits
 
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 SCRIPT = """
 import sys, warnings, numpy as np
-from twofold import BNNLVRegressor
+from twofold import Alpha, BNNLVRegressor
 from twofold.envs.toy import HETEROSCEDASTIC
 warnings.simplefilter("ignore")
 X, y = HETEROSCEDASTIC.training_data(0, 150)
 model = BNNLVRegressor(
-    inference="alpha", epochs=int(sys.argv[2]), draws=10, random_state=0,
+    inference=Alpha(epochs=int(sys.argv[2]), draws=10), random_state=0,
     checkpoint=sys.argv[1] or None, checkpoint_seconds=0.01, verbose=False,
 )
 model.fit(X, y)
@@ -73,15 +73,10 @@ def make_data():
 
 def test_checkpoint_of_another_run_is_refused(tmp_path):
     X, y = make_data()
-    settings = {
-        "inference": "alpha",
-        "epochs": 3,
-        "draws": 5,
-        "checkpoint": tmp_path / "checkpoint",
-    }
+    settings = {"inference": Alpha(epochs=3, draws=5), "checkpoint": tmp_path / "checkpoint"}
     BNNLVRegressor(**settings, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"another run: alpha was .*1.0.*, now .*0.5"):
-        BNNLVRegressor(**settings, random_state=0, alpha=0.5).fit(X, y)
+        BNNLVRegressor(**settings, random_state=0).set_params(inference__alpha=0.5).fit(X, y)
     with pytest.raises(ValueError, match="data was"):
         BNNLVRegressor(**settings, random_state=0).fit(X, y + 1e-9)
 
@@ -89,7 +84,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
 def test_a_checkpoint_of_another_version_is_refused(tmp_path):
     X, y = make_data()
     path = tmp_path / "run.checkpoint"
-    settings = {"epochs": 2, "inference_options": {"members": 2}, "random_state": 0}
+    settings = {"inference": Ensemble(members=2, epochs=2), "random_state": 0}
     BNNLVRegressor(**settings, checkpoint=path).fit(X, y)
     stored = persistence.read(path, "checkpoint")
     name = next(n for n, leaf in stored.arrays.items() if leaf.dtype == np.uint32)
@@ -106,7 +101,7 @@ def test_inside_whole_fits_half_a_fit_is_no_result():
 
 def test_a_place_that_cannot_hold_a_checkpoint_is_refused_before_training(tmp_path):
     X, y = make_data()
-    settings = {"inference": "alpha", "epochs": 10**7, "draws": 5, "random_state": 0}
+    settings = {"inference": Alpha(epochs=10**7, draws=5), "random_state": 0}
     with pytest.raises(FileNotFoundError, match="create it"):
         BNNLVRegressor(**settings, checkpoint=tmp_path / "missing" / "file").fit(X, y)
     with pytest.raises(IsADirectoryError, match="is a directory"):
@@ -116,9 +111,7 @@ def test_a_place_that_cannot_hold_a_checkpoint_is_refused_before_training(tmp_pa
 def test_numpy_settings_can_be_checkpointed_and_a_finished_run_is_not_repeated(tmp_path):
     X, y = make_data()
     settings = {
-        "inference": "alpha",
-        "epochs": np.int64(3),
-        "draws": np.int64(5),
+        "inference": Alpha(epochs=np.int64(3), draws=np.int64(5)),
         "checkpoint": tmp_path / "file",
     }
     first = BNNLVRegressor(**settings, random_state=0).fit(X, y)
@@ -131,7 +124,7 @@ def test_numpy_settings_can_be_checkpointed_and_a_finished_run_is_not_repeated(t
 def test_damaged_checkpoint_is_refused_and_left_alone(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    model = BNNLVRegressor(inference="alpha", epochs=3, draws=5, random_state=0, checkpoint=path)
+    model = BNNLVRegressor(inference=Alpha(epochs=3, draws=5), random_state=0, checkpoint=path)
     model.fit(X, y)
     damaged = path.read_bytes()[:-20]
     path.write_bytes(damaged)
@@ -150,7 +143,7 @@ def test_ctrl_c_keeps_what_has_been_learned(monkeypatch):
 
     monkeypatch.setattr(ProgressBar, "update", press_ctrl_c)
     before = signal.getsignal(signal.SIGINT)
-    model = BNNLVRegressor(inference="alpha", epochs=10**6, draws=5, random_state=0)
+    model = BNNLVRegressor(inference=Alpha(epochs=10**6, draws=5), random_state=0)
     with pytest.warns(InterruptedFitWarning, match="of 1,000,000 epochs"):
         model.fit(X, y)
     assert 5 <= len(model.energies_) < 10**6
@@ -161,21 +154,19 @@ def test_ctrl_c_keeps_what_has_been_learned(monkeypatch):
 
 def test_progress_bar_shows_energy_and_speed(capsys):
     X, y = make_data()
-    BNNLVRegressor(inference="alpha", epochs=600, draws=5, random_state=0, verbose=True).fit(X, y)
+    BNNLVRegressor(inference=Alpha(epochs=600, draws=5), random_state=0, verbose=True).fit(X, y)
     shown = capsys.readouterr().err
     assert "600/600 epochs" in shown and "energy" in shown and "updates/s" in shown
 
 
 def test_silent_when_not_on_a_terminal(capsys):
     X, y = make_data()
-    BNNLVRegressor(inference="alpha", epochs=3, draws=5, random_state=0).fit(X, y)
+    BNNLVRegressor(inference=Alpha(epochs=3, draws=5), random_state=0).fit(X, y)
     assert capsys.readouterr().err == ""
 
 
 def test_energy_that_is_no_number_is_an_error():
     X, y = make_data()
-    model = BNNLVRegressor(
-        inference="alpha", epochs=30, draws=5, random_state=0, learning_rate=1e30
-    )
+    model = BNNLVRegressor(inference=Alpha(epochs=30, draws=5, learning_rate=1e30), random_state=0)
     with pytest.raises(NonFiniteEnergyError, match="lower learning_rate"):
         model.fit(X, y)

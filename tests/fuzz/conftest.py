@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from twofold import Ensemble
 from twofold.cli import app as cli
 
 SEED = int(os.environ.get("TWOFOLD_FUZZ_SEED", "0"))
@@ -212,8 +213,7 @@ def run_command():
 
 TINY = {
     "hidden_layer_sizes": (3,),
-    "inference_options": {"members": 2, "nodes": 2},
-    "epochs": 1,
+    "inference": Ensemble(members=2, nodes=2, epochs=1),
     "n_latent_draws": 3,
     "n_weight_draws": 2,
     "random_state": 0,

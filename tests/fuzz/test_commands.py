@@ -35,7 +35,7 @@ VALUES = (
 )  # fmt: skip
 # Always said too, so that what is right is soon done.
 SHORT = {
-    "fit": ["--setting", "epochs=1", "--setting", 'inference_options={"members":2,"nodes":2}',
+    "fit": ["--setting", "epochs=1", "--setting", "members=2", "--setting", "nodes=2",
             "--setting", "hidden_layer_sizes=[3]", "--setting", "n_latent_draws=3"],
     "env sample": ["--transitions", "1"],
 }  # fmt: skip

@@ -20,20 +20,20 @@ from twofold.tables import TableError, open_table, read_table, write_table
 @pytest.mark.parametrize(
     ("setting", "error"),
     [
-        ({"learning_rate": 1e300}, NonFiniteEnergyError),
+        ({"inference__learning_rate": 1e300}, NonFiniteEnergyError),
         ({"hidden_layer_sizes": b"x"}, ValueError),
         ({"hidden_layer_sizes": {3: 3}}, ValueError),
-        ({"inference_options": {3: 1, "x": 2}}, ValueError),
+        ({"inference": {3: 1, "x": 2}}, ValueError),
         ({"weight_variance": 10**400}, ValueError),
-        ({"epochs": 2**40}, ValueError),
+        ({"inference__epochs": 2**40}, ValueError),
         ({"verbose": np.array([1, 2])}, ValueError),
         ({"dtype": np.array(["float32", "float64"])}, ValueError),
     ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_settings(tiny, data, setting, error):
-    with pytest.raises(error, match="finite|" + next(iter(setting))):
-        BNNLVRegressor(**tiny | setting).fit(*data)
+    with pytest.raises(error, match="finite|" + next(iter(setting)).split("__")[-1]):
+        BNNLVRegressor(**tiny).set_params(**setting).fit(*data)
 
 
 @pytest.mark.parametrize("magnitude", [1e-300, 1e300, 1e200, 1e-200])
@@ -168,7 +168,7 @@ def test_more_blocks_than_can_be_counted(tmp_path, tiny, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "".join(f"{n},{n % 3}\n" for n in range(9)))
     with pytest.raises(ValueError, match="number of blocks in all epochs together must be"):
-        fit_table(BNNLVRegressor(**tiny | {"epochs": 2**30}), path, target="y")
+        fit_table(BNNLVRegressor(**tiny).set_params(inference__epochs=2**30), path, target="y")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor
+from twofold import Alpha, BNNLVRegressor, Ensemble
 from twofold.core.data import pad
 from twofold.estimators import memory, regressor
-from twofold.estimators.methods import METHODS
 from twofold.inference import base
 from twofold.model.spec import BNNLV
 from twofold.uncertainty import chunks
@@ -21,25 +20,26 @@ from twofold.uncertainty.chunks import in_chunks
 FACTOR = 3.0
 
 FITS = [
-    ({"inference_options": {"members": 8}, "batch_size": 500}, 500),
-    ({"inference_options": {"members": 4}, "hidden_layer_sizes": (200, 200)}, 200),
-    ({"inference_options": {"members": 2}}, 100_000),
-    ({"inference": "alpha", "draws": 200, "batch_size": 400}, 400),
-    ({"inference": "alpha", "draws": 5}, 100_000),
+    ({"inference": Ensemble(members=8, batch_size=500)}, 500),
+    ({"inference": Ensemble(members=4), "hidden_layer_sizes": (200, 200)}, 200),
+    ({"inference": Ensemble(members=2)}, 100_000),
+    ({"inference": Alpha(draws=200, batch_size=400)}, 400),
+    ({"inference": Alpha(draws=5)}, 100_000),
 ]
 
 
 def compiled_bytes(model, shape, rows):
     """What the compiled loop of a fit needs: its arguments, its results and its own arrays."""
-    method = METHODS[model.inference]([model], shape, np.array([rows]))
+    method = model.inference
+    setup = method.set_up(shape, np.array([rows]), model.dtype)
     room = memory.padded_size(rows)
     padded = pad(np.zeros((rows, shape.inputs)), np.zeros((rows, shape.outputs)), room, model.dtype)
-    data = jax.tree.map(lambda leaf: jax.numpy.stack([leaf] * method.members), padded)
-    keys = jax.random.split(jax.random.key(0), method.members)
-    problems = method.problems(data)
-    states = base.init(method.algorithm, keys, problems)
+    data = jax.tree.map(lambda leaf: jax.numpy.stack([leaf] * method.runs), padded)
+    keys = jax.random.split(jax.random.key(0), method.runs)
+    problems = method.problems([method] * method.runs, data)
+    states = base.init(setup.algorithm, keys, problems)
     program = base.advance.lower(
-        method.algorithm, keys, states, problems, method.schedule, np.int32(0), np.int32(1)
+        setup.algorithm, keys, states, problems, setup.schedule, np.int32(0), np.int32(1)
     )
     return bytes_of(program.compile().memory_analysis())
 
@@ -55,7 +55,7 @@ def bytes_of(found):
 @pytest.mark.examples(None, 1)
 @pytest.mark.parametrize(("settings", "rows"), FITS)
 def test_the_memory_of_a_fit(fuzz, settings, rows):
-    model = BNNLVRegressor(**{"epochs": 1, "random_state": 0, "verbose": False} | settings)
+    model = BNNLVRegressor(**{"random_state": 0, "verbose": False} | settings)
     shape = BNNLV(2, 1, tuple(model.hidden_layer_sizes), 1, 1.0, 2.0)
     with fuzz.case():
         estimate, measured = (
@@ -89,7 +89,7 @@ def measured_chunks(function, columns, *rest):
 MODELS = {
     "usual": ({}, 1),
     "three outputs": ({}, 3),
-    "wide": ({"hidden_layer_sizes": (200, 200), "inference_options": {"members": 30}}, 1),
+    "wide": ({"hidden_layer_sizes": (200, 200), "inference": Ensemble(members=30)}, 1),
     "many latent draws": ({"inference": "alpha", "n_latent_draws": 1000}, 1),
     "many weight draws": ({"inference": "alpha", "n_weight_draws": 1000, "n_latent_draws": 10}, 1),
     "double": ({"dtype": "float64"}, 1),
@@ -109,9 +109,8 @@ def check_predictions(fuzz, patch, kind, calls, rows):
     """The estimate of each is no less than the very program takes, and within the factor that
     refusals count on: what the compiler keeps in one place after another it cannot know."""
     settings, outputs = MODELS[kind]
-    model = BNNLVRegressor(
-        **{"epochs": 1, "draws": 2, "random_state": 0, "verbose": False} | settings
-    )
+    model = BNNLVRegressor(random_state=0, verbose=False, **settings)
+    model.set_params(inference__epochs=1)
     X, y = np.random.default_rng(0).normal(size=(2, max(rows, 64), 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -140,11 +139,11 @@ def test_the_memory_of_a_prediction(fuzz, monkeypatch, kind, rows):
 
 
 LARGE = [
-    {"batch_size": 2**30, "draws": 2**30, "inference": "alpha", "inference_options": None},
+    {"inference": Alpha(batch_size=2**30, draws=2**30)},
     {"hidden_layer_sizes": (2**20, 2**20)},
-    {"inference_options": {"members": 2**30}},
-    {"inference_options": {"nodes": 2**31 - 1}},
-    {"epochs": 2**31 - 1},
+    {"inference": Ensemble(members=2**30)},
+    {"inference": Ensemble(nodes=2**31 - 1)},
+    {"inference": Ensemble(epochs=2**31 - 1)},
 ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from twofold import BNNLVRegressor, decompose_table, fit_table
+from twofold import BNNLVRegressor, Ensemble, decompose_table, fit_table
 from twofold.cli import large
 from twofold.estimators import pools, scratch, streaming
 from twofold.estimators.training import NonFiniteEnergyError
@@ -22,9 +22,9 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 REFUSALS = (ValueError, OSError, NonFiniteEnergyError)
 ROWS = 40
-SMALL = {"hidden_layer_sizes": (4,), "inference_options": {"members": 3, "nodes": 2}}
+SMALL = {"hidden_layer_sizes": (4,), "inference": Ensemble(members=3, nodes=2)}
 FIT = ("fit", "--setting", "epochs=1", "--setting", "hidden_layer_sizes=[4]",
-       "--setting", 'inference_options={"members":3,"nodes":2}', "--setting", "n_latent_draws=3",
+       "--setting", "members=3", "--setting", "nodes=2", "--setting", "n_latent_draws=3",
        "--setting", "n_weight_draws=2")  # fmt: skip
 # A sentence about what was wrong, and a few notes.
 LONGEST_SAID = 2_500
@@ -269,9 +269,11 @@ INPUTS = [
     ["a", 3],
 ]
 SETTINGS = [
-    {"epochs": 2}, {"alpha": 0.5}, {"epochs": 0}, {"latent_dim": -1}, {"batch_size": 2.5},
-    {"epochs": 2**31 - 1}, {"batch_size": 0}, {"inference": "alpha"}, {"inference": "nuts"},
-    {"inference": "x"}, {"learning_rate": 1e300}, {"random_state": -1}, {"dtype": "float16"},
+    {"inference__epochs": 2}, {"inference__alpha": 0.5}, {"inference__epochs": 0},
+    {"latent_dim": -1}, {"inference__batch_size": 2.5}, {"inference__epochs": 2**31 - 1},
+    {"inference__batch_size": 0}, {"inference": "alpha"}, {"inference": "nuts"},
+    {"inference": "x"}, {"inference__learning_rate": 1e300}, {"random_state": -1},
+    {"dtype": "float16"},
     {"hidden_layer_sizes": (2**20, 2**20)}, {"checkpoint": "/no/such/state"},
 ]  # fmt: skip
 
@@ -323,7 +325,9 @@ def test_fits(fuzz, edits, places, tiny):
         put, words, settings = request
         cleared(*places)
         path = put(read)
-        model = BNNLVRegressor(**tiny | SMALL | {"checkpoint": written / "state"} | settings)
+        model = BNNLVRegressor(**tiny | SMALL | {"checkpoint": written / "state"})
+        with fuzz.case(*REFUSALS):
+            model.set_params(**settings)
         before, refused = vars(model).copy(), True
         with fuzz.unchanged(read), fuzz.case(*REFUSALS):
             fit_table(model, path, **words)

@@ -20,7 +20,7 @@ from twofold.model.spec import BNNLV
 PRIOR, LATENT_PRIOR = 0.7, 2.0
 MODEL = BNNLV(2, 2, (3,), 1, PRIOR, LATENT_PRIOR)
 ROWS, DRAWS, WEIGHTS = 6, 5, 20
-CONFIG = alpha.Config(MODEL, ROWS, DRAWS)
+CONFIG = alpha.Alpha(draws=DRAWS).config(MODEL, ROWS)
 POWERS = pytest.mark.parametrize("power", [1.0, 0.5, 0.1, 1e-3])
 
 
@@ -48,7 +48,7 @@ def case(normal):
 @jax.jit
 def energy_of(case, power):
     """``batch_energy``, and so ``alpha_energy``, of a case of any batch size."""
-    config = alpha.Config(MODEL, len(case.batch.mask), DRAWS)
+    config = alpha.Alpha(draws=DRAWS).config(MODEL, len(case.batch.mask))
     return alpha.batch_energy(config, case.shared, case.latents, case.batch, power, case.noise)
 
 
@@ -272,7 +272,7 @@ def test_the_learning_rate_stays_or_falls_as_a_cosine(decay, expected):
 
 
 def test_init_is_the_authors_starting_point(rng):
-    config = alpha.Config(BNNLV(2, 3, (50, 50), 1, 1.0, 2.0), 16, 8)
+    config = alpha.Alpha(draws=8).config(BNNLV(2, 3, (50, 50), 1, 1.0, 2.0), 16)
     data = jax.device_put(pad(rng.normal(size=(50, 2)), rng.normal(size=(50, 3)), 64, "float32"))
     state = alpha.init(config, jax.random.key(0), alpha.Problem(data, jnp.float32(1.0)))
     np.testing.assert_array_equal(state.shared.weights.rho, -10.0)
@@ -287,12 +287,12 @@ def test_init_is_the_authors_starting_point(rng):
 
 @pytest.mark.parametrize("name", ["batch_size", "draws"])
 def test_a_config_without_data_or_draws_is_refused(name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        alpha.Config(**{"model": MODEL, "batch_size": 1, "draws": 1, name: 0})
+    with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1, got 0"):
+        alpha.Alpha(**{name: 0})
 
 
 LINEAR_PRIOR, LINEAR_ROWS, LINEAR_DRAWS = 0.1, 50, 200
-LINEAR = alpha.Config(BNNLV(2, 1, (), 0, LINEAR_PRIOR, 1.0), LINEAR_ROWS, LINEAR_DRAWS)
+LINEAR = alpha.Alpha(draws=LINEAR_DRAWS).config(BNNLV(2, 1, (), 0, LINEAR_PRIOR, 1.0), LINEAR_ROWS)
 RATE, EPOCHS = 0.05, 4000
 
 
@@ -437,7 +437,7 @@ def test_alpha_one_overstates_the_variance_even_where_the_posterior_factorises(l
 
 def test_integrated_energy_is_that_of_the_marginal_likelihood(x64, rng):
     model = BNNLV(2, 1, (3,), 1, 0.5, 2.0)
-    config = alpha.Config(model, batch_size=4, draws=6, nodes=5)
+    config = alpha.Alpha(draws=6, nodes=5).config(model, 4)
     data = jax.device_put(pad(rng.normal(size=(4, 2)), rng.normal(size=(4, 1)), 4, "float64"))
     x, y = data.x, data.y
     state = alpha.init(config, jax.random.key(0), alpha.Problem(data, jnp.asarray(0.7)))
@@ -460,4 +460,4 @@ def test_integrated_energy_is_that_of_the_marginal_likelihood(x64, rng):
 
 def test_at_most_two_latent_inputs_can_be_integrated_out():
     with pytest.raises(ValueError, match="at most 2 latent inputs, got 3"):
-        alpha.Config(BNNLV(1, 1, (), 3, 1.0, 1.0), 4, 5, nodes=3)
+        alpha.Alpha(draws=5, nodes=3).config(BNNLV(1, 1, (), 3, 1.0, 1.0), 4)

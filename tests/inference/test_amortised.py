@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from twofold import BNNLVRegressor, load
+from twofold import Alpha, BNNLVRegressor, load
 from twofold.core.data import pad
 from twofold.envs.toy import BIMODAL
 from twofold.inference import alpha, amortised
@@ -51,17 +51,17 @@ def test_the_encoder_is_a_small_network_written_out(x64, normal):
 @pytest.mark.parametrize("power", [1.0, 0.5, 1e-6])
 def test_the_energy_is_that_of_data_which_keep_what_the_encoder_gives(x64, normal, latents, power):
     model, shared, batch, noise = case(normal, latents)
-    config = alpha.Config(model, ROWS, DRAWS, encoder=HIDDEN)
+    config = alpha.Alpha(draws=DRAWS, encoder=HIDDEN).config(model, ROWS)
     found = alpha.batch_energy(config, shared, none_of(ROWS), batch, power, noise)
     own = amortised.encode(model, HIDDEN, shared.encoder, batch.x, batch.y)
-    per_datum = alpha.Config(model, ROWS, DRAWS)
+    per_datum = alpha.Alpha(draws=DRAWS).config(model, ROWS)
     expected = alpha.batch_energy(per_datum, shared, own, batch, power, noise)
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 def test_gradients_are_the_finite_differences_of_every_parameter(x64, normal):
     model, shared, batch, noise = case(normal, 1)
-    config = alpha.Config(model, ROWS, DRAWS, encoder=HIDDEN)
+    config = alpha.Alpha(draws=DRAWS, encoder=HIDDEN).config(model, ROWS)
     flat, unravel = ravel_pytree(shared)
 
     @jax.jit
@@ -86,19 +86,19 @@ def size_of(tree):
 
 @pytest.mark.parametrize("latents", [1, 2])
 def test_what_a_fit_keeps_grows_by_the_stated_bytes_with_a_q_for_each_datum(latents):
-    config = alpha.Config(model_of(latents), 4, DRAWS)
+    config = alpha.Alpha(draws=DRAWS).config(model_of(latents), 4)
     grown = size_of(states(config, 300)) - size_of(states(config, 100))
     assert grown == 200 * alpha.bytes_per_datum(latents, 4)
 
 
 @pytest.mark.parametrize("options", [{"encoder": HIDDEN}, {"encoder": ()}, {"nodes": 5}])
 def test_with_an_encoder_or_nodes_it_does_not_grow(options):
-    config = alpha.Config(model_of(1), 4, DRAWS, **options)
+    config = alpha.Alpha(draws=DRAWS, **options).config(model_of(1), 4)
     assert size_of(states(config, 300)) == size_of(states(config, 100))
 
 
 def test_every_q_begins_near_the_prior(normal):
-    state = states(alpha.Config(model_of(1), 4, DRAWS, encoder=(7, 5)), 10)
+    state = states(alpha.Alpha(draws=DRAWS, encoder=(7, 5)).config(model_of(1), 4), 10)
     x, y = normal(10, 2), normal(10, 2)
     found = amortised.encode(model_of(1), (7, 5), state.shared.encoder, x, y)
     np.testing.assert_array_equal(found.mean, 0.0)
@@ -108,31 +108,35 @@ def test_every_q_begins_near_the_prior(normal):
 def test_a_regressor_learns_two_branches_with_an_encoder(tmp_path):
     x, y = BIMODAL.training_data(0, 300)
     model = BNNLVRegressor(
-        (10,), inference="alpha", inference_options={"encoder": [10]}, epochs=300, draws=20,
-        random_state=0, learning_rate=2e-2,
-    ).fit(x, y)  # fmt: skip
+        (10,),
+        inference=Alpha(encoder=[10], epochs=300, draws=20, learning_rate=2e-2),
+        random_state=0,
+    ).fit(x, y)
     plain = BNNLVRegressor(
-        (10,), inference="alpha", latent_dim=0, epochs=300, draws=20, random_state=0,
-        learning_rate=2e-2,
-    ).fit(x, y)  # fmt: skip
+        (10,),
+        inference=Alpha(epochs=300, draws=20, learning_rate=2e-2),
+        latent_dim=0,
+        random_state=0,
+    ).fit(x, y)
     # Without z two branches are one wide bump: the latent input must be used to do better.
     test = BIMODAL.test_data(0)
     assert model.log_likelihood(*test).mean() > plain.log_likelihood(*test).mean() + 0.1
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(x), model.predict(x))
-    assert again.inference_options == {"encoder": [10]}
+    assert again.inference.encoder == (10,)
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"inference_options": {"encoder": 20}}, "encoder must be a list"),
-        ({"inference_options": {"encoder": [0]}}, "every entry of encoder"),
-        ({"inference_options": {"encoder": [5], "nodes": 3}}, "give one of the two"),
-        ({"inference_options": {"encoder": [5]}, "latent_dim": 0}, "needs a latent input"),
+        ({"encoder": 20}, "encoder must be a list"),
+        ({"encoder": [0]}, "every entry of encoder"),
+        ({"encoder": [5], "nodes": 3}, "give one of the two"),
     ],
 )
 def test_an_impossible_encoder_is_refused(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        BNNLVRegressor(inference="alpha", epochs=1, **settings).fit([[0.0], [1.0]], [0.0, 1.0])
+        Alpha(**settings)
+    with pytest.raises(ValueError, match="needs a latent input"):
+        Alpha(encoder=[5]).config(model_of(0), 4)

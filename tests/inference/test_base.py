@@ -11,7 +11,7 @@ from twofold.core.data import pad, padded_size
 from twofold.inference import alpha, base, energy
 from twofold.model.spec import BNNLV
 
-CONFIG = alpha.Config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), batch_size=16, draws=8)
+CONFIG = alpha.Alpha(draws=8).config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), 16)
 EPOCHS = 10
 
 
@@ -209,7 +209,7 @@ def test_twenty_sizes_of_a_growing_data_set_compile_twice(members, monkeypatch):
         return original(*arguments)
 
     monkeypatch.setattr(energy, "alpha_energy", counted)
-    config = alpha.Config(BNNLV(2, 1, (3,), 1, 1.0, 2.0), batch_size=75, draws=2)
+    config = alpha.Alpha(draws=2).config(BNNLV(2, 1, (3,), 1, 1.0, 2.0), 75)
     for size in range(750, 850, 5):
         members(config, [problem(size, padded_size(size))], keys_of(0), 1).fit()
     assert set(calls) == {750, 770} and len(calls) <= 4

@@ -30,7 +30,7 @@ def test_batches_of_a_block_know_all_rows(block):
 
 
 def test_the_energy_of_a_block_is_that_of_its_rows_among_all(block):
-    config = alpha.Config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), batch_size=ROWS, draws=6, nodes=5)
+    config = alpha.Alpha(draws=6, nodes=5).config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), ROWS)
     problem = alpha.Problem(block, jnp.float32(1.0))
     key = jax.random.key(3)
     state = alpha.init(config, key, problem)

@@ -33,7 +33,7 @@ def run(config, x, y, members, epochs, rate, dtype="float32", length=64):
 @pytest.mark.parametrize("latents", [0, 1])
 def test_anchored_energy_equals_the_formula_written_out(x64, rng, latents):
     model = BNNLV(1, 2, (3,), latents, 0.5, 2.0)
-    config = ensemble.Config(model, 4, nodes=6, log_noise_prior=(-1.0, 1.5))
+    config = ensemble.Ensemble(nodes=6, log_noise_prior=(-1.0, 1.5)).config(model, 4)
     x, y = rng.normal(size=(4, 1)), rng.normal(size=(4, 2))
     weights, anchor = rng.normal(size=(2, model.num_weights))
     log_noise, importance = rng.normal(size=2), np.array([0.5, 1.7, 1.2, 0.0])
@@ -57,10 +57,9 @@ def test_members_of_a_linear_model_are_the_exact_minimisers(x64, rng):
     x = rng.normal(size=(40, 1))
     y = 1.2 * x - 0.3 + 0.5 * rng.normal(size=(40, 1))
     # A prior this narrow holds the noise at its mean.
-    config = ensemble.Config(
-        BNNLV(1, 1, (), 0, 0.7, 1.0), 40, log_noise_prior=(float(np.log(0.25)), 1e-6),
-        bootstrap=1.0,
-    )  # fmt: skip
+    config = ensemble.Ensemble(log_noise_prior=(float(np.log(0.25)), 1e-6), bootstrap=1.0).config(
+        BNNLV(1, 1, (), 0, 0.7, 1.0), 40
+    )
     last = run(config, x, y, members=5, epochs=4000, rate=0.02, dtype="float64")
     design = np.hstack([x, np.ones_like(x)])
     data = jax.device_put(pad(x, y, 64, "float64"))
@@ -81,10 +80,9 @@ def test_a_linear_ensemble_has_the_spread_of_the_posterior(x64):
     y = 1.2 * x - 0.3 + 0.5 * rng.normal(size=(60, 1))
     spreads = {}
     for bootstrap in (0.0, 1.0):
-        config = ensemble.Config(
-            BNNLV(1, 1, (), 0, 1.0, 1.0), 60, log_noise_prior=(float(np.log(0.25)), 1e-6),
-            bootstrap=bootstrap,
-        )  # fmt: skip
+        config = ensemble.Ensemble(
+            log_noise_prior=(float(np.log(0.25)), 1e-6), bootstrap=bootstrap
+        ).config(BNNLV(1, 1, (), 0, 1.0, 1.0), 60)
         last = run(config, x, y, members=200, epochs=2000, rate=0.02, dtype="float64")
         spreads[bootstrap] = np.cov(last.states.network.weights.T)
     design = np.hstack([x, np.ones_like(x)])
@@ -97,7 +95,7 @@ def test_a_linear_ensemble_has_the_spread_of_the_posterior(x64):
 
 def test_padding_and_batches_that_do_not_divide_change_nothing(x64, rng):
     x, y = rng.normal(size=(23, 1)), rng.normal(size=(23, 1))
-    config = ensemble.Config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 10, nodes=4)
+    config = ensemble.Ensemble(nodes=4).config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 10)
     short, long = (
         run(config, x, y, 2, 5, 0.01, dtype="float64", length=length) for length in (32, 64)
     )
@@ -107,7 +105,7 @@ def test_padding_and_batches_that_do_not_divide_change_nothing(x64, rng):
 
 
 def test_an_update_that_is_not_finite_changes_nothing(rng):
-    config = ensemble.Config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 4, nodes=4)
+    config = ensemble.Ensemble(nodes=4).config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 4)
     data = jax.device_put(pad(rng.normal(size=(4, 1)), rng.normal(size=(4, 1)), 4, "float32"))
     state = ensemble.init(config, jax.random.key(0), data)
     bad = data.y.at[1].set(jnp.nan)
@@ -119,8 +117,8 @@ def test_an_update_that_is_not_finite_changes_nothing(rng):
 
 def test_members_start_on_the_way_to_their_anchors_unless_that_is_too_rough():
     small, large = BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), BNNLV(60, 1, (400, 400), 1, 1.0, 60.0)
-    assert ensemble.start_fraction(ensemble.Config(small, 10, start=0.4)) == 0.4
-    config = ensemble.Config(large, 10, start=0.4)
+    assert ensemble.start_fraction(ensemble.Ensemble(start=0.4).config(small, 10)) == 0.4
+    config = ensemble.Ensemble(start=0.4).config(large, 10)
     fraction = ensemble.start_fraction(config)
     assert fraction < 0.4
     # All weights times a fraction are nearly the prior of that much smaller weights.
@@ -134,7 +132,7 @@ def test_members_start_on_the_way_to_their_anchors_unless_that_is_too_rough():
 def test_members_keep_to_their_anchors_where_there_are_no_data(rng):
     x = 0.1 * rng.normal(size=(30, 1))
     y = rng.normal(size=(30, 1))
-    config = ensemble.Config(BNNLV(1, 1, (8,), 0, 1.0, 1.0), 30)
+    config = ensemble.Ensemble().config(BNNLV(1, 1, (8,), 0, 1.0, 1.0), 30)
     last = run(config, x, y, members=16, epochs=800, rate=0.02)
     posterior = ensemble.posterior(last.states)
     points = jnp.asarray([[0.0], [5.0]])
@@ -146,21 +144,22 @@ def test_members_keep_to_their_anchors_where_there_are_no_data(rng):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"nodes": 0}, "nodes must be at least 1"),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
+        ({"nodes": 0}, "nodes must be an integer of at least 1"),
         ({"bootstrap": 1.5}, "bootstrap must lie in"),
         ({"log_noise_prior": (0.0, 0.0)}, "log_noise_prior must be positive"),
         ({"start": 1.5}, "start must lie in"),
-        ({"model": BNNLV(1, 1, (), 3, 1.0, 1.0)}, "at most 2 latent inputs"),
     ],
 )
 def test_impossible_settings_are_refused(setting, message):
     with pytest.raises(ValueError, match=message):
-        ensemble.Config(**{"model": BNNLV(1, 1, (), 0, 1.0, 1.0), "batch_size": 5} | setting)
+        ensemble.Ensemble(**setting)
+    with pytest.raises(ValueError, match="at most 2 latent inputs"):
+        ensemble.Ensemble().config(BNNLV(1, 1, (), 3, 1.0, 1.0), 5)
 
 
 def test_a_row_has_one_weight_in_every_block_and_rows_differ(rng):
-    config = ensemble.Config(BNNLV(1, 1, (), 0, 1.0, 1.0), 8, bootstrap=1.0)
+    config = ensemble.Ensemble(bootstrap=1.0).config(BNNLV(1, 1, (), 0, 1.0, 1.0), 8)
     view = jax.random.key_data(jax.random.key(3))
 
     def weights_of(rows):

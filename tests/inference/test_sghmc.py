@@ -17,7 +17,7 @@ from twofold.inference.schedule import Schedule
 from twofold.model.density import latent_nodes, log_marginal
 from twofold.model.spec import BNNLV
 
-SMALL = sghmc.Config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 8, nodes=4, samples=3)
+SMALL = sghmc.SGHMC(nodes=4, samples=3).config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 8)
 
 
 def run(config, x, y, chains, epochs, dtype="float32", parts=1):
@@ -39,7 +39,7 @@ def run(config, x, y, chains, epochs, dtype="float32", parts=1):
 
 def test_log_posterior_scales_the_minibatch_up(x64, rng):
     model = BNNLV(1, 1, (3,), 1, 0.5, 2.0)
-    config = sghmc.Config(model, 4, nodes=6, log_noise_prior=(-1.0, 1.5))
+    config = sghmc.SGHMC(nodes=6, log_noise_prior=(-1.0, 1.5)).config(model, 4)
     weights, log_noise = rng.normal(size=model.num_weights), rng.normal(size=1)
     x, y = (jnp.asarray(rng.normal(size=(4, 1))) for _ in range(2))
     network = sghmc.Network(jnp.asarray(weights), jnp.asarray(log_noise))
@@ -57,10 +57,9 @@ def test_linear_regression_has_the_exact_posterior(rng):
     x = rng.normal(size=(40, 1))
     y = 1.2 * x - 0.3 + 0.5 * rng.normal(size=(40, 1))
     # The narrow prior holds the noise; long steps forget their start within tens of them.
-    config = sghmc.Config(
-        BNNLV(1, 1, (), 0, 1.0, 1.0), 20, samples=20, step_size=0.1, friction=0.3,
-        log_noise_prior=(float(np.log(0.25)), 1e-3),
-    )  # fmt: skip
+    config = sghmc.SGHMC(
+        samples=20, step_size=0.1, friction=0.3, log_noise_prior=(float(np.log(0.25)), 1e-3)
+    ).config(BNNLV(1, 1, (), 0, 1.0, 1.0), 20)
     states = run(config, x, y, chains=100, epochs=6000)
     design = np.hstack([x, np.ones_like(x)])
     covariance = np.linalg.inv(design.T @ design / 0.25 + np.eye(2))
@@ -153,12 +152,12 @@ def test_a_chain_stopped_in_the_middle_goes_on_as_if_it_had_not(rng):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"samples": 0}, "samples must be at least 1"),
-        ({"step_size": 0.0}, "step_size must be positive"),
+        ({"samples": 0}, "samples must be an integer of at least 1"),
+        ({"step_size": 0.0}, "step_size must be a positive number"),
         ({"friction": 1.5}, "friction must lie in"),
         ({"start": 0.0}, "start must lie in"),
     ],
 )
 def test_impossible_settings_are_refused(setting, message):
     with pytest.raises(ValueError, match=message):
-        sghmc.Config(SMALL.model, 8, **setting)
+        sghmc.SGHMC(**setting)

@@ -17,7 +17,7 @@ from paper.frontier_claims import (
     trade_offs,
 )
 from paper.records import Context
-from twofold import BNNLVRegressor, fit_many
+from twofold import Alpha, BNNLVRegressor, fit_many
 
 
 def trial(beta, gamma, cost, bias, method="alpha", seed=0, **more):
@@ -205,7 +205,7 @@ def test_of_a_finished_group_only_the_settings_are_compared(tmp_path):
 def test_a_mixture_has_equally_many_draws_of_each_fit(rng):
     x = rng.normal(size=(40, 1))
     fits = [
-        BNNLVRegressor(random_state=seed, epochs=1, hidden_layer_sizes=(2,), inference="alpha")
+        BNNLVRegressor(random_state=seed, inference=Alpha(epochs=1), hidden_layer_sizes=(2,))
         for seed in range(2)
     ]
     fit_many(fits, [x] * 2, [x] * 2)

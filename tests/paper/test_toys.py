@@ -24,7 +24,7 @@ from paper import (
 from paper.fits import PAPER_METHODS, Fit, load_or_fit
 from paper.problems import PROBLEMS
 from paper.records import PROVENANCE, Context, Record
-from twofold import BNNLVRegressor
+from twofold import Alpha, BNNLVRegressor
 from twofold.envs.toy import BIMODAL, TOY_PROBLEMS
 
 ROOT = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def test_uci_runs_on_one_published_set(tmp_path):
     splits = uci.load_splits(path, limit=2)
     for x, y, test_x, test_y in splits:
         assert len(x) == len(y) == 691 and len(test_x) == len(test_y) == 77
-    estimator = BNNLVRegressor((10,), inference="alpha", epochs=2)
+    estimator = BNNLVRegressor((10,), inference=Alpha(epochs=2))
     found = uci.score_set("energy", path, uci.digest_of(path), 2, estimator, tmp_path)
     assert found["energy/splits"] == 2 and 0 < found["energy/rmse/mean"] < 40
     assert -20 < found["energy/test_log_likelihood/mean"] < 0

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from twofold import BNNLVRegressor
+from twofold import Alpha, BNNLVRegressor
 from twofold.core.compilation import enable_compile_cache
 from twofold.estimators.progress import ProgressBar
 from twofold.estimators.training import StoppedFit
@@ -36,9 +37,13 @@ pytestmark = [
 WEIGHTS = [(0.0, 0.0), (2.0, 0.0)]
 SETTINGS = SearchSettings(horizon=4, weight_draws=3, noise_draws=2, epochs=30, updates=2)
 REGRESSOR = BNNLVRegressor(
-    (5,), inference="alpha", epochs=60, draws=4, n_weight_draws=8, n_latent_draws=4,
-    checkpoint_seconds=0.001, verbose=False,
-)  # fmt: skip
+    (5,),
+    inference=Alpha(epochs=60, draws=4),
+    n_weight_draws=8,
+    n_latent_draws=4,
+    checkpoint_seconds=0.001,
+    verbose=False,
+)
 
 
 def make_log(seed=0):
@@ -236,7 +241,7 @@ def test_doubts_come_before_the_search(tmp_path, monkeypatch):
         raise RuntimeError("searching")
 
     monkeypatch.setattr(module, "search_policies", no_search)
-    quick = BNNLVRegressor(**REGRESSOR.get_params() | {"epochs": 1})
+    quick = clone(REGRESSOR).set_params(inference__epochs=1)
     for _ in range(2):  # when it goes on as well
         with (
             pytest.warns(PlanningWarning, match="not good enough"),

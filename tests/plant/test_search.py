@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor
+from twofold import Alpha, BNNLVRegressor
 from twofold.core.resume import OtherRunError
 from twofold.estimators import memory
 from twofold.plant import search as module
@@ -34,7 +34,7 @@ def tank_log():
 @pytest.fixture(scope="module")
 def model(tank_log):
     embedding = embed(tank_log)
-    regressor = BNNLVRegressor((4,), inference="alpha", epochs=3, draws=5, random_state=0)
+    regressor = BNNLVRegressor((4,), inference=Alpha(epochs=3, draws=5), random_state=0)
     with pytest.warns(Warning):  # a short fit says that it is short
         regressor.fit(*embedding.design(tank_log))
     return DynamicsModel(regressor, embedding, lambda row: row["level"] ** 2, tank_log)

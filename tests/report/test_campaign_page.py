@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from twofold import BNNLVRegressor
+from twofold import BNNLVRegressor, Ensemble
 from twofold.active import (
     Data,
     Setting,
@@ -27,7 +27,7 @@ INPUTS = (
     Integer("stirring", 100, 1000),
     Categorical("solvent", ("water", "ethanol")),
 )
-SMALL = {"epochs": 3, "latent_dim": 0, "inference_options": {"members": 3}, "verbose": False}
+SMALL = {"inference": Ensemble(members=3, epochs=3), "latent_dim": 0, "verbose": False}
 pytestmark = pytest.mark.filterwarnings("ignore:the energy still fell")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from twofold import BNNLVRegressor
+from twofold import BNNLVRegressor, Ensemble
 from twofold.report import write_model_page
 from twofold.report.calibration import compare_models, compute_log_densities
 from twofold.report.model_data import (
@@ -25,8 +25,7 @@ from twofold.report.model_page import find_doubts
 from twofold.report.page import format_number
 
 SMALL = {
-    "epochs": 5,
-    "inference_options": {"members": 3},
+    "inference": Ensemble(members=3, epochs=5),
     "n_latent_draws": 8,
     "random_state": 0,
     "verbose": False,

@@ -17,6 +17,7 @@ from twofold.campaign.definition import NATS, check_model_settings, define
 from twofold.campaign.recording import Ledger, Result, record
 from twofold.campaign.space import CampaignError, Input, Point, Space, check_names, check_number
 from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Row, Storage, count, insert
+from twofold.inference.registry import upgrade_settings
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
@@ -81,7 +82,7 @@ class Campaign:
             self.space = Space.from_plain(definition["inputs"])
             self.outputs: list[str] = [str(name) for name in definition["outputs"]]
             self.candidates: list[Point] | None = definition["candidates"]
-            self.settings: dict[str, Any] = dict(definition["settings"])
+            self.settings: dict[str, Any] = upgrade_settings(definition["settings"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CampaignError(
                 f"the campaign is damaged: its definition cannot be read ({error!r}); restore it "

@@ -8,6 +8,7 @@ import numpy as np
 
 from twofold.campaign.space import CampaignError, Input, Point, Space
 from twofold.core.naming import nearest
+from twofold.core.plain import to_plain
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
@@ -54,9 +55,10 @@ def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     if not settings:
         return {}
     from twofold.estimators.regressor import BNNLVRegressor
-    from twofold.estimators.validation import plain
+    from twofold.inference.registry import nest_options, to_mapping
 
-    known = set(BNNLVRegressor().get_params()) - {"checkpoint", "checkpoint_seconds"}
+    settings = nest_options(settings)
+    known = set(BNNLVRegressor().get_params(deep=False)) - {"checkpoint", "checkpoint_seconds"}
     unknown = sorted(set(settings) - known)
     if unknown:
         raise CampaignError(
@@ -65,10 +67,13 @@ def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         )
     try:
         _rehearse(BNNLVRegressor(**settings))
-        json.dumps(plain(dict(settings)), allow_nan=False)
+        if not isinstance(settings.get("inference", ""), str | dict):
+            settings["inference"] = to_mapping(settings["inference"])
+        plain: dict[str, Any] = to_plain(settings)
+        json.dumps(plain, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CampaignError(f"settings: {error}") from error
-    return plain(dict(settings))
+    return plain
 
 
 def _rehearse(model: "BNNLVRegressor") -> None:
@@ -76,15 +81,15 @@ def _rehearse(model: "BNNLVRegressor") -> None:
     from sklearn.utils import check_random_state
 
     from twofold.estimators import memory
-    from twofold.estimators.methods import METHODS
     from twofold.estimators.validation import check_settings
+    from twofold.inference.registry import resolve_method
     from twofold.model.spec import BNNLV
 
     check_settings(model)
     check_random_state(model.random_state)
     shape = BNNLV(1, 1, tuple(model.hidden_layer_sizes), model.latent_dim, 1.0, 1.0)
     memory.check_fit([model], shape, 2)
-    METHODS[model.inference]([model], shape, np.array([2]))
+    resolve_method(model.inference).set_up(shape, np.array([2]), model.dtype)
 
 
 def _check_new_names(inputs: list[str], outputs: list[str]) -> None:

@@ -36,9 +36,11 @@ def load_or_fit(file: Path | None, settings: dict[str, Any], x: np.ndarray, y: n
     from twofold.estimators import storage
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.training import whole_fits
+    from twofold.inference.registry import to_mapping
 
     model = BNNLVRegressor(**(DEFAULTS | settings))
-    used = {name: v for name, v in model.get_params().items() if name not in WITHOUT_EFFECT}
+    settings = storage.plain_settings(model) | {"inference": to_mapping(model.inference)}
+    used = {name: value for name, value in settings.items() if name not in WITHOUT_EFFECT}
     identity = {"settings": used, "data": persistence.fingerprint(x, y)}
     name = resume.fingerprint(identity)
     work = None if file is None else resume.WorkFile(file, "model", identity)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.estimators.regressor import BNNLVRegressor, load
+from twofold.inference.ensemble import Ensemble
 from twofold.plant.cost import criterion
 
 ROWS = 120
@@ -22,8 +23,9 @@ def small_model() -> tuple[BNNLVRegressor, np.ndarray]:
     rng = np.random.default_rng(0)
     x = rng.uniform(-1.0, 1.0, (ROWS, 1))
     y = 2.0 * x[:, 0] + (0.2 + 0.2 * x[:, 0]) * rng.normal(size=ROWS)
-    few = {"members": 8}
-    model = BNNLVRegressor((10,), epochs=200, inference_options=few, random_state=0, verbose=False)
+    model = BNNLVRegressor(
+        (10,), inference=Ensemble(members=8, epochs=200), random_state=0, verbose=False
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return model.fit(x, y), x

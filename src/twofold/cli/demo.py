@@ -59,12 +59,12 @@ def demo(
 
 def compute_demo(epochs: int | None = None, seed: int = 0) -> Demo:
     """The main job itself, in five lines of library use, and what its figures need."""
-    from twofold import BNNLVRegressor
+    from twofold import BNNLVRegressor, Ensemble
     from twofold.active import choose_best, epistemic_score
     from twofold.envs.toy import HETEROSCEDASTIC as problem
 
     x, y = problem.training_data(seed)
-    model = BNNLVRegressor(epochs=epochs, random_state=seed).fit(x, y)
+    model = BNNLVRegressor(inference=Ensemble(epochs=epochs), random_state=seed).fit(x, y)
     candidates = np.random.default_rng(seed).uniform(problem.low, problem.high, (CANDIDATES, 1))
     entropies = model.decompose(candidates)
     chosen = choose_best(epistemic_score(entropies), CHOSEN)

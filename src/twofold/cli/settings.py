@@ -55,12 +55,17 @@ def regressor_of(
     """A regressor with ``NAME=VALUE`` of each text."""
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.validation import check_settings
+    from twofold.inference.registry import option_names, resolve_method
 
     given, regressor = parse_settings(texts), base or BNNLVRegressor()
-    known = [name for name in regressor.get_params() if name not in NOT_FOR_FIT]
-    check_names(option, given, known)
+    own = [name for name in regressor.get_params(deep=False) if name not in NOT_FOR_FIT]
     try:
-        regressor.set_params(**given)
+        regressor.set_params(**{name: value for name, value in given.items() if name in own})
+        options = option_names(resolve_method(regressor.inference))
+        check_names(option, given, [*own, *options])
+        regressor.set_params(
+            **{f"inference__{name}": value for name, value in given.items() if name in options}
+        )
         check_settings(regressor)
     except (TypeError, ValueError) as error:
         raise CommandError(str(error)) from error

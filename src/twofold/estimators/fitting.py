@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,21 +15,31 @@ from twofold.core import persistence
 from twofold.core.data import Padded, Standardizer, pad, padded_size
 from twofold.estimators import memory, validation
 from twofold.estimators.checkpoint import Checkpoint
-from twofold.estimators.methods import METHODS, Fitted, Method
+from twofold.estimators.storage import plain_settings
 from twofold.estimators.training import NonFiniteEnergyError, Plan, train
+from twofold.inference.convergence import Convergence
+from twofold.inference.convergence import advice as convergence_advice
+from twofold.inference.method import Result, Setup, check_integer
+from twofold.inference.registry import resolve_method, to_mapping
+from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV
+from twofold.uncertainty import chains
+from twofold.uncertainty.chains import Diagnostics
 
 TRAINING_STREAM = 2
+DIAGNOSED_ROWS = 50
+INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
+GOOD_INTEGRATION_ERROR = 0.1
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
-OWN_SETTINGS = ("alpha", "random_state")
-TRAINING_SETTINGS = (
+# Settings that do not decide how a model is trained.
+NOT_TRAINING = (
     "inference",
-    "latent_dim",
-    "weight_variance",
-    "latent_variance",
-    "batch_size",
-    "learning_rate_decay",
-    "dtype",
+    "n_weight_draws",
+    "n_latent_draws",
+    "random_state",
+    "checkpoint",
+    "checkpoint_seconds",
+    "verbose",
 )
 
 
@@ -51,6 +62,37 @@ class Prepared(NamedTuple):
     about: About
 
 
+class Fitted(NamedTuple):
+    """What one estimator keeps of a run, and what it should be warned of."""
+
+    posterior: Any
+    convergence: Convergence | None
+    diagnostics: Diagnostics | None
+    integration_error: float | None
+    latents: int
+
+    @property
+    def advice(self) -> str | None:
+        """A sentence where the result is not to be trusted yet."""
+        worries = []
+        if self.diagnostics is not None:
+            worries.append(chains.advice(self.diagnostics))
+        if self.convergence is not None:
+            worries.append(convergence_advice(self.convergence))
+        worries.append(self._integration_advice())
+        return "; ".join(filter(None, worries)) or None
+
+    def _integration_advice(self) -> str | None:
+        if self.integration_error is None or self.integration_error < GOOD_INTEGRATION_ERROR:
+            return None
+        noise = float(np.exp(0.5 * np.mean(self.posterior.log_noise)))
+        return (
+            f"the latent input is integrated out with an error of {self.integration_error:.2f} "
+            f"nats per datum, because the noise is narrow ({noise:.3f} deviations of y); use "
+            f"nodes={nodes_for(noise, self.latents)}"
+        )
+
+
 def fit_many(
     estimators: Sequence[Regressor], X: Any, y: Any, *, capacity: int | None = None
 ) -> list[Regressor]:
@@ -66,39 +108,41 @@ def fit_many(
     members = [_prepare(e, a, b) for e, a, b in zip(estimators, X, y, strict=True)]
     _check_columns(members)
     first, dtype = estimators[0], estimators[0].dtype
+    methods = [resolve_method(estimator.inference) for estimator in estimators]
+    method = methods[0]
     abouts = [member.about for member in members]
     sizes = np.array([len(member.x) for member in members])
     if capacity is not None:
-        validation.check_integer("capacity", capacity, int(sizes.max()))
+        check_integer("capacity", capacity, int(sizes.max()))
     room = padded_size(capacity or int(sizes.max()))
     memory.check_fit(estimators, abouts[0].model, capacity or int(sizes.max()))
     with jax.enable_x64(dtype == "float64"):
-        method = METHODS[first.inference](estimators, abouts[0].model, sizes)
-        checkpoint = checkpoint_of(estimators, abouts, method)
+        setup = method.set_up(abouts[0].model, sizes, dtype)
+        checkpoint = checkpoint_of(estimators, abouts, setup)
         data = _stack(members, room, dtype)
         outcome = train(
-            method.algorithm,
-            keys_of(abouts, method.members),
-            method.problems(data),
-            method.schedule,
+            setup.algorithm,
+            keys_of(abouts, method.runs),
+            method.problems(methods, data),
+            setup.schedule,
             Plan(
-                method.epochs,
-                np.repeat(method.batches, method.members),
-                method.unit,
+                setup.epochs,
+                np.repeat(setup.batches, method.runs),
+                setup.unit,
                 first.verbose,
                 checkpoint,
             ),
-            method.members,
+            method.runs,
         )
         # Cut up on the host: thousands of small slices on a device take longer than its fits.
         every = jax.device_get(outcome.states)
         for i, (estimator, about) in enumerate(zip(estimators, abouts, strict=True)):
-            own = slice(i * method.members, (i + 1) * method.members)
+            own = slice(i * method.runs, (i + 1) * method.runs)
             states = jax.tree.map(lambda leaf, own=own: jnp.asarray(leaf[own]), every)
             energies = outcome.energies[:, own]
-            fitted = method.finish(states, energies, jax.tree.map(lambda leaf, i=i: leaf[i], data))
-            refuse_lost(fitted)
-            store(estimator, about, fitted, energies.mean(axis=1))
+            result = method.finish(setup.config, states, energies, setup.epochs)
+            own_data = jax.tree.map(lambda leaf, i=i: leaf[i], data)
+            store(estimator, about, judge(about.model, result, own_data), energies.mean(axis=1))
     warn(estimators)
     return list(estimators)
 
@@ -130,18 +174,26 @@ def _check_members(estimators: Sequence[Regressor], X: Any, y: Any) -> None:
         raise ValueError("each estimator may stand in the list once only; use sklearn.base.clone")
     for estimator in estimators:
         validation.check_settings(estimator)
-    reference = estimators[0].get_params()
+    reference = _settings_to_compare(estimators[0])
+    free = {"random_state", *resolve_method(estimators[0].inference).differing}
     for estimator in estimators[1:]:
+        settings = _settings_to_compare(estimator)
         differing = [
             name
-            for name, value in estimator.get_params().items()
-            if name not in OWN_SETTINGS and value != reference[name]
+            for name in {**reference, **settings}
+            if name not in free and settings.get(name) != reference.get(name)
         ]
         if differing:
             raise ValueError(
-                f"estimators fitted together may differ in {' and '.join(OWN_SETTINGS)} only, "
-                f"but these differ in {', '.join(differing)}; fit them one by one"
+                f"estimators fitted together may differ in {' and '.join(sorted(free))} only, but "
+                f"these differ in {', '.join(differing)}; fit them one by one"
             )
+
+
+def _settings_to_compare(estimator: Regressor) -> dict[str, Any]:
+    """Settings of the estimator and options of its method by their names."""
+    settings = estimator.get_params(deep=False)
+    return settings | {"inference": None} | to_mapping(estimator.inference)
 
 
 def _check_columns(members: Sequence[Prepared]) -> None:
@@ -191,26 +243,54 @@ def _stack(members: Sequence[Prepared], length: int, dtype: str) -> Padded:
 
 
 def checkpoint_of(
-    estimators: Sequence[Regressor], abouts: Sequence[About], method: Method
+    estimators: Sequence[Regressor], abouts: Sequence[About], setup: Setup
 ) -> Checkpoint | None:
     """Where the state of a run is kept, and by what it is known again."""
     first = estimators[0]
     if first.checkpoint is None:
         return None
-    settings = first.get_params()
-    identity = {name: validation.plain(settings[name]) for name in TRAINING_SETTINGS}
-    identity["hidden_layer_sizes"] = list(abouts[0].model.hidden)
-    identity["resolved"] = method.resolved
-    identity["epochs"] = int(method.epochs)
-    identity["alpha"] = [float(e.alpha) for e in estimators]
+    settings = plain_settings(first, abouts[0].seed)
+    identity = {name: value for name, value in settings.items() if name not in NOT_TRAINING}
+    identity |= to_mapping(first.inference)
+    for name in resolve_method(first.inference).differing:
+        identity[name] = [getattr(resolve_method(e.inference), name) for e in estimators]
+    identity["epochs"] = int(setup.epochs)
     identity["seed"] = [about.seed for about in abouts]
     identity["data"] = [about.fingerprint for about in abouts]
     return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
 
 
-def refuse_lost(fitted: Fitted) -> None:
+def judge(model: BNNLV, result: Result, data: Padded) -> Fitted:
+    """What a fit is worth, by the data it was fitted to."""
+    _refuse_lost(result)
+    rows, diagnostics, error = int(data.size), None, None
+    if result.chains is not None:
+        places = np.linspace(0, rows - 1, DIAGNOSED_ROWS).astype(int)
+        order = np.argsort(data.x[:rows, 0])
+        weights, log_noise, divergences = result.chains
+        trace = chains.predictive_trace(model, weights, log_noise, data.x[order[places]])
+        diagnostics = chains.diagnose(trace, int(divergences.sum()))
+    if result.nodes and model.latents:
+        # Always as many, lest every new datum have a program compiled.
+        some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
+        found = _integration_error(
+            model, result.posterior, data.x[some], data.y[some], result.nodes
+        )
+        error = float(found)
+    return Fitted(result.posterior, result.convergence, diagnostics, error, model.latents)
+
+
+@partial(jax.jit, static_argnames=("model", "nodes"))
+def _integration_error(
+    model: BNNLV, posterior: Any, x: jax.Array, y: jax.Array, nodes: int
+) -> jax.Array:
+    draws = posterior.sample(jax.random.key(0), INTEGRATED_DRAWS)
+    return integration_error(model, draws.weights, draws.log_noise, x, y, nodes)
+
+
+def _refuse_lost(result: Result) -> None:
     """The last step may lead out of all numbers, and no energy after it says so."""
-    if not all(np.isfinite(leaf).all() for leaf in fitted.posterior):
+    if not all(np.isfinite(leaf).all() for leaf in result.posterior):
         raise NonFiniteEnergyError(
             "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
             "for extreme values in the data"

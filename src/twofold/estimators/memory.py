@@ -18,7 +18,7 @@ import numpy as np
 
 from twofold.core import numerics
 from twofold.core.data import padded_size
-from twofold.estimators.options import OPTIONS, checked_options
+from twofold.inference.registry import option_names, resolve_method
 from twofold.model.density import default_nodes
 from twofold.model.spec import BNNLV
 from twofold.uncertainty.chunks import chunk_rows
@@ -86,36 +86,37 @@ def check_fit(estimators: Sequence[Regressor], model: BNNLV, rows: int) -> None:
     """Refuse a fit that cannot fit into memory, with so many rows of the largest data set."""
     first = estimators[0]
     needed = fit_bytes(first, model, rows, len(estimators))
-    options = ", ".join(sorted(OPTIONS[first.inference]))
+    method = resolve_method(first.inference)
     refuse_beyond(
         needed,
         f"a fit of {rows:,} rows",
-        f"use a smaller batch_size, fewer draws, hidden_layer_sizes, inference_options ({options}) "
-        "or epochs, or fewer rows",
+        f"lower options of {type(method).__name__} ({', '.join(option_names(method))}) or "
+        "hidden_layer_sizes, or use fewer rows",
     )
 
 
 def fit_bytes(first: Regressor, model: BNNLV, rows: int, fits: int = 1) -> float:
     """Bytes of a fit of ``fits`` estimators with the settings of the first one."""
-    options = checked_options(first, OPTIONS[first.inference])
+    method = resolve_method(first.inference)
+    options = {name: getattr(method, name) for name in option_names(method)}
     room, itemsize = padded_size(rows), np.dtype(first.dtype).itemsize
-    slots = min(int(first.batch_size), room)
-    nodes = options.get("nodes", 0 if first.inference == "alpha" else max(default_nodes(model), 1))
-    members = options.get("members", options.get("chains", 1))
+    slots = min(options.get("batch_size", 1), room)
+    nodes = max(default_nodes(model), 1) if options["nodes"] is None else options["nodes"]
+    members = method.runs
     width, weights = sum(model.sizes[1:]), model.num_weights
     data = COPIES * room * (model.inputs + model.outputs)
-    if first.inference == "alpha":
-        draws = int(first.draws)
+    if method.name == "alpha":
+        draws = options["draws"]
         latents = 0 if nodes else model.latents
         state = MEAN_FIELD_STATE * (weights + room * latents)
         work = ACTIVATIONS * draws * (weights + slots * (latents + max(nodes, 1) * width))
-    elif first.inference in ("nuts", "hmc"):
+    elif method.name in ("nuts", "hmc"):
         state = weights * (STATE + options.get("samples", 1))
         work = ACTIVATIONS * room * max(nodes, 1) * width
     else:
         state = weights * (STATE + options.get("samples", 0)) + room
         work = ACTIVATIONS * slots * max(nodes, 1) * width
-    traces = 4 * DOUBLE * int(first.epochs or 0)
+    traces = 4 * DOUBLE * int(options.get("epochs") or 0)
     return float(fits * members * (itemsize * (data + state + work) + traces))
 
 

@@ -5,7 +5,7 @@ Validate, standardise, build, run, store; the mathematics lives in ``model``, ``
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ from twofold.core import persistence, sharding
 from twofold.estimators import memory, storage, validation
 from twofold.estimators.fitting import fit_many, key_of
 from twofold.estimators.progress import row_progress
+from twofold.inference.method import Method, check_integer
+from twofold.inference.registry import option_names, replace_options, resolve_method
 from twofold.model.posterior import Posterior, SampledPosterior
 from twofold.uncertainty import predictive
 from twofold.uncertainty.chunks import decompose_rows, in_chunks, rows_at_once
@@ -55,39 +57,19 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     ----------
     hidden_layer_sizes : tuple of int
         Units of each hidden layer (ReLU); ``()`` gives a linear model.
-    inference : "ensemble", "alpha", "sghmc", "nuts" or "hmc"
-        How the posterior is found: an anchored ensemble (the default), a mean field by α-divergence
-        minimisation (the paper's), an ensemble whose members go on as stochastic-gradient chains,
-        or Markov chains (Hamiltonian Monte Carlo, with or without the no-U-turn rule), the slow
-        reference. Which for which job: ``docs/posteriors.md``.
-    inference_options : dict or None
-        For "ensemble": ``members``, ``nodes``, ``bootstrap``, ``start``, ``log_noise_prior``. For
-        "alpha": ``nodes``, over which the latent input is integrated out (0, the default, gives
-        every datum a q(z), as in the paper), or ``encoder``, the hidden units of a network that
-        gives every datum its q(z), such as ``[20]``. For "sghmc": ``chains``, ``samples``,
-        ``nodes``, ``step_size``, ``friction``, ``start``, ``log_noise_prior``. For the chains:
-        ``chains``, ``warmup``, ``annealing``, ``samples``, ``thin``, ``nodes`` (0 samples z beside
-        the weights), ``leapfrog_steps``, ``max_doublings``, ``target_acceptance``,
-        ``log_noise_prior``.
-    alpha : float in (0, 1]
-        The divergence: 1 is the paper's choice, 1e-6 is variational Bayes (``inference="alpha"``).
+    inference : method, name or mapping
+        How the posterior is found: ``Ensemble()``, an anchored ensemble (the default); ``Alpha()``,
+        a mean field by α-divergence minimisation (the paper's); ``SGHMC()``, an ensemble whose
+        members go on as stochastic-gradient chains; ``NUTS()`` or ``HMC()``, Markov chains, the
+        slow reference. Each has options of its own (``Alpha(alpha=0.5, epochs=1000)``); a name
+        (``"alpha"``) gives their defaults, and a mapping (``{"method": "alpha", "alpha": 0.5}``)
+        serves files. Which for which job: ``docs/posteriors.md``.
     latent_dim : int
         Number of latent inputs; 0 gives a plain Bayesian neural network.
     weight_variance : float
         Prior variance λ of a weight.
     latent_variance : float or None
         Prior variance γ_z of a latent input (None: the number of input columns, as in the paper).
-    epochs : int or None
-        Passes over the data; None gives at least 100 passes, and at least 60,000 updates of a mean
-        field or 5,000 of the others; "nuts" and "hmc" have none.
-    batch_size : int
-        Rows of a minibatch.
-    draws : int
-        Number K of joint draws of weights and latents per update.
-    learning_rate : float or None
-        Adam's rate (None: 5e-3 for a mean field, else 1e-2).
-    learning_rate_decay : bool
-        Whether that falls to zero along half a cosine.
     n_weight_draws : int
         M, the weight draws behind every prediction; of an ensemble or of chains no more are used
         than there are.
@@ -118,17 +100,10 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         self,
         hidden_layer_sizes: tuple[int, ...] = (20, 20),
         *,
-        inference: Literal["ensemble", "alpha", "sghmc", "nuts", "hmc"] = "ensemble",
-        inference_options: dict[str, Any] | None = None,
-        alpha: float = 1.0,
+        inference: Method | str | Mapping[str, Any] = "ensemble",
         latent_dim: int = 1,
         weight_variance: float = 1.0,
         latent_variance: float | None = None,
-        epochs: int | None = None,
-        batch_size: int = 75,
-        draws: int = 50,
-        learning_rate: float | None = None,
-        learning_rate_decay: bool = True,
         n_weight_draws: int = 100,
         n_latent_draws: int = 100,
         dtype: Literal["float32", "float64"] = "float32",
@@ -139,16 +114,9 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.inference = inference
-        self.inference_options = inference_options
-        self.alpha = alpha
         self.latent_dim = latent_dim
         self.weight_variance = weight_variance
         self.latent_variance = latent_variance
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.draws = draws
-        self.learning_rate = learning_rate
-        self.learning_rate_decay = learning_rate_decay
         self.n_weight_draws = n_weight_draws
         self.n_latent_draws = n_latent_draws
         self.dtype = dtype
@@ -156,6 +124,27 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.verbose = verbose
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Settings by their names; ``deep`` adds the method's options as ``inference__alpha``."""
+        found = super().get_params(deep=False)
+        try:
+            method = resolve_method(self.inference) if deep else None
+        except ValueError:  # ``fit`` says so; until then another method may be set.
+            method = None
+        if method is not None:
+            found |= {f"inference__{name}": getattr(method, name) for name in option_names(method)}
+        return found
+
+    def set_params(self, **params: Any) -> "BNNLVRegressor":
+        """Change settings; ``inference__alpha=0.5`` changes an option of the method."""
+        prefix = "inference__"
+        own = {name: value for name, value in params.items() if not name.startswith(prefix)}
+        options = {name.removeprefix(prefix): params[name] for name in params if name not in own}
+        super().set_params(**own)
+        if options:
+            self.inference = replace_options(resolve_method(self.inference), options)
+        return self
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -184,9 +173,9 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
         The same call gives the same draws; another ``random_state`` (an integer) gives others.
         """
-        validation.check_integer("n_samples", n_samples, 1)
+        check_integer("n_samples", n_samples, 1)
         if random_state is not None:
-            validation.check_integer("random_state", random_state, 0)
+            check_integer("random_state", random_state, 0)
         check_is_fitted(self)
         x = self._standardised(X)
         rows = np.arange(len(x))[:, None]

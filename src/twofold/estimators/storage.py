@@ -6,9 +6,10 @@ import numpy as np
 
 from twofold.core.data import Standardizer
 from twofold.core.persistence import FileFormatError, Stored
-from twofold.estimators.validation import plain
+from twofold.core.plain import to_plain
 from twofold.inference.convergence import Convergence
 from twofold.inference.meanfield import MeanFieldPosterior
+from twofold.inference.registry import resolve_method, to_mapping, upgrade_settings
 from twofold.model.posterior import SampledPosterior
 from twofold.model.spec import BNNLV
 from twofold.uncertainty.chains import Diagnostics
@@ -31,7 +32,7 @@ def pack(estimator: Regressor) -> Stored:
     model = estimator.model_
     metadata = {
         "estimator": type(estimator).__name__,
-        "settings": _plain_settings(estimator),
+        "settings": plain_settings(estimator, estimator.seed_),
         "model": {name: getattr(model, name) for name in model.__dataclass_fields__},
         "columns": None if names is None else list(names),
         "y_ndim": estimator.y_ndim_,
@@ -53,10 +54,11 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
             f"expected a {estimator_class.__name__}, got a {metadata['estimator']}; "
             "this version of twofold cannot load it"
         )
-    settings = metadata["settings"]
+    # All that the first files could have been.
+    settings = upgrade_settings({"inference": "alpha"} | metadata["settings"])
     settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
-    settings.setdefault("inference", "alpha")  # All that the first files could have been.
-    unknown = sorted(set(settings) - set(estimator_class().get_params()))
+    settings["inference"] = _method(settings["inference"])
+    unknown = sorted(set(settings) - set(estimator_class().get_params(deep=False)))
     if unknown:
         raise FileFormatError(
             f"the model uses settings this twofold does not know ({', '.join(unknown)}); "
@@ -81,6 +83,18 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
     return estimator
 
 
+def _method(inference: Any) -> Any:
+    """A name as it is, a mapping as a method."""
+    try:
+        method = resolve_method(inference)
+    except ValueError as error:
+        raise FileFormatError(
+            f"the model was fitted with a method this twofold does not know ({error}); upgrade "
+            "twofold"
+        ) from error
+    return inference if isinstance(inference, str) else method
+
+
 def _posterior(stored: Stored) -> Any:
     name = stored.metadata.get("posterior", MeanFieldPosterior.__name__)
     if name not in POSTERIORS:
@@ -96,15 +110,17 @@ def _report(kind: type, fields: dict[str, Any] | None) -> Any:
     return None if fields is None else kind(**fields)
 
 
-def _plain_settings(estimator: Regressor) -> dict[str, Any]:
-    """The constructor's arguments as JSON values; a generator is replaced by its seed."""
-    settings = estimator.get_params()
-    settings["hidden_layer_sizes"] = list(estimator.model_.hidden)
-    if not isinstance(settings["random_state"], int | type(None)):
-        settings["random_state"] = estimator.seed_
-    if settings["checkpoint"] is not None:
-        settings["checkpoint"] = str(settings["checkpoint"])
-    return {name: plain(value) for name, value in settings.items()}
+def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
+    """The constructor's arguments as JSON values; a random generator is replaced by its ``seed``,
+    and a method by the mapping of its options."""
+    settings = estimator.get_params(deep=False)
+    if not isinstance(settings["random_state"], int | np.integer | type(None)):
+        settings["random_state"] = seed
+    if not isinstance(settings["inference"], str):
+        settings["inference"] = to_mapping(settings["inference"])
+    settings["hidden_layer_sizes"] = list(settings["hidden_layer_sizes"])
+    plain: dict[str, Any] = to_plain(settings)
+    return plain
 
 
 def _group(stored: Stored, prefix: str) -> dict[str, Any]:

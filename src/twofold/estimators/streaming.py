@@ -23,16 +23,20 @@ from twofold.estimators.fitting import (
     About,
     about_data,
     checkpoint_of,
+    judge,
     keys_of,
-    refuse_lost,
     store,
     warn,
 )
-from twofold.estimators.methods import LEAST_UPDATES, METHODS
-from twofold.estimators.options import ALPHA_OPTIONS, checked_options
 from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
 from twofold.estimators.training import Plan, train
-from twofold.inference.alpha import bytes_per_datum
+from twofold.inference.method import MinibatchMethod, check_integer
+from twofold.inference.registry import (
+    METHODS,
+    method_class,
+    replace_options,
+    resolve_method,
+)
 from twofold.tables import TableError, TableFile, check_names, open_table
 from twofold.tables.table import list_of_names
 
@@ -90,23 +94,14 @@ def values_of(source: TableFile, names: Sequence[str], drop_missing: bool) -> It
 def check_streamed(estimator: Regressor, rows: int | None) -> None:
     """Refuse what cannot be fitted block by block, and say what it would cost."""
     validation.check_settings(estimator)
-    if estimator.inference not in LEAST_UPDATES:
+    method = resolve_method(estimator.inference)
+    if not isinstance(method, MinibatchMethod):
+        able = [name for name in METHODS if issubclass(method_class(name), MinibatchMethod)]
         raise ValueError(
-            f"{estimator.inference!r} looks at all data in every step and cannot be fitted block "
-            f"by block; use one of {', '.join(map(repr, LEAST_UPDATES))}"
+            f"{method.name!r} looks at all data in every step and cannot be fitted block by block; "
+            f"use one of {', '.join(map(repr, able))}"
         )
-    if estimator.inference != "alpha" or not estimator.latent_dim:
-        return
-    options = checked_options(estimator, ALPHA_OPTIONS)
-    if options.get("nodes") or options.get("encoder") is not None:
-        return
-    each = bytes_per_datum(estimator.latent_dim, np.dtype(estimator.dtype).itemsize)
-    total = "" if rows is None else f", {each * rows / 2**20:,.0f} MiB for {rows:,} rows"
-    raise ValueError(
-        f"a mean field with a q(z) for every datum keeps {each} bytes for each row{total}, and is "
-        "not fitted block by block; use inference_options={'encoder': [20]}, one network for "
-        "every q(z), or {'nodes': 24}, or inference='ensemble', which integrate z out"
-    )
+    method.check_streamed(estimator.latent_dim, np.dtype(estimator.dtype).itemsize, rows)
 
 
 def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int) -> None:
@@ -115,46 +110,46 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
     sides = (slice(None, inputs), slice(inputs, None))
     x, y = (Standardizer(joint.mean[side], joint.scale[side]) for side in sides)
     about = about_data(estimator, (x, y), y_ndim, scratch.fingerprint)
-    stand_in = clone(estimator).set_params(epochs=_visits(estimator, scratch))
+    method = _for_blocks(resolve_method(estimator.inference), scratch)
+    stand_in = clone(estimator).set_params(inference=method)
     memory.check_fit([stand_in], about.model, scratch.block_rows)
     with jax.enable_x64(estimator.dtype == "float64"):
-        method = METHODS[estimator.inference](
-            [stand_in], about.model, np.array([scratch.block_rows])
-        )
+        setup = method.set_up(about.model, np.array([scratch.block_rows]), estimator.dtype)
         with ThreadPoolExecutor(1) as pool:
-            blocks = Blocks(scratch, about, estimator.dtype, pool, method.epochs)
+            blocks = Blocks(scratch, about, estimator.dtype, pool, setup.epochs)
 
             def problems(visit: int) -> Any:
-                return method.problems(jax.tree.map(lambda leaf: leaf[None], blocks(visit)))
+                block = jax.tree.map(lambda leaf: leaf[None], blocks(visit))
+                return method.problems([method], block)
 
             outcome = train(
-                method.algorithm,
-                keys_of([about], method.members),
+                setup.algorithm,
+                keys_of([about], method.runs),
                 problems,
-                method.schedule,
+                setup.schedule,
                 Plan(
-                    method.epochs,
-                    np.repeat(method.batches, method.members),
+                    setup.epochs,
+                    np.repeat(setup.batches, method.runs),
                     "blocks",
                     estimator.verbose,
-                    checkpoint_of([stand_in], [about], method),
+                    checkpoint_of([stand_in], [about], setup),
                 ),
-                method.members,
+                method.runs,
             )
-            fitted = method.finish(outcome.states, outcome.energies, blocks(0))
-    refuse_lost(fitted)
+            result = method.finish(setup.config, outcome.states, outcome.energies, setup.epochs)
+            fitted = judge(about.model, result, blocks(0))
     store(estimator, about, fitted, outcome.energies.mean(axis=1))
     estimator.n_features_in_ = inputs
     warn([estimator])
 
 
-def _visits(estimator: Regressor, scratch: Scratch) -> int:
-    """How many blocks are trained on, in all passes together."""
-    updates = scratch.blocks * -(-scratch.block_rows // estimator.batch_size)
-    passes = estimator.epochs or -(-LEAST_UPDATES[estimator.inference] // updates)
+def _for_blocks(method: Any, scratch: Scratch) -> Any:
+    """The method with as many epochs as blocks are trained on, in all passes together."""
+    updates = scratch.blocks * -(-scratch.block_rows // method.batch_size)
+    passes = method.epochs or -(-method.min_updates // updates)
     visits = int(passes * scratch.blocks)
-    validation.check_integer("the number of blocks in all epochs together", visits, 1)
-    return visits
+    check_integer("the number of blocks in all epochs together", visits, 1)
+    return replace_options(method, {"epochs": visits})
 
 
 class Blocks:

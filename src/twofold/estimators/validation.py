@@ -1,18 +1,16 @@
 """Bad input gets a clear error before any work."""
 
-import warnings
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from twofold.inference.method import check_integer, check_positive
+from twofold.inference.registry import resolve_method
+
 # The square of it, and of its inverse, are still numbers with all their digits.
 SMALLEST_SPREAD = 1e-150
-# JAX counts with 32 bits.
-LARGEST_INTEGER = 2**31 - 1
-INFERENCES = ("ensemble", "alpha", "sghmc", "nuts", "hmc")
 
 
 def column_names(values: Any) -> list[str] | None:
@@ -90,15 +88,6 @@ def refuse_huge(name: str, scale: np.ndarray) -> None:
         )
 
 
-def plain(value: Any) -> Any:
-    """A setting as JSON has it: NumPy scalars as numbers, tuples as lists, dicts likewise."""
-    if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
-    if isinstance(value, tuple | list):
-        return [plain(part) for part in value]
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Float arrays ``[N, D]`` and ``[N]`` or ``[N, O]``; records the feature names."""
     for name, values in (("X", X), ("y", y)):
@@ -136,14 +125,6 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
     return array
 
 
-def check_integer(name: str, value: Any, minimum: int) -> None:
-    """An integer of at least ``minimum``, and no more than 32 bits hold."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
-    if int(value) > LARGEST_INTEGER:
-        raise ValueError(f"{name} must be an integer of at most {LARGEST_INTEGER}, got {value!r}")
-
-
 def check_split(by: Any, joint: Any, estimator: Any) -> None:
     """Refuse arguments of ``decompose`` of a wrong kind; which names there are it says itself."""
     if not isinstance(by, str):
@@ -154,23 +135,6 @@ def check_split(by: Any, joint: Any, estimator: Any) -> None:
         raise ValueError(f"estimator must be a name or a function, got {estimator!r}")
 
 
-def is_number(value: Any) -> bool:
-    """A real number that a float can hold; True and False are none."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        return False
-    try:
-        float(value)
-    except OverflowError:
-        return False
-    return True
-
-
-def check_positive(name: str, value: Any) -> None:
-    """A finite positive number."""
-    if not is_number(value) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive number, got {value!r}")
-
-
 def check_settings(estimator: Any) -> None:
     """Refuse impossible settings of a ``BNNLVRegressor``."""
     hidden = estimator.hidden_layer_sizes
@@ -178,47 +142,19 @@ def check_settings(estimator: Any) -> None:
         raise ValueError(f"hidden_layer_sizes must be a tuple such as (20, 20), got {hidden!r}")
     for units in hidden:
         check_integer("every entry of hidden_layer_sizes", units, 1)
-    if not isinstance(estimator.inference, str) or estimator.inference not in INFERENCES:
-        raise ValueError(
-            f"inference must be one of {', '.join(map(repr, INFERENCES))}, got "
-            f"{estimator.inference!r}"
-        )
-    if estimator.inference in ("nuts", "hmc") and estimator.epochs is not None:
-        raise ValueError(
-            "chains have no epochs but inference_options={'warmup': …, 'samples': …}, got "
-            f"epochs={estimator.epochs!r}"
-        )
-    alpha = estimator.alpha
-    if not is_number(alpha) or not 0 < alpha <= 1:
-        raise ValueError(
-            f"alpha must lie in (0, 1], got {alpha!r}; for variational Bayes use alpha=1e-6"
-        )
-    if alpha != 1 and estimator.inference != "alpha":
-        warnings.warn(
-            f"alpha={alpha!r} has no effect with inference={estimator.inference!r}; set "
-            "inference='alpha' to use it",
-            UserWarning,
-            stacklevel=5,
-        )
+    resolve_method(estimator.inference)
     check_integer("latent_dim", estimator.latent_dim, 0)
-    for name in ("batch_size", "draws", "n_weight_draws", "n_latent_draws"):
+    for name in ("n_weight_draws", "n_latent_draws"):
         check_integer(name, getattr(estimator, name), 1)
     for name in ("weight_variance", "checkpoint_seconds"):
         check_positive(name, getattr(estimator, name))
-    for name in ("latent_variance", "learning_rate"):
-        if getattr(estimator, name) is not None:
-            check_positive(name, getattr(estimator, name))
-    if not isinstance(estimator.learning_rate_decay, bool | np.bool_):
-        raise ValueError(
-            f"learning_rate_decay must be True or False, got {estimator.learning_rate_decay!r}"
-        )
+    if estimator.latent_variance is not None:
+        check_positive("latent_variance", estimator.latent_variance)
     if estimator.checkpoint is not None and estimator.random_state is None:
         raise ValueError(
             "checkpoint needs random_state=<an integer>, so that the run is recognised when it "
             "continues; got random_state=None"
         )
-    if estimator.epochs is not None:
-        check_integer("epochs", estimator.epochs, 1)
     if not isinstance(estimator.dtype, str) or estimator.dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {estimator.dtype!r}")
     is_flag = isinstance(estimator.verbose, bool | np.bool_ | int)

@@ -3,27 +3,131 @@
 Each datum's q(z) keeps its own moments and step count, advanced when visited.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.data import Padded
 from twofold.inference import amortised
 from twofold.inference.base import Algorithm, Info, bind
+from twofold.inference.convergence import convergence
 from twofold.inference.energy import Batch, Config, Shared, batch_energy, draw_noise
 from twofold.inference.meanfield import Gaussian, MeanFieldPosterior, weight_variance
+from twofold.inference.method import (
+    MinibatchMethod,
+    Result,
+    check_flag,
+    check_positive,
+    integer,
+    layers,
+    number,
+    option,
+    optional,
+)
 from twofold.inference.minibatch import batch_bounds, shuffle
 from twofold.inference.noise import fenced
 from twofold.inference.schedule import Schedule, learning_rate
+from twofold.model.density import latent_nodes
+from twofold.model.spec import BNNLV
 
 ADAM = optax.scale_by_adam()
 # N/B times the rate, the authors' choice, would be many prior deviations a step for large N.
 MAX_LATENT_RATE = 0.5
 ENCODER_STREAM = 2**31 - 1  # no epoch has this number
 COUNT_BYTES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alpha(MinibatchMethod):
+    """A mean field, fitted by black-box α-divergence minimisation: the paper's method.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1]
+        The divergence: 1 is the paper's choice, 1e-6 is variational Bayes.
+    draws : int
+        Number K of joint draws of weights and latents per update.
+    nodes : int
+        Number of nodes over which the latent input is integrated out; 0 gives every datum a q(z),
+        as in the paper.
+    encoder : list of int or None
+        Hidden units of a network that gives every datum its q(z), such as ``[20]``.
+    epochs : int or None
+        Passes over the data; None gives at least 100 passes and 60,000 updates.
+    batch_size : int
+        Rows of a minibatch.
+    learning_rate : float
+        Adam's rate.
+    learning_rate_decay : bool
+        Whether the rate falls to zero along half a cosine.
+    """
+
+    name: ClassVar[str] = "alpha"
+    differing: ClassVar[tuple[str, ...]] = ("alpha",)
+    min_updates: ClassVar[int] = 60_000
+
+    alpha: float = option(1.0, number("(0, 1]", "; for variational Bayes use alpha=1e-6"))
+    draws: int = option(50, integer(1))
+    nodes: int = option(0, integer(0))
+    encoder: tuple[int, ...] | None = option(None, optional(layers))
+    epochs: int | None = option(None, optional(integer(1)))
+    batch_size: int = option(75, integer(1))
+    learning_rate: float = option(5e-3, check_positive)
+    learning_rate_decay: bool = option(True, check_flag)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder is not None and self.nodes:
+            raise ValueError(
+                f"z is either integrated out over nodes ({self.nodes}) or has an encoder "
+                f"({self.encoder}); give one of the two"
+            )
+
+    @property
+    def runs(self) -> int:
+        """One."""
+        return 1
+
+    def config(self, model: BNNLV, batch_size: int) -> Config:
+        """What is compiled into the program."""
+        if self.encoder is not None and not model.latents:
+            raise ValueError("an encoder needs a latent input to encode; set latent_dim=1")
+        if self.nodes:
+            latent_nodes(model, self.nodes)
+        return Config(model, batch_size, self.draws, self.nodes, self.encoder)
+
+    def build(self, config: Config) -> Algorithm:
+        """The algorithm for ``base.run``."""
+        return build(config)
+
+    def problems(self, methods: "Sequence[Alpha]", data: Padded) -> "Problem":
+        """Each data set with its α."""
+        return Problem(data, jnp.asarray([one.alpha for one in methods], data.x.dtype))
+
+    def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
+        """q(W) and the noise of the one run."""
+        found = jax.vmap(partial(posterior, config))(states)
+        lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), found)
+        return Result(lone, config.nodes, convergence(energies[:, 0], epochs))
+
+    def check_streamed(self, latents: int, itemsize: int, rows: int | None) -> None:
+        """Refuse a q(z) for every row."""
+        if not latents or self.nodes or self.encoder is not None:
+            return
+        each = bytes_per_datum(latents, itemsize)
+        total = "" if rows is None else f", {each * rows / 2**20:,.0f} MiB for {rows:,} rows"
+        raise ValueError(
+            f"a mean field with a q(z) for every datum keeps {each} bytes for each row{total}, and "
+            "is not fitted block by block; use Alpha(encoder=[20]), one network for every q(z), or "
+            "Alpha(nodes=24) or inference='ensemble', which integrate z out"
+        )
 
 
 class Problem(NamedTuple):

@@ -43,22 +43,8 @@ class Config:
     model: BNNLV
     batch_size: int
     draws: int
-    nodes: int = 0
-    encoder: tuple[int, ...] | None = None
-
-    def __post_init__(self):
-        for name in ("batch_size", "draws"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.nodes:
-            latent_nodes(self.model, self.nodes)
-        if self.encoder is not None and self.nodes:
-            raise ValueError(
-                f"z is either integrated out over nodes ({self.nodes}) or has an encoder "
-                f"({self.encoder}); give one of the two"
-            )
-        if self.encoder is not None and not self.model.latents:
-            raise ValueError("an encoder needs a latent input to encode; set latent_dim=1")
+    nodes: int
+    encoder: tuple[int, ...] | None
 
     @property
     def drawn(self) -> int:

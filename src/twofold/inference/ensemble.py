@@ -16,18 +16,37 @@ Every member is a member of ``base.run``: all train in one program, with Adam on
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
 from twofold.core.data import Padded
 from twofold.inference.base import Algorithm, Info, bind
+from twofold.inference.convergence import convergence
+from twofold.inference.method import (
+    MinibatchMethod,
+    Result,
+    check_flag,
+    check_positive,
+    integer,
+    mean_and_deviation,
+    number,
+    option,
+    optional,
+)
 from twofold.inference.minibatch import Batch, deal, each_batch
 from twofold.inference.schedule import Schedule, learning_rate
-from twofold.model.density import latent_nodes, log_marginal, log_normaliser, log_prior
+from twofold.model.density import (
+    default_nodes,
+    latent_nodes,
+    log_marginal,
+    log_normaliser,
+    log_prior,
+)
 from twofold.model.posterior import SampledPosterior
 from twofold.model.spec import BNNLV, prior_deviation
 
@@ -48,24 +67,77 @@ class Config:
 
     model: BNNLV
     batch_size: int
-    nodes: int = 24
-    bootstrap: float = 0.5
-    start: float = 0.3
-    log_noise_prior: tuple[float, float] = (-3.0, 2.0)
+    nodes: int
+    bootstrap: float
+    start: float
+    log_noise_prior: tuple[float, float]
 
-    def __post_init__(self):
-        for name in ("batch_size", "nodes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.bootstrap <= 1:
-            raise ValueError(f"bootstrap must lie in [0, 1], got {self.bootstrap}")
-        if not 0 < self.start <= 1:
-            raise ValueError(f"start must lie in (0, 1], got {self.start}")
-        if not self.log_noise_prior[1] > 0:
-            raise ValueError(
-                f"the deviation in log_noise_prior must be positive, got {self.log_noise_prior}"
-            )
-        latent_nodes(self.model, self.nodes)
+
+@dataclass(frozen=True, kw_only=True)
+class Ensemble(MinibatchMethod):
+    """An anchored ensemble, the latent input integrated out: the default.
+
+    Parameters
+    ----------
+    members : int
+        Number of networks.
+    nodes : int or None
+        Number of nodes over which the latent input is integrated out (None: enough for noise of a
+        quarter of the deviation of y).
+    bootstrap : float in [0, 1]
+        How much the weights of the data differ between members; 0: not at all.
+    start : float in (0, 1]
+        The part of its anchor at which a member starts; use 0.45 to plan beyond the data.
+    log_noise_prior : pair of float
+        Mean and deviation of ``log σ²`` of the noise, in standardised units.
+    epochs : int or None
+        Passes over the data; None gives at least 100 passes and 5,000 updates.
+    batch_size : int
+        Rows of a minibatch.
+    learning_rate : float
+        Adam's rate.
+    learning_rate_decay : bool
+        Whether the rate falls to zero along half a cosine.
+    """
+
+    name: ClassVar[str] = "ensemble"
+    min_updates: ClassVar[int] = 5_000
+
+    members: int = option(32, integer(2))
+    nodes: int | None = option(None, optional(integer(1)))
+    bootstrap: float = option(0.5, number("[0, 1]"))
+    start: float = option(0.3, number("(0, 1]"))
+    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=False))
+    epochs: int | None = option(None, optional(integer(1)))
+    batch_size: int = option(75, integer(1))
+    learning_rate: float = option(1e-2, check_positive)
+    learning_rate_decay: bool = option(True, check_flag)
+
+    @property
+    def runs(self) -> int:
+        """The members."""
+        return self.members
+
+    def config(self, model: BNNLV, batch_size: int) -> Config:
+        """What is compiled into the program."""
+        nodes = integrating_nodes(model, self.nodes)
+        return Config(model, batch_size, nodes, self.bootstrap, self.start, self.log_noise_prior)
+
+    def build(self, config: Config) -> Algorithm:
+        """The algorithm for ``base.run``."""
+        return build(config)
+
+    def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
+        """The members as equally probable draws."""
+        found = jax.tree.map(np.asarray, posterior(states))
+        return Result(found, config.nodes, convergence(energies.mean(axis=1), epochs))
+
+
+def integrating_nodes(model: BNNLV, nodes: int | None) -> int:
+    """How many nodes integrate z out; more latent inputs than that can be done for are refused."""
+    number = max(default_nodes(model), 1) if nodes is None else nodes
+    latent_nodes(model, number)
+    return number
 
 
 class Network(NamedTuple):

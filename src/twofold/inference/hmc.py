@@ -17,11 +17,12 @@ the warm-up, so that modes are met while it is still easy to leave them.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import blackjax
 import jax
 import jax.numpy as jnp
+import numpy as np
 from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.staged_adaptation import build_schedule
 from blackjax.adaptation.step_size import dual_averaging_adaptation
@@ -29,7 +30,18 @@ from blackjax.adaptation.step_size import dual_averaging_adaptation
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.data import Padded
 from twofold.inference.base import Algorithm, Info, bind
-from twofold.model.density import latent_nodes, log_joint
+from twofold.inference.method import (
+    Chains,
+    Method,
+    Result,
+    Setup,
+    integer,
+    mean_and_deviation,
+    number,
+    option,
+    optional,
+)
+from twofold.model.density import default_nodes, latent_nodes, log_joint
 from twofold.model.posterior import SampledPosterior
 from twofold.model.spec import BNNLV
 
@@ -48,44 +60,155 @@ class Config:
     """
 
     model: BNNLV
-    kernel: str = "nuts"
-    warmup: int = 1000
-    annealing: int = 0
-    samples: int = 1000
-    thin: int = 1
-    nodes: int = 24
-    leapfrog_steps: int = 32
-    max_doublings: int = 8
-    target_acceptance: float = 0.8
-    log_noise_prior: tuple[float, float] = (-3.0, 2.0)
+    kernel: str
+    length: int
+    warmup: int
+    annealing: int
+    samples: int
+    thin: int
+    nodes: int
+    target_acceptance: float
+    log_noise_prior: tuple[float, float]
 
-    def __post_init__(self):
-        if self.kernel not in ("hmc", "nuts"):
-            raise ValueError(f"kernel must be 'hmc' or 'nuts', got {self.kernel!r}")
-        for name in ("warmup", "samples", "thin", "leapfrog_steps", "max_doublings"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.annealing < self.warmup:
+
+class ChainMethod(Method):
+    """Markov chains that look at all data in every step."""
+
+    chains: int
+    warmup: int
+    annealing: int
+    samples: int
+    thin: int
+    nodes: int | None
+    target_acceptance: float
+    log_noise_prior: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.annealing >= self.warmup:
             raise ValueError(
-                f"annealing must be at least 0 and end before the warm-up of {self.warmup} "
-                f"transitions does, got {self.annealing}"
-            )
-        if self.nodes < 0:
-            raise ValueError(f"nodes must be 0 (sample z) or positive, got {self.nodes}")
-        if self.nodes:
-            latent_nodes(self.model, self.nodes)
-        if not 0 < self.target_acceptance < 1:
-            raise ValueError(f"target_acceptance must lie in (0, 1), got {self.target_acceptance}")
-        if self.log_noise_prior[1] < 0:
-            raise ValueError(
-                f"the deviation in log_noise_prior must be positive, or 0 to fix the noise, got "
-                f"{self.log_noise_prior}"
+                f"annealing must end before the warm-up of {self.warmup} transitions does, got "
+                f"{self.annealing}"
             )
 
     @property
-    def transitions(self) -> int:
-        """Length of a chain, warm-up included."""
-        return self.warmup + self.samples * self.thin
+    def runs(self) -> int:
+        """The chains."""
+        return self.chains
+
+    @property
+    def length(self) -> int:
+        """How long a path may be, in the kernel's own measure."""
+        raise NotImplementedError
+
+    def config(self, model: BNNLV) -> Config:
+        """What is compiled into the program."""
+        nodes = default_nodes(model) if self.nodes is None else self.nodes
+        if nodes:
+            latent_nodes(model, nodes)
+        return Config(
+            model,
+            self.name,
+            self.length,
+            self.warmup,
+            self.annealing,
+            self.samples,
+            self.thin,
+            nodes,
+            self.target_acceptance,
+            self.log_noise_prior,
+        )
+
+    def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
+        """Chains, warm-up included."""
+        del dtype
+        config = self.config(model)
+        transitions = self.warmup + self.samples * self.thin
+        once = np.ones(len(sizes), int)
+        return Setup(config, build(config), jnp.zeros(()), transitions, once, "transitions")
+
+    def finish(self, config: Config, states: "State", energies: np.ndarray, epochs: int) -> Result:
+        """The draws of all chains together, as far as the chains went."""
+        del epochs
+        kept = np.clip((len(energies) - self.warmup) // self.thin, 1, self.samples)
+        states = states._replace(
+            weights=states.weights[:, :kept], log_noise=states.log_noise[:, :kept]
+        )
+        found = jax.tree.map(np.asarray, posterior(states))
+        drawn = Chains(states.weights, states.log_noise, states.divergences)
+        return Result(found, config.nodes, chains=drawn)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HMC(ChainMethod):
+    """Hamiltonian Monte Carlo with paths of a fixed number of steps.
+
+    Parameters
+    ----------
+    chains : int
+        Number of chains.
+    warmup : int
+        Transitions that tune step size and mass matrix, and are not kept.
+    annealing : int
+        The first transitions, until the likelihood counts in full; 0 for none.
+    samples : int
+        Draws that are kept of each chain.
+    thin : int
+        Transitions for each draw that is kept.
+    nodes : int or None
+        Number of nodes over which the latent input is integrated out; 0 samples z beside the
+        weights (None: enough for noise of a quarter of the deviation of y, and 0 for more than two
+        latent inputs).
+    leapfrog_steps : int
+        Steps of a path.
+    target_acceptance : float in (0, 1)
+        The acceptance rate that the step size is tuned to.
+    log_noise_prior : pair of float
+        Mean and deviation of ``log σ²`` of the noise, in standardised units; a deviation of 0 fixes
+        it at the mean.
+    """
+
+    name: ClassVar[str] = "hmc"
+
+    chains: int = option(4, integer(2))
+    warmup: int = option(1000, integer(1))
+    annealing: int = option(0, integer(0))
+    samples: int = option(1000, integer(1))
+    thin: int = option(1, integer(1))
+    nodes: int | None = option(None, optional(integer(0)))
+    leapfrog_steps: int = option(32, integer(1))
+    target_acceptance: float = option(0.8, number("(0, 1)"))
+    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=True))
+
+    @property
+    def length(self) -> int:
+        """Leapfrog steps of a path."""
+        return self.leapfrog_steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class NUTS(ChainMethod):
+    """Hamiltonian Monte Carlo with paths that end when they turn back (the no-U-turn sampler).
+
+    The options are those of ``HMC``, but for ``max_doublings``: how often a path may be doubled.
+    """
+
+    name: ClassVar[str] = "nuts"
+
+    chains: int = option(4, integer(2))
+    warmup: int = option(1000, integer(1))
+    annealing: int = option(0, integer(0))
+    samples: int = option(1000, integer(1))
+    thin: int = option(1, integer(1))
+    nodes: int | None = option(None, optional(integer(0)))
+    max_doublings: int = option(8, integer(1))
+    target_acceptance: float = option(0.8, number("(0, 1)"))
+    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=True))
+
+    @property
+    def length(self) -> int:
+        """How often a path may be doubled."""
+        return self.max_doublings
 
 
 class Position(NamedTuple):
@@ -190,11 +313,11 @@ def transition(
     inverse_mass = state.mass.inverse_mass_matrix
     function = partial(log_density, config, data, power)
     if config.kernel == "nuts":
-        kernel, length = blackjax.nuts.build_kernel(), config.max_doublings
+        kernel = blackjax.nuts.build_kernel()
     else:
-        kernel, length = blackjax.hmc.build_kernel(), config.leapfrog_steps
+        kernel = blackjax.hmc.build_kernel()
         step_size *= jax.random.uniform(jitter_key, (), step_size.dtype, 0.8, 1.2)
-    return kernel(key, state.chain, function, step_size, inverse_mass, length)
+    return kernel(key, state.chain, function, step_size, inverse_mass, config.length)
 
 
 def anneal(

@@ -19,17 +19,29 @@ loosened along what the data leave open, not a set of chains that have mixed.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from blackjax.sgmcmc import diffusions
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.data import Padded
 from twofold.inference import ensemble
 from twofold.inference.base import Algorithm, Info, bind
-from twofold.inference.ensemble import Network
+from twofold.inference.ensemble import Network, integrating_nodes
+from twofold.inference.method import (
+    MinibatchMethod,
+    Result,
+    check_flag,
+    check_positive,
+    integer,
+    mean_and_deviation,
+    number,
+    option,
+    optional,
+)
 from twofold.inference.minibatch import Batch, deal, each_batch
 from twofold.inference.schedule import Schedule
 from twofold.model.density import latent_nodes, log_marginal, log_normaliser, log_prior
@@ -50,21 +62,12 @@ class Config:
 
     model: BNNLV
     batch_size: int
-    nodes: int = 24
-    samples: int = 4
-    step_size: float = 0.003
-    friction: float = 0.1
-    start: float = 0.3
-    log_noise_prior: tuple[float, float] = (-3.0, 2.0)
-
-    def __post_init__(self):
-        if self.samples < 1:
-            raise ValueError(f"samples must be at least 1, got {self.samples}")
-        if not self.step_size > 0:
-            raise ValueError(f"step_size must be positive, got {self.step_size}")
-        if not 0 < self.friction <= 1:
-            raise ValueError(f"friction must lie in (0, 1], got {self.friction}")
-        _ = self.member
+    nodes: int
+    samples: int
+    step_size: float
+    friction: float
+    start: float
+    log_noise_prior: tuple[float, float]
 
     @property
     def member(self) -> ensemble.Config:
@@ -72,6 +75,77 @@ class Config:
         return ensemble.Config(
             self.model, self.batch_size, self.nodes, 0.0, self.start, self.log_noise_prior
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGHMC(MinibatchMethod):
+    """Stochastic-gradient Hamiltonian Monte Carlo from the members of an ensemble.
+
+    Parameters
+    ----------
+    chains : int
+        Number of chains.
+    samples : int
+        Draws that are kept of each chain.
+    nodes : int or None
+        Number of nodes over which the latent input is integrated out (None: enough for noise of a
+        quarter of the deviation of y).
+    step_size, friction : float
+        ε and f of the diffusion.
+    start : float in (0, 1]
+        The part of its anchor at which a chain starts.
+    log_noise_prior : pair of float
+        Mean and deviation of ``log σ²`` of the noise, in standardised units.
+    epochs : int or None
+        Passes over the data; None gives at least 100 passes and 5,000 updates.
+    batch_size : int
+        Rows of a minibatch.
+    learning_rate : float
+        Adam's rate while a chain learns.
+    learning_rate_decay : bool
+        Whether the rate falls to zero along half a cosine.
+    """
+
+    name: ClassVar[str] = "sghmc"
+    min_updates: ClassVar[int] = 5_000
+
+    chains: int = option(32, integer(2))
+    samples: int = option(4, integer(1))
+    nodes: int | None = option(None, optional(integer(1)))
+    step_size: float = option(0.003, check_positive)
+    friction: float = option(0.1, number("(0, 1]"))
+    start: float = option(0.3, number("(0, 1]"))
+    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=False))
+    epochs: int | None = option(None, optional(integer(1)))
+    batch_size: int = option(75, integer(1))
+    learning_rate: float = option(1e-2, check_positive)
+    learning_rate_decay: bool = option(True, check_flag)
+
+    @property
+    def runs(self) -> int:
+        """The chains."""
+        return self.chains
+
+    def config(self, model: BNNLV, batch_size: int) -> Config:
+        """What is compiled into the program."""
+        return Config(
+            model,
+            batch_size,
+            integrating_nodes(model, self.nodes),
+            self.samples,
+            self.step_size,
+            self.friction,
+            self.start,
+            self.log_noise_prior,
+        )
+
+    def build(self, config: Config) -> Algorithm:
+        """The algorithm for ``base.run``."""
+        return build(config)
+
+    def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
+        """The draws of all chains together."""
+        return Result(jax.tree.map(np.asarray, posterior(states)), config.nodes)
 
 
 class State(NamedTuple):

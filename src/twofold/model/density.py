@@ -131,8 +131,8 @@ def latent_nodes(model: BNNLV, num: int) -> Nodes:
     if model.latents > MOST_LATENTS:
         raise ValueError(
             f"z is integrated out for at most {MOST_LATENTS} latent inputs, got {model.latents}; "
-            "use inference='alpha', whose q(z) knows no limit, or 'nuts' or 'hmc' with "
-            "inference_options={'nodes': 0}, or fewer latent_dim"
+            "use inference='alpha', whose q(z) has no limit, NUTS(nodes=0) or HMC(nodes=0), or a "
+            "smaller latent_dim"
         )
     index = np.arange(num)
     even, golden = (index + 0.5) / num, np.mod(0.5 + index / GOLDEN_RATIO, 1.0)

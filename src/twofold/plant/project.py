@@ -22,6 +22,7 @@ from twofold.core.persistence import FileFormatError
 from twofold.core.plain import to_plain
 from twofold.core.resume import OtherRunError, claim_folder, read_claim
 from twofold.estimators.regressor import BNNLVRegressor, load
+from twofold.inference.alpha import Alpha
 from twofold.plant import summary
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.dynamics import (
@@ -253,7 +254,7 @@ def open_project(folder: str | Path) -> Project:
 
 def planning_regressor() -> BNNLVRegressor:
     """The paper's mean field with α = 1: wide where there are no data, which planning needs."""
-    return BNNLVRegressor(inference="alpha", draws=20)
+    return BNNLVRegressor(inference=Alpha(draws=20))
 
 
 def read_quality(path: Path) -> Quality:

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.core.persistence import write_text
-from twofold.estimators.methods import Fitted
+from twofold.estimators.fitting import Fitted
+from twofold.inference.registry import resolve_method
 from twofold.report import calibration, figures, model_data, style
 from twofold.report.calibration import Accuracy, Scores
 from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments
@@ -195,7 +196,7 @@ def _collect(about: Subject) -> dict[str, Any]:
         )
         for i, scores in enumerate(calibration.compute_scores(about, densities).values())
     ]  # fmt: skip
-    name = METHODS.get(about.model.inference, about.model.inference)
+    name = METHODS[resolve_method(about.model.inference).name]
     moving = [int(column) for column in order if np.ptp(about.data.x[:, column]) > 0]
     blocks = {(output.name,): output for output in outputs}
     return {

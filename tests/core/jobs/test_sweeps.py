@@ -17,7 +17,7 @@ from sklearn.model_selection import cross_validate
 from paper import frontiers, table_1, uci
 from paper.fits import CONTINUED
 from paper.records import Context
-from twofold import BNNLVRegressor
+from twofold import BNNLVRegressor, Ensemble
 from twofold.campaign import Campaign, Continuous, refit
 from twofold.core import jobs
 
@@ -217,7 +217,7 @@ def test_cross_validation_through_joblib_gives_the_scores_of_a_local_one(cluster
     register_ray()
     x = rng.normal(size=(24, 1))
     y = x[:, 0] + 0.1 * rng.normal(size=24)
-    model = BNNLVRegressor((3,), epochs=2, inference_options={"members": 2}, random_state=0)
+    model = BNNLVRegressor((3,), inference=Ensemble(members=2, epochs=2), random_state=0)
     scoring = {"log_likelihood": log_likelihood, "rmse": "neg_root_mean_squared_error"}
     scores = []
     for backend in ("sequential", "ray"):
@@ -228,7 +228,7 @@ def test_cross_validation_through_joblib_gives_the_scores_of_a_local_one(cluster
 
 
 def test_campaigns_are_refitted(cluster, tmp_path):
-    settings = {"epochs": 2, "latent_dim": 0, "inference_options": {"members": 2}}
+    settings = {"inference": Ensemble(members=2, epochs=2), "latent_dim": 0}
     places = [tmp_path / "a.db", tmp_path / "b.db"]
     for shift, place in enumerate(places):
         campaign = Campaign.create(place, [Continuous("x", -5, 5)], ["y"], settings=settings)

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from twofold import BNNLVRegressor, fit_many, fit_table
+from twofold import NUTS, Alpha, BNNLVRegressor, Ensemble, fit_many, fit_table
 from twofold.core import sharding
 from twofold.inference import base
 from twofold.plant.dynamics import DynamicsModel
@@ -20,20 +20,12 @@ from twofold.plant.forecast import forecast
 from twofold.plant.log import Episode, Log
 from twofold.plant.search import SearchSettings, search_policies
 
-ALPHA = {"inference": "alpha", "draws": 5, "epochs": 6}
+ALPHA = {"inference": Alpha(draws=5, epochs=6, batch_size=8)}
 CHAINS = {
-    "inference": "nuts",
+    "inference": NUTS(chains=2, warmup=2, annealing=0, samples=3, nodes=4, thin=1),
     "dtype": "float64",  # chains are chaotic: rounding doubles with every few steps
-    "inference_options": {
-        "chains": 2,
-        "warmup": 2,
-        "annealing": 0,
-        "samples": 3,
-        "nodes": 4,
-        "thin": 1,
-    },
 }
-ENSEMBLE = {"inference_options": {"members": 3}, "epochs": 6}
+ENSEMBLE = {"inference": Ensemble(members=3, epochs=6, batch_size=8)}
 SETTINGS = SearchSettings(
     horizon=3, weight_draws=3, noise_draws=2, starts=2, epochs=4, updates=3, hidden=(4,)
 )
@@ -49,7 +41,7 @@ def data(rows=30, outputs=1):
 
 def fits(settings, count, outputs=1, checkpoint=None):
     """``count`` seeds side by side, each with data of its own."""
-    common = {"batch_size": 8, "n_weight_draws": 12, "n_latent_draws": 30, "verbose": False}
+    common = {"n_weight_draws": 12, "n_latent_draws": 30, "verbose": False}
     common |= {"checkpoint": checkpoint, "checkpoint_seconds": 1e-6}
     models = [
         BNNLVRegressor((6,), random_state=seed, **common, **settings) for seed in range(count)
