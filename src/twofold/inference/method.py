@@ -59,6 +59,8 @@ class Method(ABC):
     name: ClassVar[str]
     # Options in which estimators fitted together may differ.
     differing: ClassVar[tuple[str, ...]] = ()
+    # The options check themselves, and say more than a type checker does.
+    __no_type_check__: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for one in fields(self):  # type: ignore[arg-type]
