@@ -145,7 +145,7 @@ def test_long_names_cells_and_lists_are_said_in_short(tmp_path, tiny, heading, c
         ({"target": None}, "target must be a list"),
         ({"target": b"y"}, "target must be a list"),
         ({"target": ["y", 3]}, "no column 3"),
-        ({"target": "y", "inputs": "ab"}, "inputs must be a list of names of columns, got 'ab'"),
+        ({"target": "y", "inputs": "ab"}, "inputs must be a list of column names, got 'ab'"),
         ({"target": "y", "inputs": ["a", "a"]}, "both or twice"),
         ({"target": ["y", "y"], "inputs": ["a"]}, "both or twice"),
     ],
@@ -157,7 +157,7 @@ def test_names_of_columns(tmp_path, tiny, fitted, words, said):
         fit_table(BNNLVRegressor(**tiny), path, **words)
     with pytest.raises(TableError, match="inputs must be a list"):
         decompose_table(fitted, path, tmp_path / "out.csv", inputs="ab")
-    with pytest.raises(TableError, match="got int; what is in memory is fitted with fit"):
+    with pytest.raises(TableError, match="expected the path of a table, got int"):
         fit_table(BNNLVRegressor(**tiny), 3, **words)
 
 

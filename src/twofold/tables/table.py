@@ -142,6 +142,21 @@ def check_names(table: Any, names: Sequence[str]) -> None:
             )
 
 
+def check_headings(source: Any, headings: list[str]) -> None:
+    """Refuse two columns of one name."""
+    twice = sorted({one for one in headings if headings.count(one) > 1 and one})
+    if twice:
+        raise TableError(f"{source} has two columns of one name: {listed(map(repr, twice))}")
+
+
+def join_tables(tables: Sequence[Table]) -> Table:
+    """Blocks of one table, one after the other."""
+    import pyarrow as pa
+
+    rows = np.concatenate([table.rows for table in tables])
+    return replace(tables[0], data=pa.concat_tables([one.data for one in tables]), rows=rows)
+
+
 def list_of_names(what: str, given: Any) -> list[str]:
     """Names of columns as given; a single string would be taken for a list of its letters."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
