@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.plant.checks import check
-from twofold.plant.errors import LogError, LogWarning
+from twofold.plant.log import LogError, LogWarning
 from twofold.plant.log_files import read_log, read_raw_log
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.plant.cost import cost_of, with_costs
-from twofold.plant.errors import LogError
+from twofold.plant.log import LogError
 
 
 def effort(row):

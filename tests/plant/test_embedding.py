@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.plant.embedding import embed
-from twofold.plant.errors import LogError, LogWarning
-from twofold.plant.log import Episode, Log, Window
+from twofold.plant.log import Episode, Log, LogError, LogWarning, Window
 
 
 def counter(now, action):
@@ -101,7 +100,7 @@ def test_the_columns_of_the_design_are_what_their_names_say(counted):
     np.testing.assert_allclose(y, np.stack([np.diff(a)[1:], b[2:]], axis=1), atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::twofold.plant.errors.LogWarning")
+@pytest.mark.filterwarnings("ignore::twofold.plant.log.LogWarning")
 def test_the_industrial_benchmark_has_the_papers_sixty_one_inputs():
     names = ("setpoint", "velocity", "gain", "shift", "cost")
     rng = np.random.default_rng(0)

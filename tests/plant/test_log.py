@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from twofold.envs import system, wet_chicken
-from twofold.plant.errors import LogError
-from twofold.plant.log import Episode, Log, from_episodes
+from twofold.plant.log import Episode, Log, LogError, from_episodes
 
 
 def test_columns_are_those_of_the_episodes(log):

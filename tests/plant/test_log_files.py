@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from twofold.plant.errors import LogError, LogWarning
+from twofold.plant.log import LogError, LogWarning
 from twofold.plant.log_files import read_log, read_raw_log, write_log
 from twofold.tables import TableError
 

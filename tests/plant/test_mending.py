@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from twofold.plant.errors import LogError
+from twofold.plant.log import LogError
 from twofold.plant.log_files import read_log
 
 EVERYTHING = dict.fromkeys(
@@ -24,7 +24,7 @@ def transitions(log):
     }
 
 
-@pytest.mark.filterwarnings("ignore::twofold.plant.errors.LogWarning")
+@pytest.mark.filterwarnings("ignore::twofold.plant.log.LogWarning")
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from twofold.plant.errors import LogError
+from twofold.plant.log import LogError
 from twofold.plant.minari import read_minari, write_minari
 
 minari = pytest.importorskip("minari")

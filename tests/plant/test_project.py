@@ -22,8 +22,7 @@ from twofold.estimators.progress import ProgressBar
 from twofold.estimators.training import StoppedFit
 from twofold.plant import project as module
 from twofold.plant.embedding import embed
-from twofold.plant.errors import LogError
-from twofold.plant.log import Episode, Log
+from twofold.plant.log import Episode, Log, LogError
 from twofold.plant.project import ProjectError, find_policies, open_project
 from twofold.plant.quality import PlanningWarning
 from twofold.plant.search import SearchSettings, file_name
@@ -134,7 +133,7 @@ def test_trials_keep_rollouts_and_what_was_visited(finished):
 
 def test_trials_of_an_older_version_are_read_without_them(finished, tmp_path):
     older = shutil.copytree(finished, tmp_path / "older")
-    for path in (older / "policies").glob("*.json"):
+    for path in (older / "policies").glob("beta*.json"):
         content = json.loads(path.read_text())
         for name in ("rollouts", "visited", "logged"):
             del content[name]
@@ -214,6 +213,15 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
         open_project(tmp_path)
     (tmp_path / "project.json").write_text("{")
     with pytest.raises(ProjectError, match="is damaged"):
+        open_project(tmp_path)
+
+
+def test_a_folder_of_an_older_version_is_refused_in_a_sentence(tmp_path):
+    content = {"format_version": 1, "identity": {"weights": [[0.0, 0.0]]}}
+    content["about"] = {"logged_cost": 1.0}
+    (tmp_path / "project.json").write_text(json.dumps(content))
+    (tmp_path / "quality.txt").write_text("One step ahead")
+    with pytest.raises(ProjectError, match="older twofold; load_policy still reads"):
         open_project(tmp_path)
 
 

@@ -14,8 +14,7 @@ from twofold.model.spec import BNNLV
 from twofold.plant import policy
 from twofold.plant.cost import cost_of, criterion, risks
 from twofold.plant.embedding import embed
-from twofold.plant.errors import LogWarning
-from twofold.plant.log import Episode, Log, Window
+from twofold.plant.log import Episode, Log, LogWarning, Window
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.rollout import Scales, Task, draw_noise, particles, rollout, values_and_gradients
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logit
 
 from twofold.plant.columns import KINDS, Transform, check_seen, choose_transform
-from twofold.plant.errors import LogError, LogWarning
+from twofold.plant.log import LogError, LogWarning
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from twofold.plant import mending
-from twofold.plant.errors import LogError
-from twofold.plant.log import Log
+from twofold.plant.log import Log, LogError
 from twofold.plant.mending import GAP
 from twofold.plant.raw_log import RawLog, raw_log_of
 from twofold.tables.sentinels import sentinels

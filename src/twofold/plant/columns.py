@@ -20,7 +20,7 @@ import numpy as np
 
 from twofold.core.arrays import Array, Float
 from twofold.core.naming import nearest
-from twofold.plant.errors import LogError, LogWarning
+from twofold.plant.log import LogError, LogWarning
 
 Kind = Literal["identity", "log1p", "logit", "log1p_logit"]
 KINDS = ("identity", "log1p", "logit", "log1p_logit")

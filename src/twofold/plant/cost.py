@@ -21,8 +21,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from twofold.core.arrays import Array, Float
 from twofold.core.naming import nearest
-from twofold.plant.errors import LogError
-from twofold.plant.log import Log
+from twofold.plant.log import Log, LogError
 
 CostFunction = Callable[[Mapping[str, Any]], Any]
 # A risk below this part of the costs' own spread is rounding, and its root all slope.

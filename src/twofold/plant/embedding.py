@@ -21,8 +21,7 @@ import numpy as np
 
 from twofold.core.arrays import Array, Float
 from twofold.plant.columns import Past, Transform, check_seen, choose_transform
-from twofold.plant.errors import LogError, LogWarning, check_known
-from twofold.plant.log import Log, Steps, Window, steps
+from twofold.plant.log import Log, LogError, LogWarning, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 ROWS = 4096  # at once, so that programs compile for one size
@@ -114,7 +113,7 @@ class Embedding:
         """The window one step later, its newest observation made from the model's output."""
         seen = self.see(window)
         _, newest = self.follow(seen.latest, seen.newest, action, output)
-        return Window(_shifted(window.observations, newest), _shifted(window.actions, action))
+        return Window(_shift(window.observations, newest), _shift(window.actions, action))
 
     @cached_property
     def layout(self) -> Past:
@@ -149,7 +148,7 @@ class Embedding:
             for index in self.layout.computed
         ]
         values += [action[index] for index in self.layout.applied]
-        return _stacked(values, newest.dtype)
+        return _stack(values, newest.dtype)
 
     def follow(
         self,
@@ -174,7 +173,7 @@ class Embedding:
             else:
                 values.append(newest[index])
                 seen.append(latest[index])
-        return _stacked(seen, newest.dtype), _stacked(values, newest.dtype)
+        return _stack(seen, newest.dtype), _stack(values, newest.dtype)
 
     def steps(self, log: Log) -> Steps:
         """The log's steps with their windows, as NumPy arrays: where roll-outs start.
@@ -226,7 +225,7 @@ def _rows(embedding: Embedding, windows: Window, actions: Array, following: Arra
     return inputs, jax.vmap(embedding.output)(windows, actions, following)
 
 
-def _stacked(values: list[Any], dtype: Any) -> Array:
+def _stack(values: list[Any], dtype: Any) -> Array:
     """Scalars as one array, of which there may be none."""
     return (
         jnp.stack([jnp.asarray(value, dtype) for value in values])
@@ -235,7 +234,7 @@ def _stacked(values: list[Any], dtype: Any) -> Array:
     )
 
 
-def _shifted(rows: Float[Array, "H D"], newest: Float[Array, "D"]) -> Float[Array, "H D"]:
+def _shift(rows: Float[Array, "H D"], newest: Float[Array, "D"]) -> Float[Array, "H D"]:
     """The rows one step later."""
     return jnp.concatenate([rows, newest[None]])[1:]
 

@@ -1,13 +1,22 @@
 """``Log``: what was seen, what was done and what it cost, episode by episode."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from twofold.core.naming import nearest
 from twofold.envs.system import Episodes, System
-from twofold.plant.errors import LogError, check_different
+from twofold.tables import TableError
+
+
+class LogError(TableError):
+    """A wrong name, file, column or option."""
+
+
+class LogWarning(UserWarning):
+    """A log that can be used, but that somebody should look at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +148,26 @@ def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
     if not (np.isfinite([low, high]).all() and low < high):
         raise LogError(f"{name}: bounds must be finite and low < high, got {low:g} and {high:g}")
     return low, high
+
+
+def check_known(what: str, names: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse names that are not among the known ones."""
+    for name in names:
+        if name not in known:
+            raise LogError(
+                f"{what} {name!r} is not a column of the log, which has {', '.join(known)}"
+                f"{nearest(name, known)}"
+            )
+
+
+def check_different(names: Sequence[str]) -> None:
+    """Refuse a name that stands for two columns."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise LogError(
+            f"every column needs its own name, got {', '.join(map(repr, twice))} more than once "
+            f"among observations, actions, episode, time and cost"
+        )
 
 
 def from_episodes(system: System, episodes: Episodes) -> Log:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from twofold.plant.checks import check, log_error
-from twofold.plant.errors import LogError, LogWarning, check_different
-from twofold.plant.log import Log, check_bounds
+from twofold.plant.log import Log, LogError, LogWarning, check_bounds, check_different
 from twofold.plant.mending import Mending, mend
 from twofold.plant.raw_log import RawLog, raw_log_of
 from twofold.tables import Table, check_names, read_table, write_table

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.core.naming import nearest
-from twofold.plant.errors import LogError
+from twofold.plant.log import LogError
 from twofold.plant.raw_log import RawLog
 
 # A step that differs from the usual one by more than this part of it is a gap. Runs shorter than so

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.plant.errors import LogError
-from twofold.plant.log import Episode, Log
+from twofold.plant.log import Episode, Log, LogError
 
 # The entry of a data set's metadata under which names and what else Minari has no place for are.
 ENTRY = "twofold"

@@ -222,20 +222,20 @@ def open_project(folder: str | Path) -> Project:
         raise ProjectError(f"{folder} is not a folder of policies: it has no {CLAIM}")
     try:
         content = read_claim(path)
-        if "risk_weights" not in content["identity"] and "weights" in content["identity"]:
-            raise ProjectError(
-                f"{folder} was written by an older twofold; its policies can still be loaded with "
-                "load_policy, but run the search again in a new folder for a report"
-            )
-        pairs = check_risk_weights(content["identity"]["risk_weights"])
-        if not np.isfinite(content["about"]["logged_cost"]):
+        identity, about = content["identity"], content["about"]
+        older = "weights" in identity and "risk_weights" not in identity
+        pairs = [] if older else check_risk_weights(identity["risk_weights"])
+        if not np.isfinite(about["logged_cost"]):
             raise ValueError("the logged cost is not a number")
     except FileFormatError as error:
         raise ProjectError(str(error)) from error
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        if isinstance(error, ProjectError):
-            raise
         raise ProjectError(f"{path} is damaged ({error!r}); {persistence.RESTORE}") from error
+    if older:
+        raise ProjectError(
+            f"{folder} was written by an older twofold; load_policy still reads its policies, but "
+            "for a report run the search again in a new folder"
+        )
     absent = _missing_files(folder, pairs)
     if absent:
         raise ProjectError(
@@ -248,7 +248,7 @@ def open_project(folder: str | Path) -> Project:
         read_quality(folder / QUALITY),
         tuple(load_policy(f"{file}.policy") for file in files),
         tuple(read_trial(Path(f"{file}.json")) for file in files),
-        content["about"],
+        about,
     )
 
 

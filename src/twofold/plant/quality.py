@@ -163,10 +163,10 @@ class Quality:
             along.append((str(t + 1), *costs, *shares))
         lines = [
             f"One step ahead, {one.rows:,} held-out rows",
-            *_aligned(rows),
+            *_align(rows),
             f"Along logged actions, {many.windows} windows; costs in units of their deviation, "
             f"{many.deviation:.4g}",
-            *_aligned(along),
+            *_align(along),
         ]
         if many.horizon < self.horizon:
             lines.append(f"No held-out episode is long enough for the {self.horizon} steps asked.")
@@ -198,7 +198,7 @@ def warn_of(doubts: Sequence[Doubt]) -> None:
         warnings.warn("\n  ".join(lines), PlanningWarning, stacklevel=2)
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     width = max(len(label) for label, *_ in rows)
     return [f"  {label:<{width}}" + "".join(f"{c:>12}" for c in cells) for label, *cells in rows]
 

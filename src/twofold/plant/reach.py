@@ -154,8 +154,8 @@ def visit(
     trace = rollout(task, scales, weights[None], draws, noise, starts)
     layers = layers_of(task.shape, weights[None])
     actions = act(task.shape, layers, trace.features)
-    seen = _joined(starts.observations, trace.observations)
-    done = _joined(starts.actions, actions)
+    seen = _join(starts.observations, trace.observations)
+    done = _join(starts.actions, actions)
 
     def at(step: Array) -> tuple[Array, Array, Array]:
         window = Window(
@@ -169,7 +169,7 @@ def visit(
     return Visited(features, *jax.vmap(at)(jnp.arange(1, horizon + 1)))
 
 
-def _joined(before: Float[Array, "B H D"], after: Float[Array, "T M S B D"]) -> Array:
+def _join(before: Float[Array, "B H D"], after: Float[Array, "T M S B D"]) -> Array:
     """What was there at the start and what came then, ``[M · B, H + T, D]``, for one policy."""
     after = jnp.moveaxis(after[:, :, 0], 0, 2)
     before = jnp.broadcast_to(before, (after.shape[0], *before.shape))
