@@ -58,11 +58,13 @@ class Standardizer(NamedTuple):
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Raw units to standardised ones."""
-        return (values - self.mean) / self.scale
+        scaled: np.ndarray = (values - self.mean) / self.scale
+        return scaled
 
     def inverse(self, values: np.ndarray) -> np.ndarray:
         """Standardised units to raw ones."""
-        return values * self.scale + self.mean
+        raw: np.ndarray = values * self.scale + self.mean
+        return raw
 
 
 class Running(NamedTuple):
@@ -106,7 +108,7 @@ def padded_size(rows: int) -> int:
     """The smallest of the sizes 2^k · (4, 5, 6, 7)/4, from 64 on, that holds ``rows``."""
     if rows <= 64:
         return 64
-    quarter = 2 ** ((rows - 1).bit_length() - 3)
+    quarter = 1 << ((rows - 1).bit_length() - 3)
     return -(-rows // quarter) * quarter
 
 

@@ -49,7 +49,7 @@ def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
     if mesh is None:
         return jax.tree.map(lambda leaf: _repeated(jax.device_put(leaf), times), tree)
 
-    def put(leaf: Any) -> jax.Array:
+    def put(leaf: Any) -> Any:
         entries = times * leaf.shape[0]
         own = np.minimum(np.arange(room(mesh, entries)), entries - 1) // times
         if not isinstance(leaf, np.ndarray):
@@ -60,7 +60,7 @@ def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
     return jax.tree.map(put, tree)
 
 
-def _share(leaf: np.ndarray, own: np.ndarray, at: Any) -> np.ndarray:
+def _share(leaf: np.ndarray, own: np.ndarray, at: Any) -> Any:
     """The entries of one device, ``at`` some place of the leading axis."""
     return leaf[own[at[0]]]
 
@@ -74,11 +74,11 @@ def copied(mesh: Mesh | None, tree: Any) -> Any:
     return tree if mesh is None else jax.tree.map(partial(_put, mesh, WHOLE), tree)
 
 
-def _put(mesh: Mesh, spec: PartitionSpec, leaf: Any) -> jax.Array:
+def _put(mesh: Mesh, spec: PartitionSpec, leaf: Any) -> Any:
     if jax.process_count() == 1:
         return jax.device_put(leaf, NamedSharding(mesh, spec))
     # What one process holds is none of the others'; NumPy's numbers are taken to be the same.
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         numbers = _put(mesh, spec, jax.random.key_data(leaf))
         return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(leaf))
     return jax.device_put(np.asarray(leaf), NamedSharding(mesh, spec))
@@ -124,7 +124,7 @@ def divided(
 
 def by_rows(
     *, static: Sequence[str], rows: Sequence[str], draws: Mapping[str, Sequence[int]] | None = None
-) -> Callable[[Callable], Callable]:
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile a function whose arguments ``rows``, and whose results, have rows in front.
 
     ``static`` names arguments that are compiled in. Results have as many rows as there is ``room``
@@ -132,13 +132,13 @@ def by_rows(
     names the argument that holds them, and says of each of its fields which axis is theirs.
     """
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         names = list(inspect.signature(function).parameters)
         arrays = [name for name in names if name not in static]
         specs = [SHARED if name in rows else WHOLE for name in arrays]
 
         @partial(jax.jit, static_argnames=("mesh", "fixed"))
-        def compiled(mesh: Mesh | None, fixed: tuple, *values: Any) -> Any:
+        def compiled(mesh: Mesh | None, fixed: tuple[Any, ...], *values: Any) -> Any:
             def whole(*values: Any) -> Any:
                 return function(
                     **dict(zip(static, fixed, strict=True)),

@@ -6,7 +6,7 @@ A flat vector makes sampling, priors and the optimiser one operation each instea
 """
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,9 +49,10 @@ def _sum_over_points(gradient: Float[Array, "K out B"]) -> Float[Array, "K out"]
     return jnp.einsum("kob,b->ko", gradient, jnp.ones(gradient.shape[-1], gradient.dtype))
 
 
-def _transposed(kernel: Float[Array, "K out in"]) -> Float[Array, "K in out"]:
+def _transposed(kernel: Float[Array, "*K out in"]) -> Float[Array, "*K in out"]:
     """Transposed in memory, once, instead of being read across by every product."""
-    return jax.lax.optimization_barrier(jnp.swapaxes(kernel, 1, 2))
+    turned: Array = jax.lax.optimization_barrier(jnp.swapaxes(kernel, -1, -2))
+    return turned
 
 
 @jax.custom_vjp
@@ -62,11 +63,11 @@ def affine(
     return jnp.einsum("koi,kib->kob", kernel, inputs) + bias[..., None]
 
 
-def _affine_forward(kernel, bias, inputs):
+def _affine_forward(kernel: Array, bias: Array, inputs: Array) -> tuple[Array, Any]:
     return affine(kernel, bias, inputs), (kernel, inputs)
 
 
-def _affine_backward(residuals, gradient):
+def _affine_backward(residuals: Any, gradient: Array) -> tuple[Array, ...]:
     kernel, inputs = residuals
     return (
         jnp.einsum("kob,kib->koi", gradient, inputs),
@@ -97,11 +98,11 @@ def _join(x: Float[Array, "B D"], z: Float[Array, "K Z B"]) -> Float[Array, "K i
     return jnp.concatenate([shared, z], axis=1)
 
 
-def _first_affine_forward(kernel, bias, x, z):
+def _first_affine_forward(kernel: Array, bias: Array, x: Array, z: Array) -> tuple[Array, Any]:
     return first_affine(kernel, bias, x, z), (kernel, x, z)
 
 
-def _first_affine_backward(residuals, gradient):
+def _first_affine_backward(residuals: Any, gradient: Array) -> tuple[Array, ...]:
     kernel, x, z = residuals
     inputs = x.shape[1]
     return (
@@ -184,14 +185,7 @@ class RowLayer(NamedTuple):
 
 def for_rows(layers: tuple[Layer, ...]) -> tuple[RowLayer, ...]:
     """Layers with their kernels both ways."""
-    return tuple(
-        RowLayer(
-            layer.kernel,
-            jax.lax.optimization_barrier(jnp.swapaxes(layer.kernel, -1, -2)),
-            layer.bias,
-        )
-        for layer in layers
-    )
+    return tuple(RowLayer(layer.kernel, _transposed(layer.kernel), layer.bias) for layer in layers)
 
 
 @jax.custom_vjp
@@ -201,11 +195,11 @@ def rows_affine(layer: RowLayer, inputs: Float[Array, "*K B in"]) -> Float[Array
     return outputs + layer.bias[..., None, :]
 
 
-def _rows_forward(layer, inputs):
+def _rows_forward(layer: RowLayer, inputs: Array) -> tuple[Array, Any]:
     return rows_affine(layer, inputs), (layer, inputs)
 
 
-def _rows_backward(residuals, gradient):
+def _rows_backward(residuals: Any, gradient: Array) -> tuple[RowLayer, Array]:
     layer, inputs = residuals
     slopes = RowLayer(
         jnp.einsum("...bo,...bi->...oi", gradient, inputs),

@@ -52,7 +52,8 @@ def predictive_trace(
         parts = [found.mean.reshape(draws, -1), jnp.log(found.variance).reshape(draws, -1)]
         return jnp.concatenate(parts, axis=1)
 
-    return jax.lax.map(of_chain, (weights, log_noise))
+    trace: Array = jax.lax.map(of_chain, (weights, log_noise))
+    return trace
 
 
 def _nodes(model: BNNLV) -> Float[Array, "L Z"]:

@@ -14,6 +14,7 @@ from twofold.model.posterior import Posterior
 from twofold.model.spec import BNNLV
 from twofold.uncertainty.decomposition import (
     Decomposition,
+    Split,
     check_request,
     choose_estimator,
     split_nested,
@@ -104,5 +105,5 @@ def decompose_rows(
     fewest = FEWEST_ROWS if by == "variance" or chosen is integrate else 1
     function = partial(SPLITS[by], by, joint, chosen, model, key, nested)
     limit = rows_at_once(model, weights, latents)
-    split = in_chunks(function, [x], limit, nested.weights.dtype, on_progress, fewest)
+    split: Split = in_chunks(function, [x], limit, nested.weights.dtype, on_progress, fewest)
     return Decomposition(by, *split.parts, split.errors)

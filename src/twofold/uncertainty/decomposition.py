@@ -109,7 +109,8 @@ def split_nested(
     else:
         entropy_key = jax.random.fold_in(key, ENTROPY_STREAM)
         split = by_entropy(entropies(estimator, joint, entropy_key, model, nested, x))
-    return jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), split)
+    rows_first: Split = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), split)
+    return rows_first
 
 
 def decompose(
@@ -164,7 +165,8 @@ class Decomposition:
 
         There the entropy estimator's bias is larger than what it is asked for.
         """
-        return self.epistemic < -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
+        least: np.ndarray = -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
+        return self.epistemic < least
 
     def standard_deviations(self) -> "Decomposition":
         """Square roots of a split by variance, in units of y; they do not add up."""

@@ -70,9 +70,9 @@ def entropies(
     def at_point(centres: Float[Array, "L M O"]) -> Entropies:
         parts = centres.reshape(*centres.shape[:2], groups, outputs)
         found = [estimator(key, parts[:, :, g], log_noise[:, g]) for g in range(groups)]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *found)
+        return Entropies(*(jnp.stack(leaves, axis=1) for leaves in zip(*found, strict=True)))
 
-    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), jax.lax.map(at_point, centres))
+    return Entropies(*(jnp.moveaxis(leaf, 0, -1) for leaf in jax.lax.map(at_point, centres)))
 
 
 def spline_weights(offset: Float[Array, "*shape"]) -> Float[Array, "*shape 4"]:
@@ -156,7 +156,7 @@ def integrate(
     branches = [lambda c, n, size=size: entropies_on(size, c, n) for size in SIZES]
     found = jax.lax.switch(grid_index(needed), branches, centres, log_noise)
     fine_enough = needed <= SIZES[-1]
-    return jax.tree.map(lambda leaf: jnp.where(fine_enough, leaf, jnp.nan), found)
+    return Entropies(*(jnp.where(fine_enough, leaf, jnp.nan) for leaf in found))
 
 
 def log_kernels(
@@ -197,4 +197,4 @@ def average(key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M
         everyone = jax.nn.logsumexp(log_densities, axis=1) - jnp.log(draws)
         return Entropies(-jnp.mean(everyone), -jnp.mean(log_densities[:, index]))
 
-    return jax.lax.map(given, jnp.arange(draws))
+    return Entropies(*jax.lax.map(given, jnp.arange(draws)))

@@ -120,12 +120,13 @@ def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
     """
     n, around = values.shape[0], padded(values, k)
 
-    def narrow(j, distance):
+    def narrow(j: Int[Array, ""], distance: Float[Array, "n"]) -> Float[Array, "n"]:
         left = jax.lax.dynamic_slice_in_dim(around, k - j, n)
         right = jax.lax.dynamic_slice_in_dim(around, 2 * k - j, n)
         return jnp.minimum(distance, jnp.maximum(values - left, right - values))
 
-    return _each(k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
+    found: Array = _each(k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
+    return found
 
 
 def _each(windows: int, add: Callable[..., Any], start: Any) -> Any:
@@ -160,7 +161,7 @@ def _ranked_moments(samples: Float[Array, "n 1"], k: int, m: int) -> LocalMoment
     bandwidth = jnp.maximum(ranked_distances(values, k), smallest_distance(samples))
     farthest = ranked_distances(values, m)
 
-    def add(j, sums):
+    def add(j: Int[Array, ""], sums: Float[Array, "3 n"]) -> Float[Array, "3 n"]:
         difference = jax.lax.dynamic_slice_in_dim(around, j, n) - values
         included = (jnp.abs(difference) <= farthest) & (j != m)
         u = jnp.where(included, difference / bandwidth, 0.0)
@@ -175,7 +176,7 @@ def _ranked_moments(samples: Float[Array, "n 1"], k: int, m: int) -> LocalMoment
 def _paired_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoments:
     floor = smallest_distance(samples)
 
-    def row(i):
+    def row(i: Int[Array, ""]) -> LocalMoments:
         distances, places = nearest(samples, i, max(k, m))
         bandwidth = jnp.maximum(distances[k - 1], floor)
         u = (samples[places[:m]] - samples[i]) / bandwidth
@@ -183,4 +184,5 @@ def _paired_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoment
         second = jnp.sum(weights[:, None, None] * u[:, :, None] * u[:, None, :], axis=0)
         return LocalMoments(bandwidth, jnp.sum(weights), weights @ u, second)
 
-    return rows_in_chunks(row, samples.shape[0])
+    found: LocalMoments = rows_in_chunks(row, samples.shape[0])
+    return found

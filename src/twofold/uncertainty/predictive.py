@@ -5,7 +5,7 @@ The only place where draws are nested: M weight draws, and for each of them L la
 points, so a prediction does not depend on which other points are asked for.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,8 @@ def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array,
     """
     if model.latents == 0:
         return jnp.zeros((1, members, 0))
-    draws = stratified_normal(key, num, (members, model.latents), shuffle=model.latents > 1)
+    shape, shuffle = (members, model.latents), model.latents > 1
+    draws: Array = stratified_normal(key, num, shape, shuffle=shuffle)
     return jnp.sqrt(model.latent_variance) * draws
 
 
@@ -103,7 +104,7 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
     """Mean and variance of y given each W, accumulated over blocks of latent draws."""
     blocks, block = in_blocks(model, nested, x.shape[0])
 
-    def accumulate(carry, z):
+    def accumulate(carry: Any, z: Array) -> tuple[Any, None]:
         count, mean, squares = carry
         values = block_means(model, nested, z, x)
         own = _over_latents(values) / block
@@ -130,7 +131,7 @@ def log_density(
     """``log p(y | x)``: the log of the mean likelihood over all nested draws."""
     blocks, _ = in_blocks(model, nested, x.shape[0])
 
-    def accumulate(total, z):
+    def accumulate(total: Array, z: Array) -> tuple[Array, None]:
         outputs = block_means(model, nested, z, x)
         log_noise = nested.log_noise[..., None, None]
         terms = gaussian_log_density(y.T[:, None], outputs, log_noise).sum(axis=1)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import digamma
 
-from twofold.core.arrays import Array, Bool, Float, Key
+from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import LOG_TWO_PI
 from twofold.uncertainty.entropies import Entropies, PointEstimator
 from twofold.uncertainty.neighbours import (
@@ -143,7 +143,8 @@ def _fit_numpy(neighbours: np.ndarray, k: int) -> np.ndarray:
     log_determinant = np.linalg.slogdet(covariance)[1] + d * (LOG_TWO_PI + 2 * np.log(bandwidth))
     fitted = 0.5 * (log_determinant + quadratic) - np.log(total)
     ball = log_ball_volume(d) - digamma(k) + d * np.log(bandwidth)
-    return np.where(quadratic < FARTHEST_DEVIATIONS**2, fitted, ball)
+    values: np.ndarray = np.where(quadratic < FARTHEST_DEVIATIONS**2, fitted, ball)
+    return values
 
 
 def spread(samples: Float[Array, "n d"]) -> Float[Array, "d"]:
@@ -172,10 +173,11 @@ def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     scaled = (samples - samples[0]) / bandwidth
     constant = 0.5 * d * LOG_TWO_PI + math.log(n - 1) + jnp.sum(jnp.log(bandwidth))
 
-    def row(i):
+    def row(i: Int[Array, ""]) -> Float[Array, ""]:
         return -jax.nn.logsumexp(-0.5 * squared_distances(scaled, i))
 
-    return constant + rows_in_chunks(row, n)
+    logs: Array = rows_in_chunks(row, n)
+    return constant + logs
 
 
 def _gridded_kernel_surprisals(
