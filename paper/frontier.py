@@ -20,6 +20,8 @@ from paper.control_problems import ControlProblem
 from paper.records import commit, device
 from twofold import BNNLVRegressor
 from twofold.core import persistence
+from twofold.core.plain import to_plain
+from twofold.core.resume import OtherRunError, claim_folder, differences
 from twofold.inference.registry import nest_options
 from twofold.model.posterior import SampledPosterior
 from twofold.plant.cost import cost_of
@@ -36,6 +38,7 @@ from twofold.plant.search import SearchSettings, best_of, search_policies
 from twofold.plant.truth import bias_by_start, model_bias, true_costs
 
 MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
+CLAIM, TRIALS = "group.json", "trials.json"
 START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
 MIXED_DRAWS = 50
 SILENT = -40.0  # the logarithm of a variance that is none
@@ -96,50 +99,54 @@ class Group(NamedTuple):
     made_by: dict[str, str]
 
 
-def advance(
+def finish_group(
     problem: ControlProblem, method: Method, seed: int, trials: Trials, work: Path
 ) -> Group:
     """Do what is missing of a group: fit, search, try."""
-    folder = folder_of(problem, method, seed, work)
-    folder.mkdir(parents=True, exist_ok=True)
-    done = folder / "trials.json"
-    settings = {**described(problem, method, trials), **sees(problem, seed)}
+    folder = group_folder(problem, method, seed, work)
+    done = folder / TRIALS
+    identity = {**describe(problem, method, trials), **describe_view(problem, seed)}
     if done.exists():
         # It may have been made elsewhere, where simulations differ in their last digits.
-        claim(folder, settings, among=tuple(settings))
-    else:
-        log = problem.batch(seed)
-        claim(folder, {**settings, **seen(problem, log)})
-        started = time.perf_counter()
-        regressor = fit_model(problem, method, seed, log, folder)
-        score = held_out_score(problem, regressor, log, seed)
-        model = planned(problem, method, regressor, log)
-        policies = find_policies(model, method, seed, folder)
-        rows = tried(problem, method, model, policies, seed, trials)
-        content = {
-            "log_likelihood": score,
-            "seconds": time.perf_counter() - started,
-            "device": device(),
-            "commit": commit(),
-            "trials": [row._asdict() for row in rows],
-        }
-        persistence.write_text(done, json.dumps(content, indent=1))
-    return read(folder)
+        claim_folder(folder, CLAIM, identity, {})
+        return read_group(folder)
+    log = problem.batch(seed)
+    data = fingerprint_data(problem, log)
+    changed = differences(claim_folder(folder, CLAIM, identity, data)["about"], data)
+    if changed:
+        raise OtherRunError(
+            f"{folder} was begun with other data: {'; '.join(changed)}. Delete it to start again"
+        )
+    started = time.perf_counter()
+    regressor = fit_model(problem, method, seed, log, folder)
+    score = score_held_out(problem, regressor, log, seed)
+    model = build_model(problem, method, regressor, log)
+    policies = find_policies(model, method, seed, folder)
+    rows = try_policies(problem, method, model, policies, seed, trials)
+    content = {
+        "log_likelihood": score,
+        "seconds": time.perf_counter() - started,
+        "device": device(),
+        "commit": commit(),
+        "trials": [row._asdict() for row in rows],
+    }
+    persistence.write_text(done, json.dumps(content, indent=1))
+    return read_group(folder)
 
 
-def folder_of(problem: ControlProblem, method: Method, seed: int, work: Path) -> Path:
+def group_folder(problem: ControlProblem, method: Method, seed: int, work: Path) -> Path:
     """Where a group lies."""
     return work / f"{problem.name}-{method.name}-{seed}"
 
 
-def described(problem: ControlProblem, method: Method, trials: Trials) -> dict[str, Any]:
+def describe(problem: ControlProblem, method: Method, trials: Trials) -> dict[str, Any]:
     """What a group depends on beside its seed, as JSON has it."""
     data = {name: getattr(problem, name) for name in ("transitions", "length", "horizon")}
     own = {**method._asdict(), "settings": asdict(method.settings)}
-    return json.loads(json.dumps({"data": data, "method": own, "trials": trials._asdict()}))
+    return to_plain({"data": data, "method": own, "trials": trials._asdict()})
 
 
-def sees(problem: ControlProblem, seed: int) -> dict[str, Any]:
+def describe_view(problem: ControlProblem, seed: int) -> dict[str, Any]:
     """What a model sees and predicts, in words, which are the same on every machine."""
     embedding = problem.embed(problem.batch(seed, problem.length))
     kinds = [transform.kind for transform in embedding.transforms]
@@ -147,7 +154,7 @@ def sees(problem: ControlProblem, seed: int) -> dict[str, Any]:
     return {"sees": {**{key: list(own) for key, own in names.items()}, "transforms": kinds}}
 
 
-def seen(problem: ControlProblem, log: Log) -> dict[str, str]:
+def fingerprint_data(problem: ControlProblem, log: Log) -> dict[str, str]:
     """The batch, what a model sees of it, and what it costs, as fingerprints."""
     embedding = problem.embed(log)
     parts = [part for one in log.episodes for part in (one.observations, one.actions)]
@@ -158,21 +165,9 @@ def seen(problem: ControlProblem, log: Log) -> dict[str, str]:
     }
 
 
-def claim(folder: Path, wanted: dict[str, Any], among: Sequence[str] | None = None) -> None:
-    """Refuse a folder whose files were made with other settings, or with who knows which; with
-    ``among``, of those settings alone."""
-    path = folder / "settings.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    compared = known if among is None else {name: known.get(name) for name in among}
-    if compared != wanted and any(folder.iterdir()):
-        raise ValueError(f"{folder} was made with other settings; move it away to start anew")
-    if not known:
-        persistence.write_text(path, json.dumps(wanted, indent=1))
-
-
-def read(folder: Path) -> Group:
+def read_group(folder: Path) -> Group:
     """A group that is finished."""
-    content = json.loads((folder / "trials.json").read_text())
+    content = json.loads((folder / TRIALS).read_text())
     rows = [Trial(**row) for row in content["trials"]]
     policies = [load_policy(folder / f"{number}.policy") for number in range(len(rows))]
     made_by = {"device": content["device"], "commit": content["commit"]}
@@ -187,10 +182,10 @@ def fit_model(
     settings = nest_options(method.regressor)
     regressors = [BNNLVRegressor(random_state=own, **settings) for own in seeds]
     fits = fit_regressors(regressors, problem.embed(log), log, folder)
-    return mixed(fits) if method.fits > 1 else fits[0]
+    return mix_posteriors(fits) if method.fits > 1 else fits[0]
 
 
-def held_out_score(
+def score_held_out(
     problem: ControlProblem, regressor: BNNLVRegressor, log: Log, seed: int
 ) -> float:
     """The test log-likelihood per step, in units of the outputs' deviations."""
@@ -200,15 +195,15 @@ def held_out_score(
     return float(score)
 
 
-def planned(
+def build_model(
     problem: ControlProblem, method: Method, regressor: BNNLVRegressor, log: Log
 ) -> DynamicsModel:
     """The model that policies are searched with."""
-    regressor = certain(regressor) if method.distance else regressor
+    regressor = drop_noise(regressor) if method.distance else regressor
     return DynamicsModel(regressor, problem.embed(log), problem.cost, log)
 
 
-def mixed(regressors: Sequence[BNNLVRegressor]) -> BNNLVRegressor:
+def mix_posteriors(regressors: Sequence[BNNLVRegressor]) -> BNNLVRegressor:
     """The first, with equally many draws of all posteriors as its own."""
     draws = [
         regressor.posterior_.sample(jax.random.key(number), MIXED_DRAWS)
@@ -219,7 +214,7 @@ def mixed(regressors: Sequence[BNNLVRegressor]) -> BNNLVRegressor:
     return regressors[0]
 
 
-def certain(regressor: BNNLVRegressor) -> BNNLVRegressor:
+def drop_noise(regressor: BNNLVRegressor) -> BNNLVRegressor:
     """The first of its networks alone, and without noise."""
     weights, log_noise = regressor.posterior_.weights[:1], regressor.posterior_.log_noise[:1]
     regressor.posterior_ = SampledPosterior(weights, np.full_like(log_noise, SILENT))
@@ -249,7 +244,7 @@ def find_policies(
     return policies
 
 
-def tried(
+def try_policies(
     problem: ControlProblem,
     method: Method,
     model: DynamicsModel,

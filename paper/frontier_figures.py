@@ -20,8 +20,8 @@ from paper.frontier import (
     Group,
     Method,
     Trial,
+    build_model,
     fit_model,
-    planned,
 )
 from paper.frontier_claims import CAREFUL, at, curves_of, mean_of, pairs
 from paper.frontier_tables import METHODS
@@ -38,7 +38,7 @@ SAID = {
 }
 
 
-def draw(
+def draw_figures(
     name: str,
     problem: ControlProblem,
     method: Method,
@@ -106,7 +106,7 @@ def _rollouts(
     if not (folder / MODEL).exists():
         raise FileNotFoundError(f"{folder} has no {MODEL} to draw roll-outs of")
     log = problem.batch(seed)
-    model = planned(problem, method, fit_model(problem, method, seed, log, folder), log)
+    model = build_model(problem, method, fit_model(problem, method, seed, log, folder), log)
     starts = problem.starts(jax.random.key(seed + START_STREAM), 1)
     steadiest = max(gamma for beta, gamma in method.weights if beta == 0.0)
     panels = {}

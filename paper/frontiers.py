@@ -12,17 +12,18 @@ from paper.control_problems import ControlProblem
 from paper.frontier import (
     MAIN,
     NEIGHBOUR,
+    TRIALS,
     Group,
     Method,
     Trial,
     Trials,
-    advance,
-    described,
-    folder_of,
+    describe,
+    finish_group,
     grid,
+    group_folder,
 )
 from paper.frontier_claims import at, claims, pairs, rank_correlations, regrets
-from paper.frontier_figures import draw
+from paper.frontier_figures import draw_figures
 from paper.records import Context, Record
 from twofold.core.jobs import Job, run_jobs
 from twofold.plant.search import SearchSettings
@@ -165,8 +166,8 @@ WIND = Frontier(
 FRONTIERS = {frontier.name: frontier for frontier in (INDUSTRIAL, QUICK, RIVER, WIND)}
 
 
-def rehearsal(frontier: Frontier) -> Frontier:
-    """A few seconds of it."""
+def shrink(frontier: Frontier) -> Frontier:
+    """The same at the size of a smoke run."""
     quick = {"epochs": 2, "batch_size": 250, "hidden_layer_sizes": (8,)}
     methods = []
     for method in frontier.methods[:1] + frontier.methods[-1:]:
@@ -183,37 +184,39 @@ def rehearsal(frontier: Frontier) -> Frontier:
 def trace_frontier(name: str, context: Context) -> Record:
     """All groups of a frontier, its record and its figures; every group that is missing is a job of
     the executor, or done here."""
-    frontier = rehearsal(FRONTIERS[name]) if context.smoke else FRONTIERS[name]
+    frontier = shrink(FRONTIERS[name]) if context.smoke else FRONTIERS[name]
     problem, work, output = frontier.problem(), context.work, context.output
     if context.executor is not None:
-        run_jobs(missing(name, frontier, context.smoke, work), executor=context.executor)
+        run_jobs(list_missing(name, frontier, context.smoke, work), executor=context.executor)
     groups = {
-        (method.name, seed): advance(problem, method, seed, frontier.trials, work)
+        (method.name, seed): finish_group(problem, method, seed, frontier.trials, work)
         for method in frontier.methods
         for seed in frontier.seeds
     }
-    draw(frontier.name, problem, frontier.methods[0], frontier.seeds[0], groups, work, output)
-    return recorded(frontier, groups)
+    draw_figures(
+        frontier.name, problem, frontier.methods[0], frontier.seeds[0], groups, work, output
+    )
+    return compose_record(frontier, groups)
 
 
-def missing(name: str, frontier: Frontier, smoke: bool, work: Path) -> list[Job]:
+def list_missing(name: str, frontier: Frontier, smoke: bool, work: Path) -> list[Job]:
     """A job for each group that is not finished; its files are its result."""
     problem = frontier.problem()
     return [
-        Job(f"{method.name}/{seed}", finish, (name, smoke, number, seed, work.resolve()), {})
+        Job(f"{method.name}/{seed}", finish_job, (name, smoke, number, seed, work.resolve()), {})
         for number, method in enumerate(frontier.methods)
         for seed in frontier.seeds
-        if not (folder_of(problem, method, seed, work) / "trials.json").exists()
+        if not (group_folder(problem, method, seed, work) / TRIALS).exists()
     ]
 
 
-def finish(name: str, smoke: bool, number: int, seed: int, work: Path) -> None:
+def finish_job(name: str, smoke: bool, number: int, seed: int, work: Path) -> None:
     """Do what is missing of the group of a method, by its number, and a seed."""
-    frontier = rehearsal(FRONTIERS[name]) if smoke else FRONTIERS[name]
-    advance(frontier.problem(), frontier.methods[number], seed, frontier.trials, work)
+    frontier = shrink(FRONTIERS[name]) if smoke else FRONTIERS[name]
+    finish_group(frontier.problem(), frontier.methods[number], seed, frontier.trials, work)
 
 
-def recorded(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record:
+def compose_record(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record:
     """Every policy, means over seeds, claims and rank correlations."""
     settings = {**_plain_settings(frontier), "made_by": _made_by(groups)}
     record = Record(frontier.name, settings, list(frontier.seeds))
@@ -242,7 +245,7 @@ def recorded(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record
     for method in frontier.methods:
         if method.distance:
             continue
-        for name, value in coverage([t for t in trials if t.method == method.name]).items():
+        for name, value in share_covered([t for t in trials if t.method == method.name]).items():
             record.add(f"{method.name}/{name}", value)
     return record
 
@@ -256,7 +259,7 @@ def _add_finite(record: Record, name: str, values: Sequence[float]) -> None:
         record.add(f"{name}/lost", len(values) - len(known))
 
 
-def coverage(trials: Sequence[Trial]) -> dict[str, float]:
+def share_covered(trials: Sequence[Trial]) -> dict[str, float]:
     """The share of policies whose true bias is at most twice the epistemic risk, as deviations.
 
     The bias is that of the mean over starts, the risk a mean over starts: a lenient measure.
@@ -272,4 +275,4 @@ def _made_by(groups: dict[tuple[str, int], Group]) -> dict[str, dict[str, str]]:
 
 def _plain_settings(frontier: Frontier) -> dict[str, Any]:
     problem = frontier.problem()
-    return {m.name: described(problem, m, frontier.trials) for m in frontier.methods}
+    return {m.name: describe(problem, m, frontier.trials) for m in frontier.methods}

@@ -12,7 +12,7 @@ import numpy as np
 
 from paper.control_problems import industrial_random
 from paper.direct_search import Strategy, direct_search
-from paper.frontier import LUCK_STREAM, START_STREAM, Method, Trials, advance
+from paper.frontier import LUCK_STREAM, START_STREAM, Method, Trials, finish_group
 from paper.records import Context, Record
 from twofold.core.data import Standardizer
 from twofold.plant.policy import PolicyNetwork
@@ -50,7 +50,7 @@ def search_by_model(context: Context) -> Record:
         brief = replace(method.settings, horizon=5, epochs=1, updates=2, starts=2)
         method = method._replace(regressor=quick, settings=brief)
         trials, seeds = Trials(starts=4, repeats=2, weight_draws=2, noise_draws=2), SEEDS[:2]
-    groups = [advance(problem, method, seed, trials, context.work) for seed in seeds]
+    groups = [finish_group(problem, method, seed, trials, context.work) for seed in seeds]
     settings = {
         "regressor": method.regressor,
         "fits": method.fits,

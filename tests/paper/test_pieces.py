@@ -194,13 +194,13 @@ def test_groups_of_a_frontier_that_are_missing_are_handed_out(tmp_path, monkeypa
     advanced = []
     monkeypatch.setattr(
         frontiers,
-        "advance",
+        "finish_group",
         lambda problem, method, seed, *rest: advanced.append((method.name, seed)),
     )
-    monkeypatch.setattr(frontiers, "draw", lambda *_: None)
-    monkeypatch.setattr(frontiers, "recorded", lambda *_: None)
-    frontier = frontiers.rehearsal(frontiers.RIVER)
-    done = frontiers.folder_of(frontier.problem(), frontier.methods[0], 1, tmp_path)
+    monkeypatch.setattr(frontiers, "draw_figures", lambda *_: None)
+    monkeypatch.setattr(frontiers, "compose_record", lambda *_: None)
+    frontier = frontiers.shrink(frontiers.RIVER)
+    done = frontiers.group_folder(frontier.problem(), frontier.methods[0], 1, tmp_path)
     done.mkdir()
     (done / "trials.json").write_text("{}")
     frontiers.trace_frontier("wet_chicken_frontier", smoke(tmp_path, "local"))
