@@ -131,7 +131,7 @@ def test_a_frontier_whose_worker_is_killed_has_the_numbers_of_a_local_one(cluste
 
     def kill():
         """Kill a worker as soon as a model is fitted; its policies are still missing."""
-        wait_until(lambda: list(there.glob("*/model_0.safetensors")), "a fitted model")
+        wait_until(lambda: list(there.glob("*/model.safetensors")), "a fitted model")
         os.kill(wait_until(find_workers, "a worker")[0], signal.SIGKILL)
 
     with ThreadPoolExecutor() as threads:
