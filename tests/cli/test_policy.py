@@ -108,7 +108,7 @@ def test_from_a_log_to_an_action(twofold, place):
 
     before = (place / "tank/project.json").read_bytes()
     code, _, said = twofold(*words(*SMALL, **options | {"horizon": 4}, seed=0))
-    assert code == MISTAKE and "belongs to another search" in said and "horizon was 3" in said
+    assert code == MISTAKE and "belongs to another run" in said and "horizon was 3" in said
     assert (place / "tank/project.json").read_bytes() == before
 
 
@@ -143,12 +143,12 @@ def test_from_a_log_to_an_action(twofold, place):
         (words(setting="epochs=many"), "epochs must be a whole number, got 'many'"),
         (words(setting="hidden=20"), "hidden must be numbers of units such as [20,20], got 20"),
         (words(setting="clip=0"), "clip must be positive"),
-        (words(setting="noise_draws=1"), "noise_draws must be a whole number of at least 2"),
+        (words(setting="noise_draws=1"), "noise_draws must be at least 2"),
         (words(model="epochs=0"), "epochs must be an integer of at least 1, got 0"),
         (words(model="layers=3"), "got 'layers'"),
         (words(seed=-1), "random_state must be a whole number"),
-        (words(out="tank.csv"), "not a folder of policies and not empty"),
-        (words(out="."), "not a folder of policies and not empty"),
+        (words(out="tank.csv"), "is not empty and has no project.json"),
+        (words(out="."), "is not empty and has no project.json"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )

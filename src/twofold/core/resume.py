@@ -126,7 +126,8 @@ def read_claim(path: FilePath) -> dict[str, Any]:
         version = int(content["format_version"])
         found = {name: dict(content[name]) for name in ("identity", "about")}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FileFormatError(f"{path} is damaged ({error!r}); {persistence.RESTORE}") from error
+        why = f"{type(error).__name__}: {error}"
+        raise FileFormatError(f"{path} is damaged ({why}); {persistence.RESTORE}") from error
     if version > FORMAT_VERSION:
         raise FileFormatError(
             f"{path} has format {version}, and this twofold reads up to {FORMAT_VERSION}; "

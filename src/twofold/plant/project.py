@@ -230,7 +230,8 @@ def open_project(folder: str | Path) -> Project:
     except FileFormatError as error:
         raise ProjectError(str(error)) from error
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise ProjectError(f"{path} is damaged ({error!r}); {persistence.RESTORE}") from error
+        why = f"{type(error).__name__}: {error}"
+        raise ProjectError(f"{path} is damaged ({why}); {persistence.RESTORE}") from error
     if older:
         raise ProjectError(
             f"{folder} was written by an older twofold; load_policy still reads its policies, but "
