@@ -26,7 +26,7 @@ from paper.records import Record
 from twofold.core.data import Standardizer
 from twofold.envs.industrial import dynamics
 from twofold.inference import base
-from twofold.inference.schedule import Schedule
+from twofold.inference.minibatch import Schedule
 from twofold.model.posterior import Draws, SampledPosterior
 from twofold.model.spec import BNNLV
 from twofold.plant import policy, search

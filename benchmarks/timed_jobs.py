@@ -20,7 +20,7 @@ from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.inference import alpha, base, ensemble
 from twofold.inference.base import Algorithm
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.schedule import Schedule
+from twofold.inference.minibatch import Schedule
 from twofold.model.spec import BNNLV
 from twofold.plant import search
 from twofold.plant.search import RiskWeights

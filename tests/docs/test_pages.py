@@ -13,7 +13,8 @@ from twofold import Ensemble
 from twofold.cli.app import app
 
 ROOT = Path(__file__).parents[2]
-SMALL = "random_state=0, epochs=2, inference_options={'members': 2}, n_latent_draws=10"
+METHOD = "{'method': 'ensemble', 'epochs': 2, 'members': 2}"
+SMALL = f"random_state=0, inference={METHOD}, n_latent_draws=10"
 
 
 def blocks(page: str) -> list[str]:
@@ -86,9 +87,7 @@ def test_policy_from_a_log(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_reproduce_and_extend():
-    small = {
-        'inference="alpha", random_state=seed': 'inference="alpha", random_state=seed, epochs=2'
-    }
+    small = {'inference="alpha", random': 'inference={"method": "alpha", "epochs": 2}, random'}
     names = run("guide_research.md", small)
     split = names["split"]
     np.testing.assert_allclose(split.total, split.epistemic + split.aleatoric, rtol=1e-4)
@@ -158,10 +157,11 @@ def test_large_data(tmp_path, monkeypatch, rng):
         columns = {"a": rng.normal(size=60), "yield": rng.normal(size=60)}
         parquet.write_table(pyarrow.table(columns), f"{name}.parquet")
     changes = {
-        "random_state=0": SMALL,
-        'inference_options={"encoder": [20]}': 'inference_options={"encoder": [3]}, epochs=2',
+        "Ensemble(batch_size=1000)": "Ensemble(epochs=2, members=2)",
+        "Alpha(encoder=[20], ": "Alpha(encoder=[3], epochs=2, ",
+        "random_state=0": "random_state=0, n_latent_draws=10",
     }
     names = run("large_data.md", changes)
     found = parquet.read_table("split.parquet")
     assert found.num_rows == 60 and "y epistemic sd" in found.column_names
-    assert names["model"].inference == "alpha"
+    assert names["model"].inference.encoder == (3,)

@@ -95,7 +95,7 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path):
 
 
 def test_inside_whole_fits_half_a_fit_is_no_result():
-    with pytest.raises(KeyboardInterrupt, match="half a fit"), whole_fits():
+    with pytest.raises(KeyboardInterrupt, match="incomplete fit"), whole_fits():
         warnings.warn("stopped", InterruptedFitWarning, stacklevel=1)
 
 

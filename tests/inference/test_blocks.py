@@ -7,8 +7,7 @@ import pytest
 
 from twofold.core.data import Place, pad
 from twofold.inference import alpha
-from twofold.inference.minibatch import deal
-from twofold.inference.schedule import Schedule
+from twofold.inference.minibatch import Schedule, deal
 from twofold.model.spec import BNNLV
 
 ROWS, TOTAL = 20, 500

@@ -9,8 +9,7 @@ from scipy.stats import norm
 
 from twofold.core.data import Place, pad
 from twofold.inference import base, ensemble
-from twofold.inference.minibatch import Batch, deal
-from twofold.inference.schedule import Schedule
+from twofold.inference.minibatch import Batch, Schedule, deal
 from twofold.model import density
 from twofold.model.density import latent_nodes
 from twofold.model.spec import BNNLV, prior_deviation

@@ -12,8 +12,7 @@ from scipy.stats import norm
 
 from twofold.core.data import pad
 from twofold.inference import base, sghmc
-from twofold.inference.minibatch import Batch
-from twofold.inference.schedule import Schedule
+from twofold.inference.minibatch import Batch, Schedule
 from twofold.model.density import latent_nodes, log_marginal
 from twofold.model.spec import BNNLV
 

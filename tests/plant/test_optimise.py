@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold.inference import base
-from twofold.inference.schedule import Schedule
+from twofold.inference.minibatch import Schedule
 from twofold.model.posterior import SampledPosterior
 from twofold.plant import policy, search
 from twofold.plant.cost import centroids, cost_of, distances

@@ -14,12 +14,9 @@ from sklearn.utils import check_random_state
 from twofold.core import persistence
 from twofold.core.data import Padded, Standardizer, pad, padded_size
 from twofold.estimators import memory, validation
-from twofold.estimators.checkpoint import Checkpoint
 from twofold.estimators.storage import plain_settings
-from twofold.estimators.training import NonFiniteEnergyError, Plan, train
-from twofold.inference.convergence import Convergence
-from twofold.inference.convergence import advice as convergence_advice
-from twofold.inference.method import Result, Setup, check_integer
+from twofold.estimators.training import Checkpoint, NonFiniteEnergyError, Plan, train
+from twofold.inference.method import Convergence, Result, Setup, check_integer, convergence_advice
 from twofold.inference.registry import resolve_method, to_mapping
 from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV

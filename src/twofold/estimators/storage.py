@@ -7,8 +7,8 @@ import numpy as np
 from twofold.core.data import Standardizer
 from twofold.core.persistence import FileFormatError, Stored
 from twofold.core.plain import to_plain
-from twofold.inference.convergence import Convergence
 from twofold.inference.meanfield import MeanFieldPosterior
+from twofold.inference.method import Convergence
 from twofold.inference.registry import resolve_method, to_mapping, upgrade_settings
 from twofold.model.posterior import SampledPosterior
 from twofold.model.spec import BNNLV

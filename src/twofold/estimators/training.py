@@ -1,16 +1,21 @@
 """Run an inference method to its end with progress, checkpoints and a graceful Ctrl-C."""
 
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from twofold.core import sharding
 from twofold.core.arrays import Keys
-from twofold.estimators.checkpoint import Checkpoint, Resumed
+from twofold.core.persistence import FileFormatError
+from twofold.core.resume import WorkFile
 from twofold.estimators.progress import ProgressBar, graceful_interrupt
 from twofold.inference import base
 from twofold.inference.base import Algorithm
@@ -29,7 +34,7 @@ class StoppedFit(KeyboardInterrupt):
 
 
 @contextmanager
-def whole_fits(kept: str = "half a fit is no result") -> Iterator[None]:
+def whole_fits(kept: str = "incomplete fit discarded") -> Iterator[None]:
     """Inside, a fit that Ctrl-C ends early ends all; ``kept`` says what is left of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)
@@ -37,6 +42,65 @@ def whole_fits(kept: str = "half a fit is no result") -> Iterator[None]:
             yield
         except InterruptedFitWarning as stopped:
             raise StoppedFit(f"stopped by Ctrl-C; {kept}") from stopped
+
+
+class Resumed(NamedTuple):
+    """A run as it was: the states after ``epoch`` epochs and all energies so far."""
+
+    states: Any
+    epoch: int
+    energies: np.ndarray
+    skipped: np.ndarray
+
+
+class Checkpoint:
+    """The state of a run in a file, written at most every ``seconds``; ``identity`` tells which run
+    the file belongs to."""
+
+    def __init__(self, path: str | Path, seconds: float, identity: dict[str, Any]):
+        self._file = WorkFile(path, "checkpoint", identity)
+        self._file.check_writable()
+        self.path = self._file.path
+        self._seconds = seconds
+        self._written = time.monotonic()
+
+    def load(self, like: Any) -> Resumed | None:
+        """The stored run, shaped as ``like``; None if there is no file yet."""
+        stored = self._file.read()
+        if stored is None:
+            return None
+        leaves, structure = jax.tree.flatten(like)
+        found = [stored.arrays.get(f"state/{i}") for i in range(len(leaves))]
+        self._refuse_other_state(leaves, found)
+        states = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
+        energies, skipped = stored.arrays["energies"], stored.arrays["skipped"]
+        return Resumed(states, stored.metadata["epoch"], energies, skipped)
+
+    def due(self) -> bool:
+        """Whether enough time has passed since the last write."""
+        return time.monotonic() - self._written >= self._seconds
+
+    def save(self, run: Resumed) -> None:
+        """Replace the file atomically."""
+        leaves = jax.tree.leaves(run.states)
+        arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        if jax.process_index() == 0:
+            arrays |= {"energies": run.energies, "skipped": run.skipped}
+            self._file.write(arrays, {"epoch": run.epoch})
+        self._written = time.monotonic()
+
+    def _refuse_other_state(self, expected: list[Any], found: list[Any]) -> None:
+        """States of other versions hold other things; members may be fewer, for none are added to
+        fill devices."""
+        same = [
+            leaf is not None and (leaf.shape[1:], leaf.dtype) == (like.shape[1:], like.dtype)
+            for like, leaf in zip(expected, found, strict=True)
+        ]
+        if not all(same):
+            raise FileFormatError(
+                f"the checkpoint {self.path} was written by another version of twofold; delete the "
+                "file to start again"
+            )
 
 
 class Plan(NamedTuple):

@@ -17,23 +17,21 @@ from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.data import Padded
 from twofold.inference import amortised
 from twofold.inference.base import Algorithm, Info, bind
-from twofold.inference.convergence import convergence
-from twofold.inference.energy import Batch, Config, Shared, batch_energy, draw_noise
+from twofold.inference.energy import Batch, Config, Shared, batch_energy, draw_noise, fenced
 from twofold.inference.meanfield import Gaussian, MeanFieldPosterior, weight_variance
 from twofold.inference.method import (
     MinibatchMethod,
     Result,
     check_flag,
     check_positive,
+    convergence,
     integer,
     layers,
     number,
     option,
     optional,
 )
-from twofold.inference.minibatch import batch_bounds, shuffle
-from twofold.inference.noise import fenced
-from twofold.inference.schedule import Schedule, learning_rate
+from twofold.inference.minibatch import Schedule, batch_bounds, learning_rate, shuffle
 from twofold.model.density import latent_nodes
 from twofold.model.spec import BNNLV
 

@@ -26,20 +26,19 @@ import optax
 from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
 from twofold.core.data import Padded
 from twofold.inference.base import Algorithm, Info, bind
-from twofold.inference.convergence import convergence
 from twofold.inference.method import (
     MinibatchMethod,
     Result,
     check_flag,
     check_positive,
+    convergence,
     integer,
     mean_and_deviation,
     number,
     option,
     optional,
 )
-from twofold.inference.minibatch import Batch, deal, each_batch
-from twofold.inference.schedule import Schedule, learning_rate
+from twofold.inference.minibatch import Batch, Schedule, deal, each_batch, learning_rate
 from twofold.model.density import (
     default_nodes,
     latent_nodes,

@@ -1,4 +1,4 @@
-"""How the rows of a padded data set are shuffled and dealt into minibatches."""
+"""How long a run is, and how rows are shuffled and dealt into minibatches."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +10,21 @@ import jax.numpy as jnp
 from twofold.core.arrays import Array, Float, Int, Key
 from twofold.core.data import Padded
 from twofold.inference.base import Info
+
+
+class Schedule(NamedTuple):
+    """Settings shared by all members: length, rate, and 1 for cosine decay or 0 for none."""
+
+    epochs: Int[Array, ""]
+    batches: Int[Array, ""]
+    learning_rate: Float[Array, ""]
+    decay: Float[Array, ""]
+
+
+def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:
+    """The rate at a point of the run (0 start, 1 end): constant, or falling to 0 as a cosine."""
+    cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
+    return schedule.learning_rate * (1.0 - schedule.decay + schedule.decay * cosine)
 
 
 class Batch(NamedTuple):

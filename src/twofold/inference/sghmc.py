@@ -42,8 +42,7 @@ from twofold.inference.method import (
     option,
     optional,
 )
-from twofold.inference.minibatch import Batch, deal, each_batch
-from twofold.inference.schedule import Schedule
+from twofold.inference.minibatch import Batch, Schedule, deal, each_batch
 from twofold.model.density import latent_nodes, log_marginal, log_normaliser, log_prior
 from twofold.model.posterior import SampledPosterior
 from twofold.model.spec import BNNLV

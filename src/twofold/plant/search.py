@@ -20,10 +20,16 @@ from twofold.core.arrays import Array, Float, Int, Key, Keys
 from twofold.core.data import Standardizer
 from twofold.core.resume import claim_folder
 from twofold.estimators import memory
-from twofold.estimators.checkpoint import Checkpoint
-from twofold.estimators.training import NonFiniteEnergyError, Outcome, Plan, train, whole_fits
+from twofold.estimators.training import (
+    Checkpoint,
+    NonFiniteEnergyError,
+    Outcome,
+    Plan,
+    train,
+    whole_fits,
+)
 from twofold.inference.base import Algorithm, Info, bind
-from twofold.inference.schedule import Schedule, learning_rate
+from twofold.inference.minibatch import Schedule, learning_rate
 from twofold.model.posterior import Draws, Posterior
 from twofold.plant import policy
 from twofold.plant.cost import centroids, criterion, distances

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from twofold.inference.noise import fast_normal, mix
+from twofold.inference.energy import fast_normal, mix
 
 
 def many_normals(updates=60, shape=(50, 751)):
