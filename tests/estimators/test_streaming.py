@@ -186,7 +186,7 @@ def test_a_stopped_fit_goes_on_exactly(tmp_path, monkeypatch):
 
 def test_what_grows_is_refused_with_what_it_costs(tmp_path):
     path = write(tmp_path / "table.parquet", *problem(300))
-    with pytest.raises(ValueError, match=r"28 bytes for each row, .* 300 rows.*'encoder'"):
+    with pytest.raises(ValueError, match=r"28 bytes for each row, .* 300 rows.*encoder"):
         fit_table(BNNLVRegressor(inference="alpha"), path, target="y")
     assert alpha.bytes_per_datum(1, 4) == 28
     with pytest.raises(ValueError, match="'nuts' looks at all data in every step"):
