@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import dblquad
 
 from paper import learning, table_1, table_1_report
 from paper.learning import Arm, Size, learn
@@ -34,14 +33,12 @@ def test_density_of_the_river_is_that_of_its_steps(place, rng):
 
 
 def test_density_of_the_river_is_one_in_all():
+    """By the trapezoidal rule, whose steps are a twentieth of the blur."""
+    x, y = np.arange(-1.5, 6.5, 0.01), np.arange(-2.0, 7.0, 0.015)
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     for place in PLACES:
-        total, _ = dblquad(
-            lambda y, x, place=place: np.exp(
-                river_log_density(place[None], np.array([[x, y]]), BLUR)[0]
-            ),
-            -1.5, 6.5, -2.0, 7.0, epsabs=1e-5,
-        )  # fmt: skip
-        assert total == pytest.approx(1.0, abs=1e-3)
+        density = np.exp(river_log_density(np.tile(place, (len(points), 1)), points, BLUR))
+        assert density.sum() * 0.01 * 0.015 == pytest.approx(1.0, abs=1e-3)
 
 
 def test_the_rivers_density_has_no_underflow_far_from_where_it_can_land():
