@@ -41,15 +41,7 @@ def compiled_bytes(model, shape, rows):
     program = base.advance.lower(
         setup.algorithm, keys, states, problems, setup.schedule, np.int32(0), np.int32(1)
     )
-    return bytes_of(program.compile().memory_analysis())
-
-
-def bytes_of(found):
-    """Arguments, results and temporary arrays of a compiled program, each counted once."""
-    return (
-        found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-        - found.alias_size_in_bytes
-    )  # fmt: skip
+    return memory.program_bytes(program.compile())
 
 
 @pytest.mark.examples(None, 1)
@@ -81,7 +73,7 @@ def measured_chunks(function, columns, *rest):
         # joined.
         held = sum(column.nbytes for column in columns)
         held += 2 * memory.DOUBLE * len(columns[0]) * numbers
-        raise Measured(bytes_of(lowered.compile().memory_analysis()) + held)
+        raise Measured(memory.program_bytes(lowered.compile()) + held)
 
     return in_chunks(compiled, columns, *rest)
 
@@ -156,6 +148,16 @@ def test_fits_beyond_all_memory_are_refused_beforehand(fuzz, tiny, data, setting
     monkeypatch.setattr(memory, "available", lambda: LAPTOP)
     with fuzz.case(memory.TooLargeError, names="GiB"):
         BNNLVRegressor(**tiny | settings).fit(*data)
+        raise RuntimeError("it was not refused")
+
+
+def test_a_compiled_program_that_needs_too_much_is_refused_before_it_runs(
+    fuzz, tiny, data, monkeypatch
+):
+    monkeypatch.setattr(memory, "check_fit", lambda *_: None)
+    monkeypatch.setattr(memory, "available", lambda: 1_000)
+    with fuzz.case(memory.TooLargeError, names="GiB"):
+        BNNLVRegressor(**tiny).fit(*data)
         raise RuntimeError("it was not refused")
 
 

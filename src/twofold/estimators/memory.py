@@ -1,9 +1,10 @@
 """How much memory a request will take, and a refusal beforehand of what cannot be had.
 
-The estimates count the arrays that grow with what a user can ask for: rows, members, draws, nodes,
-units. They are right within a factor of about three (``tests/fuzz/test_memory.py`` compares them
-with what the compiler says), so that only what would take several times the memory that there is
-gets refused; what might just fit is warned of.
+A program of training is judged by the compiler's own count (``check_program``), before it runs.
+What is far too large to be compiled at all is refused earlier, by coarse estimates of the arrays
+that grow with what a user can ask for: rows, members, draws, nodes, units. They are right within a
+factor of about three (``tests/fuzz/test_memory.py`` compares them with what the compiler says), so
+that only what would take several times the memory that there is gets refused by them.
 """
 
 import os
@@ -69,17 +70,34 @@ def _physical() -> int:
         return physical
 
 
-def refuse_beyond(needed: float, what: str, remedy: str) -> None:
-    """Refuse what needs much more than is available, and warn of what needs more."""
+def refuse_beyond(needed: float, what: str, remedy: str, surely: float = SURELY) -> None:
+    """Refuse what needs more than ``surely`` times what is available, and warn of what needs more
+    than that."""
     limit = available()
     sentence = (
         f"{what} would take about {_shown(needed)} of memory, and there are {_shown(limit)}; "
         f"{remedy}"
     )
-    if needed > SURELY * limit:
+    if needed > surely * limit:
         raise TooLargeError(sentence)
     if needed > limit:
         warnings.warn(sentence, RuntimeWarning, stacklevel=5)
+
+
+def program_bytes(program: Any) -> int:
+    """Arguments, results and temporary arrays of a compiled program, each counted once; 0 if the
+    compiler does not say."""
+    found = program.memory_analysis()
+    if found is None:
+        return 0
+    held = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+    return int(held - found.alias_size_in_bytes)
+
+
+def check_program(program: Any, title: str) -> None:
+    """Refuse a compiled program of training that needs more memory than there is."""
+    remedy = "use smaller settings, a smaller batch_size first of all, or fewer rows"
+    refuse_beyond(program_bytes(program), title, remedy, surely=1.0)
 
 
 def check_fit(estimators: Sequence[Regressor], model: BNNLV, rows: int) -> None:

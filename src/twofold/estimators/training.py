@@ -16,6 +16,7 @@ from twofold.core import sharding
 from twofold.core.arrays import Keys
 from twofold.core.persistence import FileFormatError
 from twofold.core.resume import WorkFile
+from twofold.estimators import memory
 from twofold.estimators.progress import ProgressBar, graceful_interrupt
 from twofold.inference import base
 from twofold.inference.base import Algorithm
@@ -140,6 +141,10 @@ def train(
     passing = callable(problems)
     first = sharding.spread(mesh, problems(0) if passing else problems, times)
     run = _start(algorithm, keys, first, plan.checkpoint, mesh, members)
+    # The same program as the first chunk's: it is compiled once.
+    one = np.int32(1)
+    lowered = base.advance.lower(algorithm, keys, run.states, first, schedule, one, one, mesh)
+    memory.check_program(lowered.compile(), plan.title)
     batches = int(plan.batches.max())
     labels = plan.title, plan.unit, plan.energy
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
