@@ -182,7 +182,7 @@ def update(
     Returns the energy and whether it was finite; a step that is not finite changes nothing.
     """
 
-    def energy_of(parameters):
+    def energy_of(parameters: Any) -> Any:
         shared, latents = parameters
         return batch_energy(config, shared, latents, batch, alpha, noise)
 
@@ -214,7 +214,7 @@ def update(
 def _choose(condition: Bool[Array, "..."], new: Any, old: Any) -> Any:
     """``new`` where ``condition`` (over the leading axes of every leaf) holds, else ``old``."""
 
-    def choose(a, b):
+    def choose(a: Any, b: Any) -> Any:
         shape = condition.shape + (1,) * (a.ndim - condition.ndim)
         return jnp.where(condition.reshape(shape), a, b)
 
@@ -242,15 +242,15 @@ def step(
     )
     batches = -(-data.size // size)
 
-    def noise_for(index):
+    def noise_for(index: Any) -> Any:
         return draw_noise(config, jax.random.fold_in(batch_key, index), x.dtype)
 
-    def on_batch(index, carry):
+    def on_batch(index: Any, carry: Any) -> Any:
         shared, shared_moments, rows, total, skipped = carry
         noise = fenced(noise_for, index, index < schedule.batches)
         start, length = batch_bounds(data.size, batches, index)
 
-        def cut(leaf):
+        def cut(leaf: Any) -> Any:
             return jax.lax.dynamic_slice_in_dim(leaf, start, size)
 
         # Empty slots hold rows of the next batch: cleared, lest a bad row spoil two batches.

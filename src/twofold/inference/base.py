@@ -89,7 +89,9 @@ def advance(
         [shared, shared, shared, whole, whole, whole],
         (shared, traces, traces),
     )
-    return advance_some(keys, states, problems, schedule, first, count)
+    results: tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]
+    results = advance_some(keys, states, problems, schedule, first, count)
+    return results
 
 
 def _advance(
@@ -104,7 +106,7 @@ def _advance(
     members = keys.shape[0]
     step = algorithm.step if algorithm.together else _over_members(algorithm.step, members)
 
-    def one_epoch(index, carry):
+    def one_epoch(index: Any, carry: Any) -> Any:
         states, energies, skipped = carry
         epoch = first + index
         epoch_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, epoch)
@@ -113,15 +115,17 @@ def _advance(
 
     dtype = jnp.result_type(float)
     traces = jnp.zeros((CHUNK_EPOCHS, members), dtype), jnp.zeros((CHUNK_EPOCHS, members), int)
-    return jax.lax.fori_loop(0, count, one_epoch, (states, *traces))
+    results: tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]
+    results = jax.lax.fori_loop(0, count, one_epoch, (states, *traces))
+    return results
 
 
-def _over_members(step: Callable, members: int) -> Callable:
+def _over_members(step: Callable[..., Any], members: int) -> Callable[..., Any]:
     """``step`` for all members at once; a lone member runs without the axis, a fifth faster."""
     if members > 1:
         return jax.vmap(step, in_axes=(0, 0, 0, None, None))
 
-    def alone(keys, states, problems, schedule, epoch):
+    def alone(keys: Any, states: Any, problems: Any, schedule: Any, epoch: Any) -> Any:
         first = partial(jax.tree.map, lambda leaf: leaf[0])
         results = step(keys[0], first(states), first(problems), schedule, epoch)
         return jax.tree.map(lambda leaf: leaf[None], results)

@@ -166,7 +166,7 @@ def fast_normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
     return (math.sqrt(2.0) * jax.lax.erf_inv(uniform)).reshape(shape)
 
 
-def fenced(draw: Callable, index: Int[Array, ""], always: Bool[Array, ""]) -> Any:
+def fenced(draw: Callable[..., Any], index: Int[Array, ""], always: Bool[Array, ""]) -> Any:
     """``draw(index)``, kept out of XLA's fusions on a CPU by a condition that always holds.
 
     XLA would fuse the generator into each of the many uses of its numbers, and so run it again for

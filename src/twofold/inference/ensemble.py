@@ -180,7 +180,8 @@ def start_fraction(config: Config) -> float:
     ROUGHEST_START deviations of y are a start that training does not smooth in time.
     """
     layers = len(config.model.sizes) - 1
-    return min(config.start, (ROUGHEST_START / prior_deviation(config.model)) ** (1 / layers))
+    smooth: float = (ROUGHEST_START / prior_deviation(config.model)) ** (1 / layers)
+    return min(config.start, smooth)
 
 
 def init(config: Config, key: Key, data: Padded) -> State:
@@ -242,7 +243,7 @@ def step(
     weights = importance(config, state.view, data)
     batches, batch = deal(key, data, weights, config.batch_size)
 
-    def on_batch(state, index, nonempty):
+    def on_batch(state: State, index: Any, nonempty: Any) -> Any:
         progress = (epoch + index / batches) / schedule.epochs
         rate = learning_rate(schedule, progress).astype(data.x.dtype)
         return update(config, state, batch(index), rate, nonempty)

@@ -317,7 +317,9 @@ def transition(
     else:
         kernel = blackjax.hmc.build_kernel()
         step_size *= jax.random.uniform(jitter_key, (), step_size.dtype, 0.8, 1.2)
-    return kernel(key, state.chain, function, step_size, inverse_mass, config.length)
+    moved: tuple[Any, Any]
+    moved = kernel(key, state.chain, function, step_size, inverse_mass, config.length)
+    return moved
 
 
 def anneal(
@@ -349,11 +351,12 @@ def tune(
     mass = jax.lax.cond(
         slow, lambda: mass_update(state.mass, state.chain.position), lambda: state.mass
     )
-    return jax.lax.cond(
+    tuned: tuple[Any, Any] = jax.lax.cond(
         window_ends,
         lambda: (step_init(step_final(step_size)), mass_final(mass)),
         lambda: (step_size, mass),
     )
+    return tuned
 
 
 def step(

@@ -5,7 +5,7 @@ its prior's (``v = prior · sigmoid(ρ)``), because the α-energy needs ``q`` in
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -58,11 +58,11 @@ def reparametrise(
     return mean + deviation * noise
 
 
-def _reparametrise_forward(mean, deviation, noise):
+def _reparametrise_forward(mean: Any, deviation: Any, noise: Any) -> tuple[Any, Any]:
     return reparametrise(mean, deviation, noise), noise
 
 
-def _reparametrise_backward(noise, gradient):
+def _reparametrise_backward(noise: Any, gradient: Any) -> tuple[Any, Any, None]:
     ones = jnp.ones(noise.shape[0], noise.dtype)
     over_draws = partial(jnp.einsum, "k,k...->...", ones)
     return over_draws(gradient), over_draws(gradient * noise), None

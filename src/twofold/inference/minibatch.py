@@ -84,7 +84,7 @@ def each_batch(
     ``most`` is the longest epoch of all members; the batches a member does not have are empty.
     """
 
-    def on_batch(index, carry):
+    def on_batch(index: Any, carry: Any) -> Any:
         state, total, skipped = carry
         nonempty = index < batches
         state, energy, finite = update(state, index, nonempty)

@@ -238,7 +238,7 @@ def walk_epoch(
     batches, batch = deal(deal_key, data, everything, config.batch_size)
     scale = stiffness(config, state.member, data.num_data)
 
-    def on_batch(state, index, nonempty):
+    def on_batch(state: State, index: Any, nonempty: Any) -> Any:
         step_key = jax.random.fold_in(noise_key, index)
         return walk(config, step_key, state, batch(index), scale, nonempty)
 
@@ -271,7 +271,7 @@ def step(
     """One epoch of learning or, later, of walking."""
     learning = learning_epochs(schedule.epochs)
 
-    def learn():
+    def learn() -> tuple[State, Info]:
         lesson = schedule._replace(epochs=learning)
         member, info = ensemble.step(config.member, key, state.member, data, lesson, epoch)
         return state._replace(member=member, home=member.network), info
