@@ -1,36 +1,61 @@
-"""The record of one command: what it was asked, with which versions, how long it took, what came.
+"""One run of a command: its options from ``--config FILE.toml``, and the record it leaves.
 
-It lies beside what the command wrote; of a command that writes no file of its own it is kept in
+The record lies beside the command's output, or, for a command that writes no file, in
 ``$XDG_STATE_HOME/twofold/runs`` (``~/.local/state`` by default).
 """
 
+import csv
 import hashlib
+import io
 import json
 import os
 import shlex
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from twofold.cli.errors import CommandError
-from twofold.cli.output import plain, say
+from twofold.cli.terminal import CommandError, say
+from twofold.core.naming import nearest
+from twofold.core.plain import to_plain
 
 ENDING = ".record.json"
-DIGEST_BYTES = 2**20
+# Options about the command line itself make no sense in a file.
+NOT_IN_FILES = ("config", "help")
+
+
+def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Take a command's defaults from its table of a TOML file: ``[fit]``, ``[policy.search]``."""
+    if path is not None and not ctx.resilient_parsing:
+        words = ctx.command_path.split()[1:]
+        table = _find_table(path, _read_toml(path), words, ctx.find_root().command)
+        ctx.default_map = _to_defaults(path, ".".join(words), table, ctx.command.params)
+    return path
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        is_eager=True,
+        callback=read_config,
+        help="TOML file with options of this command, in a table of its name.",
+    ),
+]
 
 
 class Run:
-    """Collects what a record holds while a command is at work."""
+    """Collects the content of the record while a command is at work."""
 
     def __init__(self, ctx: typer.Context, seed: int | None = None):
         self._name = "-".join(ctx.command_path.split()[1:])
-        self._settings = {name: plain(value) for name, value in ctx.params.items()}
+        self._settings = {name: to_plain(value) for name, value in ctx.params.items()}
         self._seeds = [] if seed is None else [seed]
         self._begun, self._clock = datetime.now(UTC), time.perf_counter()
         self._reads: dict[str, str] = {}
@@ -40,25 +65,31 @@ class Run:
             self.reads(ctx.params["config"])
 
     def reads(self, path: Path) -> str:
-        """Note a file that the result depends on; returns the SHA-256 of its bytes."""
+        """Note a file that the result depends on; returns the SHA-256 of its bytes, or of those of
+        a folder's files in the order of their names."""
+        digest = hashlib.sha256()
         try:
-            digest = digest_of(path)
+            inside = path.iterdir() if path.is_dir() else [path]
+            for part in sorted(part for part in inside if part == path or part.is_file()):
+                with part.open("rb") as file:
+                    while chunk := file.read(2**20):
+                        digest.update(chunk)
         except OSError as error:
             raise CommandError(f"{path} cannot be read: {error.strerror}") from error
-        self._reads[str(path)] = digest
-        return digest
+        self._reads[str(path)] = digest.hexdigest()
+        return self._reads[str(path)]
 
     @contextmanager
-    def timed(self, what: str) -> Iterator[None]:
+    def timed(self, part: str) -> Iterator[None]:
         """Note how long a part takes."""
         begun = time.perf_counter()
         yield
-        self._times[what] = round(time.perf_counter() - begun, 3)
+        self._times[part] = round(time.perf_counter() - begun, 3)
 
     def write(self, wrote: Path | None = None) -> Path:
-        """Write the record beside what was written, or to the folder of runs.
+        """Write the record beside the output, or to the folder of runs.
 
-        One that cannot be written is said, and costs no result.
+        If that fails there is a note, and the result stays.
         """
         from twofold.core import persistence
 
@@ -84,7 +115,7 @@ class Run:
         from twofold.core.provenance import device, versions
 
         return {
-            "command": command(),
+            "command": shlex.join(["twofold", *sys.argv[1:]]),
             "folder": str(Path.cwd()),
             "begun": self._begun.isoformat(timespec="seconds"),
             "versions": versions(),
@@ -95,21 +126,71 @@ class Run:
             "seeds": self._seeds,
             "reads": self._reads,
             "wrote": None if wrote is None else str(wrote),
-            "metrics": plain(self.metrics),
+            "metrics": to_plain(self.metrics),
         }
 
 
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file's bytes, or of those of a folder's files in the order of their names."""
-    digest = hashlib.sha256()
-    parts = sorted(part for part in path.iterdir() if part.is_file()) if path.is_dir() else [path]
-    for part in parts:
-        with part.open("rb") as file:
-            while chunk := file.read(DIGEST_BYTES):
-                digest.update(chunk)
-    return digest.hexdigest()
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} is not a TOML file: {error}") from error
 
 
-def command() -> str:
-    """The command line that repeats the run."""
-    return shlex.join(["twofold", *sys.argv[1:]])
+def _find_table(path: Path, table: Any, words: list[str], command: Any) -> dict[str, Any]:
+    """The table of a command; every table on the way must be that of a command."""
+    for depth, word in enumerate(words):
+        where = f"[{'.'.join(words[:depth])}] in {path}" if depth else str(path)
+        valid = list(command.commands)
+        for name in table:
+            if name not in valid:
+                raise CommandError(
+                    f"{where} has {name!r}, which is no command of twofold; expected tables such "
+                    f"as [{'.'.join(words)}]{nearest(name, valid)}"
+                )
+        if not isinstance(table.get(word), dict):
+            raise CommandError(f"{path} has no table [{'.'.join(words)}]")
+        table, command = table[word], command.commands[word]
+    return table
+
+
+def _to_defaults(path: Path, name: str, table: dict[str, Any], params: list[Any]) -> dict[str, Any]:
+    by_key = {_key(param): param for param in params if _key(param) not in NOT_IN_FILES}
+    defaults = {}
+    for key, value in table.items():
+        param = by_key.get(key.replace("_", "-"))
+        if param is None:
+            raise CommandError(
+                f"[{name}] in {path} has the unknown key {key!r}; valid keys are "
+                f"{', '.join(by_key)}{nearest(key, by_key)}"
+            )
+        defaults[param.name] = _to_argument(f"{key} of [{name}] in {path}", param, value)
+    return defaults
+
+
+def _key(param: Any) -> str:
+    """The name of a parameter in a file: its long option, or the argument's name."""
+    long = [name for name in param.opts if name.startswith("--")]
+    return (long[0].removeprefix("--") if long else param.name).replace("_", "-")
+
+
+def _to_argument(where: str, param: Any, value: Any) -> Any:
+    """A value as it would be typed on the command line."""
+    several = getattr(param, "multiple", False) or param.nargs == -1
+    if isinstance(value, dict):
+        if not several:
+            raise CommandError(f"{where} must be one value, got a table")
+        return [f"{name}={_to_text(part)}" for name, part in value.items()]
+    if several:
+        return [_to_text(part) for part in (value if isinstance(value, list) else [value])]
+    if isinstance(value, list):
+        line = io.StringIO()  # a,b,c, as ``options.split_words`` reads it
+        csv.writer(line, lineterminator="").writerow(map(_to_text, value))
+        return line.getvalue()
+    return value if isinstance(value, bool) else _to_text(value)
+
+
+def _to_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
