@@ -1,22 +1,25 @@
-"""A fitted model and the names of its columns, in one file that ``twofold.load`` reads too."""
+"""Model files of the command line: a fitted model with the columns and rows of its table, in one
+file that ``twofold.load`` reads too."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.cli.columns import read_values
-from twofold.cli.errors import CommandError
-from twofold.core import persistence
-from twofold.estimators import storage
-from twofold.estimators.regressor import BNNLVRegressor
-from twofold.tables import Table
+from twofold.cli.options import split_words
+from twofold.cli.terminal import CommandError
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
+    from twofold.tables import Table, TableFile
 
 
 class About(NamedTuple):
-    """The table a model was fitted to: its columns, where it lay, and which rows were held out.
+    """The table that a model was fitted to: its columns, its file, and which rows were held out.
 
-    Of a table that was read in blocks (``streamed``) they were chosen one by one.
+    In a table that was read in blocks (``streamed``) these were drawn one by one.
     """
 
     inputs: list[str]
@@ -32,22 +35,29 @@ class About(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``, and which rows of all they are."""
+    """Inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``, and their row numbers."""
 
     x: np.ndarray
     y: np.ndarray
     places: np.ndarray
 
 
-def save(path: Path, model: BNNLVRegressor, about: About) -> None:
+def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
     """Write both to one file."""
+    from twofold.core import persistence
+    from twofold.estimators import storage
+
     stored = storage.pack(model)
     metadata = stored.metadata | {"table": about._asdict()}
     persistence.write(path, "model", stored.arrays, metadata)
 
 
-def load(path: Path) -> tuple[BNNLVRegressor, About | None]:
-    """Read a model, and what is known of its table: nothing of one that Python code has saved."""
+def load_model(path: Path) -> "tuple[BNNLVRegressor, About | None]":
+    """Read a model, and what its file says about the table: nothing if Python code saved it."""
+    from twofold.core import persistence
+    from twofold.estimators import storage
+    from twofold.estimators.regressor import BNNLVRegressor
+
     stored = persistence.read(path, "model")
     table: dict[str, Any] | None = stored.metadata.get("table")
     try:
@@ -57,56 +67,92 @@ def load(path: Path) -> tuple[BNNLVRegressor, About | None]:
     return storage.unpack(stored, BNNLVRegressor), about
 
 
-def inputs_of(path: Path, model: BNNLVRegressor, about: About | None) -> list[str]:
-    """The names of a model's inputs."""
+def name_columns(
+    path: Path, model: "BNNLVRegressor", about: About | None
+) -> tuple[list[str], list[str]]:
+    """The names of a model's inputs and outputs."""
     if about is not None:
-        return about.inputs
+        return about.inputs, about.outputs
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         raise CommandError(
-            f"{path} does not say what its {model.n_features_in_} inputs are called: fit it with "
+            f"{path} does not store the names of its {model.n_features_in_} inputs: fit it with "
             "twofold fit, or in Python to a DataFrame"
         )
-    return [str(name) for name in names]
+    outputs = [f"y{index}" for index in range(model.model_.outputs)]
+    return [str(name) for name in names], outputs if len(outputs) > 1 else ["y"]
 
 
-def outputs_of(model: BNNLVRegressor, about: About | None) -> list[str]:
-    """The names of a model's outputs."""
-    if about is not None:
-        return about.outputs
-    several = [f"y{index}" for index in range(model.model_.outputs)]
-    return several if len(several) > 1 else ["y"]
+def find_columns(table: "Table | TableFile", text: str) -> list[str]:
+    """``a,b,c``, or the one column of that very name; all of them must exist."""
+    from twofold.tables import check_names
+
+    names = [text] if text in table.names else split_words(text)
+    check_names(table, names)
+    return names
 
 
-def rows_of(table: Table, about: About) -> tuple[Rows, Rows | None]:
-    """The rows that a model was fitted to and those held out; ``places`` are those in the table."""
+def read_values(
+    table: "Table", names: Sequence[str], drop_missing: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of a whole table as numbers, and the row numbers."""
+    with name_options():
+        values, kept = table.values(names, drop_missing)
+    if not len(kept):
+        raise CommandError(f"{table.source}: no row has a value in every column")
+    return values, kept
+
+
+@contextmanager
+def name_options() -> Iterator[None]:
+    """Errors of a table name the option of the command line."""
+    from twofold.tables import TableError
+
+    try:
+        yield
+    except TableError as error:
+        raise CommandError(str(error).replace("drop_missing=True", "--drop-missing")) from error
+
+
+def read_rows(table: "Table", about: About) -> tuple[Rows, Rows | None]:
+    """Training rows and held-out rows of a model; ``places`` are row numbers of the table."""
     values, kept = read_values(table, [*about.inputs, *about.outputs], about.drop_missing)
     if about.streamed:
-        held = is_held_out(table.rows[kept], about.held_out, about.seed)
-        parts = parted(values, len(about.inputs), held)
+        held_out = draw_streamed(table.rows[kept], about.held_out, about.seed)
     else:
-        parts = divided(values, len(about.inputs), about.held_out, about.seed)
-    fitted, held_out = (one and one._replace(places=kept[one.places]) for one in parts)
-    assert fitted is not None
-    return fitted, held_out
-
-
-def parted(values: np.ndarray, inputs: int, held: np.ndarray) -> tuple[Rows, Rows | None]:
-    """Rows to fit to and rows held out, where it is known which."""
-    fitted, kept = (
-        rows(values[index], inputs, index) for index in map(np.flatnonzero, (~held, held))
+        held_out = draw_held_out(len(values), about.held_out, about.seed)
+    train, test = split_rows(values, len(about.inputs), held_out)
+    return train._replace(places=kept[train.places]), test and test._replace(
+        places=kept[test.places]
     )
-    return fitted, kept if held.any() else None
 
 
-def rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
+def split_rows(values: np.ndarray, inputs: int, held_out: np.ndarray) -> tuple[Rows, Rows | None]:
+    """Training rows and held-out rows, given a mask of the latter."""
+    train, test = (
+        to_rows(values[places], inputs, places)
+        for places in map(np.flatnonzero, (~held_out, held_out))
+    )
+    return train, test if held_out.any() else None
+
+
+def to_rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
     """Columns as inputs and outputs."""
-    return Rows(values[:, :inputs], _targets(values[:, inputs:]), places)
+    targets = values[:, inputs:]
+    return Rows(values[:, :inputs], targets[:, 0] if targets.shape[1] == 1 else targets, places)
 
 
-def is_held_out(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Whether each row is one of a share that is chosen at random, by its number and the seed
-    alone (splitmix64; Steele, Lea and Flood 2014)."""
+def draw_held_out(count: int, share: float, seed: int) -> np.ndarray:
+    """A mask of the rows to hold out, an exact share of a table in memory."""
+    order = np.random.default_rng(seed).permutation(count)
+    held_out = np.zeros(count, bool)
+    held_out[order[: round(share * count)]] = True
+    return held_out
+
+
+def draw_streamed(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """A mask of the rows to hold out, each drawn by its number and the seed alone (splitmix64;
+    Steele, Lea and Flood 2014)."""
     golden = np.uint64(0x9E3779B97F4A7C15)
     words = (rows.astype(np.uint64) + np.uint64(1)) * golden
     for addend in (np.uint64(seed), golden):
@@ -115,16 +161,3 @@ def is_held_out(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
         words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         words = words ^ (words >> np.uint64(31))
     return (words >> np.uint64(11)) * 2.0**-53 < share
-
-
-def divided(values: np.ndarray, inputs: int, share: float, seed: int) -> tuple[Rows, Rows | None]:
-    """Rows to fit to and rows held out, drawn by the seed."""
-    held = round(share * len(values))
-    order = np.random.default_rng(seed).permutation(len(values))
-    out = np.zeros(len(values), bool)
-    out[order[:held]] = True
-    return parted(values, inputs, out)
-
-
-def _targets(values: np.ndarray) -> np.ndarray:
-    return values[:, 0] if values.shape[1] == 1 else values

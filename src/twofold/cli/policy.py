@@ -1,64 +1,77 @@
 """``twofold policy``: from a log and a cost to policies with known risks."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twofold.cli.config import Config
-from twofold.cli.errors import CommandError
-from twofold.cli.output import AsJson, show_json, show_table
-from twofold.cli.run import Run
+from twofold.cli.options import (
+    build_regressor,
+    check_kinds,
+    check_names,
+    load_function,
+    parse_bounds,
+    parse_numbers,
+    parse_pairs,
+    parse_settings,
+    split_words,
+)
+from twofold.cli.run import Config, Run
+from twofold.cli.terminal import AsJson, CommandError, show_json, show_table
 
 if TYPE_CHECKING:
+    from twofold.plant.log import Window
+    from twofold.plant.policy import LearnedPolicy
     from twofold.plant.project import Project
+    from twofold.plant.search import SearchSettings
 
-app = typer.Typer(help="Policies from a log and a cost, with their risks.", no_args_is_help=True)
+app = typer.Typer(help="Find policies from a log and a cost function.", no_args_is_help=True)
 
 FUNCTION = "FILE.py:FUNCTION"
-PolicyFile = Annotated[Path, typer.Argument(help="A file *.policy of a search.")]
+PolicyFile = Annotated[Path, typer.Argument(help="Policy file (*.policy) of a search.")]
 
 
-@app.command(name="search")
-def search_command(
+@app.command()
+def search(
     ctx: typer.Context,
-    log: Annotated[Path, typer.Argument(help="A CSV or Parquet file, a row for each time step.")],
-    observations: Annotated[str, typer.Option(help="Columns that are seen: a,b,c")],
-    action: Annotated[list[str], typer.Option(help="NAME:LOW:HIGH of a column that is set.")],
-    cost: Annotated[str, typer.Option(help=f"{FUNCTION}, the cost of a row.")],
-    out: Annotated[Path, typer.Option(help="A new folder, or one that is to go on.")],
-    episode: Annotated[str | None, typer.Option(help="Column of rows that go together.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of times.")] = None,
-    history: Annotated[int, typer.Option(help="Rows that the model looks back over.")] = 1,
-    known: Annotated[str | None, typer.Option(help=f"{FUNCTION}, what need not be learnt.")] = None,
-    held: Annotated[list[str] | None, typer.Option(help="Column that keeps its value.")] = None,
-    seen_as: Annotated[
-        list[str] | None, typer.Option("--transform", help="NAME=log1p, logit or log1p_logit.")
+    log: Annotated[Path, typer.Argument(help="CSV or Parquet file with a row per time step.")],
+    observations: Annotated[str, typer.Option(help="Observed columns: a,b,c")],
+    action: Annotated[list[str], typer.Option(help="Action column with bounds: NAME:LOW:HIGH")],
+    cost: Annotated[str, typer.Option(help=f"Cost of a row: {FUNCTION}")],
+    out: Annotated[Path, typer.Option(help="Output folder; an existing one is resumed.")],
+    episode: Annotated[str | None, typer.Option(help="Column that identifies episodes.")] = None,
+    time: Annotated[str | None, typer.Option(help="Time column.")] = None,
+    history: Annotated[int, typer.Option(help="Number of past rows the model sees.")] = 1,
+    known: Annotated[
+        str | None, typer.Option(help=f"Known part of the dynamics, not learnt: {FUNCTION}")
     ] = None,
-    missing: Annotated[list[str] | None, typer.Option(help="Word for no value.")] = None,
-    mend: Annotated[str, typer.Option(help="What may be done: sort,drop_missing, …")] = "",
+    held: Annotated[
+        list[str] | None, typer.Option(help="Column that stays constant in an episode.")
+    ] = None,
+    transforms: Annotated[
+        list[str] | None,
+        typer.Option("--transform", help="Transform of a column: NAME=log1p, logit or log1p_logit"),
+    ] = None,
+    missing: Annotated[list[str] | None, typer.Option(help="Marker for missing values.")] = None,
+    mend: Annotated[str, typer.Option(help="Repairs to allow: sort,drop_missing, …")] = "",
     beta: Annotated[str, typer.Option(help="Weights of the epistemic risk.")] = "0,1,2,4",
     gamma: Annotated[str, typer.Option(help="Weights of the aleatoric risk.")] = "0",
-    horizon: Annotated[int, typer.Option(help="Steps that policies look ahead.")] = 50,
+    horizon: Annotated[int, typer.Option(help="Number of steps to plan ahead.")] = 50,
     setting: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of the search, such as epochs=50.")
+        list[str] | None, typer.Option(help="Search setting: NAME=VALUE, such as epochs=50")
     ] = None,
     model: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of the model, such as epochs=2000.")
+        list[str] | None, typer.Option(help="Model setting: NAME=VALUE, such as epochs=2000")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same policies.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a model, judge it, find policies for a grid of risk weights, and write a report.
+    """Fit a model, evaluate it, search policies for a grid of risk weights, and write a report.
 
     Example: twofold policy search tank.csv --observations temperature,heater --action valve:0:1
     --cost tank.py:cost --episode run --time time --history 6 --out tank
     """
-    from twofold.cli.policy_input import bounds, function_at, numbers, search_settings, transform
-    from twofold.cli.settings import regressor_of, words
     from twofold.core.compilation import enable_compile_cache
     from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
@@ -66,117 +79,145 @@ def search_command(
     from twofold.report import write_policy_report
 
     run = Run(ctx, seed)
-    with _sentences():
-        costs = function_at("cost", cost)
-        part = None if known is None else function_at("known", known)
-        pairs = [(b, g) for g in numbers("gamma", gamma) for b in numbers("beta", beta)]
-        settings = search_settings(horizon, setting or [])
-        regressor = regressor_of(model or [], "model", planning_regressor())
-        mending: dict[str, Any] = dict.fromkeys(words(mend), True)
-        found = read_log(
-            log,
-            observations=words(observations),
-            actions=dict(map(bounds, action)),
-            episode=episode,
-            time=time,
-            missing=missing or [],
-            history=history,
-            **mending,
-        )
-        kinds = dict(map(transform, seen_as or []))
-        embedding = embed(found, history=history, held=held or [], transforms=kinds, known=part)
-        run.reads(log)
-        enable_compile_cache()
-        with run.timed("search"):
-            project = find_policies(
-                found,
-                costs,
-                out,
-                embedding=embedding,
-                regressor=regressor,
-                risk_weights=pairs,
-                settings=settings,
-                random_state=seed,
-            )
-        write_policy_report(project)
-        run.metrics |= metrics_of(project)
-        run.write(out)
-        show(project, as_json)
+    cost_function = load_function("cost", cost)
+    dynamics = None if known is None else load_function("known", known)
+    betas, gammas = parse_numbers("beta", beta), parse_numbers("gamma", gamma)
+    settings = build_search_settings(horizon, setting or [])
+    regressor = build_regressor(model or [], "model", planning_regressor())
+    repairs: dict[str, Any] = dict.fromkeys(split_words(mend), True)
+    episodes = read_log(
+        log, observations=split_words(observations), actions=dict(map(parse_bounds, action)),
+        episode=episode, time=time, missing=missing or [], history=history, **repairs,
+    )  # fmt: skip
+    embedding = embed(
+        episodes, history=history, held=held or [], transforms=parse_pairs(transforms or []),
+        known=dynamics,
+    )  # fmt: skip
+    run.reads(log)
+    enable_compile_cache()
+    with run.timed("search"):
+        project = find_policies(
+            episodes, cost_function, out, embedding=embedding, regressor=regressor,
+            risk_weights=[(b, g) for g in gammas for b in betas], settings=settings,
+            random_state=seed,
+        )  # fmt: skip
+    write_policy_report(project)
+    run.metrics |= list_metrics(project)
+    run.write(out)
+    show_project(project, as_json)
 
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder of a search.")],
+    folder: Annotated[Path, typer.Argument(help="Output folder of a search.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show what was found, and write the report again; nothing is fitted.
+    """Show the policies of a search and write its report again; nothing is fitted.
 
     Example: twofold policy report tank
     """
     from twofold.plant.project import open_project
     from twofold.report import write_policy_report
 
-    with _sentences():
-        project = open_project(folder)
-        write_policy_report(project)
-        show(project, as_json)
+    project = open_project(folder)
+    write_policy_report(project)
+    show_project(project, as_json)
 
 
 @app.command()
 def act(
     file: PolicyFile,
-    recent: Annotated[Path, typer.Argument(help="A table that ends with the newest row.")],
+    recent: Annotated[Path, typer.Argument(help="Table of recent rows, the newest last.")],
     as_json: AsJson = False,
 ) -> None:
-    """The action after the last rows of a table; what is set in the very last row does not count.
+    """Show the action that follows the last rows of a table; the actions of its very last row are
+    ignored.
 
     Example: twofold policy act tank/policies/beta-2_gamma-0.policy recent.csv
     """
-    from twofold.cli.policy_input import action_after
     from twofold.plant.policy import load_policy
 
-    with _sentences():
-        policy = load_policy(file)
-        found = action_after(policy, recent)
+    policy = load_policy(file)
+    window = read_window(policy, recent)
+    try:
+        action = policy.act(*window)
+    except ValueError as error:
+        raise CommandError(f"{recent}: {error}") from error
     names = policy.embedding.actions
     if as_json:
-        show_json(dict(zip(names, found.tolist(), strict=True)))
+        show_json(dict(zip(names, action.tolist(), strict=True)))
         return
-    ends = zip(policy.shape.low, policy.shape.high, strict=True)
-    rows = [
-        [name, f"{value:.6g}", f"{low:g}", f"{high:g}"]
-        for name, value, (low, high) in zip(names, found, ends, strict=True)
-    ]
-    show_table(["action", "value", "from", "to"], rows)
+    cells = zip(names, action, policy.shape.low, policy.shape.high, strict=True)
+    rows = [[name, f"{value:.6g}", f"{low:g}", f"{high:g}"] for name, value, low, high in cells]
+    show_table(["action", "value", "low", "high"], rows)
 
 
 @app.command()
 def export(
-    file: PolicyFile, out: Annotated[Path, typer.Argument(help="The ONNX file to write.")]
+    file: PolicyFile, out: Annotated[Path, typer.Argument(help="ONNX file to write.")]
 ) -> None:
-    """Write a policy for a computer that has onnxruntime and not twofold.
+    """Export a policy to ONNX, for computers with onnxruntime and without twofold.
 
     Example: twofold policy export tank/policies/beta-2_gamma-0.policy tank.onnx
     """
     from twofold.plant.policy import load_policy
 
-    with _sentences():
-        load_policy(file).export_onnx(out)
+    load_policy(file).export_onnx(out)
     print(f"wrote {out}")
 
 
-def metrics_of(project: "Project") -> dict[str, float]:
-    """What the model says of each policy, as flat numbers."""
+def build_search_settings(horizon: int, texts: list[str]) -> "SearchSettings":
+    """Settings of the search, ``NAME=VALUE`` of each."""
+    from dataclasses import fields
+
+    from twofold.plant.search import SearchSettings
+
+    settings = parse_settings(texts)
+    defaults = {one.name: one.default for one in fields(SearchSettings) if one.name != "horizon"}
+    check_names("setting", settings, list(defaults))
+    check_kinds(settings, defaults)
+    if "hidden" in settings:
+        settings["hidden"] = tuple(settings["hidden"])
+    return SearchSettings(horizon=horizon, **settings)
+
+
+def read_window(policy: "LearnedPolicy", path: Path) -> "Window":
+    """The last rows of a table as input of a policy; columns that it does not use may be absent."""
+    import numpy as np
+
+    from twofold.plant.log import Window
+    from twofold.plant.log_files import read_raw_log
+
+    embedding, history = policy.embedding, policy.history
+    used = [n for n, lags in zip(embedding.observations, embedding.lags, strict=True) if lags]
+    ends = zip(embedding.actions, policy.shape.low, policy.shape.high, strict=True)
+    actions = {name: (low, high) for name, low, high in ends} if policy.sees_actions else {}
+    raw = read_raw_log(path, observations=used, actions=actions)
+    if len(raw) < history:
+        raise CommandError(f"the policy needs the last {history} rows, {path} has {len(raw)}")
+    for name, texts in raw.texts.items():
+        if texts:
+            raise CommandError(
+                f"{path}: {name!r} must be numbers, got {next(iter(texts.values()))!r}"
+            )
+    absent = np.full(len(raw), np.nan)
+    columns = [raw.values.get(name, absent) for name in embedding.observations]
+    past = [raw.values[name][:-1] for name in embedding.actions] if actions else None
+    return Window(np.stack(columns, axis=1), None if past is None else np.stack(past, axis=1))
+
+
+def list_metrics(project: "Project") -> dict[str, float]:
+    """The model's estimates for each policy, by flat names."""
     parts = "cost", "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
-    found = {"logged_cost": float(project.logged_cost)}
-    for one in project.trials:
-        beta, gamma = one.risk_weights
-        found |= {f"beta_{beta:g}/gamma_{gamma:g}/{part}": getattr(one, part) for part in parts}
-    return found
+    metrics = {"logged_cost": float(project.logged_cost)}
+    for trial in project.trials:
+        name = "beta_{:g}/gamma_{:g}".format(*trial.risk_weights)
+        metrics |= {f"{name}/{part}": getattr(trial, part) for part in parts}
+    return metrics
 
 
-def show(project: "Project", as_json: bool) -> None:
-    """The table of policies, and the advice."""
+def show_project(project: "Project", as_json: bool) -> None:
+    """Print the table of policies, and the advice."""
     from twofold.plant.summary import advice, recommend, rows
     from twofold.report.policy_page import PAGE, REPORT
 
@@ -189,7 +230,7 @@ def show(project: "Project", as_json: bool) -> None:
                 "recommended": dict(zip(("beta", "gamma"), best.risk_weights, strict=True)),
                 "advice": sentences,
                 "doubts": [str(doubt) for doubt in project.doubts],
-                "metrics": metrics_of(project),
+                "metrics": list_metrics(project),
             }
         )
         return
@@ -197,25 +238,3 @@ def show(project: "Project", as_json: bool) -> None:
     show_table(head, body)
     print(*sentences, sep="\n")
     print(f"wrote {project.folder / REPORT} and {project.folder / PAGE}")
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Mistakes as sentences."""
-    from twofold.core.persistence import FileFormatError
-    from twofold.core.resume import OtherRunError
-    from twofold.estimators.training import NonFiniteEnergyError
-    from twofold.plant.project import ProjectError
-
-    mistakes = (
-        ProjectError,
-        OtherRunError,
-        FileFormatError,
-        NonFiniteEnergyError,
-        OSError,
-        ImportError,
-    )
-    try:
-        yield
-    except mistakes as error:
-        raise CommandError(str(error)) from error

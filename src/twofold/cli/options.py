@@ -1,0 +1,138 @@
+"""Texts that a user types after options, parsed into Python values."""
+
+import csv
+import importlib.util
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twofold.cli.terminal import CommandError
+from twofold.core.naming import nearest
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
+
+# Commands have options of their own for these.
+NOT_FOR_FIT = ("random_state", "checkpoint")
+
+
+def split_words(text: str) -> list[str]:
+    """``a,b,c``; a word with a comma stands in quotation marks."""
+    words = next(csv.reader([text], skipinitialspace=True), [])
+    return [word.strip() for word in words if word.strip()]
+
+
+def parse_numbers(option: str, text: str) -> list[float]:
+    """``0,1,2``."""
+    try:
+        numbers = [float(word) for word in split_words(text)]
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise CommandError(f"--{option} must be numbers such as 0,1,2, got {text!r}")
+    return numbers
+
+
+def parse_bounds(text: str) -> tuple[str, tuple[float, float]]:
+    """``NAME:LOW:HIGH``."""
+    name, *ends = text.rsplit(":", 2)
+    try:
+        low, high = map(float, ends)
+    except ValueError:
+        raise CommandError(f"--action must be NAME:LOW:HIGH, got {text!r}") from None
+    return name, (low, high)
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    """``NAME=VALUE``."""
+    name, sign, value = (part.strip() for part in text.partition("="))
+    if not (name and sign and value):
+        raise CommandError(f"expected NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` of each, no name twice."""
+    pairs = dict(map(parse_pair, texts))
+    if len(pairs) < len(texts):
+        raise CommandError(f"duplicate name in {' '.join(texts)}; give each name once")
+    return pairs
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """``NAME=VALUE`` of each, the value as JSON or a plain word."""
+    return {name: _parse_value(value) for name, value in parse_pairs(texts).items()}
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def build_regressor(
+    texts: Sequence[str], option: str = "setting", base: "BNNLVRegressor | None" = None
+) -> "BNNLVRegressor":
+    """A regressor with ``NAME=VALUE`` of each text."""
+    from twofold.estimators.regressor import BNNLVRegressor
+    from twofold.estimators.validation import check_settings
+
+    settings, regressor = parse_settings(texts), base or BNNLVRegressor()
+    valid = [name for name in regressor.get_params() if name not in NOT_FOR_FIT]
+    check_names(option, settings, valid)
+    try:
+        regressor.set_params(**settings)
+        check_settings(regressor)
+    except (TypeError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    return regressor
+
+
+def check_names(option: str, names: Iterable[str], valid: Sequence[str]) -> None:
+    """Refuse names that an option does not have."""
+    for name in names:
+        if name not in valid:
+            raise CommandError(
+                f"valid names for --{option}: {', '.join(valid)}; got {name!r}{nearest(name, valid)}"
+            )
+
+
+def check_kinds(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Refuse settings that are not of the kind of their defaults."""
+    for name, value in settings.items():
+        default = defaults[name]
+        if isinstance(default, bool):
+            fits, kind = isinstance(value, bool), "true or false"
+        elif isinstance(default, tuple):
+            fits = isinstance(value, list) and all(type(one) is int and one > 0 for one in value)
+            kind = "numbers of units such as [20,20]"
+        else:
+            whole = isinstance(default, int)
+            fits = type(value) is int or (type(value) is float and not whole)
+            kind = "a whole number" if whole else "a number"
+        if not fits:
+            raise CommandError(f"{name} must be {kind}, got {value!r}")
+
+
+def load_function(option: str, text: str) -> Callable:
+    """``FILE.py:FUNCTION``; the file is run."""
+    file, sign, name = text.rpartition(":")
+    path = Path(file)
+    if not sign or not name:
+        raise CommandError(f"--{option} must be FILE.py:FUNCTION, got {text!r}")
+    if not path.is_file() or path.suffix != ".py":
+        raise CommandError(f"--{option}: there is no Python file {file}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise CommandError(f"--{option}: {path} fails: {type(error).__name__}: {error}") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        names = [one for one, value in vars(module).items() if callable(value)]
+        raise CommandError(f"--{option}: {path} has no function {name!r}{nearest(name, names)}")
+    return function
