@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from twofold.cli import app as cli
-from twofold.cli import checks
-from twofold.cli.errors import MISTAKE, UNSOUND
+from twofold.cli import doctor
+from twofold.cli.terminal import MISTAKE, UNSOUND
 
 
 def every_command(app=None, path=()):
@@ -31,7 +31,7 @@ def test_the_doctor_finds_this_installation_sound(command):
     code, shown, _ = command("doctor", "--json")
     found = json.loads(shown)
     assert code == 0 and set(found["checks"].values()) == {None}
-    assert len(found["checks"]) == len(checks.CHECKS)
+    assert len(found["checks"]) == len(doctor.CHECKS)
     assert {"python", "jax", "devices", "memory", "precision", "compile cache"} <= set(
         found["installation"]
     )
@@ -42,7 +42,7 @@ def test_the_doctor_says_what_is_wrong(command, monkeypatch):
         """numbers are numbers"""
         raise AssertionError("2 is 3")
 
-    monkeypatch.setattr(checks, "CHECKS", (broken, checks.double_precision))
+    monkeypatch.setattr(doctor, "CHECKS", (broken, doctor.check_double_precision))
     code, shown, _ = command("doctor")
     assert code == UNSOUND and "AssertionError: 2 is 3" in shown and "fine" in shown
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.cli import app as cli
-from twofold.cli.errors import MISTAKE
+from twofold.cli.terminal import MISTAKE
 from twofold.envs import catalogue
 from twofold.plant.log_files import read_log
 from twofold.plant.minari import read_minari

@@ -14,7 +14,7 @@ import twofold
 from twofold import Ensemble
 from twofold.active import choose_batch, expected_information
 from twofold.cli import models
-from twofold.cli.errors import FAULT, MISTAKE, STOPPED
+from twofold.cli.terminal import FAULT, MISTAKE, STOPPED
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.tables import read_table
 
@@ -55,9 +55,9 @@ def fit_words(**changes):
 
 
 def test_the_model_is_that_of_the_library(oven):
-    model, about = models.load(oven / "oven.twofold")
+    model, about = models.load_model(oven / "oven.twofold")
     assert about.inputs == ["heat", "time"] and about.outputs == ["yield"]
-    train, test = models.rows_of(read_table(oven / "oven.csv"), about)
+    train, test = models.read_rows(read_table(oven / "oven.csv"), about)
     assert len(train.x) == 54 and len(test.x) == 6
     settings = {"inference": Ensemble(members=4, epochs=3), "hidden_layer_sizes": (5,)}
     own = twofold.BNNLVRegressor(**settings, random_state=0).fit(train.x, train.y)
@@ -80,8 +80,8 @@ def test_the_record_repeats_the_run(oven, command):
 
 
 def test_scores_are_those_of_the_rows_held_out(oven, command):
-    model, about = models.load(oven / "oven.twofold")
-    _, test = models.rows_of(read_table(oven / "oven.csv"), about)
+    model, about = models.load_model(oven / "oven.twofold")
+    _, test = models.read_rows(read_table(oven / "oven.csv"), about)
     found = json.loads((oven / "oven.twofold.record.json").read_text())["metrics"]
     error = np.sqrt(np.mean((model.predict(test.x) - test.y) ** 2))
     assert found["held-out RMSE of yield"] == pytest.approx(error)
@@ -101,7 +101,7 @@ def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(oven, 
     code, shown, _ = command("fit", "--config", "run.toml", "--seed", 8, "--json")
     found = json.loads(shown)
     assert code == 0 and found["model"] == "file.twofold" and found["metrics"]["rows fitted"] == 60
-    model, about = models.load(oven / "file.twofold")
+    model, about = models.load_model(oven / "file.twofold")
     assert about.inputs == ["heat"] and about.seed == 8
     assert model.epochs == 2 and model.hidden_layer_sizes == (4,)
     assert model.posterior_.weights.shape[0] == 3
@@ -175,9 +175,9 @@ def test_rows_with_gaps_are_left_out_where_wished_and_commas_are_understood(oven
     (oven / "comma.csv").write_text("heat;yield\n;1\n" + "\n".join(rows) + "\n")
     words = ["comma.csv", "--target", "yield", "--out", "comma.twofold", "--drop-missing"]
     assert command("fit", *words, *SMALL)[0] == 0
-    _, about = models.load(oven / "comma.twofold")
+    _, about = models.load_model(oven / "comma.twofold")
     sheet = read_table(oven / "comma.csv")
-    train, test = models.rows_of(sheet, about)
+    train, test = models.read_rows(sheet, about)
     lines = (oven / "comma.csv").read_text().splitlines()
     for place, x in zip(sheet.places(train.places), train.x[:, 0], strict=True):
         line = lines[int(place.removeprefix("line ")) - 1]
@@ -226,7 +226,7 @@ def test_a_stopped_fit_goes_on_where_it_was(oven, command, monkeypatch):
 
 def test_a_table_is_split_in_two_parts(oven, command):
     (oven / "new.csv").write_text("who,time,heat\nann,2,30\nbob,3,90\n")
-    model, _ = models.load(oven / "oven.twofold")
+    model, _ = models.load_model(oven / "oven.twofold")
     x = np.array([[30.0, 2.0], [90.0, 3.0]])
     code, shown, _ = command("decompose", "oven.twofold", "new.csv", "--json")
     rows = json.loads(shown)
@@ -265,7 +265,7 @@ def test_suggested_points_teach_most_together(oven, command):
     lines = [f"{i},{h!r},{t!r}" for i, (h, t) in enumerate(x.tolist())]
     (oven / "candidates.csv").write_text("id,heat,time\n" + "\n".join(lines) + "\n")
     code, shown, _ = command("suggest", "oven.twofold", "candidates.csv", "-n", 3, "--json")
-    model, _ = models.load(oven / "oven.twofold")
+    model, _ = models.load_model(oven / "oven.twofold")
     scores = expected_information(model, x)
     means, variances = model.conditional_moments(x)
     best = choose_batch(scores, means, variances.mean(axis=0), 3)
@@ -280,7 +280,7 @@ def test_suggested_points_teach_most_together(oven, command):
 
 
 def test_a_model_without_names_is_refused(oven, command):
-    model, _ = models.load(oven / "oven.twofold")
+    model, _ = models.load_model(oven / "oven.twofold")
     model.save(oven / "plain.twofold")
     for words in (["decompose", "plain.twofold", "oven.csv"], ["suggest", "plain.twofold"]):
         code, _, said = command(*words)
@@ -296,8 +296,8 @@ def test_the_page_of_a_model(oven, command, tmp_path):
     assert "<svg" in page and "heat" in page and "yield" in page
     (number,) = set(re.findall(r"a typical row \(line (\d+)\)", page))
     line = (oven / "oven.csv").read_text().splitlines()[int(number) - 1]
-    _, about = models.load(oven / "oven.twofold")
-    train, _ = models.rows_of(read_table(oven / "oven.csv"), about)
+    _, about = models.load_model(oven / "oven.twofold")
+    train, _ = models.read_rows(read_table(oven / "oven.csv"), about)
     scale = train.x.std(axis=0)
     typical = np.argmin(np.abs((train.x - np.median(train.x, axis=0)) / scale).sum(axis=1))
     assert [float(cell) for cell in line.split(",")[1:3]] == train.x[typical].tolist()

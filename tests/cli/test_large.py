@@ -7,9 +7,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from twofold.cli import large, models
-from twofold.cli.errors import MISTAKE
-from twofold.cli.run import digest_of
+from twofold.cli import fitting, models
+from twofold.cli.run import hash_files
+from twofold.cli.terminal import MISTAKE
 from twofold.tables import read_table
 
 SMALL = ["epochs=2", "hidden_layer_sizes=[5]", "members=3"]
@@ -41,9 +41,9 @@ def test_a_streamed_fit_is_judged_by_rows_that_it_has_not_seen(table, command, t
     code, shown, said = fit(command, table, "--stream", "--out", out)
     assert code == 0, said
     found = json.loads(shown)["metrics"]
-    model, about = models.load(out)
+    model, about = models.load_model(out)
     assert about.streamed and about.inputs == ["heat", "time"] and about.held_out == 0.1
-    train, test = models.rows_of(read_table(table), about)
+    train, test = models.read_rows(read_table(table), about)
     assert found["rows fitted"] == len(train.x) and found["rows held out"] == len(test.x)
     assert len(train.x) + len(test.x) == 399
     np.testing.assert_allclose(model.x_standardizer_.mean, train.x.mean(axis=0))
@@ -54,10 +54,10 @@ def test_a_streamed_fit_is_judged_by_rows_that_it_has_not_seen(table, command, t
 
 
 def test_large_tables_are_streamed_unasked(table, command, tmp_path, monkeypatch):
-    monkeypatch.setattr(large, "LARGE_BYTES", 1000)
+    monkeypatch.setattr(fitting, "LARGE_BYTES", 1000)
     out = tmp_path / "oven.twofold"
     assert fit(command, table, "--out", out, "--held-out", 0)[0] == 0
-    assert models.load(out)[1].streamed
+    assert models.load_model(out)[1].streamed
     code, _, said = command("decompose", out, table)
     assert code == MISTAKE and "say --out" in said
     code, _, said = command("report", out)
@@ -87,17 +87,17 @@ def test_what_cannot_be_streamed_is_refused(table, command, tmp_path):
 
 def test_rows_are_chosen_by_number_and_seed_alone():
     rows = np.arange(100_000)
-    first, other = models.is_held_out(rows, 0.1, 0), models.is_held_out(rows, 0.1, 1)
+    first, other = models.draw_streamed(rows, 0.1, 0), models.draw_streamed(rows, 0.1, 1)
     # Four standard errors of a share of 100,000, and of the share that two seeds choose both.
     assert abs(first.mean() - 0.1) < 4 * np.sqrt(0.09 / 1e5)
     assert abs((first & other).mean() - 0.01) < 4 * np.sqrt(0.0099 / 1e5)
     assert abs((first[1:] & first[:-1]).mean() - 0.01) < 4 * np.sqrt(0.0099 / 1e5)
-    np.testing.assert_array_equal(models.is_held_out(rows[500:600], 0.1, 0), first[500:600])
-    assert not models.is_held_out(rows, 0.0, 0).any()
+    np.testing.assert_array_equal(models.draw_streamed(rows[500:600], 0.1, 0), first[500:600])
+    assert not models.draw_streamed(rows, 0.0, 0).any()
 
 
 def test_a_folder_has_a_digest(tmp_path):
     (tmp_path / "a").write_bytes(b"12")
     (tmp_path / "b").write_bytes(b"3")
     (tmp_path.parent / "joined").write_bytes(b"123")
-    assert digest_of(tmp_path) == digest_of(tmp_path.parent / "joined")
+    assert hash_files(tmp_path) == hash_files(tmp_path.parent / "joined")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from twofold.cli import app as cli
-from twofold.cli.errors import MISTAKE
+from twofold.cli.terminal import MISTAKE
 from twofold.estimators.training import StoppedFit
 from twofold.plant.policy import load_policy
 from twofold.plant.project import open_project

@@ -2,15 +2,12 @@
 
 import importlib.util
 import re
-import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 from twofold import Ensemble
-from twofold.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 METHOD = "{'method': 'ensemble', 'epochs': 2, 'members': 2}"
@@ -118,34 +115,6 @@ def test_entropy_estimators(rng):
     X = rng.uniform(-1.0, 1.0, (40, 1))
     model = BNNLVRegressor((5,), inference=Ensemble(members=2, epochs=2), random_state=0)
     run("entropy_estimators.md", {}, {"model": model.fit(X, X[:, 0]), "X": X[:3]})
-
-
-def commands_on(page):
-    """The words of each command line in the page's blocks of shell."""
-    for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.S):
-        for line in block.replace("\\\n", " ").splitlines():
-            if line.startswith("twofold "):
-                yield shlex.split(line, comments=True)[1:]
-
-
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_on_pages_are_known(page):
-    for words in commands_on(page):
-        command = typer.main.get_command(app)
-        while hasattr(command, "commands") and words and not words[0].startswith("-"):
-            assert words[0] in command.commands, f"there is no command {words[0]}"
-            command = command.commands[words.pop(0)]
-        known = {one for param in command.params for one in (*param.opts, *param.secondary_opts)}
-        known |= {"--help", "--install-completion", "--show-completion", "--debug"}
-        used = {word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word)}
-        assert used <= known, f"{command.name} has no {used - known}"
-
-
-def test_the_front_page_shows_commands():
-    assert len(list(commands_on(ROOT / "README.md"))) > 5
 
 
 @pytest.mark.filterwarnings("ignore")

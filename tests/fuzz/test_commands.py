@@ -78,7 +78,7 @@ def home(tmp_path_factory, tiny, data, fitted):
     low, high = data[0].min(axis=0).tolist(), data[0].max(axis=0).tolist()
     source = str(folder / "table.csv")
     about = About(["a", "b"], ["y"], low, high, source, "", 0.0, 0, False)
-    models.save(folder / "model", fitted, about)
+    models.save_model(folder / "model", fitted, about)
     small = tiny | {"hidden_layer_sizes": [3]}
     campaign = Campaign.create(
         folder / "campaign.db", [Continuous("a", 0, 1)], ["y"], settings=small

@@ -8,8 +8,7 @@ import pytest
 
 from twofold import BNNLVRegressor, decompose_table, fit_table
 from twofold.campaign import Campaign, CampaignError, Continuous, Integer
-from twofold.cli.errors import CommandError
-from twofold.cli.output import check_place
+from twofold.cli.terminal import CommandError, check_place
 from twofold.core.persistence import FileFormatError
 from twofold.estimators import memory, scratch
 from twofold.estimators.training import NonFiniteEnergyError

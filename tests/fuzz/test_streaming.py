@@ -12,7 +12,6 @@ import pytest
 from hypothesis import strategies as st
 
 from twofold import BNNLVRegressor, Ensemble, decompose_table, fit_table
-from twofold.cli import large
 from twofold.estimators import pools, scratch, streaming
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.tables import TableError, open_table, read_table
@@ -34,7 +33,7 @@ LONGEST_SAID = 2_500
 def small_blocks(monkeypatch):
     """Several blocks of a few rows, which need no more programs than one."""
     monkeypatch.setattr(scratch, "STRIP_ROWS", 4)
-    for module in (scratch, streaming, large):
+    for module in (scratch, streaming):
         monkeypatch.setattr(module, "BLOCK_ROWS", 16)
     monkeypatch.setattr(pools, "POOL_ROWS", 10)
 

@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twofold.cli.config import Config
-from twofold.cli.errors import CommandError
-from twofold.cli.output import TABLES, AsJson, check_place, say, show_json, show_table
-from twofold.cli.run import Run
-from twofold.cli.settings import parse_pair, parse_pairs, parse_settings
+from twofold.cli.options import parse_pair, parse_pairs, parse_settings
+from twofold.cli.run import Config, Run
+from twofold.cli.terminal import (
+    TABLES,
+    AsJson,
+    CommandError,
+    check_place,
+    say,
+    show_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from twofold.campaign import Campaign, Proposal, Status
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_args_is_help=True)
 
 Place = Annotated[str, typer.Argument(help="Campaign file, or a database URL.")]
-SETTING = "NAME=VALUE of the model, such as epochs=10000."
+SETTING = "Model setting: NAME=VALUE, such as epochs=10000"
 TABLE = ("--table", "--csv")
 Out = Annotated[Path | None, typer.Option(*TABLE, help="Write a *.csv or *.parquet file instead.")]
 BAR = 20

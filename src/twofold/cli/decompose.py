@@ -5,44 +5,46 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from twofold.cli.config import Config
-from twofold.cli.errors import CommandError
-from twofold.cli.output import TABLES, AsJson, check_place, records, say, show_json
-from twofold.cli.run import Run
+from twofold.cli.fit import DropMissing, Stream
+from twofold.cli.run import Config, Run
+from twofold.cli.terminal import (
+    TABLES,
+    AsJson,
+    CommandError,
+    check_place,
+    say,
+    show_json,
+    to_records,
+)
 
-ModelFile = Annotated[Path, typer.Argument(help="A file of twofold fit.")]
+ModelFile = Annotated[Path, typer.Argument(help="Model file of twofold fit.")]
 
 
 def decompose(
     ctx: typer.Context,
     model: ModelFile,
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the model's inputs.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with the model's inputs.")],
     by: Annotated[
         Literal["entropy", "variance"],
-        typer.Option(help="Parts in nats, or as standard deviations in units of the target."),
+        typer.Option(help="Entropies in nats, or standard deviations in units of the target."),
     ] = "entropy",
     out: Annotated[
-        Path | None, typer.Option(help="*.csv or *.parquet (default: CSV on stdout).")
+        Path | None, typer.Option(help="Table to write, *.csv or *.parquet (default: stdout).")
     ] = None,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows with blank cells.")
-    ] = False,
-    stream: Annotated[
-        bool,
-        typer.Option("--stream", help="Read the table in blocks; large ones always are."),
-    ] = False,
+    drop_missing: DropMissing = False,
+    stream: Stream = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a table, and split the uncertainty of each prediction in two.
 
-    The columns of the table are kept, and beside them stand the mean, and the total, epistemic and
-    aleatoric part.
+    The result has the columns of the table, the predicted mean, and the total, epistemic and
+    aleatoric uncertainty.
 
     Example: twofold decompose oven.twofold new.csv --by variance --out split.csv
     """
-    from twofold.cli import large, models
-    from twofold.cli.columns import command_words, read_values
+    from twofold.cli.fitting import is_large
+    from twofold.cli.models import load_model, name_columns, name_options, read_values
     from twofold.core.compilation import enable_compile_cache
     from twofold.estimators.pools import decompose_table, split_columns
     from twofold.tables import csv_text, open_table, read_table, write_table
@@ -50,20 +52,20 @@ def decompose(
     check_place(out, TABLES, reads=[model, data, config])
     run = Run(ctx)
     run.reads(model)
-    fitted, about = models.load(model)
-    names, outputs = models.inputs_of(model, fitted, about), models.outputs_of(fitted, about)
+    regressor, about = load_model(model)
+    names, outputs = name_columns(model, regressor, about)
     enable_compile_cache()
-    if stream or large.is_large(data):
+    if stream or is_large(data):
         if out is None or as_json:
             raise CommandError(
-                f"{data} is read in blocks, and so written to a file alone: say --out, not --json"
+                f"{data} is read in blocks: write the result to a file with --out, without --json"
             )
-        # Before its bytes are read: whoever reads a pipe waits for its other end.
+        # Refuses a pipe before its bytes are read, which would wait for its other end.
         open_table(data)
         run.reads(data)
-        with run.timed("decompose"), command_words():
+        with run.timed("decompose"), name_options():
             written = decompose_table(
-                fitted, data, out, by, inputs=names, outputs=outputs, drop_missing=drop_missing
+                regressor, data, out, by, inputs=names, outputs=outputs, drop_missing=drop_missing
             )
         run.metrics |= {f"mean {name}": mean for name, mean in written.means.items()}
         say(f"wrote {out}: {written.rows} rows; record: {run.write(out)}")
@@ -72,16 +74,16 @@ def decompose(
     run.reads(data)
     values, kept = read_values(table, names, drop_missing)
     with run.timed("decompose"):
-        found = split_columns(fitted, values, outputs, by)
+        parts = split_columns(regressor, values, outputs, by)
     columns: dict[str, Any] = table.take(kept).to_lists()
-    columns |= {name: column.tolist() for name, column in found.items()}
-    run.metrics |= {f"mean {name}": float(column.mean()) for name, column in found.items()}
+    columns |= {name: column.tolist() for name, column in parts.items()}
+    run.metrics |= {f"mean {name}": float(column.mean()) for name, column in parts.items()}
     if out is not None:
         write_table(out, columns)
     record = run.write(out)
     if out is not None:
         say(f"wrote {out}: {len(values)} rows; record: {record}")
     if as_json:
-        show_json(records(columns))
+        show_json(to_records(columns))
     elif out is None:
         print(csv_text(columns), end="")

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from twofold.cli.errors import CommandError
-from twofold.cli.output import show_table
+from twofold.cli.terminal import CommandError, show_table
 
 if TYPE_CHECKING:
     from twofold import Decomposition

@@ -1,64 +1,65 @@
-"""``twofold doctor``: what this installation is made of, and whether it works."""
+"""``twofold doctor``: versions and devices of this installation, and a short self-test, in which
+every check has a known answer."""
 
 import os
 import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 
-from twofold.cli.errors import UNSOUND
-from twofold.cli.output import AsJson, show_json, show_table
+from twofold.cli.terminal import UNSOUND, AsJson, show_json, show_table
 
-EXTRAS = {
-    "gp": "tinygp",
-    "rl": "gymnasium",
-    "parquet": "pyarrow",
-    "onnx": "onnx",
-    "wind": "rosco",
-}
+if TYPE_CHECKING:
+    import jax
+
+    from twofold import BNNLVRegressor
+
+EXTRAS = {"gp": "tinygp", "rl": "gymnasium", "onnx": "onnx", "wind": "rosco", "ray": "ray"}
 GIB = 2**30
+ROWS = 120
 
 
 def doctor(as_json: AsJson = False) -> None:
     """Show versions, devices, memory, precision and the compile cache, and run a short self-test.
 
-    Ends with exit code 3 if the self-test fails.
+    The exit code is 3 if the self-test fails.
 
     Example: twofold doctor
     """
     from twofold.core.compilation import enable_compile_cache
 
-    cache = enable_compile_cache()
-    found = {**_software(), **_hardware(), **_cache(cache)}
-    checks = self_test()
+    folder = enable_compile_cache()
+    installation = _describe_software() | _describe_hardware() | _describe_cache(folder)
+    checks = run_self_test()
     if as_json:
-        show_json({"installation": found, "checks": checks})
+        show_json({"installation": installation, "checks": checks})
     else:
-        show_table(["", ""], [[name, str(value)] for name, value in found.items()])
-        show_table(
-            ["self-test", "outcome"],
-            [[name, "fine" if fault is None else fault] for name, fault in checks.items()],
-        )
+        show_table(["", ""], [[name, str(value)] for name, value in installation.items()])
+        outcomes = [[name, "passed" if fault is None else fault] for name, fault in checks.items()]
+        show_table(["self-test", "outcome"], outcomes)
     if any(checks.values()):
         raise typer.Exit(UNSOUND)
 
 
-def self_test() -> dict[str, str | None]:
-    """Each check by its name, with what is wrong, or None."""
-    from twofold.cli import checks
-
-    found: dict[str, str | None] = {}
-    for check in checks.CHECKS:
+def run_self_test() -> dict[str, str | None]:
+    """Each check by its description, with its fault, or None."""
+    faults: dict[str, str | None] = {}
+    for check in CHECKS:
         try:
             check()
-            found[str(check.__doc__)] = None
+            faults[str(check.__doc__)] = None
         except Exception as error:
-            found[str(check.__doc__)] = f"{type(error).__name__}: {error}"
-    return found
+            faults[str(check.__doc__)] = f"{type(error).__name__}: {error}"
+    return faults
 
 
-def _software() -> dict[str, Any]:
+def _describe_software() -> dict[str, Any]:
     from importlib.util import find_spec
 
     from twofold.core.provenance import versions
@@ -72,7 +73,7 @@ def _software() -> dict[str, Any]:
     return found
 
 
-def _hardware() -> dict[str, Any]:
+def _describe_hardware() -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
@@ -93,7 +94,7 @@ def _memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _cache(folder: Path) -> dict[str, Any]:
+def _describe_cache(folder: Path) -> dict[str, Any]:
     files = list(folder.glob("**/*")) if folder.is_dir() else []
     size = sum(file.stat().st_size for file in files if file.is_file())
     free = shutil.disk_usage(next(p for p in (folder, *folder.parents) if p.exists())).free
@@ -101,3 +102,87 @@ def _cache(folder: Path) -> dict[str, Any]:
         "compile cache": f"{folder} ({len(files)} files, {size / 2**20:.0f} MiB)",
         "disk free there": f"{free / GIB:.1f} GiB",
     }
+
+
+@cache
+def small_model() -> "tuple[BNNLVRegressor, np.ndarray]":
+    """A model of a line with growing noise."""
+    from twofold import BNNLVRegressor, Ensemble
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.0, 1.0, (ROWS, 1))
+    y = 2.0 * x[:, 0] + (0.2 + 0.2 * x[:, 0]) * rng.normal(size=ROWS)
+    model = BNNLVRegressor(
+        (10,), inference=Ensemble(members=8, epochs=200), random_state=0, verbose=False
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit(x, y), x
+
+
+def check_prediction() -> None:
+    """a model can be fitted and predicts"""
+    model, _ = small_model()
+    mean = model.predict(np.array([[-0.5], [0.5]]))
+    _expect(np.abs(mean - [-1.0, 1.0]).max() < 0.3, f"predicted {mean} instead of about ±1")
+
+
+def check_split() -> None:
+    """total = epistemic + aleatoric, by variance and by entropy"""
+    model, x = small_model()
+    for by in ("variance", "entropy"):
+        split = model.decompose(x[:20], by=by)
+        apart = np.abs(split.total - split.epistemic - split.aleatoric).max()
+        _expect(apart < 1e-4 * max(1.0, np.abs(split.total).max()), f"{by}: apart by {apart:g}")
+
+
+def check_storage() -> None:
+    """a model predicts the same after saving and loading"""
+    from twofold import load
+
+    model, x = small_model()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.twofold")
+        same = load(Path(folder) / "model.twofold").predict(x) == model.predict(x)
+    _expect(bool(same.all()), "the predictions differ")
+
+
+def check_gradients() -> None:
+    """gradients of the risk-sensitive cost agree with finite differences"""
+    import jax
+    import jax.numpy as jnp
+
+    from twofold.plant.cost import criterion
+
+    costs = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4, 5)), jnp.float32)
+
+    def cost(factor: "jax.Array") -> "jax.Array":
+        return criterion(factor * costs, jnp.float32(2.0), jnp.float32(0.5))
+
+    step = 1e-2
+    slope = (cost(jnp.float32(1 + step)) - cost(jnp.float32(1 - step))) / (2 * step)
+    apart = abs(float(jax.grad(cost)(jnp.float32(1.0)) - slope))
+    _expect(apart < 1e-2 * max(1.0, abs(float(slope))), f"apart by {apart:g}")
+
+
+def check_double_precision() -> None:
+    """float64 is available"""
+    import jax
+    import jax.numpy as jnp
+
+    with jax.enable_x64(True):
+        _expect(float(jnp.float64(1.0) + 1e-12) > 1.0, "1 + 1e-12 is 1")
+
+
+def _expect(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)
+
+
+CHECKS: tuple[Callable[[], None], ...] = (
+    check_prediction,
+    check_split,
+    check_storage,
+    check_gradients,
+    check_double_precision,
+)

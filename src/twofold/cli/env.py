@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twofold.cli.config import Config
-from twofold.cli.errors import CommandError
-from twofold.cli.output import TABLES, AsJson, check_place, show_json, show_table
-from twofold.cli.run import Run
+from twofold.cli.run import Config, Run
+from twofold.cli.terminal import TABLES, AsJson, CommandError, check_place, show_json, show_table
 
 if TYPE_CHECKING:
     from twofold.envs.system import System
     from twofold.plant.log import Log
 
-# Of a log: on the device, on the host, and as columns of a table.
+# A log in memory: on the device, on the host, and as columns of a table.
 COPIES = 4
 
-app = typer.Typer(help="Systems to be controlled, and logs of them.", no_args_is_help=True)
+app = typer.Typer(help="Simulated systems, and logs of them.", no_args_is_help=True)
 
 
 @app.command(name="list")
 def list_systems(as_json: AsJson = False) -> None:
-    """The systems, with what is seen of them and done to them.
+    """List the systems with their observations and actions.
 
     Example: twofold env list
     """
@@ -37,30 +35,30 @@ def list_systems(as_json: AsJson = False) -> None:
         return
     rows = []
     for name, system in systems.items():
-        seen = f"{len(system.observations)}: {', '.join(system.observations[:5])}"
-        seen += ", …" if len(system.observations) > 5 else ""
-        rows.append([name, seen, ", ".join(system.actions), str(system.horizon)])
-    show_table(["system", "observations", "actions", "steps of an episode"], rows)
+        observations = f"{len(system.observations)}: {', '.join(system.observations[:5])}"
+        observations += ", …" if len(system.observations) > 5 else ""
+        rows.append([name, observations, ", ".join(system.actions), str(system.horizon)])
+    show_table(["system", "observations", "actions", "episode length"], rows)
 
 
 @app.command()
 def sample(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="A system of twofold env list.")],
-    transitions: Annotated[int, typer.Option(help="How many steps in all, at least.")] = 30_000,
-    out: Annotated[Path | None, typer.Option(help="A file, *.csv or *.parquet.")] = None,
+    name: Annotated[str, typer.Argument(help="Name of a system (see twofold env list).")],
+    transitions: Annotated[int, typer.Option(help="Minimum number of transitions.")] = 30_000,
+    out: Annotated[Path | None, typer.Option(help="Log to write, *.csv or *.parquet.")] = None,
     minari: Annotated[
-        str | None, typer.Option(help="A Minari data set, such as mine/a-v0.")
+        str | None, typer.Option(help="Minari data set to write, such as mine/a-v0.")
     ] = None,
-    policy: Annotated[str, typer.Option(help="behaviour, or uniform.")] = "behaviour",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same log.")] = 0,
+    policy: Annotated[str, typer.Option(help="Policy: behaviour or uniform.")] = "behaviour",
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     param: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE of the system, such as history=1.")
+        list[str] | None, typer.Option(help="System parameter: NAME=VALUE, such as history=1")
     ] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a system with its behaviour policy and write a log of it.
+    """Simulate a system under a policy and write the log.
 
     Example: twofold env sample industrial_benchmark --transitions 30000 --out plant.csv
     """
@@ -71,9 +69,9 @@ def sample(
 
     run = Run(ctx, seed)
     if out is None and minari is None:
-        raise CommandError("say where to: --out FILE, or --minari NAME, or both")
+        raise CommandError("choose an output: --out FILE, --minari NAME, or both")
     check_place(out, TABLES)
-    system = _system(name, param or [])
+    system = _build_system(name, param or [])
     if policy not in ("behaviour", "uniform") or transitions < 1 or not 0 <= seed < 2**32:
         raise CommandError(
             "expected a policy that is behaviour or uniform, at least 1 transition and a seed "
@@ -86,7 +84,7 @@ def sample(
     )
     enable_compile_cache()
     with run.timed("sample"):
-        log = _sampled(system, policy, transitions, seed)
+        log = _sample_log(system, policy, transitions, seed)
     counts = {"transitions": log.transitions, "episodes": len(log.episodes)}
     run.metrics |= {name: float(count) for name, count in counts.items()}
     if out is not None:
@@ -102,7 +100,7 @@ def sample(
             print(f"wrote {place}: {log.transitions} transitions in {len(log.episodes)} episodes")
 
 
-def _sampled(system: "System", policy: str, transitions: int, seed: int) -> "Log":
+def _sample_log(system: "System", policy: str, transitions: int, seed: int) -> "Log":
     """Whole episodes, as many as hold the transitions."""
     import jax
     import jax.numpy as jnp
@@ -110,16 +108,16 @@ def _sampled(system: "System", policy: str, transitions: int, seed: int) -> "Log
     from twofold.envs.system import episodes, uniform
     from twofold.plant.log import from_episodes
 
-    chosen = system.behaviour if policy == "behaviour" else uniform(system)
+    rule = system.behaviour if policy == "behaviour" else uniform(system)
     num = -(-transitions // system.horizon)
-    found = episodes(jax.random.key(seed), system, chosen, system.horizon, num)
-    if not all(bool(jnp.isfinite(part).all()) for part in found):
-        raise CommandError("with these parameters the system gives numbers that are not finite")
-    return from_episodes(system, found)
+    sample = episodes(jax.random.key(seed), system, rule, system.horizon, num)
+    if not all(bool(jnp.isfinite(part).all()) for part in sample):
+        raise CommandError("the system gives non-finite values with these parameters")
+    return from_episodes(system, sample)
 
 
 def _check_data_set(name: str | None) -> None:
-    """Minari itself would find fault with a name only after it has made a folder for it."""
+    """Refuse an invalid name now: Minari itself would first create a folder for it."""
     if name is None:
         return
     try:
@@ -138,19 +136,19 @@ def _check_data_set(name: str | None) -> None:
             f"more before each slash, got {name!r}"
         ) from error
     if path(name).exists():
-        raise CommandError(f"the Minari data set {name} is there already; choose another version")
+        raise CommandError(f"the Minari data set {name} exists already; choose another version")
 
 
-def _system(name: str, params: list[str]) -> "System":
+def _build_system(name: str, params: list[str]) -> "System":
     from twofold.envs import catalogue
 
     try:
-        return catalogue.make(name, **dict(map(_param, params)))
+        return catalogue.make(name, **dict(map(_parse_param, params)))
     except (TypeError, ValueError) as error:
         raise CommandError(str(error)) from error
 
 
-def _param(text: str) -> tuple[str, object]:
+def _parse_param(text: str) -> tuple[str, object]:
     name, sign, value = text.partition("=")
     try:
         return name, json.loads(value if sign else "")

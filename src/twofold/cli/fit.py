@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from twofold.cli.models import Rows
     from twofold.estimators.regressor import BNNLVRegressor
 
-DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Drop rows with missing values.")
-]
+DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Drop rows with missing values.")]
 Stream = Annotated[
     bool, typer.Option("--stream", help="Read the table in blocks (default for large tables).")
 ]

@@ -75,15 +75,20 @@ def _parse_value(text: str) -> Any:
 def build_regressor(
     texts: Sequence[str], option: str = "setting", base: "BNNLVRegressor | None" = None
 ) -> "BNNLVRegressor":
-    """A regressor with ``NAME=VALUE`` of each text."""
+    """A regressor with ``NAME=VALUE`` of each text, its own or an option of its method."""
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.validation import check_settings
+    from twofold.inference.registry import option_names, resolve_method
 
     settings, regressor = parse_settings(texts), base or BNNLVRegressor()
-    valid = [name for name in regressor.get_params() if name not in NOT_FOR_FIT]
-    check_names(option, settings, valid)
+    own = [name for name in regressor.get_params(deep=False) if name not in NOT_FOR_FIT]
     try:
-        regressor.set_params(**settings)
+        regressor.set_params(**{name: settings[name] for name in settings if name in own})
+        options = option_names(resolve_method(regressor.inference))
+        check_names(option, settings, [*own, *options])
+        regressor.set_params(
+            **{f"inference__{name}": settings[name] for name in settings if name in options}
+        )
         check_settings(regressor)
     except (TypeError, ValueError) as error:
         raise CommandError(str(error)) from error
@@ -95,7 +100,8 @@ def check_names(option: str, names: Iterable[str], valid: Sequence[str]) -> None
     for name in names:
         if name not in valid:
             raise CommandError(
-                f"valid names for --{option}: {', '.join(valid)}; got {name!r}{nearest(name, valid)}"
+                f"valid names for --{option}: {', '.join(valid)}; "
+                f"got {name!r}{nearest(name, valid)}"
             )
 
 

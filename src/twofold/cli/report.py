@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
-from twofold.cli.config import Config
-from twofold.cli.errors import CommandError
-from twofold.cli.output import AsJson, check_place, say, show_json
-from twofold.cli.run import Run
+from twofold.cli.run import Config, Run
+from twofold.cli.terminal import AsJson, CommandError, check_place, say, show_json
 
 SQLITE = b"SQLite format 3\0"
 
@@ -16,14 +14,12 @@ SQLITE = b"SQLite format 3\0"
 def report(
     ctx: typer.Context,
     subject: Annotated[
-        str, typer.Argument(help="A model's file, a campaign's file, or a folder of policies.")
+        str, typer.Argument(help="Model file, campaign file, or folder of a policy search.")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The page to write (default: beside the subject).")
+        Path | None, typer.Option(help="HTML file to write (default: beside the subject).")
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="The table of a model, where it has moved or changed.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Table of the model, if it was moved.")] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     config: Config = None,
     as_json: AsJson = False,
@@ -81,24 +77,22 @@ def kind_of(subject: str) -> str:
 def default_place(subject: str, kind: str) -> Path:
     """``report.html`` in a folder, else a file beside the subject, with its name."""
     if "://" in subject:
-        raise CommandError(
-            "say where to write the page of a campaign in a database: --out FILE.html"
-        )
+        raise CommandError("a campaign in a database needs --out FILE.html")
     path = Path(subject)
     return path / "report.html" if kind == "search" else path.with_name(path.name + ".html")
 
 
 def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> None:
-    from twofold.cli import models
-    from twofold.cli.large import is_large
+    from twofold.cli.fitting import is_large
+    from twofold.cli.models import load_model, read_rows
     from twofold.report import write_model_page
     from twofold.tables import read_table
 
     run.reads(path)
-    fitted, about = models.load(path)
+    fitted, about = load_model(path)
     if about is None:
         raise CommandError(
-            f"{path} does not say which table it was fitted to; fit it with twofold fit, or call "
+            f"{path} does not store which table it was fitted to; fit it with twofold fit, or call "
             "twofold.report.write_model_page from Python"
         )
     table = data or Path(about.source)
@@ -108,16 +102,16 @@ def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> No
             "--data FILE"
         )
     if not table.is_file():
-        raise CommandError(f"the table {table} is not there; say where it is with --data FILE")
+        raise CommandError(f"the table {table} does not exist; give its new place with --data FILE")
     if is_large(table):
         raise CommandError(
             f"a page needs all rows in memory, and {table} is too large; give a part of it with "
             "--data FILE"
         )
     if run.reads(table) != about.sha256:
-        say(f"note: {table} is not, or no longer, the table that {path} was fitted to")
+        say(f"note: {table} differs from the table that {path} was fitted to")
     rows = read_table(table)
-    train, test = models.rows_of(rows, about)
+    train, test = read_rows(rows, about)
     held_out = None if test is None else (test.x, test.y)
     write_model_page(
         page, fitted, train.x, train.y, inputs=about.inputs, outputs=about.outputs,

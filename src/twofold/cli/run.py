@@ -65,19 +65,13 @@ class Run:
             self.reads(ctx.params["config"])
 
     def reads(self, path: Path) -> str:
-        """Note a file that the result depends on; returns the SHA-256 of its bytes, or of those of
-        a folder's files in the order of their names."""
-        digest = hashlib.sha256()
+        """Note a file that the result depends on; returns its ``hash_files``."""
         try:
-            inside = path.iterdir() if path.is_dir() else [path]
-            for part in sorted(part for part in inside if part == path or part.is_file()):
-                with part.open("rb") as file:
-                    while chunk := file.read(2**20):
-                        digest.update(chunk)
+            digest = hash_files(path)
         except OSError as error:
             raise CommandError(f"{path} cannot be read: {error.strerror}") from error
-        self._reads[str(path)] = digest.hexdigest()
-        return self._reads[str(path)]
+        self._reads[str(path)] = digest
+        return digest
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -128,6 +122,17 @@ class Run:
             "wrote": None if wrote is None else str(wrote),
             "metrics": to_plain(self.metrics),
         }
+
+
+def hash_files(path: Path) -> str:
+    """SHA-256 of a file's bytes, or of those of a folder's files in the order of their names."""
+    digest = hashlib.sha256()
+    parts = sorted(part for part in path.iterdir() if part.is_file()) if path.is_dir() else [path]
+    for part in parts:
+        with part.open("rb") as file:
+            while chunk := file.read(2**20):
+                digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -5,11 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twofold.cli.config import Config
 from twofold.cli.decompose import ModelFile
-from twofold.cli.errors import CommandError
-from twofold.cli.output import TABLES, AsJson, check_place, records, say, show_json, show_table
-from twofold.cli.run import Run
+from twofold.cli.fit import DropMissing
+from twofold.cli.run import Config, Run
+from twofold.cli.terminal import (
+    TABLES,
+    AsJson,
+    CommandError,
+    check_place,
+    say,
+    show_json,
+    show_table,
+    to_records,
+)
 
 if TYPE_CHECKING:
     from twofold.cli.models import About
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
 # Of more candidates only those with the largest scores are compared with each other.
 MOST_TOGETHER = 2_000
 SPREAD = 1_024
-# As many columns as fit into a terminal.
+# The number of columns that fit into a terminal.
 WIDE = 6
 NATS = "expected information (nats)"
 
@@ -37,9 +45,7 @@ def suggest(
     seed: Annotated[
         int, typer.Option(help="Random seed of the points spread over the measured range.")
     ] = 0,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Drop rows with missing values.")
-    ] = False,
+    drop_missing: DropMissing = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,15 +56,15 @@ def suggest(
 
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """
-    from twofold.cli import models
+    from twofold.cli.models import load_model, name_columns
     from twofold.core.compilation import enable_compile_cache
     from twofold.tables import write_table
 
     check_place(out, TABLES, reads=[model, candidates, config])
     run = Run(ctx, seed)
     run.reads(model)
-    fitted, about = models.load(model)
-    names, outputs = models.inputs_of(model, fitted, about), models.outputs_of(fitted, about)
+    regressor, about = load_model(model)
+    names, outputs = name_columns(model, regressor, about)
     if candidates is None:
         pool = _spread_over_range(model, about, seed)
     else:
@@ -70,7 +76,7 @@ def suggest(
         )
     enable_compile_cache()
     with run.timed("choose"):
-        columns = choose_rows(fitted, pool, names, outputs, num)
+        columns = choose_rows(regressor, pool, names, outputs, num)
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
     if out is not None:
         write_table(out, columns)
@@ -78,14 +84,14 @@ def suggest(
     if out is not None:
         say(f"wrote {out}; record: {record}")
     if as_json:
-        show_json(records(columns))
+        show_json(to_records(columns))
         return
     _show(columns, f"Measure here next, of {len(pool[names[0]])} candidates")
 
 
 def read_candidates(path: Path, names: list[str], drop_missing: bool) -> dict[str, list[Any]]:
     """A table of candidates, with every column it has."""
-    from twofold.cli.columns import read_values
+    from twofold.cli.models import read_values
     from twofold.tables import read_table
 
     table = read_table(path)
@@ -99,7 +105,7 @@ def choose_rows(
     outputs: list[str],
     num: int,
 ) -> dict[str, list[Any]]:
-    """The rows to measure, best first, with what is known there."""
+    """The rows to measure, best first, with the split there."""
     import numpy as np
 
     from twofold.active import choose_batch, choose_best, expected_information
@@ -109,11 +115,11 @@ def choose_rows(
     scores = expected_information(model, x)
     near = choose_best(scores, min(len(x), max(MOST_TOGETHER, num)))
     means, variances = model.conditional_moments(x[near])
-    chosen = near[choose_batch(scores[near], means, variances.mean(axis=0), num)]
-    columns = {name: [column[i] for i in chosen] for name, column in pool.items()}
-    split = split_columns(model, x[chosen], outputs, "variance")
+    places = near[choose_batch(scores[near], means, variances.mean(axis=0), num)]
+    columns = {name: [column[i] for i in places] for name, column in pool.items()}
+    split = split_columns(model, x[places], outputs, "variance")
     columns |= {name: column.tolist() for name, column in split.items()}
-    return columns | {NATS: scores[chosen].tolist()}
+    return columns | {NATS: scores[places].tolist()}
 
 
 def _spread_over_range(path: Path, about: "About | None", seed: int) -> dict[str, list[Any]]:

@@ -1,0 +1,227 @@
+"""Every command on the pages exists; those of the README and the guides run, at a small size."""
+
+import csv
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import typer
+
+from paper.__main__ import COMMANDS, build_parser
+from paper.pieces import PIECES
+from twofold.cli import app as cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+OWN = "paper", "benchmarks", "twofold"
+MODEL = ("hidden_layer_sizes=[5]", "epochs=2", "n_weight_draws=10", "n_latent_draws=10")
+SEARCH = ("epochs=1", "updates=2", "weight_draws=4", "noise_draws=2")
+
+
+def options(name, values):
+    return [word for value in values for word in (f"--{name}", value)]
+
+
+# What makes a command small, by its first words.
+SMALL = {
+    ("fit",): options("setting", [*MODEL, "members=2"]),
+    ("campaign", "init"): options("setting", [*MODEL, "members=2"]),
+    ("campaign", "refit"): ["--executor", "local"],
+    ("policy", "search"): [
+        *options("setting", SEARCH), *options("model", [*MODEL, "draws=5"]), "--horizon", "3",
+    ],
+    ("env", "sample"): ["--transitions", "200"],
+    ("demo",): ["--smoke"],
+}  # fmt: skip
+
+
+def shell_lines(page):
+    """The command lines in a page's blocks of shell."""
+    for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.S):
+        yield from block.replace("\\\n", " ").splitlines()
+
+
+def commands_on(page):
+    """The words of each command on a page, in blocks of shell and inside sentences."""
+    inside = re.findall(r"`((?:twofold|make|python) [^`…]+)`", page.read_text())
+    indented = re.findall(r"^    ((?:twofold|make|python) .*)$", page.read_text(), re.M)
+    for line in [*shell_lines(page), *inside, *indented]:
+        yield shlex.split(line, comments=True)
+
+
+def check_twofold(words):
+    """The verb and its options are known to the command line."""
+    command = typer.main.get_command(cli.app)
+    while hasattr(command, "commands") and words and re.match("[a-z]", words[0]):
+        assert words[0] in command.commands, f"there is no command {words[0]}"
+        command = command.commands[words.pop(0)]
+    valid = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+    valid |= {"--help", "--install-completion", "--show-completion", "--debug"}
+    used = {word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word)}
+    assert used <= valid, f"{command.name} has no {used - valid}"
+
+
+def check_make(words):
+    """The target is in the Makefile; what it shall reproduce is a piece of the paper."""
+    variables = dict(word.split("=", 1) for word in words if "=" in word)
+    assert {word for word in words if "=" not in word} <= TARGETS
+    if "WHAT" in variables:
+        check_paper([variables["WHAT"], *shlex.split(variables.get("ARGS", ""))])
+
+
+def check_paper(words):
+    """The piece is in the registry, and the options parse."""
+    name = build_parser().parse_args(words).name
+    assert name.isupper() or name in {*PIECES, *COMMANDS}, f"there is no piece {name}"
+
+
+def check_python(words):
+    """The module or file exists and has the options; other people's modules are not ours."""
+    if words[0] == "-m":
+        if words[1] == "paper":
+            check_paper(words[2:])
+        elif words[1].split(".")[0] in OWN:
+            assert importlib.util.find_spec(words[1]) is not None
+    elif words[0].endswith(".py"):
+        source = (ROOT / words[0]).read_text()
+        for word in words[1:]:
+            assert not word.startswith("--") or word in source, f"{words[0]} has no {word}"
+
+
+CHECKS = {"twofold": check_twofold, "make": check_make, "python": check_python}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_on_pages_exist(page):
+    for words in commands_on(page):
+        if words and words[0] in CHECKS:
+            CHECKS[words[0]](words[1:])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "twofold fits oven.csv",
+        "twofold fit --targets yield",
+        "make demos",
+        "make reproduce WHAT=table_9",
+        "python -m paper table_9",
+        "python -m benchmarks.nothing",
+        "python benchmarks/suite.py --nothing",
+    ],
+)
+def test_a_command_that_does_not_exist_is_found(line):
+    words = shlex.split(line)
+    with pytest.raises(AssertionError):
+        CHECKS[words[0]](words[1:])
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder with the files that the pages speak of."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    heat, minutes = rng.uniform(150.0, 250.0, 60), rng.uniform(5.0, 40.0, 60)
+    oven = {"heat": heat, "minutes": minutes}
+    write_csv("oven.csv", oven | {"yield": 0.2 * heat + minutes + rng.normal(size=60)})
+    for name in ("new.csv", "candidates.csv"):
+        write_csv(name, {name: column[:8] for name, column in oven.items()})
+    plant = pyarrow.table(oven | {"yield": heat})
+    for name in ("plant.parquet", "pool.parquet"):
+        pyarrow.parquet.write_table(plant, name)
+    write_tank(rng)
+    return tmp_path
+
+
+def write_csv(path, columns):
+    table = np.column_stack(list(columns.values()))
+    np.savetxt(path, table, delimiter=",", header=",".join(columns), comments="", fmt="%.6g")
+
+
+def write_tank(rng, runs=6, steps=30):
+    """A tank that is heated and drawn from, its cost, and its last minutes."""
+    heater, temperature = 3.0, 40.0
+    rows = []
+    for run in range(runs):
+        for minute in range(steps):
+            power, valve = rng.uniform(0.5, 6.0), rng.uniform(0.2, 0.8)
+            rows.append([run, minute, minute, temperature, heater, power, valve])
+            heater += np.clip(power - heater, -0.5, 0.5)
+            temperature += 0.4 * heater - (0.012 + 0.08 * valve) * (temperature - 15.0)
+            temperature += 0.1 * rng.normal()
+    names = "run", "minute", "time", "temperature", "heater", "power", "valve"
+    columns = dict(zip(names, np.array(rows).T, strict=True))
+    write_csv("tank.csv", columns)
+    write_csv("recent.csv", {name: column[-10:] for name, column in columns.items()})
+    Path("tank.py").write_text(
+        "import jax.numpy as jnp\n\n"
+        "def cost(row):\n    return jnp.square(row['temperature'] - 55.0) + row['valve']\n\n"
+        "def known(now, action):\n"
+        "    change = jnp.clip(action['power'] - now['heater'], -0.5, 0.5)\n"
+        "    return {'heater': now['heater'] + change}\n"
+    )
+
+
+def fill_in(path):
+    """Results for the proposals in a table."""
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    for index, row in enumerate(rows):
+        row["yield"] = str(0.5 + 0.1 * index)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def run_page(page, monkeypatch, capsys):
+    """Run the commands of a page in order; returns what they printed, by the command."""
+    printed = {}
+    for line in shell_lines(page):
+        words = shlex.split(line, comments=True)
+        if words[:1] != ["twofold"]:
+            continue
+        small = next((SMALL[key] for n in (2, 1) if (key := tuple(words[1 : 1 + n])) in SMALL), [])
+        monkeypatch.setattr("sys.argv", [*words, *small])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        shown = capsys.readouterr()
+        assert not stop.value.code, f"{line}\n{shown.err}"
+        printed[line] = shown.out
+        if words[1:3] == ["campaign", "ask"]:
+            fill_in(Path(words[-1]))
+    return printed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_commands_of_the_front_page_run(workplace, monkeypatch, capsys):
+    printed = run_page(ROOT / "README.md", monkeypatch, capsys)
+    assert len(printed) > 5
+    for name in ("oven.twofold", "oven.twofold.html", "oven.db", "tank/report.html"):
+        assert (workplace / name).stat().st_size > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", ["campaigns", "large_data"])
+def test_commands_of_guides_run(page, workplace, monkeypatch, capsys):
+    assert len(run_page(ROOT / f"docs/{page}.md", monkeypatch, capsys)) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", ["quick_start", "policies", "cli"])
+def test_commands_of_long_pages_run(page, workplace, monkeypatch, capsys):
+    for name in ("onnx",) if page != "quick_start" else ():
+        pytest.importorskip(name)
+    if page == "cli":
+        mill = ["campaign", "init", "mill.db", "--input", "speed=1..9", "--output", "yield"]
+        monkeypatch.setattr("sys.argv", ["twofold", *mill])
+        with pytest.raises(SystemExit):
+            cli.main()
+    assert len(run_page(ROOT / f"docs/{page}.md", monkeypatch, capsys)) > 3
