@@ -234,7 +234,7 @@ def test_a_missing_or_binary_table_is_named(twofold, oven, tmp_path):
 def test_a_name_twice_or_two_numbers_are_refused(twofold, oven):
     twofold("ask", oven, "--num", "2")
     code, _, said = twofold("tell", oven, "yield=1", "yield=2", "heat=50", "acid=a")
-    assert code == 2 and "stands twice" in said
+    assert code == 2 and "duplicate name" in said
     code, _, said = twofold("tell", oven, "yield=1", "proposal=1", "--proposal", "2")
     assert code == 2 and "proposal=1 and --proposal 2 differ" in said
     assert twofold("export", oven)[1] == "measurement,proposal,heat,acid,yield\n"

@@ -59,7 +59,7 @@ def test_large_tables_are_streamed_unasked(table, command, tmp_path, monkeypatch
     assert fit(command, table, "--out", out, "--held-out", 0)[0] == 0
     assert models.load_model(out)[1].streamed
     code, _, said = command("decompose", out, table)
-    assert code == MISTAKE and "say --out" in said
+    assert code == MISTAKE and "--out" in said
     code, _, said = command("report", out)
     assert code == MISTAKE and "a page needs all rows in memory" in said
     whole, split = tmp_path / "whole.parquet", tmp_path / "split.parquet"

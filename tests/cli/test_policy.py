@@ -136,7 +136,7 @@ def test_from_a_log_to_an_action(twofold, place):
         (words(beta="much"), "--beta must be numbers such as 0,1,2, got 'much'"),
         (words(beta="-1"), "must be finite and at least 0"),
         (words(mend="sorted"), "there is no option 'sorted'"),
-        (words(transform="level"), "--transform must be NAME=KIND"),
+        (words(transform="level"), "expected NAME=VALUE, got 'level'"),
         (words(transform="level=log"), "a transform is one of"),
         (words(held="valve"), "held 'valve' is not a column"),
         (words(setting="epoch=3"), "got 'epoch'; did you mean 'epochs'?"),
@@ -177,7 +177,7 @@ def test_files_that_are_not_what_they_should_be(twofold, place, given, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("level,flow\n1,1\n", "looks back over 2 rows, recent.csv has 1"),
+        ("level,flow\n1,1\n", "last 2 rows, recent.csv has 1"),
         ("level,flow\n1,1\nbad,1\n", "'level' must be numbers, got 'bad'"),
         ("level,flow\n1,1\n,1\n", "'level' must be finite"),
         ("level\n1\n2\n", "no column 'flow'"),
