@@ -324,9 +324,9 @@ def test_a_fault_of_our_own_says_so(oven, command, monkeypatch):
     def broken(*_):
         raise LookupError("no such thing")
 
-    monkeypatch.setattr(models, "load", broken)
+    monkeypatch.setattr(models, "load_model", broken)
     code, shown, said = command("decompose", "oven.twofold", "oven.csv")
     assert code == FAULT and shown == ""
-    assert said == "twofold: LookupError: no such thing; --debug shows where, please report it\n"
+    assert "LookupError: no such thing" in said and "--debug" in said and said.count("\n") == 1
     code, _, said = command("decompose", "oven.twofold", "oven.csv", "--debug")
     assert code == FAULT and "Traceback" in said and "in broken" in said

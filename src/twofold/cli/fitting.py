@@ -73,8 +73,8 @@ def fit_in_memory(model: "BNNLVRegressor", table: "Table", task: Task, run: Run)
     train, test = split_rows(values, inputs, held_out)
     with run.timed("fit"):
         doubts = _fit_with_doubts(lambda: model.fit(train.x, train.y), model)
-    ends = train.x.min(axis=0), train.x.max(axis=0)
-    return Result(train, test, share, len(train.x), *ends, doubts)
+    low, high = train.x.min(axis=0), train.x.max(axis=0)
+    return Result(train, test, share, len(train.x), low, high, doubts)
 
 
 def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", task: Task, run: Run) -> Result:
@@ -103,7 +103,8 @@ def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", task: Task, run: 
         train = to_rows(scratch.read(places), inputs, places)
     held_out = np.concatenate(aside)
     test = to_rows(held_out, inputs, np.arange(len(held_out))) if len(held_out) else None
-    return Result(train, test, share, scratch.rows, *ends[:, :inputs], doubts)
+    low, high = ends[:, :inputs]
+    return Result(train, test, share, scratch.rows, low, high, doubts)
 
 
 def _read_training_rows(
