@@ -35,10 +35,10 @@ reproduce: .venv/.installed-dev  ## make a table or figure of the paper: make re
 	$(BIN)/python -m paper $(WHAT) $(ARGS)
 
 test: .venv/.installed-dev  ## run the quick tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: .venv/.installed-dev  ## run all tests, the slow ones too
-	$(BIN)/python -m pytest -n auto -m ""
+	$(BIN)/python -m pytest -n auto --dist loadfile -m ""
 
 lint: .venv/.installed-dev  ## check format and style
 	$(BIN)/ruff format --check $(SOURCES)

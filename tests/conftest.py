@@ -1,5 +1,6 @@
 """Fixtures with more than one user."""
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,11 @@ import numpy as np
 import pytest
 
 from twofold.inference import alpha, base
+
+# Almost all of the tests' time is compilation; the optimiser's share of it gains nothing at their
+# sizes. JAX reads this when its first program is compiled, also in processes that tests start.
+FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+os.environ.setdefault("XLA_FLAGS", FAST_COMPILATION)
 
 # Linux gives a process 65,530 memory maps. Every compiled program takes some, and a process that
 # has none left is aborted.
