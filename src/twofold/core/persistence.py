@@ -11,8 +11,8 @@ import importlib.metadata
 import json
 import os
 import secrets
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -82,7 +82,14 @@ def write_text(path: FilePath, text: str) -> None:
 
 
 def write_bytes(path: FilePath, *chunks: bytes | memoryview) -> None:
-    """Make ``chunks`` the content of a file, atomically and durably.
+    """Make ``chunks`` the content of a file with ``replace_file``."""
+    with replace_file(path) as temporary, temporary.open("xb") as file:
+        file.writelines(chunks)
+
+
+@contextmanager
+def replace_file(path: FilePath) -> Iterator[Path]:
+    """A temporary path; what is written there becomes the file at ``path``, atomically and durably.
 
     A crash leaves the old file or the new one (and perhaps a ``.twofold-*.tmp``). Links are kept.
     """
@@ -93,9 +100,8 @@ def write_bytes(path: FilePath, *chunks: bytes | memoryview) -> None:
         raise FileExistsError(f"cannot write {target}: it is a directory or device; rename one")
     temporary = target.with_name(f".twofold-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        with temporary.open("xb") as file:
-            file.writelines(chunks)
-            file.flush()
+        yield temporary
+        with temporary.open("r+b") as file:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except OSError as error:
@@ -104,14 +110,10 @@ def write_bytes(path: FilePath, *chunks: bytes | memoryview) -> None:
             raise
         raise OSError(error.errno, error.strerror or "it failed", str(target)) from error
     finally:
-        _remove(temporary)
+        # Where nothing can be written, there is nothing to remove.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
     _sync_directory(target.parent)
-
-
-def _remove(temporary: Path) -> None:
-    """Where nothing can be written, there is nothing to remove."""
-    with suppress(OSError):
-        temporary.unlink(missing_ok=True)
 
 
 def fingerprint(*arrays: np.ndarray) -> str:

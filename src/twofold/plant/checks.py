@@ -1,9 +1,9 @@
 """What is wrong with a log: every fault has a kind, a place and a sentence that says what to do."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,7 @@ LIKELY = {
 MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?\d+)?", re.I)
 # A step that differs from the usual one by more than this part of it is said to be uneven.
 UNEVEN = 0.1
+Severity: TypeAlias = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Finding:
     kind: str
     where: str
     sentence: str
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
     column: str | None = None
     source: str = "the log"
 
@@ -65,24 +66,19 @@ def log_error(source: str, findings: Sequence[Finding]) -> LogError:
     """An error that lists findings, errors first."""
     ordered = sorted(findings, key=lambda finding: finding.severity != "error")
     lines = [f"  - {finding.severity}: {finding.sentence}" for finding in ordered]
-    return LogError("\n".join([f"{source}: {_count(len(findings), 'fault')} found", *lines]))
+    return LogError("\n".join([f"{source}: {_count(findings, 'fault')} found", *lines]))
 
 
 def find_texts(raw: RawLog) -> Iterator[Finding]:
     """Cells that are neither numbers nor blank."""
     for name, cells in raw.texts.items():
-        if not cells:
-            continue
-        where = raw.places(list(cells))
         words = list(dict.fromkeys(cells.values()))
         examples = ", ".join(map(repr, words[:3])) + (", …" if len(words) > 3 else "")
         remedy = _remedy(words) or f"if it means no value, pass missing=[{examples}]"
         if name == raw.time:
             remedy = f"write times as numbers or like 2024-03-01 06:00:00, or {remedy}"
-        yield Finding(
-            "text", where, f"column {name!r} has text in "
-            f"{_count(len(cells), 'row')} ({examples}) at {where}; {remedy}", column=name,
-        )  # fmt: skip
+        said = f"column {name!r} has text in {_count(cells, 'row')} ({examples}) at"
+        yield from _at(raw, "text", list(cells), said, remedy, column=name)
 
 
 def find_missing(raw: RawLog) -> Iterator[Finding]:
@@ -92,17 +88,11 @@ def find_missing(raw: RawLog) -> Iterator[Finding]:
         measured = name in raw.values
         rows = mending.missing_rows(raw, name) if measured else np.flatnonzero(~np.isfinite(values))
         rows = np.setdiff1d(rows, list(raw.texts.get(name, {})))
-        if not len(rows):
-            continue
         infinite = int(np.isinf(values[rows]).sum())
-        what = f"{len(rows) - infinite:,} missing" + (
-            f" and {infinite:,} infinite" * (infinite > 0)
-        )
-        where = raw.places(rows)
-        yield Finding(
-            "missing", where, f"column {name!r} has {what} of {len(raw):,} "
-            f"values, at {where}; leave those rows out with drop_missing=True", column=name,
-        )  # fmt: skip
+        what = f"{len(rows) - infinite:,} missing" + f" and {infinite:,} infinite" * (infinite > 0)
+        said = f"column {name!r} has {what} of {len(raw):,} values, at"
+        remedy = "leave those rows out with drop_missing=True"
+        yield from _at(raw, "missing", rows, said, remedy, column=name)
 
 
 def find_sentinels(raw: RawLog) -> Iterator[Finding]:
@@ -110,45 +100,37 @@ def find_sentinels(raw: RawLog) -> Iterator[Finding]:
     for name in (one for one in raw.values if one not in raw.actions):
         for value in sentinels(raw.values[name]):
             rows = np.flatnonzero(raw.values[name] == value)
-            where = raw.places(rows)
-            yield Finding(
-                "sentinel", where, f"column {name!r} is {value:.15g} in "
-                f"{_count(len(rows), 'row')}, far from all its other values, at {where}; if it "
-                f"means no value, pass missing=[{value:.15g}]", "warning", name,
-            )  # fmt: skip
+            said = f"column {name!r} is {value:.15g} in {_count(rows, 'row')}, far from all its "
+            remedy = f"if it means no value, pass missing=[{value:.15g}]"
+            yield from _at(
+                raw, "sentinel", rows, f"{said}other values, at", remedy, "warning", name
+            )
 
 
 def find_stuck_sensors(raw: RawLog) -> Iterator[Finding]:
     """Sensors that are stuck, and columns that never change."""
-    stretches = mending.find_stuck(raw)
-    for name in raw.observations:
-        if _is_constant(raw.values[name]):
-            yield _never_changes(raw, name, "it tells the model nothing: leave it out")
-        own = [stretch.rows for stretch in stretches if stretch.column == name]
-        if own:
-            where, most = raw.places(np.concatenate(own)), max(map(len, own))
-            yield Finding(
-                "stuck", where, f"column {name!r} stands still for up to "
-                f"{_count(most, 'row')} while others move, at {where}; if the sensor was stuck, "
-                "leave those rows out with drop_stuck=True", "warning", name,
-            )  # fmt: skip
+    for name, own in mending.find_stuck(raw).items():
+        yield from _constant(raw, name, "it tells the model nothing: leave it out")
+        most = _count(max(own, key=len, default=()), "row")
+        said = f"column {name!r} stands still for up to {most} while others move, at"
+        remedy = "if the sensor was stuck, leave those rows out with drop_stuck=True"
+        yield from _at(
+            raw, "stuck", [row for rows in own for row in rows], said, remedy, "warning", name
+        )
 
 
 def find_bad_actions(raw: RawLog) -> Iterator[Finding]:
     """Actions out of bounds, but for rounding, and actions from which nothing can be learnt."""
     for name, (low, high) in raw.actions.items():
         values, slack = raw.values[name], 1e-6 * (high - low)
-        if _is_constant(values):
-            yield _never_changes(raw, name, "what it does cannot be learnt from this log")
+        yield from _constant(raw, name, "what it does cannot be learnt from this log")
         rows = np.flatnonzero((values < low - slack) | (values > high + slack))
-        if len(rows):
-            where, values = raw.places(rows), values[rows]
-            yield Finding(
-                "out_of_bounds", where, f"action {name!r} leaves its bounds "
-                f"{low:g} and {high:g} in {_count(len(rows), 'row')} ({values.min():g} to "
-                f"{values.max():g}), at {where}; widen the bounds or pass clip_actions=True",
-                column=name,
-            )  # fmt: skip
+        said = (
+            f"action {name!r} leaves its bounds {low:g} and {high:g} in {_count(rows, 'row')} "
+            f"({_range(values[rows])}), at"
+        )
+        remedy = "widen the bounds or pass clip_actions=True"
+        yield from _at(raw, "out_of_bounds", rows, said, remedy, column=name)
 
 
 def find_short_episodes(raw: RawLog, history: int) -> Iterator[Finding]:
@@ -162,7 +144,7 @@ def find_short_episodes(raw: RawLog, history: int) -> Iterator[Finding]:
     all_of_them = len(brief) == len(groups)
     yield Finding(
         "short", f"episodes {said}", f"{len(brief)} of "
-        f"{_count(len(groups), 'episode')} have too few rows to learn from, at least {history + 1} "
+        f"{_count(groups, 'episode')} have too few rows to learn from, at least {history + 1} "
         f"are needed: {said}; " + ("use a shorter history" if all_of_them else "they are left out"),
         "error" if all_of_them else "warning",
     )  # fmt: skip
@@ -183,17 +165,15 @@ def find_unnamed_columns(raw: RawLog) -> Iterator[Finding]:
 def find_mixed_episodes(raw: RawLog) -> Iterator[Finding]:
     """Episodes whose rows are mixed with those of others."""
     rows = mending.returns(raw)
-    if not len(rows):
-        return
-    where, names = raw.places(rows), list(dict.fromkeys(raw.part[rows].tolist()))
-    said = ", ".join(repr(raw.parts[one]) for one in names[:4]) + (", …" if names[4:] else "")
-    sentence = f"rows of another episode lie between those of {said}, which goes on at {where}; "
+    names = list(dict.fromkeys(raw.part[rows].tolist()))
+    some = ", ".join(repr(raw.parts[one]) for one in names[:4]) + (", …" if names[4:] else "")
+    said = f"rows of another episode lie between those of {some}, which goes on at"
     if raw.times is None:
-        sentence += "name the time column (time=…), or cut there with split_at_restarts=True"
-        yield Finding("interleaved", where, sentence)
+        remedy = "name the time column (time=…), or cut there with split_at_restarts=True"
+        yield from _at(raw, "interleaved", rows, said, remedy)
     else:
-        sentence += "rows are put together by the name of their episode"
-        yield Finding("interleaved", where, sentence, "warning")
+        remedy = "rows are put together by the name of their episode"
+        yield from _at(raw, "interleaved", rows, said, remedy, "warning")
 
 
 def find_disorder(raw: RawLog) -> Iterator[Finding]:
@@ -201,43 +181,43 @@ def find_disorder(raw: RawLog) -> Iterator[Finding]:
     if raw.times is None:
         return
     over, back = mending.backward_rows(raw)
-    if len(over):
-        where = raw.places(over)
-        yield Finding(
-            "mixed", where, f"the time starts over at {where}, as if several "
-            "episodes were one; name the episode column (episode=…), or cut there with "
-            "split_at_restarts=True",
-        )  # fmt: skip
-    if len(back):
-        where = raw.places(back)
-        yield Finding(
-            "unsorted", where, f"the time goes back at {where}; sort the rows of "
-            "each episode with sort=True",
-        )  # fmt: skip
+    said = "as if several episodes were one, the time starts over at"
+    remedy = "name the episode column (episode=…), or cut there with split_at_restarts=True"
+    yield from _at(raw, "mixed", over, said, remedy)
+    remedy = "sort the rows of each episode with sort=True"
+    yield from _at(raw, "unsorted", back, "the time goes back at", remedy)
     # Where the time starts over the same times are no duplicates, and its steps no gaps.
-    rows = mending.duplicates(raw)
-    if len(rows) and not len(over):
-        where = raw.places(rows)
-        yield Finding(
-            "duplicate", where, f"{_count(len(rows), 'row')} with the time of another one, at "
-            f"{where}; keep the first of each with drop_duplicates=True",
-        )  # fmt: skip
-    rows, steps, usual = mending.gaps(raw)
-    if len(rows) and not len(over):
-        where = raw.places(rows)
-        lengths = f"{steps.min():g}" if len(rows) == 1 else f"{steps.min():g} to {steps.max():g}"
-        yield Finding(
-            "gap", where, f"the time step is {usual:g}, but {lengths} before "
-            f"{where}; cut there with split_at_gaps=True",
-        )  # fmt: skip
+    if not len(over):
+        rows = mending.duplicates(raw)
+        said = f"{_count(rows, 'row')} with the time of another one, at"
+        remedy = "keep the first of each with drop_duplicates=True"
+        yield from _at(raw, "duplicate", rows, said, remedy)
+        rows, steps, usual = mending.gaps(raw)
+        said = f"the time step is {usual:g}, but {_range(steps)} before"
+        yield from _at(raw, "gap", rows, said, "cut there with split_at_gaps=True")
     _, steps, usual = mending.gaps(raw, UNEVEN)
     steps = steps[np.abs(steps - usual) <= GAP * usual]
     if len(steps):
         yield Finding(
-            "uneven", "time", f"{_count(len(steps), 'step')} of the time differ by "
-            f"more than {UNEVEN:.0%} from the usual {usual:g} ({steps.min():g} to {steps.max():g})"
-            "; the model takes all steps for equal", "warning",
+            "uneven", "time", f"{_count(steps, 'step')} of the time differ by more than "
+            f"{UNEVEN:.0%} from the usual {usual:g} ({_range(steps)}); the model takes all steps "
+            "for equal", "warning",
         )  # fmt: skip
+
+
+def _at(
+    raw: RawLog,
+    kind: str,
+    rows: Sequence[int] | np.ndarray,
+    said: str,
+    remedy: str,
+    severity: Severity = "error",
+    column: str | None = None,
+) -> Iterator[Finding]:
+    """The finding at some rows, if there are any."""
+    if len(rows):
+        where = raw.places(rows)
+        yield Finding(kind, where, f"{said} {where}; {remedy}", severity, column)
 
 
 def _remedy(words: Sequence[str]) -> str:
@@ -252,20 +232,22 @@ def _remedy(words: Sequence[str]) -> str:
     return "take out what sets thousands apart" if marks else ""
 
 
-def _is_constant(values: np.ndarray) -> bool:
-    known = values[np.isfinite(values)]
-    return len(known) > 1 and known.min() == known.max()
+def _constant(raw: RawLog, name: str, so: str) -> Iterator[Finding]:
+    known = raw.values[name][np.isfinite(raw.values[name])]
+    if len(known) > 1 and known.min() == known.max():
+        sentence = f"column {name!r} is {known[0]:g} in every row; {so}"
+        yield Finding("constant", f"column {name!r}", sentence, "warning", name)
 
 
-def _never_changes(raw: RawLog, name: str, so: str) -> Finding:
-    value = raw.values[name][np.isfinite(raw.values[name])][0]
-    sentence = f"column {name!r} is {value:g} in every row; {so}"
-    return Finding("constant", f"column {name!r}", sentence, "warning", name)
-
-
-def _count(number: int, what: str) -> str:
+def _count(what: Sized, unit: str) -> str:
     """``1 row``, ``2 rows``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{len(what):,} {unit}{'' if len(what) == 1 else 's'}"
+
+
+def _range(values: np.ndarray) -> str:
+    """``2 to 5``, or ``2`` if there is no other value."""
+    ends = (values.min(), values.max()) if len(values) else ()
+    return " to ".join(dict.fromkeys(f"{end:g}" for end in ends))
 
 
 CHECKS = (

@@ -4,7 +4,7 @@ Nothing is filled in: a row that was not measured is not learnt from.
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -65,10 +65,8 @@ def mend(raw: RawLog, mending: Mending) -> RawLog:
     if mending.drop_missing:
         raw = _drop_missing(raw)
     if mending.drop_stuck:
-        bad = np.zeros(len(raw), bool)
-        for stretch in find_stuck(raw):
-            bad[stretch.rows] = True
-        raw = _drop(raw, bad)
+        stuck = [rows for stretches in find_stuck(raw).values() for rows in stretches]
+        raw = _drop(raw, _mask(raw, np.concatenate([np.zeros(0, int), *stuck])))
     if mending.clip_actions:
         clipped = {name: np.clip(raw.values[name], *raw.actions[name]) for name in raw.actions}
         raw = replace(raw, values=raw.values | clipped)
@@ -94,9 +92,8 @@ def _gather(raw: RawLog, mending: Mending) -> RawLog:
 def _drop_missing(raw: RawLog) -> RawLog:
     """Rows whose observations are known; where only the action or its cost is not, the row is
     still the end of what went before."""
-    bad, ends = np.zeros(len(raw), bool), np.zeros(len(raw), bool)
-    if raw.times is not None:
-        bad |= ~np.isfinite(raw.times)
+    ends = np.zeros(len(raw), bool)
+    bad = ends.copy() if raw.times is None else ~np.isfinite(raw.times)
     for name in raw.values:
         if name in raw.observations:
             bad[missing_rows(raw, name)] = True
@@ -140,10 +137,16 @@ def returns(raw: RawLog) -> np.ndarray:
 def backward_rows(raw: RawLog) -> tuple[np.ndarray, np.ndarray]:
     """Rows at which the time of an episode starts over (it goes back to where the rows before
     began, or further), and those that are only out of order."""
-    nothing = np.zeros(0, int), np.zeros(0, int)
-    pairs = [nothing, *(_backward(raw, group) for group in raw.groups)]
-    over, back = (np.concatenate(part) for part in zip(*pairs, strict=True))
-    return over, back
+    over, back = [np.zeros(0, int)], [np.zeros(0, int)]
+    for group in raw.groups:
+        times = raw.times[group]  # type: ignore[index]
+        places = np.flatnonzero(np.diff(times) < 0) + 1
+        begins = np.concatenate([[0], places])[:-1]
+        starts = times[places] <= times[begins]
+        starts &= len(group) >= LEAST_RUN * (len(places) + 1)
+        over.append(group[places[starts]])
+        back.append(group[places[~starts]])
+    return np.concatenate(over), np.concatenate(back)
 
 
 def duplicates(raw: RawLog) -> np.ndarray:
@@ -157,72 +160,42 @@ def duplicates(raw: RawLog) -> np.ndarray:
 
 def gaps(raw: RawLog, tolerance: float = GAP) -> tuple[np.ndarray, np.ndarray, float]:
     """Rows after steps of another length, those lengths, and the usual step."""
-    rows, steps = [np.zeros(0, int)], [np.zeros(0)]
-    for group in raw.in_time:
-        rows.append(group[1:])
-        steps.append(np.diff(raw.times[group]))  # type: ignore[index]
-    row, step = np.concatenate(rows), np.concatenate(steps)
-    forward = step > 0
-    if not forward.any():
-        return row[:0], step[:0], 0.0
-    usual = float(np.median(step[forward]))
-    odd = forward & (np.abs(step - usual) > tolerance * usual)
-    return row[odd], step[odd], usual
+    rows = np.concatenate([np.zeros(0, int), *raw.in_time])
+    steps = np.diff(raw.times[rows])  # type: ignore[index]
+    forward = (steps > 0) & (np.diff(raw.part[rows]) == 0)
+    usual = float(np.median(steps[forward])) if forward.any() else 0.0
+    odd = forward & (np.abs(steps - usual) > tolerance * usual)
+    return rows[1:][odd], steps[odd], usual
 
 
-def _backward(raw: RawLog, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    times = raw.times[group]  # type: ignore[index]
-    back = np.flatnonzero(np.diff(times) < 0) + 1
-    begins = np.concatenate([[0], back[:-1]]) if len(back) else back
-    over = times[back] <= times[begins]
-    if len(back) and len(group) / (len(back) + 1) < LEAST_RUN:
-        over[:] = False
-    return group[back[over]], group[back[~over]]
-
-
-class Stretch(NamedTuple):
-    """Rows (of the log) over which a column stands still."""
-
-    column: str
-    rows: np.ndarray
-
-
-def find_stuck(raw: RawLog) -> list[Stretch]:
-    """Stretches where an observation stands still longer than is its way while others move."""
+def find_stuck(raw: RawLog) -> dict[str, list[np.ndarray]]:
+    """For each observation, the rows of stretches where it stands still longer than is its way
+    while others move."""
     groups = [group for group in raw.in_time if len(group) > 1]
-    if not groups:
-        return []
-    columns = [*raw.observations, *raw.actions]
-    # Whether each step changes a value; a missing one changes it.
-    values = {name: [raw.values[name][group] for group in groups] for name in columns}
-    moves = {name: [~(v[1:] == v[:-1]) for v in each] for name, each in values.items()}
-    found = []
+    rows = np.concatenate([np.zeros(0, int), *groups])
+    # Whether each step changes a value; a missing one changes it, and so does another episode.
+    moves = {
+        name: ~(values[1:] == values[:-1]) | (np.diff(raw.part[rows]) != 0)
+        for name in (*raw.observations, *raw.actions)
+        for values in [raw.values[name][rows]]
+    }
+    found = {}
     for name in raw.observations:
-        others = [moves[other] for other in columns if other != name]
         # A column without company is compared with itself alone.
-        elsewhere = [np.any(each, axis=0) for each in zip(*others, strict=True)]
-        found += _stuck(name, groups, moves[name], elsewhere or [~each for each in moves[name]])
+        others = [moves[other] for other in moves if other != name] or [~moves[name]]
+        stretches = _stuck(moves[name], np.any(others, axis=0))
+        found[name] = [rows[first : last + 1] for first, last in stretches]
     return found
 
 
-def _stuck(
-    name: str, groups: list[np.ndarray], own: list[np.ndarray], others: list[np.ndarray]
-) -> list[Stretch]:
-    stretches = [stretch for i, moved in enumerate(own) for stretch in _stretches(i, moved)]
-    lengths = np.array([last - first + 1 for _, first, last in stretches])
+def _stuck(own: np.ndarray, others: np.ndarray) -> list[tuple[int, int]]:
+    """First and last place of the stretches, given whether each step moves this column, others."""
+    bounds = np.flatnonzero(own)
+    firsts, lasts = np.array([0, *(bounds + 1)]), np.array([*bounds, len(own)])
+    lengths = lasts - firsts + 1
     rare = max(RARE, int(RARE_PART * len(lengths)))
     if len(lengths) <= rare:
         return []
-    limit = max(LEAST, TIMES * np.sort(lengths)[-rare - 1])
-    return [
-        Stretch(name, groups[i][first : last + 1])
-        for (i, first, last), length in zip(stretches, lengths, strict=True)
-        if length >= limit and others[i][first:last].any()
-    ]
-
-
-def _stretches(group: int, moved: np.ndarray) -> list[tuple[int, int, int]]:
-    """Group, first and last place of each stretch without a change."""
-    bounds = np.flatnonzero(moved)
-    firsts, lasts = [0, *(bounds + 1)], [*bounds, len(moved)]
-    return [(group, int(a), int(b)) for a, b in zip(firsts, lasts, strict=True)]
+    long = lengths >= max(LEAST, TIMES * np.sort(lengths)[-rare - 1])
+    stretches = zip(firsts[long].tolist(), lasts[long].tolist(), strict=True)
+    return [(first, last) for first, last in stretches if others[first:last].any()]

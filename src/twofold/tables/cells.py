@@ -55,8 +55,13 @@ def to_times(column: Any, missing: Collection[str | float] = (), decimal: str = 
 
 def to_labels(column: Any, decimal: str = ".") -> list[str]:
     """A column of names; a whole number is the same name with and without decimals."""
-    whole = re.compile(rf"(-?\d+)\{decimal}0+")
-    return [_label(cell, whole) for cell in column.to_pylist()]
+    whole = re.compile(rf"\A(-?\d+)\{decimal}0+\Z")
+    return [
+        (str(int(cell)) if cell.is_integer() else repr(cell))
+        if isinstance(cell, float)
+        else whole.sub(r"\1", to_text(cell))
+        for cell in column.to_pylist()
+    ]
 
 
 def parse_number(text: str, decimal: str = ".") -> float:
@@ -77,7 +82,7 @@ def _numbers(column: Any, missing: Collection[str | float], decimal: str) -> Num
     primitive = pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
     if primitive or pa.types.is_decimal(kind):
         return Numbers(_floats(column), {})
-    texts = to_texts(column)
+    texts = _texts(column)
     mark = re.escape(decimal)
     plain = pc.match_substring_regex(texts, rf"^-?(\d+{mark}?\d*|{mark}\d+)([eE][+-]?\d+)?$")
     plain = pc.fill_null(plain, False)
@@ -101,7 +106,7 @@ def _floats(column: Any) -> np.ndarray:
     return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), float)
 
 
-def to_texts(column: Any) -> Any:
+def _texts(column: Any) -> Any:
     """A column as one array of texts without blanks around them."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -109,22 +114,13 @@ def to_texts(column: Any) -> Any:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kinds = pa.types.is_string, pa.types.is_large_string, getattr(pa.types, "is_string_view", None)
     if not any(kind and kind(array.type) for kind in kinds):
-        found = [None if cell is None else str(cell) for cell in array.to_pylist()]
-        array = pa.array(found, pa.large_string())
+        array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()])
     return pc.utf8_trim_whitespace(array.cast(pa.large_string()))
 
 
 def to_text(cell: Any) -> str:
     """A cell as a text without blanks around it, blank where there is no value."""
     return "" if cell is None or cell != cell else str(cell).strip()
-
-
-def _label(cell: Any, whole: re.Pattern[str]) -> str:
-    if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() else repr(cell)
-    text = to_text(cell)
-    number = whole.fullmatch(text)
-    return number[1] if number else text
 
 
 def _since_first(seconds: np.ndarray) -> np.ndarray:

@@ -1,9 +1,9 @@
 """CSV files as Arrow parses them, with the lines of their rows and with cells that are missing."""
 
-import codecs
 import csv
 import io
 import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, lookup
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,11 +27,7 @@ DELIMITERS = ",;\t|"
 SEEN = 200
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 # What a file may begin with to say its encoding.
-MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+MARKS = {BOM_UTF8: "utf-8-sig", BOM_UTF16_LE: "utf-16", BOM_UTF16_BE: "utf-16"}
 CSV_BYTES = 2**22  # parsed at a time
 LONGEST_CELL = 2**17  # bytes
 
@@ -40,11 +36,7 @@ class CsvFile:
     """A CSV file with a heading; ``open_bytes`` opens it from its start, more than once."""
 
     def __init__(
-        self,
-        path: Path,
-        open_bytes: Callable[[], BinaryIO],
-        delimiter: str | None,
-        encoding: str,
+        self, path: Path, open_bytes: Callable[[], BinaryIO], delimiter: str | None, encoding: str
     ):
         if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
             raise TableError(f"delimiter must be one character, got {delimiter!r}")
@@ -54,8 +46,9 @@ class CsvFile:
         with self._decoding(), io.TextIOWrapper(open_bytes(), self._encoding) as text:
             self._delimiter = delimiter or max(DELIMITERS, key=text.readline().count)
             text.seek(0)
-            headings = next(csv.reader(text, delimiter=self._delimiter), [])
-        headings = [heading.strip() for heading in headings]
+            headings = [
+                one.strip() for one in next(csv.reader(text, delimiter=self._delimiter), [])
+            ]
         if not any(headings):
             raise TableError(f"{path} is empty: expected a heading and rows")
         check_headings(path, headings)
@@ -63,8 +56,8 @@ class CsvFile:
         # Columns without a heading are never asked for; they only must differ.
         self._headings = [one or " " * (place + 1) for place, one in enumerate(headings)]
 
-    def count_rows(self) -> None:
-        """Only reading them all tells."""
+    def count_rows(self) -> int | None:
+        """How many rows there are: None, for only reading them all tells."""
         return None
 
     @cached_property
@@ -100,8 +93,7 @@ class CsvFile:
                     "columns; if numbers have decimal commas, separate the columns by semicolons"
                 )
             self._check_lengths(data, lines)
-            kept = np.flatnonzero(~_is_blank(data))
-            kept = kept if line else kept[1:]  # without the heading
+            kept = np.flatnonzero(~_is_blank(data))[0 if line else 1 :]  # without the heading
             line = int(lines[-1])
             found = Table(self.source, "line", data.rename_columns(self._headings), lines)
             yield found.take(kept)
@@ -131,21 +123,19 @@ class CsvFile:
             ragged[row.number] = row.text
             return "skip"
 
-        keys = [str(place) for place in range(len(self._headings))]
+        kinds = {str(place): pa.string() for place in range(len(self._headings))}
         with self._decoding(), self._open() as file:
             reader = arrow_csv.open_csv(
                 file,
                 arrow_csv.ReadOptions(
-                    use_threads=False, block_size=CSV_BYTES, column_names=keys,
+                    use_threads=False, block_size=CSV_BYTES, column_names=list(kinds),
                     encoding=self._encoding,
                 ),
                 arrow_csv.ParseOptions(
                     delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=False,
                     invalid_row_handler=note,
                 ),
-                arrow_csv.ConvertOptions(
-                    check_utf8=False, column_types=dict.fromkeys(keys, pa.string())
-                ),
+                arrow_csv.ConvertOptions(check_utf8=False, column_types=kinds),
             )  # fmt: skip
             last, batch = 0, next(reader, None)
             while batch is not None or ragged:
@@ -179,7 +169,8 @@ def _insert(
     if not ragged:
         return data, {}
     width, order = data.num_columns, np.sort([*numbers, *ragged])
-    split = {one: _split(text, delimiter) for one, text in ragged.items()}
+    texts = (csv.reader(io.StringIO(text, ""), delimiter=delimiter) for text in ragged.values())
+    split = {one: next(cells, []) for one, cells in zip(ragged, texts, strict=True)}
     wide = {
         int(np.searchsorted(order, one)): len(cells)
         for one, cells in split.items()
@@ -189,10 +180,6 @@ def _insert(
     columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
     joined = pa.concat_tables([data, pa.table(columns, data.column_names)])
     return joined.take(np.argsort([*numbers, *ragged])), wide
-
-
-def _split(text: str, delimiter: str) -> list[str]:
-    return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
 
 
 def _line_breaks(data: Any) -> np.ndarray:
@@ -212,9 +199,8 @@ def _is_blank(data: Any) -> np.ndarray:
 
     blank = np.ones(len(data), bool)
     for column in data.columns:
-        blank &= pc.equal(pc.utf8_trim_whitespace(column), "").to_numpy()
-        if not blank.any():
-            break
+        if blank.any():
+            blank &= pc.equal(pc.utf8_trim_whitespace(column), "").to_numpy()
     return blank
 
 
@@ -228,7 +214,7 @@ def _encoding(path: Path, start: bytes, otherwise: str) -> str:
     """The encoding that the first bytes of a file say, or else this one."""
     encoding = next((name for mark, name in MARKS.items() if start.startswith(mark)), otherwise)
     try:
-        name = codecs.lookup(encoding).name
+        name = lookup(encoding).name
     except LookupError:
         raise TableError(
             f"there is no encoding {encoding!r}; common ones are 'utf-8', 'cp1252' and 'utf-16'"

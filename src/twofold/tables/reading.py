@@ -4,7 +4,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,19 +26,58 @@ BUFFER_BYTES = 2**16
 WHOLE_ROWS = 2**16
 
 
-class TableFile(Protocol):
-    """A table on disk, of which only the headings have been read."""
+class ParquetFiles:
+    """A Parquet file, or a folder of them in the order of their names.
 
-    source: str
-    names: list[str]
+    No more than a page of each column is in memory beside the rows of a block.
+    """
 
-    def count_rows(self) -> int | None:
-        """How many rows there are; None where only reading them all tells."""
-        ...
+    def __init__(self, path: Path):
+        self.source = str(path)
+        with disk_errors(path, "read"):
+            self._parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+            path.stat()
+        if not self._parts:
+            raise TableError(f"the folder {path} cannot be read: it has no *.parquet file")
+        schemas = []
+        for part in self._parts:
+            with parsing_errors(part, "Parquet file"):
+                schemas.append(self._open(part).schema_arrow)
+            if not schemas[-1].equals(schemas[0]):
+                raise TableError(
+                    f"{part} has the columns {_kinds(schemas[-1])}, but {self._parts[0]} has "
+                    f"{_kinds(schemas[0])}; the files of a folder must agree"
+                )
+        self._headings = schemas[0].names
+        check_headings(path, self._headings)
+        self.names = [name for name in self._headings if name.strip()]
+
+    def count_rows(self) -> int:
+        """As the files say."""
+        return sum(self._open(part).metadata.num_rows for part in self._parts)
 
     def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
         """At most ``size`` rows at a time, in their order; of some columns, or of all."""
-        ...
+        import pyarrow as pa
+
+        columns, first = list(self._headings if names is None else names), 0
+        for part in self._parts:
+            with parsing_errors(part, "Parquet file"):
+                for batch in self._open(part).iter_batches(size, columns=columns):
+                    data = pa.Table.from_batches([batch]).select(columns)
+                    yield Table(self.source, "row", data, np.arange(first, first + len(batch)))
+                    first += len(batch)
+
+    def _open(self, part: Path) -> Any:
+        import pyarrow.parquet as parquet
+
+        with parsing_errors(part, "Parquet file"):
+            # Buffered ahead, every row group that was read would stay in memory; without a buffer's
+            # size each column of a row group, which may be the whole file, is read at once.
+            return parquet.ParquetFile(part, pre_buffer=False, buffer_size=BUFFER_BYTES)
+
+
+TableFile: TypeAlias = CsvFile | ParquetFiles
 
 
 def read_table(source: Any, *, delimiter: str | None = None, encoding: str = "utf-8") -> Table:
@@ -72,63 +111,6 @@ def open_table(source: Any, *, delimiter: str | None = None, encoding: str = "ut
     return CsvFile(path, lambda: path.open("rb"), delimiter, encoding)
 
 
-class ParquetFiles:
-    """A Parquet file, or a folder of them in the order of their names.
-
-    No more than a page of each column is in memory beside the rows of a block.
-    """
-
-    def __init__(self, path: Path):
-        self.source = str(path)
-        with disk_errors(path, "read"):
-            self._parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-            path.stat()
-        if not self._parts:
-            raise TableError(f"the folder {path} cannot be read: it has no *.parquet file")
-        schemas = [self._schema(part) for part in self._parts]
-        for part, schema in zip(self._parts, schemas, strict=True):
-            if not schema.equals(schemas[0]):
-                raise TableError(
-                    f"{part} has the columns {_kinds(schema)}, but {self._parts[0]} has "
-                    f"{_kinds(schemas[0])}; the files of a folder must agree"
-                )
-        check_headings(path, schemas[0].names)
-        self._headings = schemas[0].names
-        self.names = [name for name in self._headings if name.strip()]
-
-    def count_rows(self) -> int:
-        """As the files say."""
-        return sum(self._open(part).metadata.num_rows for part in self._parts)
-
-    def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
-        """At most ``size`` rows at a time."""
-        import pyarrow as pa
-
-        columns, first = list(self._headings if names is None else names), 0
-        for part in self._parts:
-            batches = self._open(part).iter_batches(size, columns=columns)
-            while (batch := self._next(part, batches)) is not None:
-                data = pa.Table.from_batches([batch]).select(columns)
-                yield Table(self.source, "row", data, np.arange(first, first + len(batch)))
-                first += len(batch)
-
-    def _next(self, part: Path, batches: Iterator[Any]) -> Any:
-        with parsing_errors(part, "Parquet file"):
-            return next(batches, None)
-
-    def _schema(self, part: Path) -> Any:
-        with parsing_errors(part, "Parquet file"):
-            return self._open(part).schema_arrow
-
-    def _open(self, part: Path) -> Any:
-        import pyarrow.parquet as parquet
-
-        with parsing_errors(part, "Parquet file"):
-            # Buffered ahead, every row group that was read would stay in memory; without a buffer's
-            # size each column of a row group, which may be the whole file, is read at once.
-            return parquet.ParquetFile(part, pre_buffer=False, buffer_size=BUFFER_BYTES)
-
-
 def _kinds(schema: Any) -> str:
     return listed(f"{field.name} ({field.type})" for field in schema)
 
@@ -152,8 +134,7 @@ def _from_data_frame(frame: Any) -> Table:
     names = [str(name) for name in frame.columns]
     check_headings("the data frame", names)
     with parsing_errors("the data frame", "table"):
-        columns = [_arrow_column(frame[name]) for name in frame.columns]
-        data = pa.table(columns, names)
+        data = pa.table([_arrow_column(frame[name]) for name in frame.columns], names)
     return Table("the data frame", "row", data, np.arange(len(frame)))
 
 

@@ -93,7 +93,14 @@ class Table:
         values = np.stack(columns, axis=1) if columns else np.zeros((len(self), 0))
         missing = ~np.isfinite(values)
         if missing.any() and not drop_missing:
-            raise TableError(self._missing_values(names, missing))
+            counts = zip(names, missing.sum(axis=0).tolist(), strict=True)
+            parts = listed(f"{shortened(name)!r} {count}" for name, count in counts if count)
+            rows = np.flatnonzero(missing.any(axis=1))
+            raise TableError(
+                f"{self.source}: {len(rows)} of {len(self)} rows have no finite number in a column "
+                f"({parts}), the first of them {self.unit} {self.rows[rows[0]]}; fill them in, or "
+                "leave such rows out with drop_missing=True"
+            )
         kept = np.flatnonzero(~missing.any(axis=1))
         return values[kept], kept
 
@@ -120,16 +127,6 @@ class Table:
                 "or write it as numbers"
             )
         return values
-
-    def _missing_values(self, names: Sequence[str], missing: np.ndarray) -> str:
-        counts = zip(names, missing.sum(axis=0).tolist(), strict=True)
-        parts = listed(f"{shortened(name)!r} {count}" for name, count in counts if count)
-        rows = np.flatnonzero(missing.any(axis=1))
-        return (
-            f"{self.source}: {len(rows)} of {len(self)} rows have no finite number in a column "
-            f"({parts}), the first of them {self.unit} {self.rows[rows[0]]}; fill them in, or "
-            "leave such rows out with drop_missing=True"
-        )
 
 
 def check_names(table: Any, names: Sequence[str]) -> None:

@@ -2,12 +2,12 @@
 
 import csv
 import io
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from twofold.core.persistence import replace_file
 from twofold.tables.reading import PARQUET
 from twofold.tables.table import TableError, disk_errors
 
@@ -32,16 +32,8 @@ def open_writer(path: Path) -> Iterator[Write]:
             f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
         )
     kind = _parquet_writer if path.suffix.lower() in PARQUET else _csv_writer
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}-{os.getpid()}.tmp")
-    with disk_errors(path, "written"):
-        try:
-            with kind(temporary) as write:
-                yield write
-            os.replace(temporary, target)
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+    with disk_errors(path, "written"), replace_file(path) as temporary, kind(temporary) as write:
+        yield write
 
 
 def csv_text(columns: Mapping[str, Any]) -> str:
@@ -63,19 +55,16 @@ def _parquet_writer(path: Path) -> Iterator[Write]:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    writers: list[Any] = []
+    with ExitStack() as stack:
+        writer: Any = None
 
-    def write(columns: Mapping[str, Any]) -> None:
-        table = pa.table(dict(columns))
-        if not writers:
-            writers.append(parquet.ParquetWriter(path, table.schema))
-        writers[0].write_table(table)
+        def write(columns: Mapping[str, Any]) -> None:
+            nonlocal writer
+            table = pa.table(dict(columns))
+            writer = writer or stack.enter_context(parquet.ParquetWriter(path, table.schema))
+            writer.write_table(table)
 
-    try:
         yield write
-    finally:
-        for writer in writers:
-            writer.close()
 
 
 @contextmanager
