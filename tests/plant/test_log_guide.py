@@ -43,7 +43,7 @@ def test_the_kinds_of_the_guide_are_those_that_are_found():
     text = (ROOT / "docs/own_system.md").read_text()
     table = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| ([^|]*)\|", text, re.MULTILINE))))
     source = (ROOT / "src/twofold/plant/checks.py").read_text()
-    kinds = re.findall(r'Finding\(\s*"(\w+)"', source)
+    kinds = re.findall(r'(?:Finding\(|_at\(\s*raw,)\s*"(\w+)"', source)
     assert table == set(kinds)
 
 

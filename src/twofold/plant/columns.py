@@ -137,6 +137,10 @@ class Group:
         """Where the next group begins."""
         return self.start + self.lags * self.width
 
+    def pick(self, observed: Sequence[Any] | Array, applied: Sequence[Any] | Array) -> list[Any]:
+        """What belongs to its columns, of that of all observations and actions."""
+        return [*(observed[i] for i in self.observed), *(applied[i] for i in self.applied)]
+
 
 @dataclass(frozen=True, eq=False)
 class Past:
@@ -159,8 +163,7 @@ class Past:
         """For so many values of each observation and action, the action about to be applied among
         them; the values of some observations end one step ahead."""
         kept = [*lags, *(max(own - 1, 0) for own in action_lags)]
-        groups = _groups(kept, len(lags))
-        places = _places(groups, len(lags), len(kept))
+        groups, places = _groups(kept, len(lags))
         columns = [column for column, own in enumerate(kept) if own]
         features = [place for column in columns for place in places[column]]
         newest = np.zeros(len(features), np.int32)
@@ -183,10 +186,9 @@ class Past:
         """The vector of the last values of each observation and action, oldest first."""
         parts = []
         for group in self.groups:
-            own = [observed[index] for index in group.observed]
-            own += [applied[index] for index in group.applied]
-            parts.append(jnp.stack([column[len(column) - group.lags :] for column in own], axis=1))
-        return jnp.concatenate([part.reshape(-1) for part in parts])
+            own = [column[len(column) - group.lags :] for column in group.pick(observed, applied)]
+            parts.append(jnp.stack(own, axis=1).reshape(-1))
+        return jnp.concatenate(parts)
 
     @property
     def ends(self) -> np.ndarray:
@@ -198,11 +200,7 @@ class Past:
         self, observed: Float[Array, "D"], applied: Float[Array, "A"]
     ) -> Float[Array, "ends"]:
         """What comes to the ends with a new observation and the action before it."""
-        values = []
-        for group in self.groups:
-            values += [observed[index] for index in group.observed]
-            values += [applied[index] for index in group.applied]
-        return jnp.stack(values)
+        return jnp.stack([one for group in self.groups for one in group.pick(observed, applied)])
 
     def shift(self, past: Float[Array, "F"], arrivals: Float[Array, "ends"]) -> Float[Array, "F"]:
         """The vector one step later."""
@@ -214,22 +212,16 @@ class Past:
         return jnp.concatenate(parts)
 
 
-def _groups(kept: Sequence[int], observations: int) -> tuple[Group, ...]:
-    groups, start = [], 0
+def _groups(kept: Sequence[int], observations: int) -> tuple[tuple[Group, ...], list[list[int]]]:
+    """Groups, and of each column, observations first, the places of its values, oldest first."""
+    groups, start, places = list[Group](), 0, [list[int]() for _ in kept]
     for lags in sorted({own for own in kept if own}):
         columns = [column for column, own in enumerate(kept) if own == lags]
         observed = tuple(column for column in columns if column < observations)
         applied = tuple(column - observations for column in columns if column >= observations)
         groups.append(Group(lags, observed, applied, start))
-        start = groups[-1].stop
-    return tuple(groups)
-
-
-def _places(groups: Sequence[Group], observations: int, columns: int) -> list[list[int]]:
-    """Of each column, observations first, the places of its values, oldest first."""
-    places: list[list[int]] = [[] for _ in range(columns)]
-    for group in groups:
-        own = [*group.observed, *(observations + index for index in group.applied)]
-        for number, column in enumerate(own):
-            places[column] = list(range(group.start + number, group.stop, group.width))
-    return places
+        stop = groups[-1].stop
+        for number, column in enumerate(columns):
+            places[column] = list(range(start + number, stop, len(columns)))
+        start = stop
+    return tuple(groups), places

@@ -36,14 +36,14 @@ class Episode:
     origin: str = ""
 
     def __post_init__(self):
-        for field in ("observations", "actions", "costs", "times"):
-            value = getattr(self, field)
-            if value is not None:
-                object.__setattr__(self, field, np.asarray(value, float))
         steps = len(self.actions)
-        for field, length in (("observations", steps + 1), ("costs", steps), ("times", steps + 1)):
+        expected = {"observations": steps + 1, "actions": steps, "costs": steps, "times": steps + 1}
+        for field, length in expected.items():
             value = getattr(self, field)
-            if value is not None and len(value) != length:
+            if value is None:
+                continue
+            object.__setattr__(self, field, np.asarray(value, float))
+            if len(value) != length:
                 raise LogError(
                     f"episode {self.name!r}: {steps} actions go with {length} {field}, got "
                     f"{len(value)}; an episode has an observation before its first action and "
@@ -70,10 +70,6 @@ class Log:
         check_different([*self.observations, *self.actions])
         for field in ("action_low", "action_high"):
             object.__setattr__(self, field, np.asarray(getattr(self, field), float).reshape(-1))
-        self._check_bounds()
-        self._check_episodes()
-
-    def _check_bounds(self) -> None:
         if not len(self.action_low) == len(self.action_high) == len(self.actions):
             raise LogError(
                 f"each of the actions {', '.join(self.actions)} needs two bounds, got "
@@ -81,6 +77,7 @@ class Log:
             )
         for name, low, high in zip(self.actions, self.action_low, self.action_high, strict=True):
             check_bounds(name, (low, high))
+        self._check_episodes()
 
     def _check_episodes(self) -> None:
         if not self.observations or not self.episodes:
@@ -103,11 +100,9 @@ class Log:
 
     def column(self, name: str) -> np.ndarray:
         """All values of an observation, or of an action, one episode after another."""
-        if name in self.observations:
-            index = self.observations.index(name)
-            return np.concatenate([one.observations[:, index] for one in self.episodes])
-        index = self.actions.index(name)
-        return np.concatenate([one.actions[:, index] for one in self.episodes])
+        kind = "observations" if name in self.observations else "actions"
+        index = getattr(self, kind).index(name)
+        return np.concatenate([getattr(one, kind)[:, index] for one in self.episodes])
 
     def pick(self, numbers: Sequence[int] | np.ndarray) -> "Log":
         """The log with these episodes only."""
@@ -172,17 +167,10 @@ def check_different(names: Sequence[str]) -> None:
 
 def from_episodes(system: System, episodes: Episodes) -> Log:
     """Simulated episodes as a log."""
-    columns = (np.asarray(part, float) for part in episodes)
-    return Log(
-        system.observations,
-        system.actions,
-        system.action_low,
-        system.action_high,
-        tuple(
-            Episode(observations, actions, costs, name=str(number))
-            for number, (observations, actions, costs) in enumerate(zip(*columns, strict=True))
-        ),
-    )
+    columns = zip(*(np.asarray(part, float) for part in episodes), strict=True)
+    parts = tuple(Episode(*part, name=str(number)) for number, part in enumerate(columns))
+    bounds = system.action_low, system.action_high
+    return Log(system.observations, system.actions, *bounds, parts)
 
 
 class Window(NamedTuple):
@@ -210,20 +198,11 @@ def steps(log: Log, history: int) -> Steps:
             f"a history of {history} needs episodes of at least {history + 1} rows, but the "
             f"longest has {longest}; use a shorter history"
         )
-    parts = [_of_episode(one.observations, one.actions, history) for one in long_enough]
-    observations, past, actions, following = (
-        np.concatenate([part[i] for part in parts]) for i in range(4)
-    )
-    return Steps(Window(observations, past), actions, following)
-
-
-def _of_episode(
-    observations: np.ndarray, actions: np.ndarray, history: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    first = np.arange(len(actions) - history + 1)[:, None]
-    return (
-        observations[first + np.arange(history)],
-        actions[first + np.arange(history - 1)],
-        actions[history - 1 :],
-        observations[history:],
-    )
+    firsts = [np.arange(len(one) - history + 1)[:, None] for one in long_enough]
+    pairs = list(zip(long_enough, firsts, strict=True))
+    observations = [one.observations[first + np.arange(history)] for one, first in pairs]
+    past = [one.actions[first + np.arange(history - 1)] for one, first in pairs]
+    actions = [one.actions[history - 1 :] for one in long_enough]
+    following = [one.observations[history:] for one in long_enough]
+    window = Window(np.concatenate(observations), np.concatenate(past))
+    return Steps(window, np.concatenate(actions), np.concatenate(following))

@@ -51,8 +51,7 @@ def read_log(
         before = [one for one in before if one.kind == "text"]
     after = [one for one in check(raw, history=history) if one.kind not in ("text", "interleaved")]
     findings = before + after
-    grave = [finding for finding in findings if finding.severity == "error" or strict]
-    if grave:
+    if any(finding.severity == "error" or strict for finding in findings):
         raise log_error(raw.source, findings)
     for finding in findings:
         warnings.warn(f"{finding.source}: {finding.sentence}", LogWarning, stacklevel=2)
@@ -94,7 +93,10 @@ def read_raw_log(
     bounds = _bounds(table, actions, missing, decimal)
     names = [*observations, *bounds, *([cost] if cost is not None else [])]
     read = {name: table.numbers(name, missing, decimal) for name in names}
-    times = None if time is None else table.times(time, missing, decimal)
+    texts = {name: column.texts for name, column in read.items()}
+    times = None
+    if time is not None:
+        times, texts[time] = table.times(time, missing, decimal)
     part, parts = _episodes(table, episode, decimal)
     return RawLog(
         source=table.source,
@@ -105,12 +107,11 @@ def read_raw_log(
         values={name: column.values for name, column in read.items()},
         part=part,
         parts=parts,
-        times=None if times is None else times.values,
+        times=times,
         time=time or "time",
         cost=cost,
         cost_at=cost_at,
-        texts={name: column.texts for name, column in read.items()}
-        | ({} if time is None or times is None else {time: times.texts}),
+        texts=texts,
         others=tuple(name for name in table.names if name not in given),
     )
 
@@ -122,15 +123,11 @@ def write_log(log: Log, path: Any) -> None:
     last row of an episode) and ``cost`` (blank in the first).
     """
     raw = raw_log_of(log)
-    columns: dict[str, Any] = {"episode": [raw.parts[one] for one in raw.part]}
-    columns["step"] = raw.rows
+    columns: dict[str, Any] = {"episode": [raw.parts[one] for one in raw.part], "step": raw.rows}
     if raw.times is not None:
         columns["time"] = raw.times
-    taken = sorted(set(columns) & set(raw.values))
-    if taken:
-        raise LogError(
-            f"a column of the table must not be called {taken[0]!r}; rename it in the log"
-        )
+    for name in sorted(columns.keys() & raw.values.keys()):
+        raise LogError(f"a column of the table must not be called {name!r}; rename it in the log")
     write_table(path, columns | raw.values)
 
 

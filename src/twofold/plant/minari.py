@@ -42,7 +42,13 @@ def write_minari(
             )
         except ValueError as error:
             raise LogError(f"the data set {dataset_id!r} cannot be written: {error}") from error
-    written.storage.update_metadata({ENTRY: json.dumps(_names(log))})
+    names = {
+        "observations": log.observations,
+        "actions": log.actions,
+        "episodes": [episode.name for episode in log.episodes],
+        "costs": log.episodes[0].costs is not None,
+    }
+    written.storage.update_metadata({ENTRY: json.dumps(names)})
     return written
 
 
@@ -58,32 +64,17 @@ def read_minari(dataset: Any, *, root: Any = None) -> Log:
                 dataset = minari.load_dataset(dataset)
             except (FileNotFoundError, ValueError) as error:
                 raise LogError(f"there is no data set {dataset!r} here: {error}") from error
-    widths = {kind: _width(dataset, kind) for kind in ("observation", "action")}
     entry = json.loads(dataset.storage.metadata.get(ENTRY, "{}"))
-    names = {
-        kind: entry.get(f"{kind}s", [f"{kind}_{i}" for i in range(width)])
-        for kind, width in widths.items()
-    }
-    titles = entry.get("episodes", [])
-    return Log(
-        names["observation"],
-        names["action"],
-        dataset.action_space.low.ravel(),
-        dataset.action_space.high.ravel(),
-        tuple(
-            _episode(one, entry.get("costs", True), titles[i] if i < len(titles) else str(i))
-            for i, one in enumerate(dataset.iterate_episodes())
-        ),
+    names = [
+        entry.get(f"{kind}s", [f"{kind}_{i}" for i in range(_width(dataset, kind))])
+        for kind in ("observation", "action")
+    ]
+    titles, bounds = entry.get("episodes", []), dataset.action_space
+    episodes = tuple(
+        _episode(one, entry.get("costs", True), titles[i] if i < len(titles) else str(i))
+        for i, one in enumerate(dataset.iterate_episodes())
     )
-
-
-def _names(log: Log) -> dict[str, Any]:
-    return {
-        "observations": log.observations,
-        "actions": log.actions,
-        "episodes": [episode.name for episode in log.episodes],
-        "costs": log.episodes[0].costs is not None,
-    }
+    return Log(*names, bounds.low.ravel(), bounds.high.ravel(), episodes)
 
 
 def _buffer(number: int, episode: Episode) -> Any:
@@ -102,14 +93,10 @@ def _buffer(number: int, episode: Episode) -> Any:
 
 def _episode(found: Any, costs: bool, name: str) -> Episode:
     steps = len(found.actions)
-    times = (found.infos or {}).get("time")
-    return Episode(
-        np.reshape(found.observations, (steps + 1, -1)),
-        np.reshape(found.actions, (steps, -1)),
-        -np.asarray(found.rewards) if costs else None,
-        times,
-        name,
-    )
+    observations = np.reshape(found.observations, (steps + 1, -1))
+    actions = np.reshape(found.actions, (steps, -1))
+    rewards = -np.asarray(found.rewards) if costs else None
+    return Episode(observations, actions, rewards, (found.infos or {}).get("time"), name)
 
 
 def _width(dataset: Any, kind: str) -> int:

@@ -1,9 +1,10 @@
 """``RawLog``: the rows of a log as they were found, before faults are mended."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 
@@ -78,13 +79,13 @@ class RawLog:
 
     def places(self, index: Sequence[int] | np.ndarray) -> str:
         """Where rows are in the source: ``lines 17-20, 33``."""
-        if self.unit != "step":
-            return _ranges(self.unit, np.sort(self.rows[np.asarray(index, int)]))
         index = np.asarray(index, int)
-        owners = list(dict.fromkeys(self.part[index].tolist()))
+        if self.unit != "step":
+            return _ranges(self.unit, self.rows[index])
+        part, rows = self.part[index], self.rows[index]
+        owners = list(dict.fromkeys(part.tolist()))
         said = [
-            f"episode {self.parts[one]!r} "
-            + _ranges(self.unit, np.sort(self.rows[index[self.part[index] == one]]))
+            f"episode {self.parts[one]!r} {_ranges(self.unit, rows[part == one])}"
             for one in owners[:FIRST]
         ]
         return "; ".join(said) + _more(len(owners) - FIRST)
@@ -93,36 +94,21 @@ class RawLog:
         """The rows as a log; what is wrong with them has been dealt with before."""
         groups = [group for group in self.in_time if len(group) > 1]
         origins = [self.parts[self.part[group[0]]] for group in groups]
-        names = _numbered(origins)
+        episodes = tuple(map(self._episode, groups, _numbered(origins), origins))
         bounds = np.asarray(list(self.actions.values()), float).reshape(-1, 2)
-        return Log(
-            self.observations,
-            tuple(self.actions),
-            bounds[:, 0],
-            bounds[:, 1],
-            tuple(map(self._episode, groups, names, origins)),
-        )
+        return Log(self.observations, tuple(self.actions), bounds[:, 0], bounds[:, 1], episodes)
 
     def _episode(self, group: np.ndarray, name: str, origin: str) -> Episode:
-        costs = None
-        if self.cost is not None:
-            column = self.values[self.cost][group]
-            costs = column[1:] if self.cost_at == "arrival" else column[:-1]
-        return Episode(
-            self._columns(self.observations, group),
-            self._columns(tuple(self.actions), group[:-1]),
-            costs,
-            None if self.times is None else self.times[group],
-            name,
-            origin,
-        )
+        paid = group[1:] if self.cost_at == "arrival" else group[:-1]
+        costs = None if self.cost is None else self.values[self.cost][paid]
+        times = None if self.times is None else self.times[group]
+        observations = self._columns(self.observations, group)
+        actions = self._columns(self.actions, group[:-1])
+        return Episode(observations, actions, costs, times, name, origin)
 
-    def _columns(self, names: tuple[str, ...], group: np.ndarray) -> np.ndarray:
-        return (
-            np.stack([self.values[name][group] for name in names], axis=-1)
-            if names
-            else (np.zeros((len(group), 0)))
-        )
+    def _columns(self, names: Iterable[str], group: np.ndarray) -> np.ndarray:
+        columns = [self.values[name][group] for name in names]
+        return np.stack(columns, axis=-1) if columns else np.zeros((len(group), 0))
 
 
 def raw_log_of(log: Log) -> RawLog:
@@ -155,12 +141,8 @@ def raw_log_of(log: Log) -> RawLog:
 
 def _numbered(names: list[str]) -> list[str]:
     """``a, a/2, b``: the pieces of an episode that was cut keep its name, with a number."""
-    seen: Counter[str] = Counter()
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        numbered.append(name if seen[name] == 1 else f"{name}/{seen[name]}")
-    return numbered
+    numbers: defaultdict[str, count[int]] = defaultdict(lambda: count(1))
+    return [f"{name}/{n}" if (n := next(numbers[name])) > 1 else name for name in names]
 
 
 def _ranges(unit: str, rows: np.ndarray) -> str:
