@@ -168,7 +168,7 @@ def check_different(names: Sequence[str]) -> None:
 def from_episodes(system: System, episodes: Episodes) -> Log:
     """Simulated episodes as a log."""
     columns = zip(*(np.asarray(part, float) for part in episodes), strict=True)
-    parts = tuple(Episode(*part, name=str(number)) for number, part in enumerate(columns))
+    parts = tuple(Episode(x, u, c, name=str(i)) for i, (x, u, c) in enumerate(columns))
     bounds = system.action_low, system.action_high
     return Log(system.observations, system.actions, *bounds, parts)
 

@@ -65,16 +65,16 @@ def read_minari(dataset: Any, *, root: Any = None) -> Log:
             except (FileNotFoundError, ValueError) as error:
                 raise LogError(f"there is no data set {dataset!r} here: {error}") from error
     entry = json.loads(dataset.storage.metadata.get(ENTRY, "{}"))
-    names = [
+    observations, actions = (
         entry.get(f"{kind}s", [f"{kind}_{i}" for i in range(_width(dataset, kind))])
         for kind in ("observation", "action")
-    ]
+    )
     titles, bounds = entry.get("episodes", []), dataset.action_space
     episodes = tuple(
         _episode(one, entry.get("costs", True), titles[i] if i < len(titles) else str(i))
         for i, one in enumerate(dataset.iterate_episodes())
     )
-    return Log(*names, bounds.low.ravel(), bounds.high.ravel(), episodes)
+    return Log(observations, actions, bounds.low.ravel(), bounds.high.ravel(), episodes)
 
 
 def _buffer(number: int, episode: Episode) -> Any:
