@@ -70,6 +70,11 @@ class Config:
     target_acceptance: float
     log_noise_prior: tuple[float, float]
 
+    @property
+    def transitions(self) -> int:
+        """Length of a chain, warm-up included."""
+        return self.warmup + self.samples * self.thin
+
 
 class ChainMethod(Method):
     """Markov chains that look at all data in every step."""
@@ -123,9 +128,8 @@ class ChainMethod(Method):
         """Chains, warm-up included."""
         del dtype
         config = self.config(model)
-        transitions = self.warmup + self.samples * self.thin
         once = np.ones(len(sizes), int)
-        return Setup(config, build(config), jnp.zeros(()), transitions, once, "transitions")
+        return Setup(config, build(config), jnp.zeros(()), config.transitions, once, "transitions")
 
     def finish(self, config: Config, states: "State", energies: np.ndarray, epochs: int) -> Result:
         """The draws of all chains together, as far as the chains went."""
