@@ -178,7 +178,7 @@ def test_candidates_come_from_a_table(twofold, place, tmp_path):
         (("tell", "yield=1", "heat=300", "acid=a"), "heat must lie between 20.0 and 80.0, got 300"),
         (("tell", "yield=high", "heat=30", "acid=a"), "yield must be a number, got 'high'"),
         (("tell", "yield", "heat=30"), "expected NAME=VALUE, got 'yield'"),
-        (("tell",), "tell NAME=VALUE …, or --table FILE"),
+        (("tell",), "NAME=VALUE … or --table FILE"),
         (("tell", "--proposal", 7, "yield=1"), "there is no proposal 7"),
         (("tell", "proposal=7", "yield=1"), "there is no proposal 7"),
         (("tell", "proposal=1.5", "yield=1"), "proposal must be a whole number, got '1.5'"),

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 import typer.core
+from typer import Option
 
 from twofold import __version__
 from twofold.cli import campaign, env, policy
@@ -62,16 +63,14 @@ def show_version(requested: bool) -> None:
 def about(
     version: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--version",
             is_eager=True,
             callback=show_version,
             help="Show the version and exit.",
         ),
     ] = False,
-    debug: Annotated[
-        bool, typer.Option(DEBUG, help="Show the traceback of an error; may be put anywhere.")
-    ] = False,
+    debug: Annotated[bool, Option(DEBUG, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Predict, split the uncertainty in two, and decide with each part."""
 

@@ -5,18 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from twofold.cli.options import parse_pair, parse_pairs, parse_settings
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import (
-    TABLES,
-    AsJson,
-    CommandError,
-    check_place,
-    say,
-    show_json,
-    show_table,
-)
+from twofold.cli.terminal import AsJson, CommandError, check_place, say, show_json, show_table
 
 if TYPE_CHECKING:
     from twofold.campaign import Campaign, Proposal, Status
@@ -24,24 +17,20 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_args_is_help=True)
 
-Place = Annotated[str, typer.Argument(help="Campaign file, or a database URL.")]
+Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
 SETTING = "Model setting: NAME=VALUE, such as epochs=10000"
 TABLE = ("--table", "--csv")
-Out = Annotated[Path | None, typer.Option(*TABLE, help="Write a *.csv or *.parquet file instead.")]
+Out = Annotated[Path | None, Option(*TABLE, help="Write a *.csv or *.parquet file instead.")]
 BAR = 20
 
 
 @app.command()
 def init(
     place: Place,
-    input: Annotated[
-        list[str], typer.Option(help="NAME=LOW..HIGH, NAME=LOW..HIGH:int, or NAME=a|b|c")
-    ],
-    output: Annotated[list[str], typer.Option(help="Name of an output.")],
-    candidates: Annotated[
-        Path | None, typer.Option(help="CSV or Parquet file of the only points allowed.")
-    ] = None,
-    setting: Annotated[list[str] | None, typer.Option(help=SETTING)] = None,
+    input: Annotated[list[str], Option(help="NAME=LOW..HIGH, NAME=LOW..HIGH:int, or NAME=a|b|c")],
+    output: Annotated[list[str], Option(help="Name of an output.")],
+    candidates: Annotated[Path | None, Option(help="Table of the only points allowed.")] = None,
+    setting: Annotated[list[str] | None, Option(help=SETTING)] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,15 +45,16 @@ def init(
     space = Space(tuple(parse_input(text) for text in input))
     allowed = None if candidates is None else read_points(candidates, space)
     settings = parse_settings(setting or [])
-    made = Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
-    names = {"inputs": made.space.names, "outputs": made.outputs}
-    _answer({"campaign": place, **names, "settings": made.settings}, f"created {place}", as_json)
+    campaign = Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
+    names = {"inputs": campaign.space.names, "outputs": campaign.outputs}
+    content = {"campaign": place, **names, "settings": campaign.settings}
+    _show(content, f"created {place}", as_json)
 
 
 @app.command()
 def configure(
     place: Place,
-    settings: Annotated[list[str] | None, typer.Argument(help=SETTING)] = None,
+    settings: Annotated[list[str] | None, Argument(help=SETTING)] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -77,14 +67,14 @@ def configure(
     campaign = Campaign.open(place)
     campaign.configure(parse_settings(settings or []))
     text = f"settings: {campaign.settings or 'the defaults'}"
-    _answer({"settings": campaign.settings}, text, as_json)
+    _show({"settings": campaign.settings}, text, as_json)
 
 
 @app.command()
 def ask(
     ctx: typer.Context,
     place: Place,
-    num: Annotated[int, typer.Option("--num", "-n", help="Number of points.")] = 1,
+    num: Annotated[int, Option("--num", "-n", help="Number of points.")] = 1,
     out: Out = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -99,7 +89,7 @@ def ask(
 
     run = Run(ctx)
     campaign = Campaign.open(place)
-    check_place(out, TABLES)
+    check_place(out)
     enable_compile_cache()
     with run.timed("ask"):
         proposals = campaign.ask(num)
@@ -117,16 +107,10 @@ def ask(
 @app.command()
 def tell(
     place: Place,
-    values: Annotated[
-        list[str] | None, typer.Argument(help="NAME=VALUE of outputs and inputs.")
-    ] = None,
-    proposal: Annotated[int | None, typer.Option(help="Number of the proposal.")] = None,
-    source: Annotated[
-        Path | None, typer.Option(*TABLE, help="CSV or Parquet file of many results.")
-    ] = None,
-    repeat: Annotated[
-        bool, typer.Option(help="Record a second measurement of the same point.")
-    ] = False,
+    values: Annotated[list[str] | None, Argument(help="NAME=VALUE of outputs, inputs.")] = None,
+    proposal: Annotated[int | None, Option(help="Number of the proposal.")] = None,
+    source: Annotated[Path | None, Option(*TABLE, help="CSV or Parquet file of results.")] = None,
+    repeat: Annotated[bool, Option(help="Record a repeated measurement.")] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -139,7 +123,7 @@ def tell(
 
     campaign = Campaign.open(place)
     if (source is None) == (not values):
-        raise CommandError("tell NAME=VALUE …, or --table FILE, one of the two")
+        raise CommandError("give either NAME=VALUE … or --table FILE")
     if source is not None and proposal is not None:
         raise CommandError("--proposal goes with NAME=VALUE; a table has a column for it")
     if source is not None:
@@ -151,7 +135,7 @@ def tell(
             raise CommandError(f"proposal={result.proposal} and --proposal {proposal} differ")
         result = result._replace(proposal=proposal)
     number = campaign.tell_all([result], repeat)[0]
-    _answer({"recorded": [number]}, f"recorded measurement {number}", as_json)
+    _show({"recorded": [number]}, f"recorded measurement {number}", as_json)
 
 
 @app.command()
@@ -163,11 +147,11 @@ def status(place: Place, as_json: AsJson = False) -> None:
     from twofold.campaign import Campaign
 
     campaign = Campaign.open(place)
-    found = campaign.status()
+    state = campaign.status()
     if as_json:
-        show_json(found._asdict() | {"pending": [one._asdict() for one in found.pending]})
+        show_json(state._asdict() | {"pending": [one._asdict() for one in state.pending]})
     else:
-        _show_status(found, campaign)
+        _show_status(state, campaign)
 
 
 @app.command()
@@ -180,7 +164,7 @@ def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
     from twofold.tables import csv_text
 
     campaign = Campaign.open(place)
-    check_place(out, TABLES)
+    check_place(out)
     rows = campaign.export()
     headings = ["measurement", "proposal", *campaign.space.names, *campaign.outputs]
     if out is not None:
@@ -194,10 +178,8 @@ def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
 @app.command()
 def refit(
     ctx: typer.Context,
-    places: Annotated[list[str], typer.Argument(help="Campaign files.")],
-    executor: Annotated[
-        str, typer.Option(help="Where to run jobs: local (one by one, here) or ray.")
-    ] = "local",
+    places: Annotated[list[str], Argument(help="Campaign files.")],
+    executor: Annotated[str, Option(help="Where to run jobs: local or ray.")] = "local",
     as_json: AsJson = False,
 ) -> None:
     """Fit the models of campaigns with new results, ready for the next ask.
@@ -210,10 +192,10 @@ def refit(
     run = Run(ctx)
     enable_compile_cache()
     with run.timed("refit"):
-        found = refit_all(places, executor)
+        models = refit_all(places, executor)
     run.write(None)
-    lines = [f"{one.place}: a model of {one.measurements} measurements" for one in found]
-    _answer([one._asdict() for one in found], "\n".join(lines), as_json)
+    lines = [f"{one.place}: a model of {one.measurements} measurements" for one in models]
+    _show([one._asdict() for one in models], "\n".join(lines), as_json)
 
 
 def parse_input(text: str) -> "Input":
@@ -244,15 +226,15 @@ def _tell_table(campaign: "Campaign", source: Path, repeat: bool, as_json: bool)
 
     results, blank = read_results(source, campaign)
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
-    known = len(results) - len(numbers)
+    duplicates = len(results) - len(numbers)
     text = f"recorded {len(numbers)}"
-    text += f", {known} were recorded before" if known else ""
+    text += f", {duplicates} were recorded before" if duplicates else ""
     text += f", {blank} have no result yet" if blank else ""
-    _answer({"recorded": numbers, "known": known, "blank": blank}, text, as_json)
+    _show({"recorded": numbers, "known": duplicates, "blank": blank}, text, as_json)
 
 
 def _show_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> None:
-    """Where to measure and why; and, where a model has chosen, what is known there."""
+    """Print where to measure and why, with the model's split if there is a model."""
     from twofold.campaign.definition import PARTS
 
     parts = PARTS if any(proposal.split for proposal in proposals) else ()
@@ -263,26 +245,26 @@ def _show_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> No
     show_table(["proposal", *campaign.space.names, *(f"{part} sd" for part in parts), "why"], rows)
 
 
-def _show_status(found: "Status", campaign: "Campaign") -> None:
-    """Counts, what is left to learn, what is pending, and what to do."""
+def _show_status(state: "Status", campaign: "Campaign") -> None:
+    """Print counts, the remaining uncertainty, pending proposals, and advice."""
     from twofold.active.choice import SMALL_SHARE
 
-    print(f"{found.measurements} measurements, {found.complete} complete")
-    if found.curve:
+    print(f"{state.measurements} measurements, {state.complete} complete")
+    if state.curve:
         rows = []
-        for row in found.curve:
+        for row in state.curve:
             share = row["epistemic_share"]
             cells = [f"{row['measurements']:.0f}", f"{row['epistemic_nats']:.3f}", f"{share:.1%}"]
             rows.append([*cells, "█" * max(round(BAR * share), 1)])
         show_table(["measurements", "left to learn (nats)", "of the variance", ""], rows)
         print(f"below {SMALL_SHARE:.0%} of the variance: consider stopping")
-    if found.pending:
-        rows = [_place(one, campaign) for one in found.pending]
+    if state.pending:
+        rows = [_place(one, campaign) for one in state.pending]
         show_table(["proposal", *campaign.space.names], rows, "without a result")
-    print(found.advice)
+    print(state.advice)
 
 
-def _answer(content: Any, text: str, as_json: bool) -> None:
+def _show(content: Any, text: str, as_json: bool) -> None:
     if as_json:
         show_json(content)
     else:

@@ -4,33 +4,24 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from twofold.cli.fit import DropMissing, Stream
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import (
-    TABLES,
-    AsJson,
-    CommandError,
-    check_place,
-    say,
-    show_json,
-    to_records,
-)
+from twofold.cli.terminal import AsJson, CommandError, check_place, say, show_records
 
-ModelFile = Annotated[Path, typer.Argument(help="Model file of twofold fit.")]
+ModelFile = Annotated[Path, Argument(help="Model file of twofold fit.")]
 
 
 def decompose(
     ctx: typer.Context,
     model: ModelFile,
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with the model's inputs.")],
+    data: Annotated[Path, Argument(help="CSV or Parquet file with the model's inputs.")],
     by: Annotated[
         Literal["entropy", "variance"],
-        typer.Option(help="Entropies in nats, or standard deviations in units of the target."),
+        Option(help="Entropies in nats, or standard deviations in units of the target."),
     ] = "entropy",
-    out: Annotated[
-        Path | None, typer.Option(help="Table to write, *.csv or *.parquet (default: stdout).")
-    ] = None,
+    out: Annotated[Path | None, Option(help="*.csv or *.parquet file (default: stdout).")] = None,
     drop_missing: DropMissing = False,
     stream: Stream = False,
     config: Config = None,
@@ -49,7 +40,7 @@ def decompose(
     from twofold.estimators.pools import decompose_table, split_columns
     from twofold.tables import csv_text, open_table, read_table, write_table
 
-    check_place(out, TABLES, reads=[model, data, config])
+    check_place(out, reads=[model, data, config])
     run = Run(ctx)
     run.reads(model)
     regressor, about = load_model(model)
@@ -84,6 +75,6 @@ def decompose(
     if out is not None:
         say(f"wrote {out}: {len(values)} rows; record: {record}")
     if as_json:
-        show_json(to_records(columns))
+        show_records(columns)
     elif out is None:
         print(csv_text(columns), end="")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
+from typer import Option
 
 from twofold.cli.terminal import CommandError, show_table
 
@@ -32,8 +32,8 @@ class Demo(NamedTuple):
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("demo-output"),
-    smoke: Annotated[bool, typer.Option("--smoke", help="A quick rehearsal: few epochs.")] = False,
+    out: Annotated[Path, Option(help="Output folder.")] = Path("demo-output"),
+    smoke: Annotated[bool, Option("--smoke", help="A quick rehearsal: few epochs.")] = False,
 ) -> None:
     """Fit a small model to noisy data, split its uncertainty, and choose where to measure next.
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import TABLES, AsJson, CommandError, check_place, show_json, show_table
+from twofold.cli.terminal import AsJson, CommandError, check_place, show_json, show_table
 
 if TYPE_CHECKING:
     from twofold.envs.system import System
@@ -44,16 +45,14 @@ def list_systems(as_json: AsJson = False) -> None:
 @app.command()
 def sample(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="Name of a system (see twofold env list).")],
-    transitions: Annotated[int, typer.Option(help="Minimum number of transitions.")] = 30_000,
-    out: Annotated[Path | None, typer.Option(help="Log to write, *.csv or *.parquet.")] = None,
-    minari: Annotated[
-        str | None, typer.Option(help="Minari data set to write, such as mine/a-v0.")
-    ] = None,
-    policy: Annotated[str, typer.Option(help="Policy: behaviour or uniform.")] = "behaviour",
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    name: Annotated[str, Argument(help="Name of a system (see twofold env list).")],
+    transitions: Annotated[int, Option(help="Minimum number of transitions.")] = 30_000,
+    out: Annotated[Path | None, Option(help="Log to write, *.csv or *.parquet.")] = None,
+    minari: Annotated[str | None, Option(help="Minari data set, such as mine/a-v0.")] = None,
+    policy: Annotated[str, Option(help="Policy: behaviour or uniform.")] = "behaviour",
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
     param: Annotated[
-        list[str] | None, typer.Option(help="System parameter: NAME=VALUE, such as history=1")
+        list[str] | None, Option(help="Parameter: NAME=VALUE, such as history=1")
     ] = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -70,7 +69,7 @@ def sample(
     run = Run(ctx, seed)
     if out is None and minari is None:
         raise CommandError("choose an output: --out FILE, --minari NAME, or both")
-    check_place(out, TABLES)
+    check_place(out)
     system = _build_system(name, param or [])
     if policy not in ("behaviour", "uniform") or transitions < 1 or not 0 <= seed < 2**32:
         raise CommandError(

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from twofold.cli.options import build_regressor
 from twofold.cli.run import Config, Run
@@ -22,33 +23,25 @@ if TYPE_CHECKING:
     from twofold.cli.models import Rows
     from twofold.estimators.regressor import BNNLVRegressor
 
-DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Drop rows with missing values.")]
-Stream = Annotated[
-    bool, typer.Option("--stream", help="Read the table in blocks (default for large tables).")
-]
+DropMissing = Annotated[bool, Option("--drop-missing", help="Drop rows with missing values.")]
+Stream = Annotated[bool, Option("--stream", help="Read in blocks, as large tables are.")]
 
 
 def fit(
     ctx: typer.Context,
-    data: Annotated[
-        Path, typer.Argument(help="CSV or Parquet file with a header, or a folder of Parquet.")
-    ],
-    target: Annotated[str, typer.Option(help="Column to predict; several: a,b")],
-    out: Annotated[Path, typer.Option(help="Model file to write.")],
+    data: Annotated[Path, Argument(help="CSV or Parquet file, or a folder of Parquet files.")],
+    target: Annotated[str, Option(help="Column to predict; several: a,b")],
+    out: Annotated[Path, Option(help="Model file to write.")],
     inputs: Annotated[
-        str | None, typer.Option(help="Input columns: a,b,c (default: all others).")
+        str | None, Option(help="Input columns: a,b,c (default: all others).")
     ] = None,
-    ignore: Annotated[str | None, typer.Option(help="Columns to ignore: a,b")] = None,
+    ignore: Annotated[str | None, Option(help="Columns to ignore: a,b")] = None,
     held_out: Annotated[
-        float | None,
-        typer.Option(help="Share of rows to hold out (default: 0.1; none of a small table)."),
+        float | None, Option(help="Share of rows to hold out (default: 0.1).")
     ] = None,
     drop_missing: DropMissing = False,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(help="Model setting: NAME=VALUE of BNNLVRegressor, such as epochs=2000"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    setting: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
     stream: Stream = False,
     config: Config = None,
     as_json: AsJson = False,
@@ -64,7 +57,7 @@ def fit(
     from twofold.core.compilation import enable_compile_cache
     from twofold.tables import open_table, read_table
 
-    check_place(out, reads=[data, config])
+    check_place(out, (), [data, config])
     if out.suffix.lower() in TABLES:
         raise CommandError(
             f"{out} has the ending of a table; name the model file {out.stem}.twofold, for example"

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from twofold.cli.options import (
     build_regressor,
@@ -28,42 +29,33 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Find policies from a log and a cost function.", no_args_is_help=True)
 
 FUNCTION = "FILE.py:FUNCTION"
-PolicyFile = Annotated[Path, typer.Argument(help="Policy file (*.policy) of a search.")]
+PolicyFile = Annotated[Path, Argument(help="Policy file (*.policy) of a search.")]
 
 
 @app.command()
 def search(
     ctx: typer.Context,
-    log: Annotated[Path, typer.Argument(help="CSV or Parquet file with a row per time step.")],
-    observations: Annotated[str, typer.Option(help="Observed columns: a,b,c")],
-    action: Annotated[list[str], typer.Option(help="Action column with bounds: NAME:LOW:HIGH")],
-    cost: Annotated[str, typer.Option(help=f"Cost of a row: {FUNCTION}")],
-    out: Annotated[Path, typer.Option(help="Output folder; an existing one is resumed.")],
-    episode: Annotated[str | None, typer.Option(help="Column that identifies episodes.")] = None,
-    time: Annotated[str | None, typer.Option(help="Time column.")] = None,
-    history: Annotated[int, typer.Option(help="Number of past rows the model sees.")] = 1,
-    known: Annotated[
-        str | None, typer.Option(help=f"Known part of the dynamics, not learnt: {FUNCTION}")
-    ] = None,
-    held: Annotated[
-        list[str] | None, typer.Option(help="Column that stays constant in an episode.")
-    ] = None,
+    log: Annotated[Path, Argument(help="CSV or Parquet file with a row per time step.")],
+    observations: Annotated[str, Option(help="Observed columns: a,b,c")],
+    action: Annotated[list[str], Option(help="Action column with bounds: NAME:LOW:HIGH")],
+    cost: Annotated[str, Option(help=f"Cost of a row: {FUNCTION}")],
+    out: Annotated[Path, Option(help="Output folder; an existing one is resumed.")],
+    episode: Annotated[str | None, Option(help="Column that identifies episodes.")] = None,
+    time: Annotated[str | None, Option(help="Time column.")] = None,
+    history: Annotated[int, Option(help="Number of past rows the model sees.")] = 1,
+    known: Annotated[str | None, Option(help=f"Known dynamics: {FUNCTION}")] = None,
+    held: Annotated[list[str] | None, Option(help="Column that stays constant.")] = None,
     transforms: Annotated[
-        list[str] | None,
-        typer.Option("--transform", help="Transform of a column: NAME=log1p, logit or log1p_logit"),
+        list[str] | None, Option("--transform", help="NAME=log1p, logit or log1p_logit")
     ] = None,
-    missing: Annotated[list[str] | None, typer.Option(help="Marker for missing values.")] = None,
-    mend: Annotated[str, typer.Option(help="Repairs to allow: sort,drop_missing, …")] = "",
-    beta: Annotated[str, typer.Option(help="Weights of the epistemic risk.")] = "0,1,2,4",
-    gamma: Annotated[str, typer.Option(help="Weights of the aleatoric risk.")] = "0",
-    horizon: Annotated[int, typer.Option(help="Number of steps to plan ahead.")] = 50,
-    setting: Annotated[
-        list[str] | None, typer.Option(help="Search setting: NAME=VALUE, such as epochs=50")
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="Model setting: NAME=VALUE, such as epochs=2000")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    missing: Annotated[list[str] | None, Option(help="Marker for missing values.")] = None,
+    mend: Annotated[str, Option(help="Repairs to allow: sort,drop_missing, …")] = "",
+    beta: Annotated[str, Option(help="Weights of the epistemic risk.")] = "0,1,2,4",
+    gamma: Annotated[str, Option(help="Weights of the aleatoric risk.")] = "0",
+    horizon: Annotated[int, Option(help="Number of steps to plan ahead.")] = 50,
+    setting: Annotated[list[str] | None, Option(help="Search setting, such as epochs=50")] = None,
+    model: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +101,7 @@ def search(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="Output folder of a search.")],
+    folder: Annotated[Path, Argument(help="Output folder of a search.")],
     as_json: AsJson = False,
 ) -> None:
     """Show the policies of a search and write its report again; nothing is fitted.
@@ -127,7 +119,7 @@ def report(
 @app.command()
 def act(
     file: PolicyFile,
-    recent: Annotated[Path, typer.Argument(help="Table of recent rows, the newest last.")],
+    recent: Annotated[Path, Argument(help="Table of recent rows, the newest last.")],
     as_json: AsJson = False,
 ) -> None:
     """Show the action that follows the last rows of a table; the actions of its very last row are
@@ -153,9 +145,7 @@ def act(
 
 
 @app.command()
-def export(
-    file: PolicyFile, out: Annotated[Path, typer.Argument(help="ONNX file to write.")]
-) -> None:
+def export(file: PolicyFile, out: Annotated[Path, Argument(help="ONNX file to write.")]) -> None:
     """Export a policy to ONNX, for computers with onnxruntime and without twofold.
 
     Example: twofold policy export tank/policies/beta-2_gamma-0.policy tank.onnx

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from twofold.cli.run import Config, Run
 from twofold.cli.terminal import AsJson, CommandError, check_place, say, show_json
@@ -14,13 +15,11 @@ SQLITE = b"SQLite format 3\0"
 def report(
     ctx: typer.Context,
     subject: Annotated[
-        str, typer.Argument(help="Model file, campaign file, or folder of a policy search.")
+        str, Argument(help="Model file, campaign file, or folder of a policy search.")
     ],
-    out: Annotated[
-        Path | None, typer.Option(help="HTML file to write (default: beside the subject).")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="Table of the model, if it was moved.")] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    out: Annotated[Path | None, Option(help="HTML file (default: beside the subject).")] = None,
+    data: Annotated[Path | None, Option(help="Table of the model, if it was moved.")] = None,
+    show: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from twofold.cli.terminal import CommandError, say
 from twofold.core.naming import nearest
@@ -41,7 +42,7 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
 
 Config = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--config",
         is_eager=True,
         callback=read_config,

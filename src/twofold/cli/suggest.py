@@ -4,20 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from twofold.cli.decompose import ModelFile
 from twofold.cli.fit import DropMissing
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import (
-    TABLES,
-    AsJson,
-    CommandError,
-    check_place,
-    say,
-    show_json,
-    show_table,
-    to_records,
-)
+from twofold.cli.terminal import AsJson, CommandError, check_place, say, show_records, show_table
 
 if TYPE_CHECKING:
     from twofold.cli.models import About
@@ -35,16 +27,11 @@ def suggest(
     ctx: typer.Context,
     model: ModelFile,
     candidates: Annotated[
-        Path | None,
-        typer.Argument(
-            help="Table of candidate points (default: points spread over the measured range)."
-        ),
+        Path | None, Argument(help="Table of candidates (default: the measured range).")
     ] = None,
-    num: Annotated[int, typer.Option("--num", "-n", help="Number of points.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Also write a *.csv or *.parquet file.")] = None,
-    seed: Annotated[
-        int, typer.Option(help="Random seed of the points spread over the measured range.")
-    ] = 0,
+    num: Annotated[int, Option("--num", "-n", help="Number of points.")] = 5,
+    out: Annotated[Path | None, Option(help="Also write a *.csv or *.parquet file.")] = None,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
     drop_missing: DropMissing = False,
     config: Config = None,
     as_json: AsJson = False,
@@ -60,7 +47,7 @@ def suggest(
     from twofold.core.compilation import enable_compile_cache
     from twofold.tables import write_table
 
-    check_place(out, TABLES, reads=[model, candidates, config])
+    check_place(out, reads=[model, candidates, config])
     run = Run(ctx, seed)
     run.reads(model)
     regressor, about = load_model(model)
@@ -84,7 +71,7 @@ def suggest(
     if out is not None:
         say(f"wrote {out}; record: {record}")
     if as_json:
-        show_json(to_records(columns))
+        show_records(columns)
         return
     _show(columns, f"Measure here next, of {len(pool[names[0]])} candidates")
 

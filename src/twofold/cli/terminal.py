@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from twofold.core.plain import to_plain
 
 # A bug in twofold; a mistake in the command or its input; a failed self-test; Ctrl-C, as in shells.
 FAULT, MISTAKE, UNSOUND, STOPPED = 1, 2, 3, 130
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 TABLES = (".csv", ".parquet", ".pq")
 
 
@@ -68,13 +68,14 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def to_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Columns as a list of rows."""
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+def show_records(columns: Mapping[str, Sequence[Any]]) -> None:
+    """Print columns as a JSON list of rows."""
+    rows = zip(*columns.values(), strict=True)
+    show_json([dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def check_place(
-    out: Path | None, endings: Sequence[str] = (), reads: Sequence[Path | None] = ()
+    out: Path | None, endings: Sequence[str] = TABLES, reads: Sequence[Path | None] = ()
 ) -> None:
     """Refuse an output file that cannot be written, or that the command reads, before any work."""
     from twofold.tables import would_overwrite
