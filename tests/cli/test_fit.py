@@ -96,7 +96,7 @@ def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(oven, 
     (oven / "run.toml").write_text(
         '[fit]\ndata = "oven.csv"\ntarget = "yield"\nout = "file.twofold"\ninputs = ["heat"]\n'
         'seed = 7\nheld_out = 0\n[fit.setting]\nepochs = 2\nhidden_layer_sizes = [4]\n'
-        'members = 3\n[campaign.ask]\nnum = 3\n'
+        'inference = { method = "ensemble", members = 3 }\n[campaign.ask]\nnum = 3\n'
     )  # fmt: skip
     code, shown, _ = command("fit", "--config", "run.toml", "--seed", 8, "--json")
     found = json.loads(shown)

@@ -133,9 +133,9 @@ def test_weights_must_be_pairs_of_numbers_that_are_not_negative(model, weights, 
 
 
 def test_settings_and_models_that_cannot_be_are_refused(model, tank_log):
-    with pytest.raises(ValueError, match="epochs must be a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="epochs must be an integer of at least 1, got 0"):
         SearchSettings(epochs=0)
-    with pytest.raises(ValueError, match="learning_rate must be positive"):
+    with pytest.raises(ValueError, match="learning_rate must be a positive number"):
         SearchSettings(learning_rate=0.0)
     wider = embed(tank_log, history=3)
     with pytest.raises(ValueError, match="the regressor was fitted to 2 and 1"):

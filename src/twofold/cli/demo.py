@@ -11,7 +11,7 @@ from twofold.cli.terminal import CommandError, show_table
 if TYPE_CHECKING:
     from twofold import Decomposition
 
-CANDIDATES, CHOSEN = 50, 5
+CANDIDATES, CHOICES = 50, 5
 SMOKE_EPOCHS = 20
 HEADINGS = ("x", "epistemic", "aleatoric", "total", "data within ±0.25")
 
@@ -26,7 +26,7 @@ class Demo(NamedTuple):
     entropies: "Decomposition"
     candidates: np.ndarray
     candidate_entropies: "Decomposition"
-    chosen: np.ndarray
+    places: np.ndarray
     test_log_likelihood: float
     oracle: float
 
@@ -46,7 +46,7 @@ def demo(
     enable_compile_cache()
     print("Fitting 750 noisy measurements of y = 7 sin x + 3 |cos(x/2)| ε …")
     results = compute_demo(epochs=SMOKE_EPOCHS if smoke else None)
-    title = f"Measure here next (best {CHOSEN} of {CANDIDATES} candidates, nats)"
+    title = f"Measure here next (best {CHOICES} of {CANDIDATES} candidates, nats)"
     show_table(HEADINGS, list_choices(results), title)
     print(
         f"test log-likelihood {results.test_log_likelihood:.3f}; "
@@ -66,7 +66,7 @@ def compute_demo(epochs: int | None = None, seed: int = 0) -> Demo:
     model = BNNLVRegressor(inference=Ensemble(epochs=epochs), random_state=seed).fit(x, y)
     candidates = np.random.default_rng(seed).uniform(problem.low, problem.high, (CANDIDATES, 1))
     entropies = model.decompose(candidates)
-    chosen = choose_best(epistemic_score(entropies), CHOSEN)
+    places = choose_best(epistemic_score(entropies), CHOICES)
 
     grid = np.linspace(problem.low, problem.high, 200)[:, None]
     test_x, test_y = problem.test_data(seed)
@@ -78,7 +78,7 @@ def compute_demo(epochs: int | None = None, seed: int = 0) -> Demo:
         entropies=model.decompose(grid),
         candidates=candidates[:, 0],
         candidate_entropies=entropies,
-        chosen=chosen,
+        places=places,
         test_log_likelihood=model.log_likelihood(test_x, test_y).mean(),
         oracle=problem.log_density(test_x[:, 0], test_y).mean(),
     )
@@ -94,7 +94,7 @@ def list_choices(demo: Demo) -> list[list[str]]:
             *(f"{part[i]:.2f}" for part in (parts.epistemic, parts.aleatoric, parts.total)),
             str(near[i].sum()),
         ]
-        for i in demo.chosen
+        for i in demo.places
     ]
 
 
@@ -108,7 +108,7 @@ def write_demo(demo: Demo, folder: Path) -> tuple[Path, Path]:
     from twofold.report.style import style
 
     truth = 0.5 * np.log(2 * np.pi * np.e * np.square(3 * np.cos(demo.grid / 2)))
-    choices = demo.candidates[demo.chosen], demo.candidate_entropies.epistemic[demo.chosen]
+    choices = demo.candidates[demo.places], demo.candidate_entropies.epistemic[demo.places]
     grid, limits = demo.grid, (demo.grid[0], demo.grid[-1])
     panels: list[Any] = [
         (figures.plot_predictive_bands, grid, demo.mean, demo.variances, demo.data),

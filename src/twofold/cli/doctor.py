@@ -66,11 +66,11 @@ def _describe_software() -> dict[str, Any]:
 
     extras = [name for name, module in EXTRAS.items() if find_spec(module)]
     absent = [name for name in EXTRAS if name not in extras]
-    found: dict[str, Any] = dict(versions())
-    found["extras"] = ", ".join(extras) or "none"
+    facts: dict[str, Any] = dict(versions())
+    facts["extras"] = ", ".join(extras) or "none"
     if absent:
-        found["extras not installed"] = ", ".join(absent)
-    return found
+        facts["extras not installed"] = ", ".join(absent)
+    return facts
 
 
 def _describe_hardware() -> dict[str, Any]:
@@ -80,14 +80,14 @@ def _describe_hardware() -> dict[str, Any]:
     devices = jax.devices()
     kinds = ", ".join(sorted({f"{one.platform}: {one.device_kind}" for one in devices}))
     stats = devices[0].memory_stats() or {}
-    found: dict[str, Any] = {"devices": f"{len(devices)} × {kinds}", "cores": os.cpu_count()}
-    found["memory"] = f"{_memory() / GIB:.1f} GiB"
+    facts: dict[str, Any] = {"devices": f"{len(devices)} × {kinds}", "cores": os.cpu_count()}
+    facts["memory"] = f"{_memory() / GIB:.1f} GiB"
     if "bytes_limit" in stats:
-        found["device memory for JAX"] = f"{stats['bytes_limit'] / GIB:.1f} GiB"
-    found["precision"] = f"{jnp.zeros(0).dtype} (float64 with dtype='float64')"
+        facts["device memory for JAX"] = f"{stats['bytes_limit'] / GIB:.1f} GiB"
+    facts["precision"] = f"{jnp.zeros(0).dtype} (float64 with dtype='float64')"
     precision = getattr(jax.config, "jax_default_matmul_precision", None)
-    found["precision of products"] = precision or "the device's default"
-    return found
+    facts["precision of products"] = precision or "the device's default"
+    return facts
 
 
 def _memory() -> int:

@@ -3,7 +3,7 @@
 import csv
 import importlib.util
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,23 +103,6 @@ def check_names(option: str, names: Iterable[str], valid: Sequence[str]) -> None
                 f"valid names for --{option}: {', '.join(valid)}; "
                 f"got {name!r}{nearest(name, valid)}"
             )
-
-
-def check_kinds(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Refuse settings that are not of the kind of their defaults."""
-    for name, value in settings.items():
-        default = defaults[name]
-        if isinstance(default, bool):
-            fits, kind = isinstance(value, bool), "true or false"
-        elif isinstance(default, tuple):
-            fits = isinstance(value, list) and all(type(one) is int and one > 0 for one in value)
-            kind = "numbers of units such as [20,20]"
-        else:
-            whole = isinstance(default, int)
-            fits = type(value) is int or (type(value) is float and not whole)
-            kind = "a whole number" if whole else "a number"
-        if not fits:
-            raise CommandError(f"{name} must be {kind}, got {value!r}")
 
 
 def load_function(option: str, text: str) -> Callable:

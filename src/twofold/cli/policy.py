@@ -8,7 +8,6 @@ from typer import Argument, Option
 
 from twofold.cli.options import (
     build_regressor,
-    check_kinds,
     check_names,
     load_function,
     parse_bounds,
@@ -163,11 +162,8 @@ def build_search_settings(horizon: int, texts: list[str]) -> "SearchSettings":
     from twofold.plant.search import SearchSettings
 
     settings = parse_settings(texts)
-    defaults = {one.name: one.default for one in fields(SearchSettings) if one.name != "horizon"}
-    check_names("setting", settings, list(defaults))
-    check_kinds(settings, defaults)
-    if "hidden" in settings:
-        settings["hidden"] = tuple(settings["hidden"])
+    names = [field.name for field in fields(SearchSettings) if field.name != "horizon"]
+    check_names("setting", settings, names)
     return SearchSettings(horizon=horizon, **settings)
 
 

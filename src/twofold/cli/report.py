@@ -88,7 +88,7 @@ def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> No
     from twofold.tables import read_table
 
     run.reads(path)
-    fitted, about = load_model(path)
+    model, about = load_model(path)
     if about is None:
         raise CommandError(
             f"{path} does not store which table it was fitted to; fit it with twofold fit, or call "
@@ -113,7 +113,7 @@ def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> No
     train, test = read_rows(rows, about)
     held_out = None if test is None else (test.x, test.y)
     write_model_page(
-        page, fitted, train.x, train.y, inputs=about.inputs, outputs=about.outputs,
+        page, model, train.x, train.y, inputs=about.inputs, outputs=about.outputs,
         held_out=held_out, title=f"{', '.join(about.outputs)}, from {Path(about.source).name}",
         rows=rows.places(train.places),
     )  # fmt: skip

@@ -29,6 +29,7 @@ from twofold.estimators.training import (
     whole_fits,
 )
 from twofold.inference.base import Algorithm, Info, bind
+from twofold.inference.method import check_flag, check_integer, check_positive, layers
 from twofold.inference.minibatch import Schedule, learning_rate
 from twofold.model.posterior import Draws, Posterior
 from twofold.plant import policy
@@ -76,12 +77,11 @@ class SearchSettings:
 
     def __post_init__(self):
         for name in ("horizon", "weight_draws", "noise_draws", "starts", "epochs", "updates"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+            check_integer(name, getattr(self, name), 1)
         for name in ("learning_rate", "clip"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+            check_positive(name, getattr(self, name))
+        check_flag("learning_rate_decay", self.learning_rate_decay)
+        object.__setattr__(self, "hidden", layers("hidden", self.hidden))
 
 
 PAPER = SearchSettings(
