@@ -180,16 +180,32 @@ def fill_in(path):
         writer.writerows(rows)
 
 
-def run_page(page, monkeypatch, capsys, verbs=r"\w+"):
+def run_command(words, monkeypatch, capsys):
+    """Run ``twofold`` in this process; it must succeed."""
+    monkeypatch.setattr("sys.argv", list(words))
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code, f"{shlex.join(words)}\n{capsys.readouterr().err}"
+
+
+def measure(place, *tools):
+    """Small settings, and results enough for a model."""
+    run_command(["twofold", "campaign", "configure", place, *MODEL, "members=2"], *tools)
+    rows = [f"{20 + 5 * i},{'citric' if i % 2 else 'lactic'},{0.1 * i}" for i in range(12)]
+    Path("measured.csv").write_text("\n".join(["heat,acid,yield", *rows]))
+    run_command(["twofold", "campaign", "tell", place, "--table", "measured.csv"], *tools)
+
+
+def run_page(page, *tools, verbs=r"\w+"):
     """Run the commands of a page in order; returns their lines."""
     lines = [line for line in shell_lines(page) if re.match(f"twofold (?:{verbs}) ?", line)]
     for line in lines:
         words = shlex.split(line, comments=True)
         small = next((SMALL[key] for n in (2, 1) if (key := tuple(words[1 : 1 + n])) in SMALL), [])
-        monkeypatch.setattr("sys.argv", [*words, *small])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        assert not stop.value.code, f"{line}\n{capsys.readouterr().err}"
+        if words[1:3] == ["campaign", "refit"]:
+            for place in words[3:5]:
+                measure(place, *tools)
+        run_command([*words, *small], *tools)
         if words[1:3] == ["campaign", "ask"]:
             fill_in(Path(words[-1]))
     return lines
@@ -197,7 +213,7 @@ def run_page(page, monkeypatch, capsys, verbs=r"\w+"):
 
 @pytest.mark.filterwarnings("ignore")
 def test_commands_of_the_front_page_run(workplace, monkeypatch, capsys):
-    lines = run_page(ROOT / "README.md", monkeypatch, capsys, "fit|suggest|campaign")
+    lines = run_page(ROOT / "README.md", monkeypatch, capsys, verbs="fit|suggest|campaign")
     assert len(lines) > 2
     assert (workplace / "oven.twofold").exists() and (workplace / "oven.db").exists()
 
@@ -220,11 +236,8 @@ def test_commands_of_searches_and_reports_run(page, workplace, monkeypatch, caps
 @pytest.mark.filterwarnings("ignore")
 def test_examples_of_the_reference_run(workplace, monkeypatch, capsys):
     pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
-    mill = ["campaign", "init", "mill.db", "--input", "speed=1..9", "--output", "yield"]
-    monkeypatch.setattr("sys.argv", ["twofold", *mill])
-    with pytest.raises(SystemExit):
-        cli.main()
-    commands = {
-        tuple(line.split()[1:3]) for line in run_page(ROOT / "docs/cli.md", monkeypatch, capsys)
-    }
-    assert len(commands) > 15
+    tools = monkeypatch, capsys
+    inputs = ["--input", "heat=20..80", "--input", "acid=citric|lactic"]
+    run_command(["twofold", "campaign", "init", "mill.db", *inputs, "--output", "yield"], *tools)
+    lines = run_page(ROOT / "docs/cli.md", *tools)
+    assert len({tuple(line.split()[1:3]) for line in lines}) > 15
