@@ -21,8 +21,7 @@ import numpy as np
 
 from paper.records import Context, Record
 from twofold.envs.industrial import dynamics, goldstone
-from twofold.envs.industrial.dynamics import PAPER, Noise, Params, State
-from twofold.envs.industrial.setpoint import Drift, no_drifts
+from twofold.envs.industrial.dynamics import PAPER, Drift, Noise, Params, State, no_drifts
 from twofold.envs.industrial.task import (
     HIGH_MIDDLE,
     HISTORY,

@@ -13,9 +13,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.signal import csd
 
-from paper.wind import checks, rosco
+from paper.wind import checks, published, rosco
 from twofold.envs.system import constant, episode
-from twofold.envs.wind import published, task, turbulence
+from twofold.envs.wind import task, turbulence
 from twofold.report.style import CHOSEN, DATA, PALETTE, POINTS, TOTAL, TRUTH, style
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paper.wind import energy, published
 from twofold.core.arrays import Array, Float, Key, Keys
 from twofold.envs.system import constant, episode
-from twofold.envs.wind import aero, dynamics, machine, published, turbulence
+from twofold.envs.wind import aero, controller, turbulence
 from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Turbine
 from twofold.envs.wind.task import PARAMS, Params, wind_turbine
 
@@ -28,18 +29,23 @@ class Steady(NamedTuple):
     thrust: np.ndarray
 
 
+def no_offsets() -> controller.Offsets:
+    """The baseline itself."""
+    return controller.Offsets(jnp.zeros(()), jnp.zeros(()))
+
+
 def settle(
     turbine: Turbine, table: aero.Table, wind: Float[Array, ""], seconds: float
-) -> machine.Machine:
+) -> controller.Machine:
     """The machine after some time in a constant wind."""
 
-    offsets = machine.no_offsets()
+    offsets = no_offsets()
 
     def advance(state, _):
-        return machine.step(turbine, table, state, wind, offsets), None
+        return controller.step(turbine, table, state, wind, offsets), None
 
     steps = round(seconds / turbine.time_step)
-    return jax.lax.scan(advance, machine.start(turbine, table, wind), length=steps)[0]
+    return jax.lax.scan(advance, controller.start(turbine, table, wind), length=steps)[0]
 
 
 @partial(jax.jit, static_argnums=(0, 2))
@@ -52,7 +58,7 @@ def _settle_all(turbine: Turbine, winds: Float[Array, "N"], seconds: float) -> d
         return {
             "rotor_speed": plant.rotor_speed / RPM,
             "pitch": plant.pitch / DEGREE,
-            "power": dynamics.flows(turbine, table, plant, wind).electric / 1e3,
+            "power": energy.flows(turbine, table, plant, wind).electric / 1e3,
             "thrust": thrust / 1e3,
         }
 
@@ -107,20 +113,20 @@ def energy_gap(key: Key, turbine: Turbine = NREL_5MW, seconds: float = 100.0) ->
 
 def _run(
     turbine: Turbine, mean: Float[Array, ""], winds: Float[Array, "T"]
-) -> tuple[np.ndarray, dynamics.Flows]:
+) -> tuple[np.ndarray, energy.Flows]:
     """Energy of the drive train at the beginning and the end, flows at both ends of each step."""
-    table, offsets = aero.nrel_5mw(), machine.no_offsets()
+    table, offsets = aero.nrel_5mw(), no_offsets()
 
     def advance(before, wind):
-        after = machine.step(turbine, table, before, wind, offsets)
+        after = controller.step(turbine, table, before, wind, offsets)
         ends = jax.tree.map(lambda *pair: jnp.stack(pair), before.plant, after.plant)
-        return after, jax.vmap(lambda plant: dynamics.flows(turbine, table, plant, wind))(ends)
+        return after, jax.vmap(lambda plant: energy.flows(turbine, table, plant, wind))(ends)
 
     @jax.jit
     def run(winds):
-        first = machine.start(turbine, table, mean)
+        first = controller.start(turbine, table, mean)
         last, flows = jax.lax.scan(advance, first, winds)
-        energies = [dynamics.stored_energy(turbine, state.plant) for state in (first, last)]
+        energies = [energy.stored_energy(turbine, state.plant) for state in (first, last)]
         return jnp.stack(energies), flows
 
     energies, flows = run(winds)

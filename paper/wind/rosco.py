@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.envs.wind import aero, dynamics, machine
+from paper.wind.checks import no_offsets
+from twofold.envs.wind import aero, controller, dynamics
 from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Turbine
 
 FLAGS = {"VS_ControlMode": "1", "PS_Mode": "0", "WE_Mode": "0"}
@@ -84,7 +85,7 @@ def summary(turbine: Turbine, plants: dynamics.Plant) -> Run:
 def rosco_run(folder: Path, winds: np.ndarray, turbine: Turbine = NREL_5MW) -> Run:
     """The turbine under ROSCO in a series of winds, one for each time step."""
     interface, table = load("rosco.toolbox.control_interface"), aero.nrel_5mw()
-    plant = machine.start(turbine, table, jnp.asarray(winds[0], float)).plant
+    plant = controller.start(turbine, table, jnp.asarray(winds[0], float)).plant
     library = interface.ControllerInterface(
         load("rosco").discon_lib_path,
         param_filename=str(write_input(folder)),
@@ -105,15 +106,15 @@ def rosco_run(folder: Path, winds: np.ndarray, turbine: Turbine = NREL_5MW) -> R
 
 def baseline_run(winds: np.ndarray, turbine: Turbine = NREL_5MW) -> Run:
     """The turbine under its baseline control in the same series."""
-    table, offsets = aero.nrel_5mw(), machine.no_offsets()
+    table, offsets = aero.nrel_5mw(), no_offsets()
 
     def advance(state, wind):
-        state = machine.step(turbine, table, state, wind, offsets)
+        state = controller.step(turbine, table, state, wind, offsets)
         return state, state.plant
 
     series = jnp.asarray(winds, float)
     return summary(
-        turbine, jax.lax.scan(advance, machine.start(turbine, table, series[0]), series)[1]
+        turbine, jax.lax.scan(advance, controller.start(turbine, table, series[0]), series)[1]
     )
 
 

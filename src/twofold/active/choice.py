@@ -92,11 +92,7 @@ def expected_information(model: Regressor, x: np.ndarray) -> np.ndarray:
 
 
 def choose_batch(
-    scores: np.ndarray,
-    means: np.ndarray,
-    noise: np.ndarray,
-    num: int,
-    underway: Sequence[int] = (),
+    scores: np.ndarray, means: np.ndarray, noise: np.ndarray, num: int, underway: Sequence[int] = ()
 ) -> np.ndarray:
     """Indices of ``num`` points that teach most together, beside those already ``underway``.
 

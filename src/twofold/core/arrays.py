@@ -12,5 +12,6 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 Key: TypeAlias = PRNGKeyArray
 Keys: TypeAlias = jaxtyping.Key[Array, "S"]
+Scalar: TypeAlias = Float[Array, ""]
 
-__all__ = ["Array", "Bool", "Float", "Int", "Key", "Keys", "UInt32"]
+__all__ = ["Array", "Bool", "Float", "Int", "Key", "Keys", "Scalar", "UInt32"]

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float, Key, Keys
+from twofold.core.arrays import Array, Float, Key, Keys, Scalar
 
 State = Any
 
@@ -44,7 +44,7 @@ class System(NamedTuple):
     reset: Callable[[Key], State]
     step: Callable[[Key, State, Float[Array, "A"]], State]
     observe: Callable[[State], Float[Array, "D"]]
-    cost: Callable[[State], Float[Array, ""]]
+    cost: Callable[[State], Scalar]
     behaviour: Policy
 
 

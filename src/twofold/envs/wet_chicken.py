@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float, Key
+from twofold.core.arrays import Array, Float, Key, Scalar
 from twofold.envs.system import Policy, System
 
 
@@ -46,10 +46,7 @@ def turbulence_magnitude(params: Params, x: Float[Array, "*batch"]) -> Float[Arr
 
 
 def step(
-    params: Params,
-    state: Float[Array, "2"],
-    action: Float[Array, "2"],
-    turbulence: Float[Array, ""],
+    params: Params, state: Float[Array, "2"], action: Float[Array, "2"], turbulence: Scalar
 ) -> Float[Array, "2"]:
     """The next position for a given turbulence τ; actions are taken as they are, not clipped."""
     x, y = state
@@ -138,7 +135,6 @@ def wet_chicken(params: Params = PAPER, horizon: int = 100) -> System:
         observe=lambda state: state,
         cost=lambda state: -reward(params, state),
         behaviour=Policy(
-            init=lambda key: (),
-            act=lambda key, memory, seen: (memory, sample_actions(key, 1)[0]),
+            init=lambda key: (), act=lambda key, memory, seen: (memory, sample_actions(key, 1)[0])
         ),
     )

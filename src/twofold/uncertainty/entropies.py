@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import xlogy
 
-from twofold.core.arrays import Array, Float, Int, Key
+from twofold.core.arrays import Array, Float, Int, Key, Scalar
 from twofold.core.numerics import LOG_TWO_PI
 from twofold.model.spec import BNNLV
 from twofold.uncertainty.predictive import Nested, means
@@ -44,10 +44,7 @@ class Entropies(NamedTuple):
     conditional: Float[Array, "M *points"]
 
 
-PointEstimator: TypeAlias = Callable[
-    [Key, Float[Array, "L M O"], Float[Array, "M O"]],
-    Entropies,
-]
+PointEstimator: TypeAlias = Callable[[Key, Float[Array, "L M O"], Float[Array, "M O"]], Entropies]
 
 
 def entropies(
@@ -93,8 +90,8 @@ def deal(position: Float[Array, "L"], points: int) -> Float[Array, "G"]:
 def densities(
     centres: Float[Array, "L M"],
     log_noise: Float[Array, "M"],
-    low: Float[Array, ""],
-    spacing: Float[Array, ""],
+    low: Scalar,
+    spacing: Scalar,
     points: int,
 ) -> Float[Array, "M G"]:
     """Density of M mixtures of L Gaussians on an even grid from ``low`` on.
@@ -120,25 +117,22 @@ def entropies_on(
     density = densities(centres, log_noise, low, spacing, points)
     log_mean = jnp.log(jnp.maximum(jnp.mean(density, axis=0), jnp.finfo(density.dtype).tiny))
     return Entropies(
-        -spacing * (density @ log_mean),
-        -spacing * jnp.sum(xlogy(density, density), axis=1),
+        -spacing * (density @ log_mean), -spacing * jnp.sum(xlogy(density, density), axis=1)
     )
 
 
-def _bounds(
-    centres: Float[Array, "L M"], log_noise: Float[Array, "M"]
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def _bounds(centres: Float[Array, "L M"], log_noise: Float[Array, "M"]) -> tuple[Scalar, Scalar]:
     margin = MARGIN_DEVIATIONS * jnp.exp(0.5 * jnp.max(log_noise))
     return jnp.min(centres) - margin, jnp.max(centres) + margin
 
 
-def size_needed(centres: Float[Array, "L M"], log_noise: Float[Array, "M"]) -> Float[Array, ""]:
+def size_needed(centres: Float[Array, "L M"], log_noise: Float[Array, "M"]) -> Scalar:
     """Grid points for a spacing of half the narrowest noise deviation."""
     low, high = _bounds(centres, log_noise)
     return POINTS_PER_DEVIATION * (high - low) * jnp.exp(-0.5 * jnp.min(log_noise))
 
 
-def grid_index(needed: Float[Array, ""]) -> Int[Array, ""]:
+def grid_index(needed: Scalar) -> Int[Array, ""]:
     """Which of the SIZES is large enough; the largest where none is."""
     return jnp.minimum(jnp.searchsorted(jnp.asarray(SIZES), needed), len(SIZES) - 1)
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from twofold.core import numerics
-from twofold.core.arrays import Array, Float, Int
+from twofold.core.arrays import Array, Float, Int, Scalar
 
 CHUNK_VALUES = 2**24
 GPU_WINDOWS = 32
@@ -44,7 +44,7 @@ def check_neighbours(k: int, n: int) -> None:
         )
 
 
-def smallest_distance(samples: Float[Array, "n d"]) -> Float[Array, ""]:
+def smallest_distance(samples: Float[Array, "n d"]) -> Scalar:
     """The widest range of the samples times the relative precision of their type: a floor for
     distances, lest duplicates have none. Not 0 for samples that are all the same either.
     """

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import digamma
 
-from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.arrays import Array, Bool, Float, Int, Key, Scalar
 from twofold.core.numerics import LOG_TWO_PI
 from twofold.uncertainty.entropies import Entropies, PointEstimator
 from twofold.uncertainty.neighbours import (
@@ -173,16 +173,14 @@ def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     scaled = (samples - samples[0]) / bandwidth
     constant = 0.5 * d * LOG_TWO_PI + math.log(n - 1) + jnp.sum(jnp.log(bandwidth))
 
-    def row(i: Int[Array, ""]) -> Float[Array, ""]:
+    def row(i: Int[Array, ""]) -> Scalar:
         return -jax.nn.logsumexp(-0.5 * squared_distances(scaled, i))
 
     logs: Array = rows_in_chunks(row, n)
     return constant + logs
 
 
-def _gridded_kernel_surprisals(
-    values: Float[Array, "n"], bandwidth: Float[Array, ""]
-) -> Float[Array, "n"]:
+def _gridded_kernel_surprisals(values: Float[Array, "n"], bandwidth: Scalar) -> Float[Array, "n"]:
     """Linear binning, convolution by FFT, linear interpolation; the sample's own share of the
     result, known in closed form, is taken out."""
     n, dtype = values.shape[0], values.dtype

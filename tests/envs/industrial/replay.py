@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from twofold.envs.industrial.dynamics import Noise
-from twofold.envs.industrial.setpoint import Drift
+from twofold.envs.industrial.dynamics import Drift, Noise
 
 
 class Original:

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from paper.wind.energy import flows, stored_energy
 from twofold.envs.wind import aero
 from twofold.envs.wind.dynamics import (
     Commands,
     Plant,
-    flows,
     limit,
     step,
-    stored_energy,
     tower_moment,
 )
 from twofold.envs.wind.params import DEGREE, NREL_5MW, Actuators, Turbine

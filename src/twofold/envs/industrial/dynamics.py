@@ -13,10 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float, Key
-from twofold.envs.industrial import goldstone, setpoint
+from twofold.core.arrays import Array, Float, Int, Key, Scalar
+from twofold.envs.industrial import goldstone
 from twofold.envs.industrial.goldstone import MOST_REQUIRED_STEP, Calibration
-from twofold.envs.industrial.setpoint import Drift, SetPoint
 
 SHIFT_BOUND = 1.5
 SHIFT_PER_SETPOINT = 0.02
@@ -26,6 +25,8 @@ DELAYS = np.array([0.11111, 0.22222, 0.33333, 0.22222, 0.11111, 0.0, 0.0, 0.0, 0
 TOLERANCE = 0.05
 AMPLIFICATION, AMPLIFIED_FROM, AMPLIFIED_MOST = 1.1, 1.2, 5.0
 START = 50.0
+# Of a drifting set-point: the longest stretch, and how often one does not move.
+LONGEST, STILL = 99, 0.1
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,25 @@ class Params:
 PAPER = Params()
 
 
+class SetPoint(NamedTuple):
+    """Where it is, its slope, and how many steps of the stretch are over, of how many."""
+
+    value: Scalar
+    slope: Scalar
+    done: Int[Array, ""]
+    length: Int[Array, ""]
+
+
+class Drift(NamedTuple):
+    """The chances of one step: length (1 … 99), slope (−1 … 1) and stillness of a new stretch, and
+    whether a set-point that leaves the range turns round (uniform numbers)."""
+
+    length: Int[Array, ""]
+    slope: Scalar
+    still: Scalar
+    turn: Scalar
+
+
 class Noise(NamedTuple):
     """All that is random in a step: for gain and velocity an exponential number of mean 0.1, a
     uniform one and a threshold of a coin, ``[2]`` each; two normal ones; and the set-point's."""
@@ -48,8 +68,8 @@ class Noise(NamedTuple):
     exponential: Float[Array, "2"]
     uniform: Float[Array, "2"]
     threshold: Float[Array, "2"]
-    amplified: Float[Array, ""]
-    consumption: Float[Array, ""]
+    amplified: Scalar
+    consumption: Scalar
     drift: Drift
 
 
@@ -65,8 +85,37 @@ class State(NamedTuple):
     hidden: Float[Array, "2"]
     operational: Float[Array, "10"]
     calibration: Calibration
-    fatigue: Float[Array, ""]
-    consumption: Float[Array, ""]
+    fatigue: Scalar
+    consumption: Scalar
+
+
+def sample_drifts(key: Key, num: int) -> Drift:
+    """Chances of a step, for ``num`` plants."""
+    length_key, uniform_key = jax.random.split(key)
+    slope, still, turn = jax.random.uniform(uniform_key, (3, num))
+    return Drift(jax.random.randint(length_key, (num,), 1, LONGEST + 1), 2 * slope - 1, still, turn)
+
+
+def no_drifts(num: int) -> Drift:
+    """Chances that nobody looks at."""
+    return Drift(jnp.ones(num, int), *(jnp.zeros(num) for _ in range(3)))
+
+
+def begin_stretch(value: Scalar | float, drift: Drift) -> SetPoint:
+    """At the beginning of a first stretch."""
+    slope = jnp.where(drift.still < STILL, 0.0, drift.slope)
+    return SetPoint(jnp.asarray(value, float), slope, jnp.int32(0), drift.length)
+
+
+def move_setpoint(point: SetPoint, drift: Drift) -> SetPoint:
+    """One step along the stretch, or the first one of the next."""
+    fresh = begin_stretch(point.value, drift)
+    over = point.done == point.length
+    point = jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, point)
+    target = point.value + point.slope
+    outside = (target > 100.0) | (target < 0.0)
+    slope = jnp.where(outside & (drift.turn > 0.5), -point.slope, point.slope)
+    return SetPoint(jnp.clip(target, 0.0, 100.0), slope, point.done + 1, point.length)
 
 
 def steer(steering: Float[Array, "3"], action: Float[Array, "3"]) -> Float[Array, "3"]:
@@ -75,15 +124,13 @@ def steer(steering: Float[Array, "3"], action: Float[Array, "3"]) -> Float[Array
     return jnp.clip(steering + rates * jnp.clip(action, -1.0, 1.0), 0.0, 100.0)
 
 
-def effective_shift(shift: Float[Array, ""], point: Float[Array, ""]) -> Float[Array, ""]:
+def effective_shift(shift: Scalar, point: Scalar) -> Scalar:
     """What the shift does at a set-point, within ±1.5."""
     raw = SHIFT_SCALE * shift / 100.0 - SHIFT_PER_SETPOINT * point - SHIFT_BOUND
     return jnp.clip(raw, -SHIFT_BOUND, SHIFT_BOUND)
 
 
-def effective_velocity(
-    velocity: Float[Array, ""], gain: Float[Array, ""], point: Float[Array, ""]
-) -> Float[Array, ""]:
+def effective_velocity(velocity: Scalar, gain: Scalar, point: Scalar) -> Scalar:
     """How hard the velocity wears, from 0 (velocity 100, gain 0) to 1 (0 and 100)."""
 
     def wear(velocity, gain):
@@ -93,7 +140,7 @@ def effective_velocity(
     return (wear(velocity, gain) - low) / (high - low)
 
 
-def effective_gain(gain: Float[Array, ""], point: Float[Array, ""]) -> Float[Array, ""]:
+def effective_gain(gain: Scalar, point: Scalar) -> Scalar:
     """How hard the gain wears, from 0 (gain 100) to 1 (gain 0)."""
 
     def wear(gain):
@@ -120,41 +167,39 @@ def hidden_fatigue(
     return jnp.where(effective <= TOLERANCE, effective, grown)
 
 
-def basic_fatigue(velocity: Float[Array, ""], gain: Float[Array, ""]) -> Float[Array, ""]:
+def basic_fatigue(velocity: Scalar, gain: Scalar) -> Scalar:
     """Fatigue of the steerings alone."""
     return jnp.maximum(0.0, 30000.0 / (5.0 * velocity + 100.0) - 0.01 * jnp.square(gain))
 
 
-def operational_cost(
-    velocity: Float[Array, ""], gain: Float[Array, ""], point: Float[Array, ""]
-) -> Float[Array, ""]:
+def operational_cost(velocity: Scalar, gain: Scalar, point: Scalar) -> Scalar:
     """What running costs, before its delay."""
     return jnp.exp((2.0 * point + 4.0 * velocity + 2.5 * gain) / 100.0)
 
 
-def delayed_cost(operational: Float[Array, "10"]) -> Float[Array, ""]:
+def delayed_cost(operational: Float[Array, "10"]) -> Scalar:
     """The costs of five to nine steps ago, weighted."""
     return operational @ jnp.asarray(DELAYS, operational.dtype)
 
 
-def cost(params: Params, state: State) -> Float[Array, ""]:
+def cost(params: Params, state: State) -> Scalar:
     """``3 · fatigue + consumption`` of the step that led here."""
     return params.fatigue_weight * state.fatigue + params.consumption_weight * state.consumption
 
 
 def step(params: Params, state: State, action: Float[Array, "3"], noise: Noise) -> State:
     """One step of the plant."""
-    point = setpoint.move(state.point, noise.drift) if params.drifting else state.point
+    point = move_setpoint(state.point, noise.drift) if params.drifting else state.point
     steering = steer(state.steering, action)
     running = operational_cost(steering[0], steering[1], point.value)
     operational = jnp.append(state.operational[1:], running)
     return _settle(params, state._replace(point=point, operational=operational), steering, noise)
 
 
-def reset(params: Params, point: Float[Array, ""] | float, first: Drift, noise: Noise) -> State:
+def reset(params: Params, point: Scalar | float, first: Drift, noise: Noise) -> State:
     """All steerings at 50, then one step without action, as the benchmark begins."""
-    start = setpoint.begin(point, first)
-    moved = setpoint.move(start, noise.drift) if params.drifting else start
+    start = begin_stretch(point, first)
+    moved = move_setpoint(start, noise.drift) if params.drifting else start
     steering = jnp.full(3, START)
     running = operational_cost(steering[0], steering[1], moved.value)
     state = State(
@@ -200,6 +245,6 @@ def sample_noises(key: Key, num: int, params: Params = PAPER) -> Noise:
     numbers = jax.random.uniform(uniform_key, (3, num, 2))
     normal = jax.random.normal(normal_key, (2, num))
     drifting = params.drifting
-    drift = setpoint.sample_drifts(drift_key, num) if drifting else setpoint.no_drifts(num)
+    drift = sample_drifts(drift_key, num) if drifting else no_drifts(num)
     exponential = -0.1 * jnp.log1p(-numbers[0])
     return Noise(exponential, numbers[1], numbers[2], normal[0], normal[1], drift)

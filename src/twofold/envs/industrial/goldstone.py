@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float, Int
+from twofold.core.arrays import Array, Int, Scalar
 
 ANGLES = 24
 STRONGEST = ANGLES // 4
@@ -69,7 +69,7 @@ def start() -> Calibration:
     return Calibration(jnp.int32(1), jnp.int32(1), jnp.int32(0))
 
 
-def penalty(angle: Int[Array, ""], position: Float[Array, ""]) -> Float[Array, ""]:
+def penalty(angle: Int[Array, ""], position: Scalar) -> Scalar:
     """The value of the landscape, −1 at best, at an angle's index and an effective shift."""
     dtype = position.dtype
     sine, optimum, minimum = (
@@ -82,9 +82,7 @@ def penalty(angle: Int[Array, ""], position: Float[Array, ""]) -> Float[Array, "
     return LANDSCAPE.scale * potential
 
 
-def stretch(
-    position: Float[Array, ""], optimum: Float[Array, ""], minimum: Float[Array, ""]
-) -> Float[Array, ""]:
+def stretch(position: Scalar, optimum: Scalar, minimum: Scalar) -> Scalar:
     """The radius of the potential at a position: ``optimum`` becomes ``minimum``, 2 stays 2."""
     distance = jnp.abs(position)
     exponent = (LARGEST_RADIUS - optimum) / (LARGEST_RADIUS - minimum)
@@ -97,7 +95,7 @@ def stretch(
     return jnp.sign(position) * jnp.where(distance <= optimum, inside, outside)
 
 
-def turn(calibration: Calibration, position: Float[Array, ""]) -> Calibration:
+def turn(calibration: Calibration, position: Scalar) -> Calibration:
     """The next angle, side and response for an effective shift."""
     domain, response, angle = calibration
     side = jnp.sign(position).astype(angle.dtype)

@@ -55,8 +55,7 @@ def behave(key: Key, observation: Float[Array, "D"]) -> Float[Array, "3"]:
 
 
 BEHAVIOUR = Policy(
-    init=lambda key: (),
-    act=lambda key, memory, observation: (memory, behave(key, observation)),
+    init=lambda key: (), act=lambda key, memory, observation: (memory, behave(key, observation))
 )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float
+from twofold.core.arrays import Array, Float, Scalar
 from twofold.envs.wind.params import DEGREE, Rotor
 
 FILE = Path(__file__).parent / "nrel5mw.npz"
@@ -34,7 +34,7 @@ def nrel_5mw() -> Table:
         return Table(**{name: arrays[name] for name in Table._fields})
 
 
-def place(grid: np.ndarray, value: Float[Array, ""]) -> tuple[Array, Array]:
+def place(grid: np.ndarray, value: Scalar) -> tuple[Array, Array]:
     """Number of the grid's interval that holds the value, and the share of it that lies below."""
     position = (value - grid[0]) / (grid[1] - grid[0])
     position = jnp.clip(position, 0.0, len(grid) - 1.0)
@@ -42,9 +42,7 @@ def place(grid: np.ndarray, value: Float[Array, ""]) -> tuple[Array, Array]:
     return left, position - left
 
 
-def coefficients(
-    table: Table, ratio: Float[Array, ""], pitch: Float[Array, ""]
-) -> Float[Array, "2"]:
+def coefficients(table: Table, ratio: Scalar, pitch: Scalar) -> Float[Array, "2"]:
     """Torque and thrust coefficient by bilinear interpolation; pitch in degrees."""
     row, down = place(table.tip_speed_ratio, ratio)
     column, along = place(table.pitch, pitch)
@@ -54,20 +52,14 @@ def coefficients(
     return upper * (1 - down) + lower * down
 
 
-def tip_speed_ratio(
-    rotor: Rotor, rotor_speed: Float[Array, ""], wind: Float[Array, ""]
-) -> Float[Array, ""]:
+def tip_speed_ratio(rotor: Rotor, rotor_speed: Scalar, wind: Scalar) -> Scalar:
     """``λ = Ω R / V``."""
     return rotor_speed * rotor.radius / jnp.maximum(wind, SLOWEST_WIND)
 
 
 def loads(
-    rotor: Rotor,
-    table: Table,
-    rotor_speed: Float[Array, ""],
-    pitch: Float[Array, ""],
-    wind: Float[Array, ""],
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    rotor: Rotor, table: Table, rotor_speed: Scalar, pitch: Scalar, wind: Scalar
+) -> tuple[Scalar, Scalar]:
     """Torque ``½ ρ π R³ C_Q V²`` and thrust ``½ ρ π R² C_T V²``; pitch in radians."""
     ratio = tip_speed_ratio(rotor, rotor_speed, wind)
     pressure = 0.5 * rotor.air_density * jnp.maximum(wind, 0.0) ** 2

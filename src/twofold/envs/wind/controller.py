@@ -1,4 +1,4 @@
-"""The baseline control of the NREL 5-MW turbine (Jonkman et al. 2009, §7).
+"""The baseline control of the NREL 5-MW turbine (Jonkman et al. 2009, §7), and the closed loop.
 
 Torque follows the filtered speed of the generator through five regions; above rated speed a PI
 controller with scheduled gains pitches the blades. Offsets, 0 for the baseline, are added to the
@@ -8,30 +8,48 @@ pitch command and scale the torque; the power never exceeds the rated one for lo
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
-from twofold.core.arrays import Array, Float
-from twofold.envs.wind.dynamics import Commands
-from twofold.envs.wind.params import Actuators, Control
+from twofold.core.arrays import Scalar
+from twofold.envs.wind import aero, dynamics
+from twofold.envs.wind.dynamics import Commands, Plant
+from twofold.envs.wind.params import DEGREE, RPM, Actuators, Control, Turbine
+
+# Steady states of FAST with AeroDyn (paper/wind/published.py has the rest): m/s, rpm, degrees.
+STEADY_WIND = np.arange(3.0, 26.0)
+STEADY_ROTOR_SPEED = np.array(
+    [6.972, 7.183, 7.506, 7.942, 8.469, 9.156, 10.296, 11.431, 11.890] + 14 * [12.1]
+)
+STEADY_PITCH = np.array(
+    9 * [0.0]
+    + [3.823, 6.602, 8.668, 10.450, 12.055, 13.536, 14.920]
+    + [16.226, 17.473, 18.699, 19.941, 21.177, 22.347, 23.469]
+)
 
 
 class Memory(NamedTuple):
     """Filtered speed in rad/s, the integral of its error and the PI controller's pitch in rad."""
 
-    speed: Float[Array, ""]
-    integral: Float[Array, ""]
-    pitch: Float[Array, ""]
+    speed: Scalar
+    integral: Scalar
+    pitch: Scalar
 
 
 class Offsets(NamedTuple):
     """Pitch to be added, in rad, and the share by which the torque is raised."""
 
-    pitch: Float[Array, ""]
-    torque: Float[Array, ""]
+    pitch: Scalar
+    torque: Scalar
 
 
-def low_pass(
-    control: Control, filtered: Float[Array, ""], measured: Float[Array, ""], step: float
-) -> Float[Array, ""]:
+class Machine(NamedTuple):
+    """What moves and what the controller remembers."""
+
+    plant: Plant
+    memory: Memory
+
+
+def low_pass(control: Control, filtered: Scalar, measured: Scalar, step: float) -> Scalar:
     """One step of the single-pole filter, ``α = exp(−2 π f Δt)`` (§7.1)."""
     alpha = jnp.exp(-2.0 * jnp.pi * control.filter_frequency * step)
     return alpha * filtered + (1.0 - alpha) * measured
@@ -51,7 +69,7 @@ def transition_speed(control: Control) -> float:
     return (slope - root) / (2.0 * control.torque_gain)
 
 
-def region_torque(control: Control, speed: Float[Array, ""]) -> Float[Array, ""]:
+def region_torque(control: Control, speed: Scalar) -> Scalar:
     """Torque below rated: 0, a ramp, ``k ω²``, a steep line (regions 1, 1½, 2 and 2½)."""
     cut_in, optimum = control.cut_in_speed, control.optimum_speed
     synchronous, slope = slip_line(control)
@@ -62,9 +80,7 @@ def region_torque(control: Control, speed: Float[Array, ""]) -> Float[Array, ""]
     return jnp.where(speed < cut_in, 0.0, torque)
 
 
-def torque_demand(
-    control: Control, speed: Float[Array, ""], pitch: Float[Array, ""], offset: Float[Array, ""]
-) -> Float[Array, ""]:
+def torque_demand(control: Control, speed: Scalar, pitch: Scalar, offset: Scalar) -> Scalar:
     """The region's torque, or that of constant power in region 3, scaled by the offset.
 
     Region 3 is told by the speed or by the PI controller's pitch. No offset asks for more than the
@@ -77,14 +93,14 @@ def torque_demand(
     return jnp.minimum(torque * (1.0 + offset), constant_power)
 
 
-def gain_factor(control: Control, pitch: Float[Array, ""]) -> Float[Array, ""]:
+def gain_factor(control: Control, pitch: Scalar) -> Scalar:
     """``1 / (1 + θ / θ_K)``: the rotor answers twice as strongly at ``θ_K`` as at 0."""
     return 1.0 / (1.0 + jnp.maximum(pitch, 0.0) / control.doubling_pitch)
 
 
 def pitch_demand(
     control: Control, actuators: Actuators, memory: Memory, step: float
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+) -> tuple[Scalar, Scalar]:
     """The PI controller's integral and pitch; the integral stops where the pitch does."""
     factor = gain_factor(control, memory.pitch)
     error = memory.speed - control.rated_speed
@@ -99,7 +115,7 @@ def act(
     control: Control,
     actuators: Actuators,
     memory: Memory,
-    generator_speed: Float[Array, ""],
+    generator_speed: Scalar,
     offsets: Offsets,
     step: float,
 ) -> tuple[Memory, Commands]:
@@ -109,3 +125,31 @@ def act(
     integral, pitch = pitch_demand(control, actuators, memory, step)
     torque = torque_demand(control, speed, pitch, offsets.torque)
     return Memory(speed, integral, pitch), Commands(pitch + offsets.pitch, torque)
+
+
+def step(
+    turbine: Turbine, table: aero.Table, machine: Machine, wind: Scalar, offsets: Offsets
+) -> Machine:
+    """One time step: the controller measures and commands, then the turbine moves."""
+    memory, commands = act(
+        *(turbine.control, turbine.actuators, machine.memory, machine.plant.generator_speed),
+        *(offsets, turbine.time_step),
+    )
+    return Machine(dynamics.step(turbine, table, machine.plant, wind, commands), memory)
+
+
+def start(turbine: Turbine, table: aero.Table, wind: Scalar) -> Machine:
+    """The machine near its steady state in a constant wind, found from the published ones."""
+    winds = jnp.asarray(STEADY_WIND, float)
+    rotor_speed = jnp.interp(wind, winds, jnp.asarray(STEADY_ROTOR_SPEED * RPM, float))
+    pitch = jnp.interp(wind, winds, jnp.asarray(STEADY_PITCH * DEGREE, float))
+    pitch = jnp.maximum(pitch, turbine.control.fine_pitch)
+    train, zero = turbine.drive_train, jnp.zeros_like(rotor_speed)
+    speed = train.gear_ratio * rotor_speed
+    torque = torque_demand(turbine.control, speed, pitch, zero)
+    twist = train.gear_ratio * torque / train.stiffness
+    _, thrust = aero.loads(turbine.rotor, table, rotor_speed, pitch, wind)
+    leaning = thrust / turbine.tower.stiffness
+    plant = Plant(rotor_speed, speed, twist, leaning, zero, pitch, torque)
+    unit = gain_factor(turbine.control, pitch) * turbine.control.integral_gain
+    return Machine(plant, Memory(speed, pitch / unit, pitch))

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from twofold.core import numerics
-from twofold.core.arrays import Array, Float
+from twofold.core.arrays import Scalar
 from twofold.envs.wind import aero
 from twofold.envs.wind.params import Actuators, Turbine
 
@@ -18,52 +18,41 @@ from twofold.envs.wind.params import Actuators, Turbine
 class Plant(NamedTuple):
     """What moves: speeds in rad/s, angles in rad, torque in N·m, the tower's top in m and m/s."""
 
-    rotor_speed: Float[Array, ""]
-    generator_speed: Float[Array, ""]
-    twist: Float[Array, ""]
-    tower_position: Float[Array, ""]
-    tower_velocity: Float[Array, ""]
-    pitch: Float[Array, ""]
-    torque: Float[Array, ""]
+    rotor_speed: Scalar
+    generator_speed: Scalar
+    twist: Scalar
+    tower_position: Scalar
+    tower_velocity: Scalar
+    pitch: Scalar
+    torque: Scalar
 
 
 class Commands(NamedTuple):
     """What the controller asks for: pitch in rad, torque of the generator in N·m."""
 
-    pitch: Float[Array, ""]
-    torque: Float[Array, ""]
+    pitch: Scalar
+    torque: Scalar
 
 
-class Flows(NamedTuple):
-    """Power into the drive train and out of it, in W; ``electric`` is a share of ``generator``."""
-
-    aerodynamic: Float[Array, ""]
-    generator: Float[Array, ""]
-    damping: Float[Array, ""]
-    electric: Float[Array, ""]
-
-
-def twist_rate(turbine: Turbine, plant: Plant) -> Float[Array, ""]:
+def twist_rate(turbine: Turbine, plant: Plant) -> Scalar:
     """``Ω − ω / N``."""
     return plant.rotor_speed - plant.generator_speed / turbine.drive_train.gear_ratio
 
 
-def shaft_torque(turbine: Turbine, plant: Plant) -> Float[Array, ""]:
+def shaft_torque(turbine: Turbine, plant: Plant) -> Scalar:
     """``k φ + c φ'``, on the low-speed side."""
     train = turbine.drive_train
     return train.stiffness * plant.twist + train.damping * twist_rate(turbine, plant)
 
 
-def tower_moment(turbine: Turbine, plant: Plant) -> Float[Array, ""]:
+def tower_moment(turbine: Turbine, plant: Plant) -> Scalar:
     """Fore-aft moment at the tower's foot: the mode's restoring force at the hub's height."""
     tower = turbine.tower
     force = tower.stiffness * plant.tower_position + tower.damping * plant.tower_velocity
     return force * turbine.rotor.hub_height
 
 
-def follow(
-    value: Float[Array, ""], command: Float[Array, ""], lag: float, rate: float
-) -> Float[Array, ""]:
+def follow(value: Scalar, command: Scalar, lag: float, rate: float) -> Scalar:
     """Rate of change of an actuator: first order, limited."""
     return jnp.clip((command - value) / lag, -rate, rate)
 
@@ -75,7 +64,7 @@ def limit(actuators: Actuators, commands: Commands) -> Commands:
 
 
 def derivative(
-    turbine: Turbine, table: aero.Table, plant: Plant, wind: Float[Array, ""], commands: Commands
+    turbine: Turbine, table: aero.Table, plant: Plant, wind: Scalar, commands: Commands
 ) -> Plant:
     """Rates of change of everything that moves, for a rotor-averaged wind."""
     train, tower, actuators = turbine.drive_train, turbine.tower, turbine.actuators
@@ -95,7 +84,7 @@ def derivative(
 
 
 def step(
-    turbine: Turbine, table: aero.Table, plant: Plant, wind: Float[Array, ""], commands: Commands
+    turbine: Turbine, table: aero.Table, plant: Plant, wind: Scalar, commands: Commands
 ) -> Plant:
     """One time step of Runge and Kutta's fourth order; wind and commands stay as they are."""
     size, commands = turbine.time_step, limit(turbine.actuators, commands)
@@ -113,21 +102,3 @@ def step(
     unroll = 1 if numerics.on_cpu() else 4
     (_, mean), _ = jax.lax.scan(stage, (still, still), coefficients, unroll=unroll)
     return jax.tree.map(lambda value, rate: value + size * rate, plant, mean)
-
-
-def stored_energy(turbine: Turbine, plant: Plant) -> Float[Array, ""]:
-    """Kinetic energy of rotor and generator and the shaft's elastic energy, in J."""
-    train = turbine.drive_train
-    rotor = turbine.rotor.inertia * plant.rotor_speed**2
-    generator = train.generator_inertia * plant.generator_speed**2
-    return 0.5 * (rotor + generator + train.stiffness * plant.twist**2)
-
-
-def flows(turbine: Turbine, table: aero.Table, plant: Plant, wind: Float[Array, ""]) -> Flows:
-    """``Q Ω`` comes in; ``T ω`` and the shaft's damping ``c φ'²`` go out."""
-    relative = wind - plant.tower_velocity
-    torque, _ = aero.loads(turbine.rotor, table, plant.rotor_speed, plant.pitch, relative)
-    generator = plant.torque * plant.generator_speed
-    damping = turbine.drive_train.damping * twist_rate(turbine, plant) ** 2
-    electric = turbine.drive_train.efficiency * generator
-    return Flows(torque * plant.rotor_speed, generator, damping, electric)

@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float, Key
+from twofold.core.arrays import Array, Float, Key, Scalar
 from twofold.envs.system import Policy, System
-from twofold.envs.wind import aero, controller, dynamics, machine, turbulence
+from twofold.envs.wind import aero, controller, dynamics, turbulence
 from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Control, Turbine
 
 SIGNALS = {
@@ -103,9 +103,9 @@ PARAMS = Params()
 class State(NamedTuple):
     """The machine, the whole wind, the time in s, and the last seconds, the newest first."""
 
-    machine: machine.Machine
+    machine: controller.Machine
     wind: turbulence.Wind
-    time: Float[Array, ""]
+    time: Scalar
     seconds: Float[Array, "H F"]
 
 
@@ -117,12 +117,12 @@ def offsets(params: Params, action: Float[Array, "2"]) -> controller.Offsets:
 
 def run(
     params: Params, state: State, wanted: controller.Offsets, winds: Float[Array, "steps"]
-) -> tuple[machine.Machine, dict[str, Array]]:
+) -> tuple[controller.Machine, dict[str, Array]]:
     """The machine after one decision, and what was measured at each of its time steps."""
     turbine, table = params.turbine, aero.nrel_5mw()
 
     def advance(state, wind):
-        state = machine.step(turbine, table, state, wind, wanted)
+        state = controller.step(turbine, table, state, wind, wanted)
         plant = state.plant
         seen = {
             "power": plant.torque * plant.generator_speed * turbine.drive_train.efficiency,
@@ -136,7 +136,7 @@ def run(
     return jax.lax.scan(advance, state.machine, winds)
 
 
-def step(params: Params, state: State, action: Float[Array, "2"], noise: Float[Array, ""]) -> State:
+def step(params: Params, state: State, action: Float[Array, "2"], noise: Scalar) -> State:
     """One decision; ``noise``, standard normal, is the anemometer's."""
     wanted = offsets(params, action)
     size = params.turbine.time_step
@@ -159,7 +159,7 @@ def step(params: Params, state: State, action: Float[Array, "2"], noise: Float[A
     return State(after, state.wind, state.time + params.decision, seconds)
 
 
-def cost(params: Params, state: State) -> Float[Array, ""]:
+def cost(params: Params, state: State) -> Scalar:
     """``−P / 5 MW + weight · range of the tower's moment / 10 MN m`` of the last second."""
     power, span = state.seconds[0, 1], state.seconds[0, 6]
     return -power / RATED_POWER + params.load_weight * span / LOAD_SCALE
@@ -167,7 +167,7 @@ def cost(params: Params, state: State) -> Float[Array, ""]:
 
 def begin(params: Params, wind: turbulence.Wind) -> State:
     """The machine at rest in the mean wind, before it has seen anything."""
-    machine_state = machine.start(params.turbine, aero.nrel_5mw(), wind.mean)
+    machine_state = controller.start(params.turbine, aero.nrel_5mw(), wind.mean)
     seconds = jnp.zeros((params.history, len(SIGNALS)))
     return State(machine_state, wind, jnp.zeros(()), seconds)
 

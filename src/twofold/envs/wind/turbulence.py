@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core import numerics
-from twofold.core.arrays import Array, Float, Key
+from twofold.core.arrays import Array, Float, Key, Scalar
 
 REFERENCE_INTENSITY = {"A": 0.16, "B": 0.14, "C": 0.12}
 """Turbulence classes: ``I_ref``, the mean intensity at 15 m/s (Table 1)."""
@@ -53,7 +53,7 @@ class Wind(NamedTuple):
     The hub's wind has a part in phase with the rotor's average and a rest of its own.
     """
 
-    mean: Float[Array, ""]
+    mean: Scalar
     frequency: Float[Array, "F"]
     rotor_amplitude: Float[Array, "F"]
     hub_amplitude: Float[Array, "F"]
@@ -62,16 +62,13 @@ class Wind(NamedTuple):
     rest_phase: Float[Array, "F"]
 
 
-def deviation(intensity: Float[Array, ""] | float, mean: Float[Array, ""]) -> Float[Array, ""]:
+def deviation(intensity: Scalar | float, mean: Scalar) -> Scalar:
     """``σ_1 = I_ref (0.75 V_hub + 5.6)``, normal turbulence (§6.3.1.3)."""
     return intensity * (0.75 * mean + 5.6)
 
 
 def kaimal(
-    spectrum: Spectrum,
-    frequency: Float[Array, "*batch"],
-    mean: Float[Array, ""],
-    sigma: Float[Array, ""],
+    spectrum: Spectrum, frequency: Float[Array, "*batch"], mean: Scalar, sigma: Scalar
 ) -> Float[Array, "*batch"]:
     """``S(f) = σ² 4 (L/V) / (1 + 6 f L/V)^{5/3}``, one-sided (Annex B.2)."""
     scale = spectrum.length / mean
@@ -79,10 +76,7 @@ def kaimal(
 
 
 def kaimal_variance(
-    spectrum: Spectrum,
-    frequency: Float[Array, "*batch"],
-    mean: Float[Array, ""],
-    sigma: Float[Array, ""],
+    spectrum: Spectrum, frequency: Float[Array, "*batch"], mean: Scalar, sigma: Scalar
 ) -> Float[Array, "*batch"]:
     """``∫_0^f S = σ² (1 − (1 + 6 f L/V)^{−2/3})``."""
     scale = spectrum.length / mean
@@ -93,7 +87,7 @@ def coherence(
     spectrum: Spectrum,
     distance: Float[Array, "*#batch"],
     frequency: Float[Array, "*#batch"],
-    mean: Float[Array, ""],
+    mean: Scalar,
 ) -> Float[Array, "..."]:
     """``exp(−12 √((f r/V)² + (0.12 r/L_c)²))`` of two points across the wind (Annex B.2)."""
     fast = frequency * distance / mean
@@ -108,7 +102,7 @@ def distance_density(radius: float, distance: Float[Array, "*batch"]) -> Float[A
 
 
 def rotor_filter(
-    spectrum: Spectrum, frequency: Float[Array, "F"], mean: Float[Array, ""]
+    spectrum: Spectrum, frequency: Float[Array, "F"], mean: Scalar
 ) -> Float[Array, "F"]:
     """Share of the spectrum that the average over the rotor keeps: the disc's mean coherence."""
     nodes, weights = np.polynomial.legendre.leggauss(48)
@@ -118,9 +112,7 @@ def rotor_filter(
     return pairs @ (density * jnp.asarray(spectrum.rotor_radius * weights, float))
 
 
-def hub_filter(
-    spectrum: Spectrum, frequency: Float[Array, "F"], mean: Float[Array, ""]
-) -> Float[Array, "F"]:
+def hub_filter(spectrum: Spectrum, frequency: Float[Array, "F"], mean: Scalar) -> Float[Array, "F"]:
     """``∫_0^R coh(r) 2 r / R² dr``: the hub's mean coherence with the points of the rotor."""
     nodes, weights = np.polynomial.legendre.leggauss(48)
     share = jnp.asarray((nodes + 1.0) / 2.0, float)
@@ -128,12 +120,7 @@ def hub_filter(
     return pairs @ (share * jnp.asarray(weights, float))
 
 
-def build(
-    spectrum: Spectrum,
-    mean: Float[Array, ""],
-    sigma: Float[Array, ""],
-    draws: Float[Array, "3 F"],
-) -> Wind:
+def build(spectrum: Spectrum, mean: Scalar, sigma: Scalar, draws: Float[Array, "3 F"]) -> Wind:
     """The wind of draws from [0, 1): places of frequencies in their bins, two sets of phases.
 
     With the rotor's spectrum ``k S`` and the cross-spectrum ``c S``, the hub's wind is ``c / k``
@@ -152,7 +139,7 @@ def build(
     return Wind(mean, frequency, rotor, shared / kept * rotor, rest, *phases)
 
 
-def sample(key: Key, spectrum: Spectrum, mean: Float[Array, ""], sigma: Float[Array, ""]) -> Wind:
+def sample(key: Key, spectrum: Spectrum, mean: Scalar, sigma: Scalar) -> Wind:
     """A random wind."""
     return build(spectrum, mean, sigma, jax.random.uniform(key, (3, spectrum.bins)))
 
@@ -171,8 +158,8 @@ def hub_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch"]
 
 
 def winds(
-    wind: Wind, start: Float[Array, ""], spacing: float, num: int
-) -> tuple[Float[Array, "num"], Float[Array, ""]]:
+    wind: Wind, start: Scalar, spacing: float, num: int
+) -> tuple[Float[Array, "num"], Scalar]:
     """``rotor_wind`` at ``num`` times, and the mean of ``hub_wind`` over them."""
     step = 2.0 * jnp.pi * spacing * wind.frequency
     first = 2.0 * jnp.pi * wind.frequency * start

@@ -9,26 +9,16 @@ model in NREL's tools.
 
 import numpy as np
 
-WIND = np.arange(3.0, 26.0)  # m/s
+from twofold.envs.wind.controller import STEADY_PITCH as PITCH  # degrees
+from twofold.envs.wind.controller import STEADY_ROTOR_SPEED as ROTOR_SPEED  # rpm
+from twofold.envs.wind.controller import STEADY_WIND as WIND  # m/s
 
-ROTOR_SPEED = np.array(
-    [6.972, 7.183, 7.506, 7.942, 8.469, 9.156, 10.296, 11.431, 11.890] + 14 * [12.1]
-)
-"""Rotor speed in rpm."""
-
-PITCH = np.array(
-    9 * [0.0]
-    + [3.823, 6.602, 8.668, 10.450, 12.055, 13.536, 14.920]
-    + [16.226, 17.473, 18.699, 19.941, 21.177, 22.347, 23.469]
-)
-"""Blade pitch in degrees."""
+__all__ = ["PITCH", "POWER", "ROTOR_FORCE", "ROTOR_SPEED", "WEIGHT", "WIND"]
 
 POWER = np.array(
     [40.5, 177.7, 403.9, 737.6, 1187.2, 1771.1, 2518.6, 3448.4, 4562.5] + 14 * [5000.0]
 )
 """Electric power in kW."""
-
-RATED_WIND = 11.4  # m/s, Table 1-1
 
 ROTOR_FORCE = np.concatenate(
     [
