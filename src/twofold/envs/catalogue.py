@@ -38,15 +38,15 @@ def make(name: str, /, **params: Any) -> System:
 
 def _checked(name: str, kinds: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
     """The parameters, each of its kind; lists become tuples."""
-    unknown = [param for param in params if param not in kinds]
-    if unknown:
+    if unknown := ", ".join(param for param in params if param not in kinds):
         raise ValueError(
-            f"{name} does not take these parameters: {', '.join(unknown)}; it takes "
-            f"{', '.join(kinds)}"
+            f"{name} does not take these parameters: {unknown}; it takes {', '.join(kinds)}"
         )
     for param, value in params.items():
         if not _fits(value, kinds[param]):
-            raise ValueError(f"{param} of {name} must be {_words(kinds[param])}, got {value!r}")
+            kind = kinds[param]
+            word = WORDS.get(kind) or f"a {kind.__name__}, which only Python code can give"
+            raise ValueError(f"{param} of {name} must be {word}, got {value!r}")
     return {param: tuple(v) if isinstance(v, list) else v for param, v in params.items()}
 
 
@@ -59,7 +59,3 @@ def _fits(value: Any, kind: Any) -> bool:
         as_many = isinstance(value, list | tuple) and len(value) == len(parts)
         return as_many and all(map(_fits, value, parts))
     return isinstance(value, kind)
-
-
-def _words(kind: Any) -> str:
-    return WORDS.get(kind) or f"a {kind.__name__}, which only Python code can give"

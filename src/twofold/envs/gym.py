@@ -5,7 +5,8 @@ cost; nothing ever terminates, and an episode is cut off at the system's horizon
 Gymnasium's ``max_episode_steps`` says so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -34,35 +35,26 @@ IDS = {
 
 def spaces(system: System) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
     """Of observations and actions."""
-    observation = gymnasium.spaces.Box(
-        system.observation_low.astype(np.float32), system.observation_high.astype(np.float32)
-    )
-    action = gymnasium.spaces.Box(
-        system.action_low.astype(np.float32), system.action_high.astype(np.float32)
-    )
-    return observation, action
+
+    def box(low: np.ndarray, high: np.ndarray) -> gymnasium.spaces.Box:
+        return gymnasium.spaces.Box(low.astype(np.float32), high.astype(np.float32))
+
+    seen = box(system.observation_low, system.observation_high)
+    return seen, box(system.action_low, system.action_high)
 
 
-def _begin(system: System) -> Callable[..., Any]:
+def _begin(system: System, stream: jax.Array) -> Any:
     """From a stream of random numbers to the rest of it, a new state and what is seen of it."""
-
-    def begin(stream):
-        stream, key = jax.random.split(stream)
-        state = system.reset(key)
-        return stream, state, system.observe(state)
-
-    return begin
+    stream, key = jax.random.split(stream)
+    state = system.reset(key)
+    return stream, state, system.observe(state)
 
 
-def _advance(system: System) -> Callable[..., Any]:
+def _advance(system: System, stream: jax.Array, state: Any, action: jax.Array) -> Any:
     """The same after a step, and its cost."""
-
-    def advance(stream, state, action):
-        stream, key = jax.random.split(stream)
-        state = system.step(key, state, action)
-        return (stream, state, system.observe(state)), system.cost(state)
-
-    return advance
+    stream, key = jax.random.split(stream)
+    state = system.step(key, state, action)
+    return (stream, state, system.observe(state)), system.cost(state)
 
 
 def _stream_seed(random: np.random.Generator) -> int:
@@ -84,7 +76,8 @@ class SystemEnv(gymnasium.Env):
     def __init__(self, system: System):
         self.system = system
         self.observation_space, self.action_space = spaces(system)
-        self._begin, self._advance = jax.jit(_begin(system)), jax.jit(_advance(system))
+        self._begin = jax.jit(partial(_begin, system))
+        self._advance = jax.jit(partial(_advance, system))
         self._stream: Any = None
         self._state: Any = None
         self._elapsed = 0
@@ -125,8 +118,8 @@ class SystemVectorEnv(VectorEnv):
         self.single_observation_space, self.single_action_space = spaces(system)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._begin = jax.jit(jax.vmap(_begin(system)))
-        self._advance = jax.jit(jax.vmap(_advance(system)))
+        self._begin = jax.jit(jax.vmap(partial(_begin, system)))
+        self._advance = jax.jit(jax.vmap(partial(_advance, system)))
         self._renew = jax.jit(self._renewed)
         self._streams: Any = None
         self._copies: Any = None
@@ -138,7 +131,7 @@ class SystemVectorEnv(VectorEnv):
         def choose(fresh: jax.Array, old: jax.Array) -> jax.Array:
             return jnp.where(over.reshape(-1, *[1] * (old.ndim - 1)), fresh, old)
 
-        return jax.tree.map(choose, jax.vmap(_begin(self.system))(streams), copies)
+        return jax.tree.map(choose, self._begin(streams), copies)
 
     def reset(
         self,
@@ -155,10 +148,8 @@ class SystemVectorEnv(VectorEnv):
             seed = range(seed, seed + self.num_envs)
         mask = self._mask(options or {})
         streams = self._seeded([None] * self.num_envs if seed is None else seed, mask)
-        if mask.all():
-            self._copies = self._begin(streams)
-        else:
-            self._copies = self._renew(streams, self._copies, mask)
+        every = mask.all()
+        self._copies = self._begin(streams) if every else self._renew(streams, self._copies, mask)
         self._elapsed[mask] = 0
         return np.array(self._copies[2], np.float32), {}
 
@@ -197,11 +188,8 @@ class SystemVectorEnv(VectorEnv):
             raise ValueError(
                 f"seed must be one number, or one for each of {self.num_envs} copies, got {seeds!r}"
             )
-        if self._copies is None:
-            first = jax.random.key(_stream_seed(self.np_random))
-            streams = jax.random.split(first, self.num_envs)
-        else:
-            streams = self._copies[0]
+        first = jax.random.key(_stream_seed(self.np_random)) if self._copies is None else None
+        streams = self._copies[0] if first is None else jax.random.split(first, self.num_envs)
         given = mask & np.array([seed is not None for seed in seeds])
         fresh = [0 if seed is None else _stream_seed(np_random(int(seed))[0]) for seed in seeds]
         return jnp.where(given, jax.vmap(jax.random.key)(jnp.array(fresh)), streams)

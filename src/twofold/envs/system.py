@@ -17,6 +17,13 @@ from twofold.core.arrays import Array, Float, Key, Keys, Scalar
 State = Any
 
 
+def check_fields(params: Any, names: str, rule: str, accepts: Callable[[Any], bool]) -> None:
+    """Refuse the first of the named fields that breaks a rule."""
+    for name in names.split():
+        if not accepts(getattr(params, name)):
+            raise ValueError(f"{name} must {rule}, got {getattr(params, name)}")
+
+
 class Policy(NamedTuple):
     """How to act: ``init(key)`` makes a memory, ``act(key, memory, observation)`` gives the memory
     after and the action."""

@@ -42,9 +42,11 @@ class ToyProblem:
         return x[:, None], self.sample_outputs(rng, x)
 
 
+MIXTURE = np.array([(-4.0, 0.4), (0.0, 0.9), (4.0, 0.4)])  # means and widths of the inputs
+
+
 def _mixture_inputs(rng: Generator, size: int) -> np.ndarray:
-    component = rng.integers(3, size=size)
-    return rng.normal(np.array([-4.0, 0.0, 4.0])[component], np.array([0.4, 0.9, 0.4])[component])
+    return rng.normal(*MIXTURE[rng.integers(3, size=size)].T)
 
 
 def _heteroscedastic_noise(x: np.ndarray) -> np.ndarray:
@@ -56,8 +58,7 @@ def _heteroscedastic_outputs(rng: Generator, x: np.ndarray) -> np.ndarray:
 
 
 def _mixture_density(x: np.ndarray) -> np.ndarray:
-    parts = [norm.pdf(x, mean, width) for mean, width in ((-4, 0.4), (0, 0.9), (4, 0.4))]
-    return np.mean(parts, axis=0)
+    return np.mean([norm.pdf(x, mean, width) for mean, width in MIXTURE], axis=0)
 
 
 def _heteroscedastic_entropy(x: np.ndarray) -> np.ndarray:
@@ -95,23 +96,11 @@ def _bimodal_log_density(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 HETEROSCEDASTIC = ToyProblem(
-    "heteroscedastic",
-    -5.0,
-    5.0,
-    _mixture_inputs,
-    _heteroscedastic_outputs,
-    _heteroscedastic_log_density,
-    _heteroscedastic_entropy,
-    _mixture_density,
+    *("heteroscedastic", -5.0, 5.0, _mixture_inputs, _heteroscedastic_outputs),
+    *(_heteroscedastic_log_density, _heteroscedastic_entropy, _mixture_density),
 )
 BIMODAL = ToyProblem(
-    "bimodal",
-    -0.5,
-    2.0,
-    _exponential_inputs,
-    _bimodal_outputs,
-    _bimodal_log_density,
-    _bimodal_entropy,
-    _exponential_density,
+    *("bimodal", -0.5, 2.0, _exponential_inputs, _bimodal_outputs),
+    *(_bimodal_log_density, _bimodal_entropy, _exponential_density),
 )
 TOY_PROBLEMS = {problem.name: problem for problem in (HETEROSCEDASTIC, BIMODAL)}

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float, Key, Scalar
-from twofold.envs.system import Policy, System
+from twofold.envs.system import Policy, System, check_fields
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,7 @@ class Params:
     setback: float = 1.0  # What a step takes back unless it is paddled away: ``a_y − 1``.
 
     def __post_init__(self):
-        for name in ("width", "length"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        check_fields(self, "width length", "be positive", lambda value: value > 0)
 
 
 PAPER = Params()

@@ -33,35 +33,18 @@ class Calibration(NamedTuple):
     angle: Int[Array, ""]
 
 
-class Landscape(NamedTuple):
-    """Constants of the penalty at every angle, and of the potential."""
-
-    sine: np.ndarray
-    optimum: np.ndarray
-    minimum: np.ndarray
-    scale: float
-
-
-def _landscape() -> Landscape:
-    sine = np.sin(2 * np.pi * np.arange(-STRONGEST, STRONGEST + 1) / ANGLES)
-    minimum = np.array([_minimum(one) for one in np.abs(sine)])
-    optimum = np.maximum(np.abs(sine), MOST_REQUIRED_STEP)
-    deepest = _minimum(1.0)
-    return Landscape(sine, optimum, minimum, -1.0 / float(_potential(deepest, 1.0)))
-
-
-def _potential(radius: np.ndarray | float, sine: float) -> np.ndarray | float:
-    """Before scaling: ``−2 r² + r⁴ − TILT r sin φ``."""
-    return -2 * radius**2 + radius**4 - TILT * sine * radius
-
-
 def _minimum(sine: float) -> float:
     """The positive radius where the potential is lowest: a root of its derivative."""
     roots = np.roots([4.0, 0.0, -4.0, -TILT * sine])
     return float(np.max(roots[np.abs(roots.imag) < 1e-6].real))
 
 
-LANDSCAPE = _landscape()
+# Constants of the penalty at every angle, and its scale.
+SINE = np.sin(2 * np.pi * np.arange(-STRONGEST, STRONGEST + 1) / ANGLES)
+OPTIMUM = np.maximum(np.abs(SINE), MOST_REQUIRED_STEP)
+MINIMUM = np.array([_minimum(one) for one in np.abs(SINE)])
+LOWEST = _minimum(1.0)
+SCALE = -1.0 / float(-2 * LOWEST**2 + LOWEST**4 - TILT * LOWEST)
 
 
 def start() -> Calibration:
@@ -71,15 +54,11 @@ def start() -> Calibration:
 
 def penalty(angle: Int[Array, ""], position: Scalar) -> Scalar:
     """The value of the landscape, −1 at best, at an angle's index and an effective shift."""
-    dtype = position.dtype
-    sine, optimum, minimum = (
-        jnp.asarray(table, dtype)[angle + STRONGEST]
-        for table in (LANDSCAPE.sine, LANDSCAPE.optimum, LANDSCAPE.minimum)
-    )
+    tables = (jnp.asarray(table, position.dtype) for table in (SINE, OPTIMUM, MINIMUM))
+    sine, optimum, minimum = (table[angle + STRONGEST] for table in tables)
     radius = stretch(position, optimum, minimum)
     square = jnp.square(radius)
-    potential = -2 * square + jnp.square(square) - TILT * sine * radius
-    return LANDSCAPE.scale * potential
+    return SCALE * (-2 * square + jnp.square(square) - TILT * sine * radius)
 
 
 def stretch(position: Scalar, optimum: Scalar, minimum: Scalar) -> Scalar:

@@ -8,6 +8,8 @@ radians; a speed of the generator is that of the high-speed shaft.
 import math
 from dataclasses import dataclass, field
 
+from twofold.envs.system import check_fields
+
 RPM = math.pi / 30.0  # rad/s
 DEGREE = math.pi / 180.0
 
@@ -88,9 +90,8 @@ class Control:
     region_pitch: float = 1.0 * DEGREE  # above it the torque keeps the power constant
 
     def __post_init__(self):
-        for name in ("torque_gain", "proportional_gain", "integral_gain", "doubling_pitch"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        gains = "torque_gain proportional_gain integral_gain doubling_pitch"
+        check_fields(self, gains, "be positive", lambda value: value > 0)
 
 
 @dataclass(frozen=True)

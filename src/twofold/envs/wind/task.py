@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float, Key, Scalar
-from twofold.envs.system import Policy, System
+from twofold.envs.system import Policy, System, check_fields
 from twofold.envs.wind import aero, controller, dynamics, turbulence
 from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Control, Turbine
 
@@ -68,23 +68,17 @@ class Params:
             low, high = getattr(self, name)
             if not 0 < low <= high:
                 raise ValueError(f"{name} must be a rising pair above 0, got {(low, high)}")
-        for name in ("history", "horizon"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 decision or more, got {getattr(self, name)}")
-        for name in ("load_weight", "warm_up", "anemometer_noise", "exploration"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
-        for name in ("pitch_bound", "torque_bound"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        check_fields(self, "history horizon", "be 1 decision or more", lambda value: value >= 1)
+        weights = "load_weight warm_up anemometer_noise exploration"
+        check_fields(self, weights, "be 0 or more", lambda value: value >= 0)
+        check_fields(self, "pitch_bound torque_bound", "be positive", lambda value: value > 0)
         steps = self.decision / self.turbine.time_step
         if not (steps >= 1 and abs(steps - round(steps)) < 1e-6):
             raise ValueError(
                 f"decision must be a multiple of the time step of {self.turbine.time_step} s, got "
                 f"{self.decision}"
             )
-        if not 0 <= self.persistence < 1:
-            raise ValueError(f"persistence must lie in [0, 1), got {self.persistence}")
+        check_fields(self, "persistence", "lie in [0, 1)", lambda value: 0 <= value < 1)
 
     @property
     def bounds(self) -> np.ndarray:
