@@ -62,7 +62,7 @@ def test_another_opening_sees_everything(filled, tmp_path):
     again = Campaign.open(tmp_path / "c.db")
     assert again.export() == filled.export()
     assert again.space == filled.space and again.outputs == OUTPUTS
-    assert again.settings == SETTINGS
+    assert again.settings == filled.settings
 
 
 @pytest.mark.parametrize("num", [0, -1, 1.5, True])

@@ -223,19 +223,15 @@ class Campaign:
         """Counts, pending proposals, the curve of what is left to learn, and whether to go on."""
         snapshot = self._read()
         curve = [{"measurements": row["measurements"]} | row["numbers"] for row in snapshot.curve]
-        complete = len(snapshot.complete(self.outputs))
-        advice = advise(curve, self._missing(snapshot), complete)
-        counts = len(snapshot.measurements), complete
+        counts = len(snapshot.measurements), len(snapshot.complete(self.outputs))
+        advice = advise(curve, self._missing(snapshot), counts[1])
         return Status(*counts, snapshot.pending, curve, is_enough(curve), advice)
 
     def export(self) -> list[dict[str, Any]]:
         """Every measurement as one flat row: its number, its proposal, inputs and outputs."""
-        blank = dict.fromkeys(self.outputs)
         return [
             {"measurement": row["number"], "proposal": row["proposal"]}
-            | row["point"]
-            | blank
-            | row["outputs"]
+            | (row["point"] | dict.fromkeys(self.outputs) | row["outputs"])
             for row in self._read().measurements
         ]
 
@@ -269,16 +265,15 @@ class Campaign:
         """Evenly spread points, or, with a model, those that teach most together."""
         asked = len(snapshot.proposals)
         if model is None:
-            return [_content(point, {}, SPREAD) for point in self._spread(num, asked)]
-        pool = self.candidates
-        if pool is None:
-            pool = self.space.spread(max(POOL, 4 * num), seed=asked + 1)
+            evenly = self._spread(num, asked)
+            return [{"point": point, "split": {}, "reason": SPREAD} for point in evenly]
+        pool = self.candidates or self.space.spread(max(POOL, 4 * num), seed=asked + 1)
         underway = [proposal.point for proposal in snapshot.pending]
         free = [point for point in pool if point not in underway]
         points = [*underway, *(free if len(free) >= num else pool)]
         known = assess(model, self.space.encode(points))
-        noise = known.aleatoric
-        chosen = choose_batch(known.information, known.means, noise, num, range(len(underway)))
+        taken = range(len(underway))
+        chosen = choose_batch(known.information, known.means, known.aleatoric, num, taken)
         return self._describe([points[i] for i in chosen], known, chosen)
 
     def _spread(self, num: int, asked: int) -> list[Point]:
@@ -301,9 +296,5 @@ class Campaign:
             }
             split = {NATS: float(nats), "standard_deviation": deviations}
             reason = f"expected to teach {nats:.2f} nats about the model"
-            described.append(_content(point, split, reason))
+            described.append({"point": point, "split": split, "reason": reason})
         return described
-
-
-def _content(point: Point, split: dict[str, Any], reason: str) -> dict[str, Any]:
-    return {"point": point, "split": split, "reason": reason}

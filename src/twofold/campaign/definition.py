@@ -59,8 +59,7 @@ def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     settings = nest_options(settings)
     known = set(BNNLVRegressor().get_params(deep=False)) - {"checkpoint", "checkpoint_seconds"}
-    unknown = sorted(set(settings) - known)
-    if unknown:
+    if unknown := sorted(set(settings) - known):
         raise CampaignError(
             f"the model of a campaign has no setting {', '.join(unknown)}; valid settings: "
             f"{', '.join(sorted(known))}{nearest(unknown[0], known)}"
@@ -100,8 +99,7 @@ def _check_new_names(inputs: list[str], outputs: list[str]) -> None:
             raise CampaignError(f"a name must be a word, without spaces around it, got {name!r}")
     if len(set(names)) != len(names):
         raise CampaignError(f"outputs need names of their own, got {', '.join(names)}")
-    reserved = sorted({*NUMBERS, *explanation_columns(outputs)} & set(names))
-    if reserved:
+    if reserved := sorted({*NUMBERS, *explanation_columns(outputs)} & set(names)):
         raise CampaignError(
             f"{', '.join(reserved)} is the name of a column in the campaign's own tables; choose "
             "another name"

@@ -65,10 +65,8 @@ def load_model(file: Path | None, shape: tuple[int, int]) -> "BNNLVRegressor | N
     """The model of a file, if it is there and sound, with so many input columns and outputs."""
     from twofold.estimators.regressor import load
 
-    try:
+    with suppress(*UNREADABLE):
         model = None if file is None else load(file)
-    except UNREADABLE:
-        return None
-    if model is None or (model.model_.inputs, model.model_.outputs) != shape:
-        return None
-    return model
+        if model is not None and (model.model_.inputs, model.model_.outputs) == shape:
+            return model
+    return None

@@ -24,11 +24,8 @@ class Result(NamedTuple):
     measurement: int | None = None
 
 
-class Entry(NamedTuple):
-    """The measurement that holds a result, and whether it did so before."""
-
-    number: int
-    known: bool
+# The measurement that holds a result, and whether it did so before.
+Entry = tuple[int, bool]
 
 
 class Ledger:
@@ -60,15 +57,14 @@ class Ledger:
         content = {"proposal": proposal, "point": point, "outputs": outputs}
         number = insert(self.connection, MEASUREMENTS, **content)
         self._note(content | {"number": number})
-        return Entry(number, known=False)
+        return number, False
 
     def complete(self, row: Row, outputs: dict[str, float]) -> Entry:
         """Further outputs of a measurement; those it has stay as they are."""
         row["outputs"] = outputs | row["outputs"]
-        matching = MEASUREMENTS.c.number == row["number"]
-        change = MEASUREMENTS.update().where(matching)
+        change = MEASUREMENTS.update().where(MEASUREMENTS.c.number == row["number"])
         self.connection.execute(change.values(outputs=json.dumps(row["outputs"])))
-        return Entry(int(row["number"]), known=False)
+        return int(row["number"]), False
 
     def _note(self, row: Row) -> None:
         self.measurements[row["number"]] = row
@@ -95,7 +91,7 @@ def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
     if partial:
         return ledger.complete(partial[-1], values)
     if alike:
-        return Entry(alike[-1]["number"], known=True)
+        return alike[-1]["number"], True
     if numbered:
         raise CampaignError(_contradiction(earlier[-1], values, proposal))
     return ledger.add(proposal, where, values)

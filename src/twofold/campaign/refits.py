@@ -38,10 +38,8 @@ def update_model(place: str) -> tuple[int, str]:
     """Bring one model up to date; returns its number of measurements and its name."""
     campaign = Campaign.open(place)
     if campaign.model_file is None:
-        raise CampaignError(
-            f"the model of {place} would be lost: models are stored beside campaigns in SQLite "
-            "files"
-        )
+        kept = "models are stored beside campaigns in SQLite files"
+        raise CampaignError(f"the model of {place} would be lost: {kept}")
     fit = campaign.fit_model()
     if not fit.stored:
         raise CampaignError(f"the model of {place} could not be written beside it")

@@ -35,7 +35,19 @@ def check_number(name: str, value: Any) -> float:
     return number
 
 
-class _Number:
+class _Input:
+    """Values that are never rounded."""
+
+    def agree(self, one: Any, other: Any) -> bool:
+        """Whether two values are the same, but for rounding where there is any."""
+        return bool(one == other)
+
+    def format(self, value: Any) -> str:
+        """The value as text, with as many digits as a proposal has."""
+        return str(value)
+
+
+class _Number(_Input):
     """A number between two bounds, both included; one column."""
 
     name: str
@@ -47,25 +59,14 @@ class _Number:
         """``[N, 1]``."""
         return np.asarray(values, float)[:, None]
 
-    def _check_bounds(self, value: Any) -> float:
+    def check(self, value: Any) -> float | int:
+        """The value as a number within bounds."""
         number = check_number(self.name, value)
         if not self.low <= number <= self.high:
             raise CampaignError(
                 f"{self.name} must lie between {self.low} and {self.high}, got {number:.10g}"
             )
         return number
-
-
-class _Exact:
-    """Values that are never rounded."""
-
-    def agree(self, one: Any, other: Any) -> bool:
-        """Whether two values are the same."""
-        return bool(one == other)
-
-    def format(self, value: Any) -> str:
-        """The value as text."""
-        return str(value)
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,6 @@ class Continuous(_Number):
                 "to compute with; use other units"
             )
 
-    def check(self, value: Any) -> float:
-        """The value as a float within bounds."""
-        return self._check_bounds(value)
-
     def at_fractions(self, u: np.ndarray) -> list[float]:
         """Values at fractions of the range, rounded to a multiple of ``STEP``."""
         values = np.round(self.low + (self.high - self.low) * u, self._decimals)
@@ -112,7 +109,7 @@ class Continuous(_Number):
 
 
 @dataclass(frozen=True)
-class Integer(_Exact, _Number):
+class Integer(_Number):
     """A whole number between two bounds, both included."""
 
     name: str
@@ -120,10 +117,8 @@ class Integer(_Exact, _Number):
     high: int
 
     def __post_init__(self):
-        whole = all(
-            isinstance(bound, int | np.integer) and not isinstance(bound, bool)
-            for bound in (self.low, self.high)
-        )
+        bounds = self.low, self.high
+        whole = all(isinstance(b, int | np.integer) and not isinstance(b, bool) for b in bounds)
         if not (whole and -LARGEST <= self.low < self.high <= LARGEST):
             raise CampaignError(
                 f"{self.name}: bounds must be whole numbers of at most 2**53 and low < high, got "
@@ -135,7 +130,7 @@ class Integer(_Exact, _Number):
         number = check_number(self.name, value)
         if number != round(number):
             raise CampaignError(f"{self.name} must be a whole number, got {value!r}")
-        return int(self._check_bounds(number))
+        return int(super().check(number))
 
     def at_fractions(self, u: np.ndarray) -> list[int]:
         """Values at fractions of the range, all equally often."""
@@ -144,7 +139,7 @@ class Integer(_Exact, _Number):
 
 
 @dataclass(frozen=True)
-class Categorical(_Exact):
+class Categorical(_Input):
     """One of several words; one column for each of them."""
 
     name: str
@@ -193,11 +188,10 @@ class Space:
 
     def __post_init__(self):
         object.__setattr__(self, "inputs", tuple(self.inputs))
-        names = self.names
-        if not names:
+        if not self.names:
             raise CampaignError("a campaign needs at least one input, got none")
-        if len(set(names)) != len(names):
-            raise CampaignError(f"inputs need different names, got {', '.join(names)}")
+        if len(set(self.names)) != len(self.inputs):
+            raise CampaignError(f"inputs need different names, got {', '.join(self.names)}")
 
     @property
     def names(self) -> list[str]:
@@ -226,9 +220,8 @@ class Space:
         """Points as rows of numbers, ``[N, columns]``."""
         if not points:
             return np.zeros((0, self.width))
-        return np.hstack(
-            [one.columns([point[one.name] for point in points]) for one in self.inputs]
-        )
+        values = ([point[one.name] for point in points] for one in self.inputs)
+        return np.hstack([one.columns(v) for one, v in zip(self.inputs, values, strict=True)])
 
     def spread(self, num: int, seed: int) -> list[Point]:
         """Points spread evenly over the space (scrambled Sobol)."""

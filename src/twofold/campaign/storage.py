@@ -25,37 +25,31 @@ VERSION = 2
 BUSY_SECONDS = 60
 TABLES = sql.MetaData()
 
-ABOUT = sql.Table(
-    "twofold_campaign",
-    TABLES,
-    sql.Column("name", sql.String(64), primary_key=True),
-    sql.Column("value", sql.Text, nullable=False),
+
+def _required(kind: Any, *names: str) -> list[sql.Column]:
+    return [sql.Column(name, kind, nullable=False) for name in names]
+
+
+def _numbered(name: str, *columns: sql.Column) -> sql.Table:
+    return sql.Table(name, TABLES, sql.Column("number", sql.Integer, primary_key=True), *columns)
+
+
+NAME = sql.Column("name", sql.String(64), primary_key=True)
+ABOUT = sql.Table("twofold_campaign", TABLES, NAME, *_required(sql.Text, "value"))
+PROPOSALS = _numbered(
+    "proposal", *_required(sql.Text, "point", "split", "reason"), *_required(sql.Float, "created")
 )
-PROPOSALS = sql.Table(
-    "proposal",
-    TABLES,
-    sql.Column("number", sql.Integer, primary_key=True),
-    sql.Column("point", sql.Text, nullable=False),
-    sql.Column("split", sql.Text, nullable=False),
-    sql.Column("reason", sql.Text, nullable=False),
-    sql.Column("created", sql.Float, nullable=False),
-)
-MEASUREMENTS = sql.Table(
+MEASUREMENTS = _numbered(
     "measurement",
-    TABLES,
-    sql.Column("number", sql.Integer, primary_key=True),
     sql.Column("proposal", sql.Integer, sql.ForeignKey("proposal.number"), nullable=True),
-    sql.Column("point", sql.Text, nullable=False),
-    sql.Column("outputs", sql.Text, nullable=False),
-    sql.Column("created", sql.Float, nullable=False),
+    *_required(sql.Text, "point", "outputs"),
+    *_required(sql.Float, "created"),
 )
-CURVE = sql.Table(
+CURVE = _numbered(
     "snapshot",
-    TABLES,
-    sql.Column("number", sql.Integer, primary_key=True),
-    sql.Column("measurements", sql.Integer, nullable=False),
-    sql.Column("numbers", sql.Text, nullable=False),
-    sql.Column("created", sql.Float, nullable=False),
+    *_required(sql.Integer, "measurements"),
+    *_required(sql.Text, "numbers"),
+    *_required(sql.Float, "created"),
     sql.Column("model", sql.String(64), nullable=True),
 )
 READING = {"twofold_reading": True}
@@ -77,9 +71,7 @@ class Storage:
     """The tables of one campaign; ``definition`` as it was when they were opened."""
 
     def __init__(self, engine: sql.Engine, place: str, definition: Any = None):
-        self._engine = engine
-        self._place = place
-        self.definition = definition
+        self._engine, self._place, self.definition = engine, place, definition
 
     @classmethod
     def create(cls, place: Any, definition: dict[str, Any]) -> "Storage":
@@ -157,18 +149,15 @@ class Storage:
 
     def _check_pages(self, connection: sql.Connection) -> None:
         """Find pages of an SQLite file that were changed or cut; what cells say it cannot know."""
-        if self._engine.url.get_backend_name() != "sqlite":
-            return
-        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-        if found != "ok":
-            raise CampaignError(
-                f"{self._place} is damaged ({str(found).strip()}); restore it from a copy"
-            )
+        if self._engine.url.get_backend_name() == "sqlite":
+            found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+            if found != "ok":
+                raise self._damaged(f" ({found.strip()}); restore it from a copy")
 
     def _version(self, connection: sql.Connection) -> int:
         version = self._about(connection, "version")
         if not isinstance(version, int) or version < min(STEPS):
-            raise CampaignError(f"{self._place} is damaged: its version is {version!r}")
+            raise self._damaged(f": its version is {version!r}")
         if version > VERSION:
             raise CampaignError(
                 f"{self._place} has schema version {version}, this twofold reads up to {VERSION}; "
@@ -181,9 +170,10 @@ class Storage:
         try:
             return json.loads(connection.execute(query).scalar_one())
         except (sql.exc.NoResultFound, ValueError) as error:
-            raise CampaignError(
-                f"{self._place} is damaged: its {name} is missing or cannot be read"
-            ) from error
+            raise self._damaged(f": its {name} is missing or cannot be read") from error
+
+    def _damaged(self, how: str) -> CampaignError:
+        return CampaignError(f"{self._place} is damaged{how}")
 
     def _set_about(self, connection: sql.Connection, name: str, value: Any) -> None:
         statement = ABOUT.update().where(ABOUT.c.name == name)
@@ -194,23 +184,18 @@ class Storage:
         try:
             yield
         except sql.exc.DatabaseError as error:
-            raise CampaignError(
-                f"{self._place} cannot be used as a campaign: {error.__cause__}"
-            ) from error
+            problem = f"cannot be used as a campaign: {error.__cause__}"
+            raise CampaignError(f"{self._place} {problem}") from error
         except UnicodeError as error:
             # What SQLite says of a damaged schema may hold bytes of it that are no text.
-            raise CampaignError(
-                f"{self._place} is damaged ({error}); restore it from a copy"
-            ) from error
+            raise self._damaged(f" ({error}); restore it from a copy") from error
 
 
 def insert(connection: sql.Connection, table: sql.Table, **values: Any) -> int:
     """Add a row, dictionaries as JSON; returns its number."""
-    plain = {
-        name: json.dumps(value) if isinstance(value, dict) else value
-        for name, value in values.items()
-    }
-    statement = table.insert().values(**plain, created=time.time()).returning(table.c.number)
+    texts = {name: json.dumps(value) for name, value in values.items() if isinstance(value, dict)}
+    row = values | texts | {"created": time.time()}
+    statement = table.insert().values(row).returning(table.c.number)
     return int(connection.execute(statement).scalar_one())
 
 

@@ -48,17 +48,12 @@ def read_points(path: Path, space: Space) -> list[Point]:
 def read_results(path: Path, campaign: Campaign) -> tuple[list[Result], int]:
     """Results: outputs, and inputs or a number; and how many rows have all their outputs blank."""
     rows, decimal = read_rows(path)
-    found = [
-        _at_line(path, line, lambda row=row: _parse_filled(campaign, row, decimal))
-        for line, row in rows
-    ]
-    results = [result for result in found if result is not None]
-    return results, len(found) - len(results)
-
-
-def _parse_filled(campaign: Campaign, row: Mapping[str, str], decimal: str) -> Result | None:
-    result = parse_result(campaign, row, decimal)
-    return campaign.check_result(result) if result.outputs else None
+    results = []
+    for line, row in rows:
+        result = _at_line(path, line, lambda row=row: parse_result(campaign, row, decimal))
+        if result.outputs:
+            results.append(_at_line(path, line, lambda one=result: campaign.check_result(one)))
+    return results, len(rows) - len(results)
 
 
 def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".") -> Result:
@@ -67,9 +62,8 @@ def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".")
     explaining = [name for name in explanation_columns(outputs) if name in row]
     check_names("column", row, [*NUMBERS, *inputs, *outputs, *explaining], complete=False)
     values = {name: _number(name, row[name], decimal) for name in outputs if name in row}
-    point = parse_point(
-        campaign.space, {name: row[name] for name in inputs if name in row}, decimal
-    )
+    filled = {name: row[name] for name in inputs if name in row}
+    point = parse_point(campaign.space, filled, decimal)
     numbers = {name: _whole(name, row[name]) for name in NUMBERS if name in row}
     return Result(values, point or None, **numbers)
 
@@ -83,8 +77,8 @@ def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
         for part in PARTS
     }
     why = {NATS: proposal.split.get(NATS), REASON: proposal.reason}
-    blank = dict.fromkeys(outputs)
-    return {"proposal": proposal.number} | proposal.point | blank | explained | why
+    row = {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs)
+    return row | explained | why
 
 
 def parse_point(space: Space, row: Mapping[str, str], decimal: str = ".") -> dict[str, Any]:
@@ -102,8 +96,7 @@ def _number(name: str, text: str, decimal: str = ".") -> float:
 
 
 def _whole(name: str, text: str) -> int:
-    number = _number(name, text)
-    if not number.is_integer():
+    if not (number := _number(name, text)).is_integer():
         raise CampaignError(f"{name} must be a whole number, got {text!r}")
     return int(number)
 

@@ -46,8 +46,8 @@ def predictive_trace(
     nodes = _nodes(model).astype(weights.dtype)
 
     def of_chain(chain: tuple[Array, Array]) -> Float[Array, "R quantities"]:
-        draws, _ = chain[0].shape
-        z = jnp.broadcast_to(nodes[:, None], (nodes.shape[0], draws, model.latents))
+        draws = len(chain[0])
+        z = jnp.broadcast_to(nodes[:, None], (len(nodes), draws, model.latents))
         found = moments(model, Nested(*chain, z), x)
         parts = [found.mean.reshape(draws, -1), jnp.log(found.variance).reshape(draws, -1)]
         return jnp.concatenate(parts, axis=1)
@@ -78,22 +78,22 @@ def diagnose(trace: Float[Array, "C R quantities"], divergences: int) -> Diagnos
 
 def advice(diagnostics: Diagnostics) -> str | None:
     """What is wrong with the chains, in words; None where nothing is."""
-    worries = []
-    if diagnostics.r_hat_max is None or diagnostics.ess_min is None:
+    worries, (r_hat, ess, divergences) = [], diagnostics
+    if r_hat is None or ess is None:
         worries.append(
             "whether the chains agree cannot be known (too few draws were kept, or their "
             "predictions do not vary); use more warmup and samples"
         )
-    elif diagnostics.r_hat_max > GOOD_R_HAT:
+    elif r_hat > GOOD_R_HAT:
         worries.append(
-            f"the chains disagree on predictions (R-hat {diagnostics.r_hat_max:.2f}, should be "
-            f"below {GOOD_R_HAT}); use more warmup and samples"
+            f"the chains disagree on predictions (R-hat {r_hat:.2f}, should be below "
+            f"{GOOD_R_HAT}); use more warmup and samples"
         )
-    if diagnostics.ess_min is not None and diagnostics.ess_min < GOOD_ESS:
+    if ess is not None and ess < GOOD_ESS:
         worries.append(
-            f"the draws are worth only {diagnostics.ess_min:.0f} independent ones (should be "
-            f"{GOOD_ESS}); use more samples or a larger thin"
+            f"the draws are worth only {ess:.0f} independent ones (should be {GOOD_ESS}); use more "
+            "samples or a larger thin"
         )
-    if diagnostics.divergences:
-        worries.append(f"{diagnostics.divergences} transitions diverged; raise target_acceptance")
+    if divergences:
+        worries.append(f"{divergences} transitions diverged; raise target_acceptance")
     return "; ".join(worries) or None

@@ -65,11 +65,10 @@ def in_chunks(
     size = sharding.room(mesh, chunk_rows(rows, limit, fewest))
     parts = []
     for start in range(0, rows, size):
-        chunk = [column[start : start + size] for column in columns]
-        filled = len(chunk[0])
-        padded = [np.pad(column, ((0, size - filled), (0, 0)), "edge") for column in chunk]
-        values = function(*(_on_device(column, dtype) for column in padded))
-        values = sharding.on_host(values)
+        filled = min(size, rows - start)
+        chunk = (column[start : start + size] for column in columns)
+        padded = (np.pad(column, ((0, size - filled), (0, 0)), "edge") for column in chunk)
+        values = sharding.on_host(function(*(_on_device(column, dtype) for column in padded)))
         parts.append(jax.tree.map(lambda v, n=filled: v[:n].astype(np.float64), values))
         if on_progress is not None:
             on_progress(start + filled)

@@ -57,16 +57,14 @@ def by_variance(moments: Moments) -> Split:
 
 
 def _means_over_draws(terms: Parts) -> Split:
-    parts = Parts(*(jnp.mean(term, axis=0) for term in terms))
-    return Split(parts, Parts(*(_standard_error(term) for term in terms)))
+    """Means and their standard errors; of the error of a single draw nothing is known."""
 
+    def error(term: Float[Array, "M *rest"]) -> Float[Array, "*rest"]:
+        if len(term) == 1:
+            return jnp.full_like(term[0], jnp.nan)
+        return jnp.std(term, axis=0, ddof=1) / jnp.sqrt(len(term))
 
-def _standard_error(terms: Float[Array, "M *rest"]) -> Float[Array, "*rest"]:
-    """Of a mean over M draws; of a single draw nothing is known."""
-    draws = terms.shape[0]
-    if draws == 1:
-        return jnp.full(terms.shape[1:], jnp.nan, terms.dtype)
-    return jnp.std(terms, axis=0, ddof=1) / jnp.sqrt(draws)
+    return Split(Parts(*(jnp.mean(term, axis=0) for term in terms)), Parts(*map(error, terms)))
 
 
 def choose_estimator(name: str | PointEstimator, joint: bool, outputs: int) -> PointEstimator:
@@ -165,8 +163,7 @@ class Decomposition:
 
         There the entropy estimator's bias is larger than what it is asked for.
         """
-        least: np.ndarray = -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
-        return self.epistemic < least
+        return self.epistemic < -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
 
     def standard_deviations(self) -> "Decomposition":
         """Square roots of a split by variance, in units of y; they do not add up."""

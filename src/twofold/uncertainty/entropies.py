@@ -149,8 +149,7 @@ def integrate(
     needed = size_needed(centres, log_noise)
     branches = [lambda c, n, size=size: entropies_on(size, c, n) for size in SIZES]
     found = jax.lax.switch(grid_index(needed), branches, centres, log_noise)
-    fine_enough = needed <= SIZES[-1]
-    return Entropies(*(jnp.where(fine_enough, leaf, jnp.nan) for leaf in found))
+    return Entropies(*(jnp.where(needed <= SIZES[-1], leaf, jnp.nan) for leaf in found))
 
 
 def log_kernels(
@@ -177,8 +176,7 @@ def log_peaks(log_noise: Float[Array, "M O"]) -> Float[Array, "M"]:
 def average(key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M O"]) -> Entropies:
     """Cross and conditional entropies from about DRAWS draws of y, the same number for each W."""
     latents, draws, outputs = centres.shape
-    num = max(1, DRAWS // draws)
-    peaks = log_peaks(log_noise)
+    num, peaks = max(1, DRAWS // draws), log_peaks(log_noise)
     # Outputs first: the sums then run over long contiguous rows.
     outputs_first = jnp.moveaxis(centres, -1, 0)
 

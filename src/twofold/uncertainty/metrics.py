@@ -18,9 +18,7 @@ def rmse(y: np.ndarray, mean: np.ndarray) -> np.ndarray | np.floating:
             f"expected y and mean of one shape with at least 1 point, got {y.shape} and "
             f"{mean.shape}; pass one prediction for each measurement"
         )
-    errors = np.subtract(y, mean, dtype=np.float64)
-    root: np.ndarray | np.floating = np.sqrt(np.mean(np.square(errors), axis=0))
-    return root
+    return np.sqrt(np.mean(np.square(np.subtract(y, mean, dtype=np.float64)), axis=0))
 
 
 def crps(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -35,8 +33,7 @@ def crps(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
     errors = np.sort(np.subtract(samples, y, dtype=np.float64), axis=0)
     num = len(errors)
     weights = (2.0 * np.arange(1, num + 1) - num - 1.0) / (num * (num - 1.0))
-    scores: np.ndarray = np.mean(np.abs(errors), axis=0) - np.tensordot(weights, errors, axes=1)
-    return scores
+    return np.mean(np.abs(errors), axis=0) - np.tensordot(weights, errors, axes=1)
 
 
 def pit(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -47,14 +44,13 @@ def pit(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
     """
     _check_samples(samples, y, fewest=1)
     below = np.count_nonzero(samples < y, axis=0) + 0.5 * np.count_nonzero(samples == y, axis=0)
-    ranks: np.ndarray = (below + 0.5) / (len(samples) + 1.0)
-    return ranks
+    return (below + 0.5) / (len(samples) + 1.0)
 
 
 def coverage(pit: np.ndarray, levels: np.ndarray = LEVELS) -> np.ndarray:
     """Share of the points inside the central interval of each level, from all their PIT values."""
-    _check_pit(pit)
-    _check_levels(levels)
+    _check_shares(pit, "PIT value", "compute them with metrics.pit")
+    _check_shares(levels, "level", "write 95 % as 0.95")
     distances = np.sort(np.abs(2.0 * pit.ravel() - 1.0))
     return np.searchsorted(distances, levels, side="right") / pit.size
 
@@ -71,7 +67,7 @@ def chance_calibration_error(num: int, levels: np.ndarray = LEVELS) -> float:
     ``m = ⌊num p⌋ + 1`` (de Moivre). That the levels share their points does not change the mean.
     """
     _check_num(num)
-    _check_levels(levels)
+    _check_shares(levels, "level", "write 95 % as 0.95")
     mode = np.floor(num * levels) + 1.0
     deviations = 2.0 * mode * (1.0 - levels) * binom.pmf(mode, num, levels)
     return float(np.mean(deviations / num))
@@ -109,20 +105,7 @@ def _check_num(num: int) -> None:
         raise ValueError(f"expected num of at least 1, got {num}; pass the number of points")
 
 
-def _check_pit(pit: np.ndarray) -> None:
-    if not pit.size or not np.all((pit >= 0.0) & (pit <= 1.0)):
-        raise ValueError(
-            f"expected at least 1 PIT value, all in [0, 1], got {_range(pit)}; "
-            "compute them with metrics.pit"
-        )
-
-
-def _check_levels(levels: np.ndarray) -> None:
-    if not levels.size or not np.all((levels >= 0.0) & (levels <= 1.0)):
-        raise ValueError(
-            f"expected at least 1 level, all in [0, 1], got {_range(levels)}; write 95 % as 0.95"
-        )
-
-
-def _range(values: np.ndarray) -> str:
-    return f"values from {values.min():g} to {values.max():g}" if values.size else "none"
+def _check_shares(values: np.ndarray, what: str, remedy: str) -> None:
+    if not values.size or not np.all((values >= 0.0) & (values <= 1.0)):
+        some = f"values from {values.min():g} to {values.max():g}" if values.size else "none"
+        raise ValueError(f"expected at least 1 {what}, all in [0, 1], got {some}; {remedy}")

@@ -101,11 +101,6 @@ def ordered_values(keys: Int[Array, "*n"], dtype: Any) -> Float[Array, "*n"]:
     return jax.lax.bitcast_convert_type(bits, dtype)
 
 
-def unranked(values: Float[Array, "n *rest"], places: Int[Array, "n"]) -> Float[Array, "n *rest"]:
-    """Undoes the sorting of ``ranked``."""
-    return values[places]
-
-
 def padded(values: Float[Array, "n"], k: int) -> Float[Array, "n+2*{k}"]:
     """Sorted values with ``k`` more at either end, infinitely far."""
     ends = jnp.full(k, jnp.inf, values.dtype)
@@ -141,7 +136,7 @@ def kth_distances(samples: Float[Array, "n d"], k: int) -> Float[Array, "n"]:
     check_neighbours(k, n)
     if d == 1:
         values, places = ranked(samples[:, 0])
-        distances = unranked(ranked_distances(values, k), places)
+        distances = ranked_distances(values, k)[places]
     else:
         distances = rows_in_chunks(lambda i: nearest(samples, i, k)[0][-1], n)
     return jnp.maximum(distances, smallest_distance(samples))
@@ -151,8 +146,7 @@ def local_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoments:
     """Weighted sums over the ``m`` nearest neighbours (all of them, should several share the
     m-th distance in one dimension), with the distance to the k-th as the bandwidth."""
     check_neighbours(max(k, m), samples.shape[0])
-    search = _ranked_moments if samples.shape[1] == 1 else _paired_moments
-    return search(samples, k, m)
+    return (_ranked_moments if samples.shape[1] == 1 else _paired_moments)(samples, k, m)
 
 
 def _ranked_moments(samples: Float[Array, "n 1"], k: int, m: int) -> LocalMoments:
@@ -169,7 +163,7 @@ def _ranked_moments(samples: Float[Array, "n 1"], k: int, m: int) -> LocalMoment
         return sums + jnp.stack([weight, weight * u, weight * jnp.square(u)])
 
     sums = _each(2 * m + 1, add, jnp.zeros((3, n), values.dtype))
-    columns = unranked(jnp.stack([bandwidth, *sums], axis=1), places)
+    columns = jnp.stack([bandwidth, *sums], axis=1)[places]
     return LocalMoments(columns[:, 0], columns[:, 1], columns[:, 2:3], columns[:, 3:, None])
 
 

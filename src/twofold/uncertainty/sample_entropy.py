@@ -143,8 +143,7 @@ def _fit_numpy(neighbours: np.ndarray, k: int) -> np.ndarray:
     log_determinant = np.linalg.slogdet(covariance)[1] + d * (LOG_TWO_PI + 2 * np.log(bandwidth))
     fitted = 0.5 * (log_determinant + quadratic) - np.log(total)
     ball = log_ball_volume(d) - digamma(k) + d * np.log(bandwidth)
-    values: np.ndarray = np.where(quadratic < FARTHEST_DEVIATIONS**2, fitted, ball)
-    return values
+    return np.where(quadratic < FARTHEST_DEVIATIONS**2, fitted, ball)
 
 
 def spread(samples: Float[Array, "n d"]) -> Float[Array, "d"]:
@@ -176,8 +175,7 @@ def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     def row(i: Int[Array, ""]) -> Scalar:
         return -jax.nn.logsumexp(-0.5 * squared_distances(scaled, i))
 
-    logs: Array = rows_in_chunks(row, n)
-    return constant + logs
+    return constant + rows_in_chunks(row, n)
 
 
 def _gridded_kernel_surprisals(values: Float[Array, "n"], bandwidth: Scalar) -> Float[Array, "n"]:

@@ -25,7 +25,14 @@ def total_effects(
     ``function`` maps ``[N, D]`` to ``[N]`` or ``[N, P]``; row i is given single columns of row
     ``donors[i]``. A function that does not vary over the rows is driven by nothing: zeros.
     """
-    _check(x, donors)
+    if x.ndim != 2 or len(x) < 2:
+        raise ValueError(f"expected x [N, D] with at least 2 rows to swap, got shape {x.shape}")
+    themselves = np.count_nonzero(donors == np.arange(len(donors)))
+    if donors.shape != (len(x),) or themselves:
+        raise ValueError(
+            f"expected one other row for each of the {len(x)} rows, got {donors.shape} donors, "
+            f"{themselves} of them the row itself; make them with other_rows"
+        )
     values = np.asarray(function(x), np.float64)
     variance = np.var(values, axis=0, ddof=1)
     effects = []
@@ -44,17 +51,3 @@ def other_rows(rng: np.random.Generator, rows: int) -> np.ndarray:
     donors = np.empty(rows, int)
     donors[order] = np.roll(order, 1)
     return donors
-
-
-def _check(x: np.ndarray, donors: np.ndarray) -> None:
-    if x.ndim != 2 or len(x) < 2:
-        raise ValueError(
-            f"expected x [N, D] with at least 2 rows, got shape {x.shape}; rows are swapped with "
-            "each other"
-        )
-    if donors.shape != (len(x),) or np.any(donors == np.arange(len(x))):
-        raise ValueError(
-            f"expected one other row for each of the {len(x)} rows, got {donors.shape} donors, "
-            f"{np.count_nonzero(donors == np.arange(len(donors)))} of them the row itself; "
-            "make them with other_rows"
-        )
