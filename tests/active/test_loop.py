@@ -66,5 +66,5 @@ def test_mistakes_are_said(setting, start):
     with pytest.raises(ValueError, match="first must lie between 0 and 5"):
         list(pool_loop(setting, start, ROUNDS, first=9))
     forgetful = setting._replace(measure=lambda learner, number, x: x[:1, 0])
-    with pytest.raises(ValueError, match="2 points were measured, but 1 outputs"):
+    with pytest.raises(ValueError, match="2 points measured, but 1 outputs"):
         list(pool_loop(forgetful, start, ROUNDS))

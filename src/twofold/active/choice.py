@@ -101,9 +101,7 @@ def choose_batch(
     variances.
     """
     if not (np.isfinite(scores).all() and np.isfinite(means).all() and (noise > 0).all()):
-        raise ValueError(
-            "scores and means must be finite and noise positive; leave out such points"
-        )
+        raise ValueError("scores and means must be finite, noise positive; drop such points")
     if means.shape[0] < 2:
         raise ValueError("means must hold at least 2 weight draws, got 1")
     _check_num(num, len(scores) - len(underway))

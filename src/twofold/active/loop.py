@@ -19,9 +19,7 @@ class Data(NamedTuple):
     def extend(self, more: "Data") -> "Data":
         """With further rows at the end."""
         if len(more.x) != len(more.y):
-            raise ValueError(
-                f"{len(more.x)} points were measured, but {len(more.y)} outputs were given"
-            )
+            raise ValueError(f"{len(more.x)} points measured, but {len(more.y)} outputs given")
         return Data(np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y]))
 
 

@@ -15,7 +15,15 @@ from twofold.active.choice import Assessment, advise, assess, choose_batch, is_e
 from twofold.campaign import models
 from twofold.campaign.definition import NATS, check_model_settings, define
 from twofold.campaign.recording import Ledger, Result, record
-from twofold.campaign.space import CampaignError, Input, Point, Space, check_names, check_number
+from twofold.campaign.space import (
+    CampaignError,
+    Input,
+    Point,
+    Space,
+    check_names,
+    check_number,
+    require,
+)
 from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Row, Storage, count, insert
 from twofold.inference.registry import upgrade_settings
 
@@ -84,10 +92,8 @@ class Campaign:
             self.candidates: list[Point] | None = definition["candidates"]
             self.settings: dict[str, Any] = upgrade_settings(definition["settings"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CampaignError(
-                f"the campaign is damaged: its definition cannot be read ({error!r}); restore it "
-                "from a copy"
-            ) from error
+            problem = f"the campaign is damaged: its definition cannot be read ({error!r})"
+            raise CampaignError(f"{problem}; restore it from a copy") from error
 
     @classmethod
     def create(
@@ -155,8 +161,7 @@ class Campaign:
         """As ``model``, with its name and whether it is stored in ``model_file``."""
         snapshot = self._read()
         missing = self._missing(snapshot)
-        if missing > 0:
-            raise CampaignError(advise([], missing, 0))
+        require(missing <= 0, advise([], missing, 0))
         return self._fit(snapshot)
 
     def load_model(self) -> "BNNLVRegressor | None":
@@ -209,8 +214,7 @@ class Campaign:
     def check_result(self, result: Result) -> Result:
         """The result with every value of its kind, unknown names and bad values refused."""
         check_names("output", result.outputs, self.outputs, complete=False)
-        if not result.outputs:
-            raise CampaignError(f"tell at least one of the outputs {', '.join(self.outputs)}")
+        require(result.outputs, f"tell at least one of the outputs {', '.join(self.outputs)}")
         values = {name: check_number(name, value) for name, value in result.outputs.items()}
         where = None if result.point is None else self.space.check(result.point)
         return result._replace(outputs=values, point=where)
@@ -252,12 +256,11 @@ class Campaign:
         return models.load_or_fit(self.model_file, self.settings, x, y)
 
     def _check_num(self, num: Any) -> None:
-        if not isinstance(num, int | np.integer) or isinstance(num, bool) or num < 1:
-            raise CampaignError(f"ask for at least 1 point, got {num!r}")
-        if num > MOST_ASKED:
-            raise CampaignError(f"ask for at most {MOST_ASKED} points at once, got {num}")
-        if self.candidates is not None and num > len(self.candidates):
-            raise CampaignError(f"there are {len(self.candidates)} candidates, got num={num}")
+        whole = isinstance(num, int | np.integer) and not isinstance(num, bool)
+        require(whole and num >= 1, f"ask for at least 1 point, got {num!r}")
+        require(num <= MOST_ASKED, f"ask for at most {MOST_ASKED} points at once, got {num}")
+        most = MOST_ASKED if self.candidates is None else len(self.candidates)
+        require(num <= most, f"there are {most} candidates, got num={num}")
 
     def _choose(
         self, model: "BNNLVRegressor | None", num: int, snapshot: Snapshot

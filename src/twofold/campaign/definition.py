@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twofold.campaign.space import CampaignError, Input, Point, Space
+from twofold.campaign.space import CampaignError, Input, Point, Space, require
 from twofold.core.naming import nearest
 from twofold.core.plain import to_plain
 
@@ -26,10 +26,8 @@ def define(
 ) -> dict[str, Any]:
     """The definition as JSON values."""
     space = Space(tuple(inputs))
-    if isinstance(outputs, str) or not outputs:
-        raise CampaignError(
-            f"a campaign needs a list of outputs, such as ['yield'], got {outputs!r}"
-        )
+    named = outputs and not isinstance(outputs, str)
+    require(named, f"a campaign needs a list of outputs, such as ['yield'], got {outputs!r}")
     _check_new_names(space.names, list(outputs))
     return {
         "inputs": space.to_plain(),
@@ -95,15 +93,13 @@ def _check_new_names(inputs: list[str], outputs: list[str]) -> None:
     """Names must differ, and stand for themselves in the heading of a table."""
     names = [*inputs, *outputs]
     for name in names:
-        if not isinstance(name, str) or not name or name != name.strip():
-            raise CampaignError(f"a name must be a word, without spaces around it, got {name!r}")
-    if len(set(names)) != len(names):
-        raise CampaignError(f"outputs need names of their own, got {', '.join(names)}")
-    if reserved := sorted({*NUMBERS, *explanation_columns(outputs)} & set(names)):
-        raise CampaignError(
-            f"{', '.join(reserved)} is the name of a column in the campaign's own tables; choose "
-            "another name"
-        )
+        word = isinstance(name, str) and name and name == name.strip()
+        require(word, f"a name must be a word, without spaces around it, got {name!r}")
+    different = len(set(names)) == len(names)
+    require(different, f"outputs need names of their own, got {', '.join(names)}")
+    reserved = ", ".join(sorted({*NUMBERS, *explanation_columns(outputs)} & set(names)))
+    column = "is the name of a column in the campaign's own tables"
+    require(not reserved, f"{reserved} {column}; choose another name")
 
 
 def _check_candidates(space: Space, candidates: Sequence[Mapping[str, Any]]) -> list[Point]:
@@ -111,11 +107,8 @@ def _check_candidates(space: Space, candidates: Sequence[Mapping[str, Any]]) -> 
     for index, candidate in enumerate(candidates, start=1):
         point = space.check(candidate)
         if point in allowed:
-            raise CampaignError(
-                f"candidates {allowed.index(point) + 1} and {index} are both at "
-                f"{space.format(point)}; leave one out"
-            )
+            both = f"candidates {allowed.index(point) + 1} and {index}"
+            raise CampaignError(f"{both} are both at {space.format(point)}; leave one out")
         allowed.append(point)
-    if not allowed:
-        raise CampaignError("candidates must hold at least one point, or be left out")
+    require(allowed, "candidates must hold at least one point, or be left out")
     return allowed

@@ -103,10 +103,9 @@ def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | 
         row = _find("measurement", result.measurement, ledger.measurements)
         _check_point(space, f"measurement {row['number']}", row["point"], result.point)
         if result.proposal not in (None, row["proposal"]):
-            raise CampaignError(
-                f"measurement {row['number']} answers proposal {row['proposal']}, not "
-                f"{result.proposal}; leave out the number that is wrong"
-            )
+            answers = f"measurement {row['number']} answers proposal {row['proposal']}"
+            wrong = f"not {result.proposal}; leave out the number that is wrong"
+            raise CampaignError(f"{answers}, {wrong}")
         return row["point"], row["proposal"]
     if result.proposal is not None:
         row = _find("proposal", result.proposal, ledger.proposals)

@@ -28,9 +28,8 @@ def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
     try:
         results = run_jobs(jobs, executor=executor)
     except KeyboardInterrupt as stopped:
-        raise KeyboardInterrupt(
-            "stopped by Ctrl-C; models that were fitted are kept, and the same call fits the others"
-        ) from stopped
+        kept = "models that were fitted are kept, and the same call fits the others"
+        raise KeyboardInterrupt(f"stopped by Ctrl-C; {kept}") from stopped
     return [Refit(str(place), *result) for place, result in zip(places, results, strict=True)]
 
 

@@ -23,6 +23,12 @@ class CampaignError(ValueError):
     """A wrong name, value, point or file; the campaign is as it was before."""
 
 
+def require(condition: Any, message: str) -> None:
+    """Raise a ``CampaignError`` unless the condition holds."""
+    if not condition:
+        raise CampaignError(message)
+
+
 def check_number(name: str, value: Any) -> float:
     """The value as a finite float."""
     is_number = isinstance(value, int | float | np.integer | np.floating)
@@ -30,8 +36,7 @@ def check_number(name: str, value: Any) -> float:
         number = float(value) if is_number and not isinstance(value, bool) else np.nan
     except OverflowError:
         number = np.inf
-    if not np.isfinite(number):
-        raise CampaignError(f"{name} must be a finite number, got {reprlib.repr(value)}")
+    require(np.isfinite(number), f"{name} must be a finite number, got {reprlib.repr(value)}")
     return number
 
 
@@ -62,10 +67,8 @@ class _Number(_Input):
     def check(self, value: Any) -> float | int:
         """The value as a number within bounds."""
         number = check_number(self.name, value)
-        if not self.low <= number <= self.high:
-            raise CampaignError(
-                f"{self.name} must lie between {self.low} and {self.high}, got {number:.10g}"
-            )
+        rule = f"{self.name} must lie between {self.low} and {self.high}"
+        require(self.low <= number <= self.high, f"{rule}, got {number:.10g}")
         return number
 
 
@@ -80,15 +83,11 @@ class Continuous(_Number):
     def __post_init__(self):
         for bound in (self.low, self.high):
             check_number(f"a bound of {self.name}", bound)
-        if not self.low < self.high:
-            raise CampaignError(
-                f"{self.name}: bounds must be finite and low < high, got {self.low} and {self.high}"
-            )
-        if not NARROWEST < self.high - self.low < 1.0 / NARROWEST:
-            raise CampaignError(
-                f"{self.name}: the range from {self.low} to {self.high} is too narrow or too wide "
-                "to compute with; use other units"
-            )
+        given = f"got {self.low} and {self.high}"
+        require(self.low < self.high, f"{self.name}: bounds must be finite and low < high, {given}")
+        wide_enough = NARROWEST < self.high - self.low < 1.0 / NARROWEST
+        problem = "the range is too narrow or too wide to compute with"
+        require(wide_enough, f"{self.name}: {problem}, {given}; use other units")
 
     def at_fractions(self, u: np.ndarray) -> list[float]:
         """Values at fractions of the range, rounded to a multiple of ``STEP``."""
@@ -119,17 +118,16 @@ class Integer(_Number):
     def __post_init__(self):
         bounds = self.low, self.high
         whole = all(isinstance(b, int | np.integer) and not isinstance(b, bool) for b in bounds)
-        if not (whole and -LARGEST <= self.low < self.high <= LARGEST):
-            raise CampaignError(
-                f"{self.name}: bounds must be whole numbers of at most 2**53 and low < high, got "
-                f"{self.low!r} and {self.high!r}"
-            )
+        require(
+            whole and -LARGEST <= self.low < self.high <= LARGEST,
+            f"{self.name}: bounds must be whole numbers of at most 2**53 and low < high, got "
+            f"{self.low!r} and {self.high!r}",
+        )
 
     def check(self, value: Any) -> int:
         """The value as an int within bounds."""
         number = check_number(self.name, value)
-        if number != round(number):
-            raise CampaignError(f"{self.name} must be a whole number, got {value!r}")
+        require(number == round(number), f"{self.name} must be a whole number, got {value!r}")
         return int(super().check(number))
 
     def at_fractions(self, u: np.ndarray) -> list[int]:
@@ -148,10 +146,10 @@ class Categorical(_Input):
     def __post_init__(self):
         object.__setattr__(self, "choices", tuple(self.choices))
         words = all(isinstance(choice, str) for choice in self.choices)
-        if not words or len(set(self.choices)) != len(self.choices) or len(self.choices) < 2:
-            raise CampaignError(
-                f"{self.name}: choices must be at least two different words, got {self.choices!r}"
-            )
+        require(
+            words and len(set(self.choices)) == self.width >= 2,
+            f"{self.name}: choices must be at least two different words, got {self.choices!r}",
+        )
 
     @property
     def width(self) -> int:
@@ -188,10 +186,9 @@ class Space:
 
     def __post_init__(self):
         object.__setattr__(self, "inputs", tuple(self.inputs))
-        if not self.names:
-            raise CampaignError("a campaign needs at least one input, got none")
-        if len(set(self.names)) != len(self.inputs):
-            raise CampaignError(f"inputs need different names, got {', '.join(self.names)}")
+        require(self.names, "a campaign needs at least one input, got none")
+        different = len(set(self.names)) == len(self.inputs)
+        require(different, f"inputs need different names, got {', '.join(map(str, self.names))}")
 
     @property
     def names(self) -> list[str]:
@@ -243,10 +240,8 @@ class Space:
         for one in plain:
             fields = dict(one)
             kind = fields.pop("kind", None)
-            if kind not in KINDS:
-                raise CampaignError(
-                    f"an input's kind must be one of {', '.join(KINDS)}, got {kind!r}"
-                )
+            known = ", ".join(KINDS)
+            require(kind in KINDS, f"an input's kind must be one of {known}, got {kind!r}")
             inputs.append(KINDS[kind](**fields))
         return cls(tuple(inputs))
 
@@ -257,9 +252,7 @@ def check_names(what: str, given: Mapping[str, Any], known: Sequence[str], compl
         raise CampaignError(f"expected a mapping from each {what} to its value, got {given!r}")
     for name in given:
         if name not in known:
-            raise CampaignError(
-                f"there is no {what} {name!r}, only {', '.join(known)}{nearest(name, known)}"
-            )
-    missing = [name for name in known if name not in given]
-    if complete and missing:
-        raise CampaignError(f"the {what} {', '.join(missing)} is missing")
+            only = f"only {', '.join(known)}{nearest(name, known)}"
+            raise CampaignError(f"there is no {what} {name!r}, {only}")
+    missing = ", ".join(name for name in known if name not in given)
+    require(not (complete and missing), f"the {what} {missing} is missing")

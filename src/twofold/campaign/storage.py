@@ -80,10 +80,9 @@ class Storage:
         with storage._explain_errors(), storage._engine.begin() as connection:
             present = sql.inspect(connection).get_table_names()
             if present:
-                raise CampaignError(
-                    f"{storage._place} already holds {', '.join(sorted(present))}; open the "
-                    "campaign that is there, or choose another place"
-                )
+                remedy = "open the campaign that is there, or choose another place"
+                held = ", ".join(sorted(present))
+                raise CampaignError(f"{storage._place} already holds {held}; {remedy}")
             TABLES.create_all(connection)
             for name, value in {"version": VERSION, "definition": definition}.items():
                 connection.execute(ABOUT.insert().values(name=name, value=json.dumps(value)))
@@ -159,10 +158,8 @@ class Storage:
         if not isinstance(version, int) or version < min(STEPS):
             raise self._damaged(f": its version is {version!r}")
         if version > VERSION:
-            raise CampaignError(
-                f"{self._place} has schema version {version}, this twofold reads up to {VERSION}; "
-                "upgrade twofold"
-            )
+            limit = f"this twofold reads up to {VERSION}; upgrade twofold"
+            raise CampaignError(f"{self._place} has schema version {version}, {limit}")
         return version
 
     def _about(self, connection: sql.Connection, name: str) -> Any:

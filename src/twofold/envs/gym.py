@@ -174,10 +174,8 @@ class SystemVectorEnv(VectorEnv):
     def _mask(self, options: dict[str, Any]) -> np.ndarray:
         mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, bool)))
         if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
-            raise ValueError(
-                f"reset_mask must be {self.num_envs} booleans, at least one of them true, got "
-                f"{options['reset_mask']!r}"
-            )
+            expected = f"{self.num_envs} booleans, at least one of them true"
+            raise ValueError(f"reset_mask must be {expected}, got {options['reset_mask']!r}")
         if self._copies is None and not mask.all():
             raise gymnasium.error.ResetNeeded("call reset without a mask first")
         return mask
@@ -185,9 +183,8 @@ class SystemVectorEnv(VectorEnv):
     def _seeded(self, seeds: Sequence[int | None], mask: np.ndarray) -> jax.Array:
         """The streams of all copies, begun anew where there is a seed."""
         if len(seeds) != self.num_envs:
-            raise ValueError(
-                f"seed must be one number, or one for each of {self.num_envs} copies, got {seeds!r}"
-            )
+            expected = f"one number, or one for each of {self.num_envs} copies"
+            raise ValueError(f"seed must be {expected}, got {seeds!r}")
         first = jax.random.key(_stream_seed(self.np_random)) if self._copies is None else None
         streams = self._copies[0] if first is None else jax.random.split(first, self.num_envs)
         given = mask & np.array([seed is not None for seed in seeds])

@@ -163,7 +163,8 @@ class Decomposition:
 
         There the entropy estimator's bias is larger than what it is asked for.
         """
-        return self.epistemic < -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
+        least: np.ndarray = -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
+        return self.epistemic < least
 
     def standard_deviations(self) -> "Decomposition":
         """Square roots of a split by variance, in units of y; they do not add up."""

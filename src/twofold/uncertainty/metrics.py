@@ -18,7 +18,9 @@ def rmse(y: np.ndarray, mean: np.ndarray) -> np.ndarray | np.floating:
             f"expected y and mean of one shape with at least 1 point, got {y.shape} and "
             f"{mean.shape}; pass one prediction for each measurement"
         )
-    return np.sqrt(np.mean(np.square(np.subtract(y, mean, dtype=np.float64)), axis=0))
+    errors = np.subtract(y, mean, dtype=np.float64)
+    root: np.ndarray | np.floating = np.sqrt(np.mean(np.square(errors), axis=0))
+    return root
 
 
 def crps(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -33,7 +35,8 @@ def crps(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
     errors = np.sort(np.subtract(samples, y, dtype=np.float64), axis=0)
     num = len(errors)
     weights = (2.0 * np.arange(1, num + 1) - num - 1.0) / (num * (num - 1.0))
-    return np.mean(np.abs(errors), axis=0) - np.tensordot(weights, errors, axes=1)
+    scores: np.ndarray = np.mean(np.abs(errors), axis=0) - np.tensordot(weights, errors, axes=1)
+    return scores
 
 
 def pit(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -44,7 +47,8 @@ def pit(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
     """
     _check_samples(samples, y, fewest=1)
     below = np.count_nonzero(samples < y, axis=0) + 0.5 * np.count_nonzero(samples == y, axis=0)
-    return (below + 0.5) / (len(samples) + 1.0)
+    ranks: np.ndarray = (below + 0.5) / (len(samples) + 1.0)
+    return ranks
 
 
 def coverage(pit: np.ndarray, levels: np.ndarray = LEVELS) -> np.ndarray:

@@ -143,7 +143,8 @@ def _fit_numpy(neighbours: np.ndarray, k: int) -> np.ndarray:
     log_determinant = np.linalg.slogdet(covariance)[1] + d * (LOG_TWO_PI + 2 * np.log(bandwidth))
     fitted = 0.5 * (log_determinant + quadratic) - np.log(total)
     ball = log_ball_volume(d) - digamma(k) + d * np.log(bandwidth)
-    return np.where(quadratic < FARTHEST_DEVIATIONS**2, fitted, ball)
+    values: np.ndarray = np.where(quadratic < FARTHEST_DEVIATIONS**2, fitted, ball)
+    return values
 
 
 def spread(samples: Float[Array, "n d"]) -> Float[Array, "d"]:
@@ -175,7 +176,8 @@ def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     def row(i: Int[Array, ""]) -> Scalar:
         return -jax.nn.logsumexp(-0.5 * squared_distances(scaled, i))
 
-    return constant + rows_in_chunks(row, n)
+    logs: Array = rows_in_chunks(row, n)
+    return constant + logs
 
 
 def _gridded_kernel_surprisals(values: Float[Array, "n"], bandwidth: Scalar) -> Float[Array, "n"]:

@@ -74,10 +74,8 @@ class Params:
         check_fields(self, "pitch_bound torque_bound", "be positive", lambda value: value > 0)
         steps = self.decision / self.turbine.time_step
         if not (steps >= 1 and abs(steps - round(steps)) < 1e-6):
-            raise ValueError(
-                f"decision must be a multiple of the time step of {self.turbine.time_step} s, got "
-                f"{self.decision}"
-            )
+            expected = f"a multiple of the time step of {self.turbine.time_step} s"
+            raise ValueError(f"decision must be {expected}, got {self.decision}")
         check_fields(self, "persistence", "lie in [0, 1)", lambda value: 0 <= value < 1)
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 
 from twofold.core import numerics
 from twofold.core.arrays import Array, Float, Key, Scalar
+from twofold.envs.system import check_fields
 
 REFERENCE_INTENSITY = {"A": 0.16, "B": 0.14, "C": 0.12}
 """Turbulence classes: ``I_ref``, the mean intensity at 15 m/s (Table 1)."""
@@ -34,12 +35,9 @@ class Spectrum:
 
     def __post_init__(self):
         if not 0 < self.lowest < self.highest:
-            raise ValueError(
-                f"frequencies must rise from above 0, got lowest {self.lowest} and highest "
-                f"{self.highest} Hz"
-            )
-        if self.bins < 2:
-            raise ValueError(f"bins must be 2 or more, got {self.bins}")
+            given = f"lowest {self.lowest} and highest {self.highest} Hz"
+            raise ValueError(f"frequencies must rise from above 0, got {given}")
+        check_fields(self, "bins", "be 2 or more", lambda value: value >= 2)
 
     @property
     def edges(self) -> np.ndarray:
