@@ -12,13 +12,7 @@ from twofold.core import sharding
 from twofold.core.arrays import Key
 from twofold.model.posterior import Posterior
 from twofold.model.spec import BNNLV
-from twofold.uncertainty.decomposition import (
-    Decomposition,
-    Split,
-    check_request,
-    choose_estimator,
-    split_nested,
-)
+from twofold.uncertainty import decomposition
 from twofold.uncertainty.entropies import PointEstimator, integrate
 from twofold.uncertainty.predictive import DRAW_AXES, nest
 
@@ -28,8 +22,8 @@ FEWEST_ROWS = 32
 OnProgress = Callable[[int], None]
 _by_rows = partial(sharding.by_rows, static=["by", "joint", "estimator", "model"], rows=["x"])
 SPLITS = {
-    "variance": _by_rows()(split_nested),
-    "entropy": _by_rows(draws={"nested": DRAW_AXES})(split_nested),
+    "variance": _by_rows()(decomposition.split_nested),
+    "entropy": _by_rows(draws={"nested": DRAW_AXES})(decomposition.split_nested),
 }
 
 
@@ -92,17 +86,18 @@ def decompose_rows(
     weights: int = 100,
     latents: int = 100,
     on_progress: OnProgress | None = None,
-) -> Decomposition:
+) -> decomposition.Decomposition:
     """``decomposition.decompose`` at any number of rows; the result does not depend on chunks."""
     x = np.asarray(x, np.float64)
     if x.ndim != 2 or not len(x):
         raise ValueError(f"x must be an array [N, D] with at least one row, got shape {x.shape}")
-    check_request(by, joint)
-    chosen = choose_estimator(estimator, joint, model.outputs)
+    decomposition.check_request(by, joint)
+    chosen = decomposition.choose_estimator(estimator, joint, model.outputs)
     nested = nest(key, model, posterior, weights, latents)
     # Slower estimators cost too much for rows that nobody asked for.
     fewest = FEWEST_ROWS if by == "variance" or chosen is integrate else 1
     function = partial(SPLITS[by], by, joint, chosen, model, key, nested)
     limit = rows_at_once(model, weights, latents)
-    split: Split = in_chunks(function, [x], limit, nested.weights.dtype, on_progress, fewest)
-    return Decomposition(by, *split.parts, split.errors)
+    dtype = nested.weights.dtype
+    split: decomposition.Split = in_chunks(function, [x], limit, dtype, on_progress, fewest)
+    return decomposition.Decomposition(by, *split.parts, split.errors)

@@ -16,17 +16,8 @@ from scipy.special import digamma
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key, Scalar
 from twofold.core.numerics import LOG_TWO_PI
+from twofold.uncertainty import neighbours as near
 from twofold.uncertainty.entropies import Entropies, PointEstimator
-from twofold.uncertainty.neighbours import (
-    LocalMoments,
-    check_neighbours,
-    kth_distances,
-    local_moments,
-    log_ball_volume,
-    rows_in_chunks,
-    smallest_distance,
-    squared_distances,
-)
 
 GRID_POINTS = 8_192
 MOST_BINS = 32_768
@@ -44,12 +35,12 @@ def nearest_neighbour(samples: Float[Array, "n d"], k: int = 25) -> Float[Array,
     duplicates have a large density rather than an infinite one.
     """
     n, d = samples.shape
-    return float(digamma(n)) + ball_surprisals(kth_distances(samples, k), k, d)
+    return float(digamma(n)) + ball_surprisals(near.kth_distances(samples, k), k, d)
 
 
 def ball_surprisals(distances: Float[Array, "n"], k: int, d: int) -> Float[Array, "n"]:
     """Minus the log of the number of samples a unit of volume, from the distances to the k-th."""
-    return log_ball_volume(d) - float(digamma(k)) + d * jnp.log(distances)
+    return near.log_ball_volume(d) - float(digamma(k)) + d * jnp.log(distances)
 
 
 def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
@@ -64,17 +55,17 @@ def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
     neighbours' covariance is nearly singular; without either rule the mean is infinite for small k.
     """
     n, d = samples.shape
-    check_neighbours(k, n)
+    near.check_neighbours(k, n)
     m = min(n - 1, max(6 * k, math.ceil(math.log(n))))
     if m <= d:
         raise ValueError(f"a Gaussian in {d} dimensions needs {d + 2} samples or more, got {n}")
-    moments = local_moments(samples, k, m)
+    moments = near.local_moments(samples, k, m)
     fitted, plausible = gaussian_surprisals(moments)
     intensities = jnp.where(plausible, fitted, ball_surprisals(moments.bandwidth, k, d))
     return math.log(n - 1) - poisson_bias(k, m, d) + intensities
 
 
-def gaussian_surprisals(moments: LocalMoments) -> tuple[Float[Array, "n"], Bool[Array, "n"]]:
+def gaussian_surprisals(moments: near.LocalMoments) -> tuple[Float[Array, "n"], Bool[Array, "n"]]:
     """``−log S₀ + ½ log |2π h² Σ| + ½ μᵀ Σ⁻¹ μ``, minus the log of the number of samples a unit of
     volume, with ``μ = S₁/S₀``, ``Σ = S₂/S₀ − μμᵀ``; and whether the sample can come from the fit.
     """
@@ -120,7 +111,7 @@ def poisson_bias(k: int, m: int, d: int) -> float:
     values = np.empty(0)
     while len(values) < 2 or values.std() > BIAS_ERROR * math.sqrt(len(values)):
         volumes = np.cumsum(rng.exponential(size=(batch, m)), axis=1)
-        distances = (volumes / math.exp(log_ball_volume(d))) ** (1.0 / d)
+        distances = (volumes / math.exp(near.log_ball_volume(d))) ** (1.0 / d)
         directions = rng.normal(size=(batch, m, d))
         directions /= np.linalg.norm(directions, axis=2, keepdims=True)
         values = np.append(values, _fit_numpy(distances[:, :, None] * directions, k))
@@ -142,7 +133,7 @@ def _fit_numpy(neighbours: np.ndarray, k: int) -> np.ndarray:
     quadratic = np.sum(mean * solved, axis=1)
     log_determinant = np.linalg.slogdet(covariance)[1] + d * (LOG_TWO_PI + 2 * np.log(bandwidth))
     fitted = 0.5 * (log_determinant + quadratic) - np.log(total)
-    ball = log_ball_volume(d) - digamma(k) + d * np.log(bandwidth)
+    ball = near.log_ball_volume(d) - digamma(k) + d * np.log(bandwidth)
     values: np.ndarray = np.where(quadratic < FARTHEST_DEVIATIONS**2, fitted, ball)
     return values
 
@@ -155,7 +146,7 @@ def spread(samples: Float[Array, "n d"]) -> Float[Array, "d"]:
     lower, upper = jnp.quantile(samples, jnp.asarray([0.25, 0.75], samples.dtype), axis=0)
     quartiles = (upper - lower) / 1.349
     robust = jnp.where(quartiles > 0.0, jnp.minimum(deviation, quartiles), deviation)
-    return jnp.maximum(robust, smallest_distance(samples))
+    return jnp.maximum(robust, near.smallest_distance(samples))
 
 
 def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
@@ -165,7 +156,7 @@ def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     and a density lost in the rounding of the FFT is raised to it.
     """
     n, d = samples.shape
-    check_neighbours(1, n)
+    near.check_neighbours(1, n)
     bandwidth = (4.0 / (d + 2.0) / n) ** (1.0 / (d + 4.0)) * spread(samples)
     if d == 1:
         return _gridded_kernel_surprisals(samples[:, 0], bandwidth[0])
@@ -174,9 +165,9 @@ def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     constant = 0.5 * d * LOG_TWO_PI + math.log(n - 1) + jnp.sum(jnp.log(bandwidth))
 
     def row(i: Int[Array, ""]) -> Scalar:
-        return -jax.nn.logsumexp(-0.5 * squared_distances(scaled, i))
+        return -jax.nn.logsumexp(-0.5 * near.squared_distances(scaled, i))
 
-    logs: Array = rows_in_chunks(row, n)
+    logs: Array = near.rows_in_chunks(row, n)
     return constant + logs
 
 
@@ -215,7 +206,7 @@ def histogram(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
         )
     most = int(MOST_BINS ** (1.0 / d) + 1e-9)
     low = jnp.min(samples, axis=0)
-    extent = jnp.maximum(jnp.max(samples, axis=0) - low, smallest_distance(samples))
+    extent = jnp.maximum(jnp.max(samples, axis=0) - low, near.smallest_distance(samples))
     scott = (24.0 * math.sqrt(math.pi)) ** (1.0 / 3.0) * n ** (-1.0 / (d + 2.0)) * spread(samples)
     bins = jnp.clip(jnp.ceil(extent / scott), 1, most)
     width = extent / bins

@@ -54,9 +54,7 @@ def behave(key: Key, observation: Float[Array, "D"]) -> Float[Array, "3"]:
     return jnp.clip(jnp.append(pushed, uniform[2]), -1.0, 1.0)
 
 
-BEHAVIOUR = Policy(
-    init=lambda key: (), act=lambda key, memory, observation: (memory, behave(key, observation))
-)
+BEHAVIOUR = Policy(lambda key: (), lambda key, memory, seen: (memory, behave(key, seen)))
 
 
 def reset(key: Key, params: Params) -> Watched:
