@@ -79,10 +79,6 @@ def _bimodal_outputs(rng: Generator, x: np.ndarray) -> np.ndarray:
     return 10.0 * np.where(branch, np.sin(x), np.cos(x)) + rng.standard_normal(x.shape)
 
 
-def _exponential_density(x: np.ndarray) -> np.ndarray:
-    return expon.pdf(x, loc=-0.5, scale=0.5)
-
-
 def _bimodal_entropy(x: np.ndarray) -> np.ndarray:
     """By the trapezoidal rule, twelve deviations around both branches."""
     y = np.linspace(-25.0, 25.0, 5001)
@@ -101,6 +97,6 @@ HETEROSCEDASTIC = ToyProblem(
 )
 BIMODAL = ToyProblem(
     *("bimodal", -0.5, 2.0, _exponential_inputs, _bimodal_outputs),
-    *(_bimodal_log_density, _bimodal_entropy, _exponential_density),
+    *(_bimodal_log_density, _bimodal_entropy, expon(-0.5, 0.5).pdf),
 )
 TOY_PROBLEMS = {problem.name: problem for problem in (HETEROSCEDASTIC, BIMODAL)}
