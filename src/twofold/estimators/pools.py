@@ -27,16 +27,14 @@ def split_columns(
     model: Regressor, x: np.ndarray, outputs: Sequence[str], by: By
 ) -> dict[str, np.ndarray]:
     """For each output the predictive mean and the parts, in nats or as standard deviations."""
-    mean = model.predict(x).reshape(len(x), -1)
-    split = model.decompose(x, by=by)
-    parts = split if by == "entropy" else split.standard_deviations()
-    unit = "nats" if by == "entropy" else "sd"
-    found = {}
-    for index, name in enumerate(outputs):
-        found[f"{name} mean"] = mean[:, index]
-        for part in PARTS:
-            found[f"{name} {part} {unit}"] = getattr(parts, part).reshape(len(x), -1)[:, index]
-    return found
+    columns, split = {"mean": model.predict(x)}, model.decompose(x, by=by)
+    parts, unit = (split, "nats") if by == "entropy" else (split.standard_deviations(), "sd")
+    columns |= {f"{part} {unit}": getattr(parts, part) for part in PARTS}
+    return {
+        f"{name} {kind}": column.reshape(len(x), -1)[:, index]
+        for index, name in enumerate(outputs)
+        for kind, column in columns.items()
+    }
 
 
 def decompose_table(

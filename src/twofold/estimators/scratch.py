@@ -76,10 +76,9 @@ def write_scratch(path: Path, blocks: Iterator[np.ndarray]) -> Scratch:
             plain = np.ascontiguousarray(values, "<f8")
             digest.update(plain.data.cast("B"))
             file.write(plain.data.cast("B"))
-            found = Running.of(plain)
-            running = found if running is None else running.merge(found)
+            running = running.merge(Running.of(plain)) if running else Running.of(plain)
     if running is None or running.rows < 2:
-        count = 0 if running is None else running.rows
+        count = running.rows if running else 0
         raise ValueError(f"a fit needs at least 2 rows with a value in every column, got {count}")
     if running.rows > MOST_ROWS:
         raise ValueError(f"a fit takes {MOST_ROWS:,} rows at most, got {running.rows:,}")

@@ -19,24 +19,11 @@ from sklearn.base import clone
 from twofold.core.data import Padded, Place, Standardizer, pad, padded_size
 from twofold.core.naming import listed
 from twofold.estimators import memory, validation
-from twofold.estimators.fitting import (
-    About,
-    about_data,
-    checkpoint_of,
-    judge,
-    keys_of,
-    store,
-    warn,
-)
+from twofold.estimators.fitting import About, about_data, checkpoint_of, judge, keys_of, store, warn
 from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
 from twofold.estimators.training import Plan, train
 from twofold.inference.method import MinibatchMethod, check_integer
-from twofold.inference.registry import (
-    METHODS,
-    method_class,
-    replace_options,
-    resolve_method,
-)
+from twofold.inference.registry import METHODS, method_class, replace_options, resolve_method
 from twofold.tables import TableError, TableFile, check_names, open_table
 from twofold.tables.table import list_of_names
 
@@ -62,10 +49,8 @@ def fit_table(
     """
     opened = open_table(source)
     outputs = [target] if isinstance(target, str) else list_of_names("target", target)
-    if inputs is None:
-        names = [name for name in opened.names if name not in outputs]
-    else:
-        names = list_of_names("inputs", inputs)
+    others = [name for name in opened.names if name not in outputs]
+    names = others if inputs is None else list_of_names("inputs", inputs)
     check_names(opened, [*names, *outputs])
     if not names or not outputs or len({*names, *outputs}) < len(names) + len(outputs):
         raise TableError(
@@ -75,12 +60,8 @@ def fit_table(
     check_streamed(estimator, opened.count_rows())
     with tempfile.TemporaryDirectory(dir=scratch, prefix="twofold-") as folder:
         values = values_of(opened, [*names, *outputs], drop_missing)
-        fit_scratch(
-            estimator,
-            write_scratch(Path(folder) / "rows", values),
-            len(names),
-            1 if isinstance(target, str) else 2,
-        )
+        rows = write_scratch(Path(folder) / "rows", values)
+        fit_scratch(estimator, rows, len(names), 1 if isinstance(target, str) else 2)
     estimator.feature_names_in_ = np.array(names, dtype=object)
     return estimator
 
@@ -122,20 +103,11 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
                 block = jax.tree.map(lambda leaf: leaf[None], blocks(visit))
                 return method.problems([method], block)
 
-            outcome = train(
-                setup.algorithm,
-                keys_of([about], method.runs),
-                problems,
-                setup.schedule,
-                Plan(
-                    setup.epochs,
-                    np.repeat(setup.batches, method.runs),
-                    "blocks",
-                    estimator.verbose,
-                    checkpoint_of([stand_in], [about], setup),
-                ),
-                method.runs,
-            )
+            batches = np.repeat(setup.batches, method.runs)
+            checkpoint = checkpoint_of([stand_in], [about], setup)
+            plan = Plan(setup.epochs, batches, "blocks", estimator.verbose, checkpoint)
+            keys = keys_of([about], method.runs)
+            outcome = train(setup.algorithm, keys, problems, setup.schedule, plan, method.runs)
             result = method.finish(setup.config, outcome.states, outcome.energies, setup.epochs)
             fitted = judge(about.model, result, blocks(0))
     store(estimator, about, fitted, outcome.energies.mean(axis=1))
@@ -161,16 +133,14 @@ class Blocks:
         self._scratch, self._about, self._dtype = scratch, about, dtype
         self._pool, self._visits = pool, visits
         self._length = padded_size(scratch.block_rows)
-        self._ahead: tuple[int, Future[Any]] | None = None
+        self._ahead: dict[int, Future[Any]] = {}
 
     def __call__(self, visit: int) -> Padded:
         """The block of a visit."""
-        if self._ahead is not None and self._ahead[0] == visit:
-            x, y, rows = self._ahead[1].result()
-        else:
-            x, y, rows = self._read(visit)
+        ahead = self._ahead.get(visit)
+        x, y, rows = self._read(visit) if ahead is None else ahead.result()
         if visit + 1 < self._visits:
-            self._ahead = visit + 1, self._pool.submit(self._read, visit + 1)
+            self._ahead = {visit + 1: self._pool.submit(self._read, visit + 1)}
         numbered: Any = np.pad(rows, (0, self._length - len(rows))).astype(np.int32)
         total: Any = np.asarray(self._scratch.rows, np.int32)
         return pad(x, y, self._length, self._dtype)._replace(place=Place(numbered, total))

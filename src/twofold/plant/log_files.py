@@ -46,11 +46,10 @@ def read_log(
     if not len(raw):
         raise LogError(f"{found.source}: nothing is left of {len(found)} rows after mending")
     # Neither is mended: leaving out rows with text would leave out all that have decimal commas.
-    before = [one for one in check(found) if one.kind in ("text", "interleaved")]
-    if options.split_at_restarts and raw.times is None:
-        before = [one for one in before if one.kind == "text"]
-    after = [one for one in check(raw, history=history) if one.kind not in ("text", "interleaved")]
-    findings = before + after
+    kinds = ["text"] if options.split_at_restarts and raw.times is None else ["text", "interleaved"]
+    findings = [one for one in check(found) if one.kind in kinds]
+    mended = check(raw, history=history)
+    findings += [one for one in mended if one.kind not in ("text", "interleaved")]
     if any(finding.severity == "error" or strict for finding in findings):
         raise log_error(raw.source, findings)
     for finding in findings:
@@ -98,22 +97,13 @@ def read_raw_log(
     if time is not None:
         times, texts[time] = table.times(time, missing, decimal)
     part, parts = _episodes(table, episode, decimal)
+    values = {name: column.values for name, column in read.items()}
+    others = tuple(name for name in table.names if name not in given)
     return RawLog(
-        source=table.source,
-        unit=table.unit,
-        rows=table.rows,
-        observations=tuple(observations),
-        actions=bounds,
-        values={name: column.values for name, column in read.items()},
-        part=part,
-        parts=parts,
-        times=times,
-        time=time or "time",
-        cost=cost,
-        cost_at=cost_at,
-        texts=texts,
-        others=tuple(name for name in table.names if name not in given),
-    )
+        table.source, table.unit, table.rows, observations=tuple(observations), actions=bounds,
+        values=values, part=part, parts=parts, times=times, time=time or "time", cost=cost,
+        cost_at=cost_at, texts=texts, others=others,
+    )  # fmt: skip
 
 
 def write_log(log: Log, path: Any) -> None:
@@ -139,10 +129,9 @@ def _bounds(
         return {name: check_bounds(name, bounds) for name, bounds in actions.items()}
     names = [actions] if isinstance(actions, str) else list(actions)
     check_names(table, names)
-    ranges = []
-    for name in names:
-        values = table.numbers(name, missing, decimal).values
-        ranges.append(f"{name!r}: ({np.nanmin(values):g}, {np.nanmax(values):g})")
+    columns = [table.numbers(name, missing, decimal).values for name in names]
+    ends = [f"({np.nanmin(values):g}, {np.nanmax(values):g})" for values in columns]
+    ranges = [f"{name!r}: {pair}" for name, pair in zip(names, ends, strict=True)]
     raise LogError(
         "actions need bounds, which a policy will keep to: pass a mapping such as "
         f"actions={{{', '.join(ranges)}}} (the range in {table.source})"

@@ -27,7 +27,6 @@ def write_minari(
     are further arguments of ``minari.create_dataset_from_buffers``, such as ``author``.
     """
     minari, spaces = _import("minari"), _import("gymnasium.spaces")
-    low, high = np.full(len(log.observations), -np.inf), np.full(len(log.observations), np.inf)
     with _data_sets(root), warnings.catch_warnings():
         # Minari warns of each piece of metadata that nobody gave.
         warnings.simplefilter("ignore", UserWarning)
@@ -35,7 +34,7 @@ def write_minari(
             written = minari.create_dataset_from_buffers(
                 dataset_id,
                 [_buffer(number, episode) for number, episode in enumerate(log.episodes)],
-                observation_space=spaces.Box(low, high, dtype=np.float64),
+                observation_space=spaces.Box(-np.inf, np.inf, (len(log.observations),), np.float64),
                 action_space=spaces.Box(log.action_low, log.action_high, dtype=np.float64),
                 description=description,
                 **metadata,

@@ -45,8 +45,8 @@ class RawLog:
     def groups(self) -> list[np.ndarray]:
         """The rows of each episode, in the order of the source."""
         order = np.argsort(self.part, kind="stable")
-        bounds = np.flatnonzero(np.diff(self.part[order])) + 1
-        return [group for group in np.split(order, bounds) if len(group)]
+        groups = np.split(order, np.flatnonzero(np.diff(self.part[order])) + 1)
+        return [group for group in groups if len(group)]
 
     @cached_property
     def in_time(self) -> list[np.ndarray]:
@@ -59,17 +59,14 @@ class RawLog:
     def take(self, index: np.ndarray) -> "RawLog":
         """These rows only, in this order."""
         place = {int(row): new for new, row in enumerate(index)} if self.texts else {}
-        return replace(
-            self,
-            rows=self.rows[index],
-            values={name: column[index] for name, column in self.values.items()},
-            part=self.part[index],
-            times=None if self.times is None else self.times[index],
-            texts={
-                name: {place[row]: text for row, text in found.items() if row in place}
-                for name, found in self.texts.items()
-            },
-        )
+        texts = {
+            name: {place[row]: text for row, text in found.items() if row in place}
+            for name, found in self.texts.items()
+        }
+        values = {name: column[index] for name, column in self.values.items()}
+        times = None if self.times is None else self.times[index]
+        rows, part = self.rows[index], self.part[index]
+        return replace(self, rows=rows, values=values, part=part, times=times, texts=texts)
 
     def cut(self, starts: np.ndarray) -> "RawLog":
         """New episodes begin at these rows; rows of one episode must lie together."""
@@ -126,17 +123,13 @@ def raw_log_of(log: Log) -> RawLog:
     times = [one.times for one in log.episodes if one.times is not None]
     bounds = zip(log.action_low.tolist(), log.action_high.tolist(), strict=True)
     return RawLog(
-        source="the log",
-        unit="step",
-        rows=np.concatenate([np.arange(length) for length in lengths]),
-        observations=log.observations,
-        actions=dict(zip(log.actions, bounds, strict=True)),
-        values=values,
+        "the log", "step", np.concatenate([np.arange(length) for length in lengths]),
+        log.observations, dict(zip(log.actions, bounds, strict=True)), values,
         part=np.repeat(np.arange(len(lengths)), lengths),
         parts=tuple(one.name or str(i) for i, one in enumerate(log.episodes)),
         times=np.concatenate(times) if len(times) == len(lengths) else None,
         cost=cost if costs else None,
-    )
+    )  # fmt: skip
 
 
 def _numbered(names: list[str]) -> list[str]:
