@@ -59,7 +59,7 @@ def to_labels(column: Any, decimal: str = ".") -> list[str]:
     return [
         (str(int(cell)) if cell.is_integer() else repr(cell))
         if isinstance(cell, float)
-        else whole.sub(r"\1", to_text(cell))
+        else whole.sub(r"\1", _text(cell))
         for cell in column.to_pylist()
     ]
 
@@ -118,8 +118,12 @@ def _texts(column: Any) -> Any:
     return pc.utf8_trim_whitespace(array.cast(pa.large_string()))
 
 
-def to_text(cell: Any) -> str:
-    """A cell as a text without blanks around it, blank where there is no value."""
+def to_texts(column: Any) -> list[str]:
+    """A column as texts without blanks around them, blank where there is no value."""
+    return [_text(cell) for cell in column.to_pylist()]
+
+
+def _text(cell: Any) -> str:
     return "" if cell is None or cell != cell else str(cell).strip()
 
 

@@ -46,9 +46,8 @@ class CsvFile:
         with self._decoding(), io.TextIOWrapper(open_bytes(), self._encoding) as text:
             self._delimiter = delimiter or max(DELIMITERS, key=text.readline().count)
             text.seek(0)
-            headings = [
-                one.strip() for one in next(csv.reader(text, delimiter=self._delimiter), [])
-            ]
+            first = next(csv.reader(text, delimiter=self._delimiter), [])
+        headings = [heading.strip() for heading in first]
         if not any(headings):
             raise TableError(f"{path} is empty: expected a heading and rows")
         check_headings(path, headings)
@@ -66,8 +65,9 @@ class CsvFile:
         if self._delimiter == ",":
             return "."
         first = next(self._records(), None)
-        columns = [] if first is None else first.data.slice(0, SEEN).columns
-        return "," if any(_has_commas(column.to_pylist()) for column in columns) else "."
+        columns = [] if first is None else first.data.slice(0, SEEN).to_pydict().values()
+        commas = [cells for cells in columns if any(map(COMMA.fullmatch, cells))]
+        return "," if any("." not in "".join(cells) for cells in commas) else "."
 
     def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
         """At most ``size`` rows at a time; the cells are texts."""
@@ -202,12 +202,6 @@ def _is_blank(data: Any) -> np.ndarray:
         if blank.any():
             blank &= pc.equal(pc.utf8_trim_whitespace(column), "").to_numpy()
     return blank
-
-
-def _has_commas(cells: list[str]) -> bool:
-    """Whether a column is numbers with decimal commas and none with points."""
-    commas = any(COMMA.fullmatch(cell) for cell in cells)
-    return commas and not any("." in cell for cell in cells)
 
 
 def _encoding(path: Path, start: bytes, otherwise: str) -> str:

@@ -11,17 +11,13 @@ FAR = 0.1
 def sentinels(values: np.ndarray) -> list[float]:
     """The smallest and largest values of a column that look as if they were none."""
     found = np.unique(values[np.isfinite(values)]).tolist()
-    first, last = 0, len(found)
-    while first < last and _likely(found[first]):
-        first += 1
-    while first < last and _likely(found[last - 1]):
-        last -= 1
-    if first == last:
+    low = next((value for value in found if not _likely(value)), None)
+    if low is None:
         return []
-    low, high = found[first], found[last - 1]
+    high = next(value for value in reversed(found) if not _likely(value))
     return [
         value
-        for value in (*found[:first], *found[last:])
+        for value in found
         if max(low - value, value - high) > max(high - low, FAR * abs(value))
     ]
 

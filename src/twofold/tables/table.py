@@ -1,7 +1,7 @@
 """``Table``: rows of named columns as they were found, over an Arrow table."""
 
 import csv
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twofold.core.naming import listed, nearest, shortened
-from twofold.tables.cells import Numbers, to_labels, to_numbers, to_text, to_times
+from twofold.tables.cells import Numbers, to_labels, to_numbers, to_texts, to_times
 
 if TYPE_CHECKING:
     import pyarrow
@@ -63,25 +63,21 @@ class Table:
         self, name: str, missing: Collection[str | float] = (), decimal: str | None = None
     ) -> Numbers:
         """A column as numbers; ``missing`` are further markers for missing values."""
-        with parsing_errors(self.source, self._kind):
-            return to_numbers(self.data[name], missing, decimal or self.decimal)
+        return self._convert(to_numbers, name, missing, decimal or self.decimal)
 
     def times(
         self, name: str, missing: Collection[str | float] = (), decimal: str | None = None
     ) -> Numbers:
         """A column of numbers or of dates, the latter as seconds since the first one."""
-        with parsing_errors(self.source, self._kind):
-            return to_times(self.data[name], missing, decimal or self.decimal)
+        return self._convert(to_times, name, missing, decimal or self.decimal)
 
     def labels(self, name: str, decimal: str | None = None) -> list[str]:
         """A column of names, blank where there is none."""
-        with parsing_errors(self.source, self._kind):
-            return to_labels(self.data[name], decimal or self.decimal)
+        return self._convert(to_labels, name, decimal or self.decimal)
 
     def texts(self, name: str) -> list[str]:
         """A column as texts, blank where there is no value."""
-        with parsing_errors(self.source, self._kind):
-            return [to_text(cell) for cell in self.data[name].to_pylist()]
+        return self._convert(to_texts, name)
 
     def values(
         self, names: Sequence[str], drop_missing: bool = False
@@ -112,9 +108,9 @@ class Table:
             found[name] = self.data[name].to_pylist() if texts else values.tolist()
         return found
 
-    @property
-    def _kind(self) -> str:
-        return "CSV file" if self.unit == "line" else "Parquet file"
+    def _convert(self, convert: Callable[..., Any], name: str, *options: Any) -> Any:
+        with parsing_errors(self.source, "CSV file" if self.unit == "line" else "Parquet file"):
+            return convert(self.data[name], *options)
 
     def _only_numbers(self, name: str) -> np.ndarray:
         values, texts = self.numbers(name)
