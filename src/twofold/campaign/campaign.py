@@ -69,11 +69,8 @@ class Snapshot(NamedTuple):
     def pending(self) -> list[Proposal]:
         """Proposals without a measurement."""
         answered = {row["proposal"] for row in self.measurements}
-        return [
-            Proposal(row["number"], row["point"], row["split"], row["reason"])
-            for row in self.proposals
-            if row["number"] not in answered
-        ]
+        unanswered = (row for row in self.proposals if row["number"] not in answered)
+        return [Proposal(*(row[name] for name in Proposal._fields)) for row in unanswered]
 
     def complete(self, outputs: Sequence[str]) -> list[Row]:
         """Measurements that have every output."""

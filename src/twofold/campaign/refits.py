@@ -24,7 +24,10 @@ def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
     to date is left as it is. ``executor`` is ``"local"`` or ``"ray"``; Ray's workers on other
     machines must see the same files.
     """
-    jobs = [Job(str(place), update_model, (_absolute(place),), {}) for place in places]
+    # Workers may be in another folder, where a relative path leads nowhere.
+    absolute = [str(p) if "://" in str(p) else str(Path(p).resolve()) for p in places]
+    named = zip(places, absolute, strict=True)
+    jobs = [Job(str(place), update_model, (where,), {}) for place, where in named]
     try:
         results = run_jobs(jobs, executor=executor)
     except KeyboardInterrupt as stopped:
@@ -43,8 +46,3 @@ def update_model(place: str) -> tuple[int, str]:
     if not fit.stored:
         raise CampaignError(f"the model of {place} could not be written beside it")
     return campaign.status().complete, fit.name
-
-
-def _absolute(place: Any) -> str:
-    """A path as workers find it, whatever folder they are in; a URL as it is."""
-    return str(place) if "://" in str(place) else str(Path(place).resolve())

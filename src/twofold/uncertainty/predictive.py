@@ -76,37 +76,29 @@ def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
     return max(size for size in range(1, min(latents, max(1, most)) + 1) if latents % size == 0)
 
 
-def in_blocks(
-    model: BNNLV, nested: Nested, points: int
-) -> tuple[Float[Array, "blocks block M Z"], int]:
-    """The latent draws, as many together as are evaluated at once, and how many that are."""
+def in_blocks(model: BNNLV, nested: Nested, points: int) -> Float[Array, "blocks block M Z"]:
+    """The latent draws, as many together as are evaluated at once."""
     latents, draws, size = nested.latents.shape
     block = latents_at_once(model, draws, points, latents)
-    return nested.latents.reshape(latents // block, block, draws, size), block
-
-
-def block_means(
-    model: BNNLV, nested: Nested, z: Float[Array, "block M Z"], x: Float[Array, "B D"]
-) -> Float[Array, "M O block B"]:
-    """``f(x, z; W)`` with some latent draws for each weight draw, shared by all points."""
-    return network.apply_nested(model.sizes, nested.weights, x, z)
+    return nested.latents.reshape(latents // block, block, draws, size)
 
 
 def means(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Float[Array, "L M O B"]:
     """``f(x, z; W)`` for all nested draws; memory grows with L · M · B."""
-    blocks, _ = in_blocks(model, nested, x.shape[0])
-    found = jax.lax.map(lambda z: block_means(model, nested, z, x), blocks)
+    blocks = in_blocks(model, nested, x.shape[0])
+    found = jax.lax.map(lambda z: network.apply_nested(model.sizes, nested.weights, x, z), blocks)
     found = jnp.moveaxis(found, 3, 1)
     return found.reshape(nested.latents.shape[0], *found.shape[2:])
 
 
 def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
     """Mean and variance of y given each W, accumulated over blocks of latent draws."""
-    blocks, block = in_blocks(model, nested, x.shape[0])
+    blocks = in_blocks(model, nested, x.shape[0])
+    block = blocks.shape[1]
 
     def accumulate(carry: Any, z: Array) -> tuple[Any, None]:
         count, mean, squares = carry
-        values = block_means(model, nested, z, x)
+        values = network.apply_nested(model.sizes, nested.weights, x, z)
         own = _over_latents(values) / block
         spread = _over_latents(jnp.square(values - own[:, :, None]))
         shift, total = own - mean, count + block
@@ -129,16 +121,15 @@ def log_density(
     model: BNNLV, nested: Nested, x: Float[Array, "B D"], y: Float[Array, "B O"]
 ) -> Float[Array, "B"]:
     """``log p(y | x)``: the log of the mean likelihood over all nested draws."""
-    blocks, _ = in_blocks(model, nested, x.shape[0])
 
     def accumulate(total: Array, z: Array) -> tuple[Array, None]:
-        outputs = block_means(model, nested, z, x)
+        outputs = network.apply_nested(model.sizes, nested.weights, x, z)
         log_noise = nested.log_noise[..., None, None]
         terms = gaussian_log_density(y.T[:, None], outputs, log_noise).sum(axis=1)
         return jnp.logaddexp(total, jax.nn.logsumexp(terms, axis=(0, 1))), None
 
     start = jnp.full(x.shape[0], -jnp.inf, x.dtype)
-    total, _ = jax.lax.scan(accumulate, start, blocks)
+    total, _ = jax.lax.scan(accumulate, start, in_blocks(model, nested, x.shape[0]))
     count = nested.latents.shape[0] * nested.latents.shape[1]
     return total - jnp.log(jnp.asarray(count, x.dtype))
 
