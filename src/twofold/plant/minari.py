@@ -90,12 +90,12 @@ def _buffer(number: int, episode: Episode) -> Any:
     )
 
 
-def _episode(found: Any, costs: bool, name: str) -> Episode:
+def _episode(found: Any, has_costs: bool, name: str) -> Episode:
     steps = len(found.actions)
     observations = np.reshape(found.observations, (steps + 1, -1))
     actions = np.reshape(found.actions, (steps, -1))
-    rewards = -np.asarray(found.rewards) if costs else None
-    return Episode(observations, actions, rewards, (found.infos or {}).get("time"), name)
+    costs = -np.asarray(found.rewards) if has_costs else None
+    return Episode(observations, actions, costs, (found.infos or {}).get("time"), name)
 
 
 def _width(dataset: Any, kind: str) -> int:
