@@ -1,6 +1,6 @@
 """Is the predictive distribution right? Scores beside plain models, and calibration."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +11,16 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
 from twofold.report import style
-from twofold.report.model_data import Moments, Subject, spread_evenly
+from twofold.report.figures import fill_band, spread_evenly
+from twofold.report.model_data import Moments, Subject
 from twofold.uncertainty import metrics
 
 COLOURS = (style.EPISTEMIC, style.CHOSEN, style.TRUTH, style.ALEATORIC, style.TOTAL)
 LINE_STYLES = ("-", "--", "-.", ":")
+# Colour and line style together stay apart in print and for 20 names.
+LOOKS: list[Any] = [
+    {"color": COLOURS[i % 5], "linestyle": LINE_STYLES[i % 4], "linewidth": 1.5} for i in range(20)
+]
 GRID = np.linspace(0.0, 1.0, 101)
 DRAWS, MOST_ROWS = 400, 1000
 INTERVAL = 0.9
@@ -86,7 +91,14 @@ def draw_calibration(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
     itself. All names need the same number of points, and far more samples than ``bins`` behind
     their PIT values.
     """
-    _check(scores)
+    sizes = {name: score.pit.size for name, score in scores.items()}
+    if not 1 <= len(sizes) <= len(LOOKS):
+        raise ValueError(f"expected 1 to {len(LOOKS)} names, got {len(sizes)}; split the figure")
+    if len(set(sizes.values())) > 1:
+        raise ValueError(
+            f"expected the same number of points for every name, got {sizes}; the bands hold for "
+            "one number only, so draw a figure for each"
+        )
     with style.style():
         figure = Figure(figsize=(9, 4.4 + 0.2 * len(scores)), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -100,12 +112,10 @@ def draw_calibration(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
 def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
     """Observed against nominal coverage of central intervals; below the diagonal: too sure."""
     low, high = metrics.share_band(GRID, _points(scores))
-    axes.fill_between(
-        100 * GRID, 100 * low, 100 * high, color=style.DATA, alpha=0.3, linewidth=0,
-        label="perfect calibration with 95 % band, for each level or bin by itself",
-    )  # fmt: skip
+    label = "perfect calibration with 95 % band, for each level or bin by itself"
+    fill_band(axes, 100 * GRID, 100 * low, 100 * high, style.DATA, 0.3, label)
     axes.plot([0, 100], [0, 100], color=style.DATA, linewidth=1)
-    for (name, score), look in zip(scores.items(), _looks(), strict=False):
+    for (name, score), look in zip(scores.items(), LOOKS, strict=False):
         covered = 100 * metrics.coverage(score.pit, GRID)
         axes.plot(100 * GRID, covered, label=_summary(name, score), **look)
     axes.set(
@@ -121,7 +131,7 @@ def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
     low, high = metrics.share_band(np.array([1.0 / bins]), _points(scores))
     axes.axhspan(bins * low[0], bins * high[0], color=style.DATA, alpha=0.3, linewidth=0)
     axes.axhline(1.0, color=style.DATA, linewidth=1)
-    for score, look in zip(scores.values(), _looks(), strict=False):
+    for score, look in zip(scores.values(), LOOKS, strict=False):
         heights, edges = np.histogram(score.pit, bins, range=(0.0, 1.0), density=True)
         axes.stairs(heights, 100 * edges, baseline=None, **look)
     axes.set(
@@ -130,16 +140,6 @@ def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
     )  # fmt: skip
     axes.set_ylim(0.0, max(2.0, axes.get_ylim()[1]))
     return axes
-
-
-def _looks() -> Iterator[dict[str, Any]]:
-    """Colour and line style together stay apart in print and for 20 names."""
-    for i in range(len(COLOURS) * len(LINE_STYLES)):
-        yield {
-            "color": COLOURS[i % len(COLOURS)],
-            "linestyle": LINE_STYLES[i % len(LINE_STYLES)],
-            "linewidth": 1.5,
-        }
 
 
 def _summary(name: str, score: Scores) -> str:
@@ -166,15 +166,3 @@ def _score_plain(model: Any, about: Subject, parameters: int) -> Accuracy:
 
 def _points(scores: Mapping[str, Scores]) -> int:
     return next(iter(scores.values())).pit.size
-
-
-def _check(scores: Mapping[str, Scores]) -> None:
-    sizes = {name: score.pit.size for name, score in scores.items()}
-    most = len(COLOURS) * len(LINE_STYLES)
-    if not 1 <= len(sizes) <= most:
-        raise ValueError(f"expected 1 to {most} names, got {len(sizes)}; split the figure")
-    if len(set(sizes.values())) > 1:
-        raise ValueError(
-            f"expected the same number of points for every name, got {sizes}; the bands hold for "
-            "one number only, so draw a figure for each"
-        )

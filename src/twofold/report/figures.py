@@ -1,5 +1,7 @@
 """Plots of what a model says, as functions that draw on matplotlib axes."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.transforms import ScaledTranslation
@@ -21,10 +23,14 @@ def shorten_label(name: str) -> str:
     return short.replace("$", r"\$")
 
 
+def spread_evenly(rows: int, most: int) -> np.ndarray:
+    """At most so many of the rows, spread evenly."""
+    return np.linspace(0, rows - 1, min(rows, most)).astype(int)
+
+
 def place_legend_below(axes: Axes, ncols: int = 2) -> Axes:
     """A legend under the axis and its label, where it covers nothing."""
-    figure = axes.figure
-    below = ScaledTranslation(0.0, -BELOW_INCHES, figure.dpi_scale_trans)
+    below = ScaledTranslation(0.0, -BELOW_INCHES, axes.figure.dpi_scale_trans)
     axes.legend(
         loc="upper center", ncols=ncols, bbox_to_anchor=(0.5, 0.0), borderaxespad=0.0,
         bbox_transform=axes.transAxes + below, columnspacing=1.2, handlelength=1.6,
@@ -32,30 +38,27 @@ def place_legend_below(axes: Axes, ncols: int = 2) -> Axes:
     return axes
 
 
+def fill_band(
+    axes: Axes, x: Any, low: Any, high: Any, color: str, alpha: float, label: str | None = None
+) -> None:
+    """A band without an edge."""
+    axes.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0, label=label)
+
+
 def plot_predictive_bands(
-    axes: Axes,
-    grid: np.ndarray,
-    mean: np.ndarray,
-    variances: Decomposition | Parts,
+    axes: Axes, grid: np.ndarray, mean: np.ndarray, variances: Decomposition | Parts,
     data: tuple[np.ndarray, np.ndarray] | None = None,
-) -> Axes:
+) -> Axes:  # fmt: skip
     """Predictive mean and two-deviation bands, aleatoric inside, total outside; and the data."""
-    inner = 2.0 * np.sqrt(variances.aleatoric)
-    outer = 2.0 * np.sqrt(variances.total)
-    axes.fill_between(
-        grid, mean - outer, mean + outer, color=style.EPISTEMIC, alpha=0.35, linewidth=0,
-        label="± 2σ total (blue rim: epistemic)",
-    )  # fmt: skip
-    axes.fill_between(
-        grid, mean - inner, mean + inner, color=style.ALEATORIC, alpha=0.6, linewidth=0,
-        label="± 2σ aleatoric (noise)",
-    )  # fmt: skip
+    for variance, colour, alpha, label in (
+        (variances.total, style.EPISTEMIC, 0.35, "± 2σ total (blue rim: epistemic)"),
+        (variances.aleatoric, style.ALEATORIC, 0.6, "± 2σ aleatoric (noise)"),
+    ):
+        width = 2.0 * np.sqrt(variance)
+        fill_band(axes, grid, mean - width, mean + width, colour, alpha, label)
     if data is not None:
-        many = len(data[0]) > MOST_VECTORS
-        axes.scatter(
-            *data, s=5, color=style.POINTS, alpha=0.6, linewidths=0, rasterized=many,
-            label="measurements",
-        )  # fmt: skip
+        look: Any = {"rasterized": len(data[0]) > MOST_VECTORS, "label": "measurements"}
+        axes.scatter(*data, s=5, color=style.POINTS, alpha=0.6, linewidths=0, **look)
     axes.plot(grid, mean, color=style.TOTAL, linewidth=1.2, label="predictive mean")
     axes.set(xlabel="x", ylabel="y", title="What the model predicts")
     return place_legend_below(axes)
@@ -65,12 +68,10 @@ def plot_entropies(
     axes: Axes, grid: np.ndarray, entropies: Decomposition | Parts, truth: np.ndarray | None = None
 ) -> Axes:
     """Total and aleatoric entropy over x; the gap between them is the epistemic part."""
-    axes.fill_between(
-        grid, entropies.aleatoric, entropies.total, color=style.EPISTEMIC, alpha=0.35, linewidth=0,
-        label="epistemic I(y; W)",
-    )  # fmt: skip
-    axes.plot(grid, entropies.total, color=style.TOTAL, label="total H[y|x]")
-    axes.plot(grid, entropies.aleatoric, color=style.ALEATORIC, label="aleatoric E[H[y|x,W]]")
+    total, aleatoric = entropies.total, entropies.aleatoric
+    fill_band(axes, grid, aleatoric, total, style.EPISTEMIC, 0.35, "epistemic I(y; W)")
+    axes.plot(grid, total, color=style.TOTAL, label="total H[y|x]")
+    axes.plot(grid, aleatoric, color=style.ALEATORIC, label="aleatoric E[H[y|x,W]]")
     if truth is not None:
         # Noise can vanish, and its entropy then falls without bound.
         low, high = axes.get_ylim()
@@ -81,12 +82,9 @@ def plot_entropies(
 
 
 def plot_choices(
-    axes: Axes,
-    grid: np.ndarray,
-    epistemic: np.ndarray,
-    inputs: np.ndarray,
+    axes: Axes, grid: np.ndarray, epistemic: np.ndarray, inputs: np.ndarray,
     choices: tuple[np.ndarray, np.ndarray],
-) -> Axes:
+) -> Axes:  # fmt: skip
     """Epistemic entropy over x, the density of the data beneath it, and the points to measure."""
     axes.plot(grid, epistemic, color=style.EPISTEMIC, label="epistemic I(y; W)")
     axes.plot(*choices, "v", color=style.CHOSEN, markersize=8, label="measure here next")
@@ -129,16 +127,14 @@ def plot_predicted(
     axes: Axes, y: np.ndarray, mean: np.ndarray, variances: Decomposition | Parts
 ) -> Axes:
     """Intervals of two deviations over what was measured; on the line they would be right."""
-    shown = np.linspace(0, len(y) - 1, min(len(y), MOST_INTERVALS)).astype(int)
+    shown = spread_evenly(len(y), MOST_INTERVALS)
     y, mean = y[shown], mean[shown]
-    for deviations, colour, width, what in (
-        (np.sqrt(variances.total[shown]), style.EPISTEMIC, 1.2, "± 2σ total (blue: epistemic)"),
-        (np.sqrt(variances.aleatoric[shown]), style.ALEATORIC, 2.6, "± 2σ aleatoric (noise)"),
+    for variance, color, width, label in (
+        (variances.total, style.EPISTEMIC, 1.2, "± 2σ total (blue: epistemic)"),
+        (variances.aleatoric, style.ALEATORIC, 2.6, "± 2σ aleatoric (noise)"),
     ):
-        axes.vlines(
-            y, mean - 2 * deviations, mean + 2 * deviations, color=colour, linewidth=width,
-            alpha=0.6, label=what,
-        )  # fmt: skip
+        half, look = 2 * np.sqrt(variance[shown]), {"color": color, "label": label}
+        axes.vlines(y, mean - half, mean + half, linewidth=width, alpha=0.6, **look)
     axes.plot(y, mean, "o", color=style.TOTAL, markersize=2.5, label="predictive mean")
     ends = [y.min(), y.max()]
     axes.plot(ends, ends, color=style.CHOSEN, linewidth=1, label="predicted = measured")
@@ -149,18 +145,13 @@ def plot_predicted(
 def plot_effects(axes: Axes, names: list[str], effects: Parts) -> Axes:
     """Total effects of each input, in percent: on the mean (``total``) and on each part."""
     places = np.arange(len(names))
-    series = (
-        (effects.total, style.TOTAL, "predictive mean"),
-        (effects.epistemic, style.EPISTEMIC, "epistemic deviation"),
-        (effects.aleatoric, style.ALEATORIC, "aleatoric deviation"),
-    )
-    for i, (values, colour, what) in enumerate(series):
-        axes.barh(
-            places + 0.27 * (i - 1), 100.0 * np.asarray(values), height=0.25, color=colour,
-            label=what,
-        )  # fmt: skip
+    colours = style.TOTAL, style.EPISTEMIC, style.ALEATORIC
+    labels = "predictive mean", "epistemic deviation", "aleatoric deviation"
+    for i, (values, color, label) in enumerate(zip(effects, colours, labels, strict=True)):
+        at, widths = places + 0.27 * (i - 1), 100.0 * np.asarray(values)
+        axes.barh(at, widths, height=0.25, color=color, label=label)
     axes.set_yticks(places, [shorten_label(name) for name in names])
     axes.invert_yaxis()
     axes.set(xlabel="share of the variance over the data (%)", xlim=(0, None))
-    axes.set_title("Which inputs drive each part")
+    axes.set(title="Which inputs drive each part")
     return place_legend_below(axes)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.report.figures import shorten_label
+from twofold.report.figures import shorten_label, spread_evenly
 from twofold.uncertainty.decomposition import Parts
 from twofold.uncertainty.sensitivity import other_rows, total_effects
 
@@ -65,14 +65,9 @@ class Slice(NamedTuple):
 
 
 def make_subject(
-    model: Any,
-    X: Any,
-    y: Any,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    held_out: Any,
+    model: Any, X: Any, y: Any, inputs: Sequence[str], outputs: Sequence[str], held_out: Any,
     rows: Sequence[str] | None = None,
-) -> Subject:
+) -> Subject:  # fmt: skip
     """All of it checked; of long tables, as many rows as a page can show, spread evenly."""
     names, answers = list(inputs), list(outputs)
     for what, given in (("inputs", names), ("outputs", answers)):
@@ -96,9 +91,7 @@ def compute_entropies(model: Any, x: np.ndarray, variances: Parts) -> Parts:
     parts = Parts(*(part.reshape(len(x), -1) for part in split.parts))
     if np.all(np.isfinite(parts.total)):
         return parts
-    total, aleatoric = (
-        0.5 * np.log(2.0 * np.pi * np.e * part) for part in (variances.total, variances.aleatoric)
-    )
+    total, _, aleatoric = (0.5 * np.log(2.0 * np.pi * np.e * part) for part in variances)
     return Parts(total, total - aleatoric, aleatoric)
 
 
@@ -165,18 +158,12 @@ def compute_slices(
     here = compute_moments(about.model, every)
     nats = compute_entropies(about.model, every, here.variances)
     cuts = np.cumsum([len(place) for place in places])[:-1]
-    pieces = zip(
-        *(np.split(part, cuts) for part in (here.mean, *here.variances, *nats)), strict=True
-    )
+    parts = here.mean, *here.variances, *nats
+    pieces = zip(*(np.split(part, cuts) for part in parts), strict=True)
     return {
-        key: Slice(key[0], grids[key[0]], Moments(mean, Parts(*parts[:3])), Parts(*parts[3:]))
-        for key, (mean, *parts) in zip(keys, pieces, strict=True)
+        key: Slice(key[0], grids[key[0]], Moments(mean, Parts(*rest[:3])), Parts(*rest[3:]))
+        for key, (mean, *rest) in zip(keys, pieces, strict=True)
     }
-
-
-def spread_evenly(rows: int, most: int) -> np.ndarray:
-    """At most so many of the rows, spread evenly."""
-    return np.linspace(0, rows - 1, min(rows, most)).astype(int)
 
 
 def _stack_quantities(here: Moments) -> np.ndarray:
@@ -185,13 +172,9 @@ def _stack_quantities(here: Moments) -> np.ndarray:
 
 
 def _make_table(
-    X: Any,
-    y: Any,
-    inputs: list[str],
-    outputs: list[str],
-    fewest: int,
+    X: Any, y: Any, inputs: list[str], outputs: list[str], fewest: int,
     rows: Sequence[str] | None = None,
-) -> Table:
+) -> Table:  # fmt: skip
     x, targets = np.asarray(X, np.float64), np.asarray(y, np.float64)
     targets = targets.reshape(len(targets), -1)
     expected = (len(x), len(inputs)), (len(x), len(outputs))
@@ -201,7 +184,7 @@ def _make_table(
             f"expected at least {fewest} rows of {len(inputs)} inputs and {len(outputs)} outputs "
             f"({named}), got X {x.shape} and y {targets.shape}; name every column"
         )
-    bad = np.count_nonzero(~np.isfinite(x)) + np.count_nonzero(~np.isfinite(targets))
+    bad = np.count_nonzero(~np.isfinite(np.hstack([x, targets])))
     if bad:
         raise ValueError(f"expected finite numbers, got {bad} of NaN or infinity; drop these rows")
     kept = spread_evenly(len(x), MOST_ROWS)

@@ -31,17 +31,10 @@ LEAST_KNOWN = 10
 
 
 def write_model_page(
-    path: str | Path,
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    held_out: tuple[Any, Any] | None = None,
-    title: str = "A fitted model",
+    path: str | Path, model: Any, X: Any, y: Any, *, inputs: Sequence[str], outputs: Sequence[str],
+    held_out: tuple[Any, Any] | None = None, title: str = "A fitted model",
     rows: Sequence[str] | None = None,
-) -> Path:
+) -> Path:  # fmt: skip
     """Write the page of a fitted model, one HTML file that needs nothing else.
 
     Parameters
@@ -62,14 +55,9 @@ def write_model_page(
 
 def find_doubts(model: Any) -> str | None:
     """Why a fitted model is not to be trusted yet, if there is a reason."""
-    advice = Fitted(
-        model.posterior_,
-        model.convergence_,
-        model.diagnostics_,
-        model.integration_error_,
-        model.model_.latents,
-    ).advice
     report = model.convergence_
+    facts = model.posterior_, report, model.diagnostics_, model.integration_error_
+    advice = Fitted(*facts, model.model_.latents).advice
     if report is None or report.epochs == report.planned_epochs:
         return advice
     short = f"the fit was stopped after {report.epochs} of {report.planned_epochs} epochs"
@@ -83,6 +71,7 @@ class Output:
 
     about: Subject
     number: int
+    name: str
     test: Moments
     rmse: float
     noise: float
@@ -90,11 +79,6 @@ class Output:
     scores: Scores
     drivers: list[str]
     effects: Parts
-
-    @property
-    def name(self) -> str:
-        """The column."""
-        return self.about.outputs[self.number]
 
     def list_effects(self) -> list[list[str]]:
         """The effects of each input in percent."""
@@ -108,19 +92,17 @@ class Output:
         return [self.name, covered, *(f"{100 * e:.1f}" for e in errors), format_number(crps)]
 
     def draw_effects(self) -> Figure:
-        """Bars of the effects."""
         size = 4.6, 1.4 + 0.38 * len(self.drivers)
         return draw_panel(figures.plot_effects, self.drivers, self.effects, size=size)
 
     def draw_predicted(self) -> Figure:
         """Predicted and measured values, at the rows that scores are computed from."""
         values = self.about.test.y[:, self.number], self.test.mean[:, self.number]
-        parts = Parts(*(part[:, self.number] for part in self.test.variances))
+        parts = _pick(self.test.variances, self.number)
         label = figures.shorten_label(f"{self.name}, measured")
         return draw_panel(figures.plot_predicted, *values, parts, xlabel=label)
 
     def draw_coverage(self) -> Figure:
-        """The coverage of intervals."""
         return draw_panel(calibration.plot_coverage, {self.name: self.scores})
 
     def draw_histogram(self) -> Figure:
@@ -136,46 +118,32 @@ class Line:
     about: Subject
     along: Slice
     number: int
-
-    @property
-    def input(self) -> str:
-        """The column that moves."""
-        return self.about.inputs[self.along.column]
-
-    @property
-    def output(self) -> str:
-        """The column that is predicted."""
-        return self.about.outputs[self.number]
-
-    @property
-    def most_epistemic(self) -> float:
-        """Where a measurement along the line would teach most."""
-        return float(self.along.most_epistemic[self.number])
+    input: str
+    output: str
 
     def draw_bands(self) -> Figure:
         """Predictive bands; with the measurements where there is no other input."""
         x, y = self.about.data.x[:, self.along.column], self.about.data.y[:, self.number]
-        mean = self.along.moments.mean[:, self.number]
-        variances = Parts(*(part[:, self.number] for part in self.along.moments.variances))
+        mean, variances = self.along.moments
+        parts = mean[:, self.number], _pick(variances, self.number)
         data = (x, y) if len(self.about.inputs) == 1 else None
-        figure = draw_panel(figures.plot_predictive_bands, self.along.grid, mean, variances, data)
-        return self._finish(figure, figures.shorten_label(self.output))
+        label = figures.shorten_label(self.output)
+        return self._draw(figures.plot_predictive_bands, *parts, data, ylabel=label)
 
     def draw_entropies(self) -> Figure:
-        """The split of the entropy."""
-        parts = Parts(*(part[:, self.number] for part in self.along.entropies))
-        return self._finish(draw_panel(figures.plot_entropies, self.along.grid, parts))
+        return self._draw(figures.plot_entropies, _pick(self.along.entropies, self.number))
 
-    def _finish(self, figure: Figure, ylabel: str | None = None) -> Figure:
-        (axes,) = figure.axes
+    def _draw(self, plot: Any, *arguments: Any, **labels: Any) -> Figure:
         grid = self.along.grid
-        axes.set(xlabel=figures.shorten_label(self.input), xlim=(grid[0], grid[-1]))
-        if ylabel is not None:
-            axes.set(ylabel=ylabel)
-        if len(grid) <= 6:
-            axes.set_xticks(grid)
-        figures.plot_rug(axes, self.about.data.x[:, self.along.column])
+        labels |= {"xlabel": figures.shorten_label(self.input), "xlim": (grid[0], grid[-1])}
+        labels |= {"xticks": grid} if len(grid) <= 6 else {}
+        figure = draw_panel(plot, grid, *arguments, **labels)
+        figures.plot_rug(figure.axes[0], self.about.data.x[:, self.along.column])
         return figure
+
+
+def _pick(parts: Parts, output: int) -> Parts:
+    return Parts(*(part[:, output] for part in parts))
 
 
 def _collect(about: Subject) -> dict[str, Any]:
@@ -191,10 +159,10 @@ def _collect(about: Subject) -> dict[str, Any]:
     share = here.variances.epistemic.mean(axis=0) / here.variances.total.mean(axis=0)
     outputs = [
         Output(
-            about, i, test, accuracies["this model"].rmse[i], noise[i], share[i], scores,
+            about, i, name, test, accuracies["this model"].rmse[i], noise[i], share[i], scores,
             [about.inputs[column] for column in bars], Parts(*(part[bars, i] for part in effects)),
         )
-        for i, scores in enumerate(calibration.compute_scores(about, densities).values())
+        for i, (name, scores) in enumerate(calibration.compute_scores(about, densities).items())
     ]  # fmt: skip
     name = METHODS[resolve_method(about.model.inference).name]
     moving = [int(column) for column in order if np.ptp(about.data.x[:, column]) > 0]
@@ -229,25 +197,20 @@ def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
     room = max(2, MOST_BLOCKS // (len(rows) * len(outputs)))
     columns = moving[: min(MOST_INPUTS, room)]
     every = model_data.compute_slices(about, columns, list(rows.values()))
-    return Chooser(
-        "slices",
-        {
-            "input": [about.inputs[column] for column in columns],
-            "other inputs at": list(rows),
-            "output": outputs,
-        },
-        {
-            (about.inputs[column], where, output): Line(about, every[column, row], i)
-            for column in columns
-            for where, row in rows.items()
-            for i, output in enumerate(outputs)
-        },
-    )
+    inputs = {about.inputs[column]: column for column in columns}
+    blocks = {
+        (name, where, output): Line(about, every[column, row], i, name, output)
+        for name, column in inputs.items()
+        for where, row in rows.items()
+        for i, output in enumerate(outputs)
+    }
+    selects = {"input": list(inputs), "other inputs at": list(rows), "output": outputs}
+    return Chooser("slices", selects, blocks)
 
 
 def _list_accuracy(one: Accuracy) -> list[str]:
     nats = f"{one.log_likelihood:.3f}" if np.isfinite(one.log_likelihood) else "—"
-    return [nats, *(format_number(error) for error in one.rmse)]
+    return [nats, *map(format_number, one.rmse)]
 
 
 def _list_least_known(
@@ -256,41 +219,30 @@ def _list_least_known(
     """Headings, and the rows of the data where the epistemic part of the variance is largest."""
     data, columns = about.data, order[:MOST_INPUTS]
     share = (here.variances.epistemic / np.var(data.y, axis=0).clip(1e-300)).mean(axis=1)
-    deviations = here.deviations()
     headings = ["", *(about.inputs[c] for c in columns)]
     for name in about.outputs[:MOST_OUTPUTS]:
         headings += [f"{name}, measured", "predicted", "epistemic σ", "aleatoric σ"]
-    cells = []
-    for row in np.argsort(-share, kind="stable")[:LEAST_KNOWN]:
-        values = [*data.x[row, columns]]
-        for i in range(len(about.outputs))[:MOST_OUTPUTS]:
-            values += [
-                data.y[row, i],
-                here.mean[row, i],
-                *(part[row, i] for part in deviations[1:]),
-            ]
-        cells.append([data.names[row], *(format_number(float(value)) for value in values)])
-    return headings, cells
+    every = np.stack([data.y, here.mean, *here.deviations()[1:]], axis=2)[:, :MOST_OUTPUTS]
+    values = np.hstack([data.x[:, columns], every.reshape(len(every), -1)])
+    rows = np.argsort(-share, kind="stable")[:LEAST_KNOWN]
+    return headings, [[data.names[row], *map(format_number, values[row])] for row in rows]
 
 
 def _list_columns(about: Subject) -> list[list[str]]:
     """Name, kind, range and number of different values of each column."""
-    every = [("input", *pair) for pair in zip(about.inputs, about.data.x.T, strict=True)]
-    every += [("output", *pair) for pair in zip(about.outputs, about.data.y.T, strict=True)]
-    quantiles = [0.0, 0.5, 1.0]
+    kinds = ["input"] * len(about.inputs) + ["output"] * len(about.outputs)
+    values = [*about.data.x.T, *about.data.y.T]
     return [
-        [name, kind, *map(format_number, [*np.quantile(v, quantiles), len(np.unique(v))])]
-        for kind, name, v in every
+        [name, kind, *map(format_number, [*np.quantile(v, [0.0, 0.5, 1.0]), len(np.unique(v))])]
+        for name, kind, v in zip(about.inputs + about.outputs, kinds, values, strict=True)
     ]
 
 
 def _histograms(about: Subject, order: np.ndarray) -> list[tuple[str, Figure]]:
     """Of the outputs, then of the inputs that drive most."""
-    columns = sorted(order[:MOST_INPUTS])
-    every = [(name, about.data.y[:, i], style.TOTAL) for i, name in enumerate(about.outputs)]
-    every = every[:MOST_OUTPUTS] + [
-        (about.inputs[c], about.data.x[:, c], style.DATA) for c in columns
-    ]
+    x, y = about.data.x, about.data.y
+    every = [(name, y[:, i], style.TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
+    every += [(about.inputs[c], x[:, c], style.DATA) for c in sorted(order[:MOST_INPUTS])]
     return [
         (name, draw_panel(figures.plot_histogram, values, name, colour, size=SMALL))
         for name, values, colour in every

@@ -12,11 +12,17 @@ from matplotlib.ticker import MaxNLocator
 from twofold.plant.forecast import Trial
 from twofold.plant.summary import MOST_BEYOND, recommend
 from twofold.report import style
+from twofold.report.figures import fill_band
+from twofold.report.page import draw_panel
 
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+ALONE = {"color": style.CHOSEN, "linewidth": 1.8}
+PANEL, SMALL = (4.0, 3.1), (4.0, 2.5)
 # In inches, around the axes of a panel: a layout that measures all text takes longer than drawing.
 LEFT, RIGHT, BOTTOM = 0.75, 0.1, 0.5
+# Above them: room for a legend, for a title, or for neither.
+LEGEND_ROOM, TITLE_ROOM, NO_ROOM = 0.45, 0.3, 0.1
 # How much wider a scale for all policies may be than that of one, to be used for it too.
 WIDEST = 4.0
 
@@ -25,25 +31,17 @@ def draw_figures(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figur
     """The figures of a search, by the names of their files."""
     best = trials[recommend(trials)]
     some = list({one.risk_weights: one for one in (trials[0], best, trials[-1])}.values())
+    title = f"What the model expects, and how sure it is (logged steps: {logged_cost:.4g})"
     return {
-        "frontier": draw_frontier(trials, best, logged_cost),
+        "frontier": draw_panel(plot_frontier, trials, best, size=(7.5, 4.8), title=title),
         "risks": draw_risks(some, best, logged_cost),
         "reach": draw_reach(trials),
     }
 
 
-def draw_frontier(trials: Sequence[Trial], best: Trial, logged_cost: float) -> Figure:
-    """Expected cost against epistemic risk: a curve for each γ, β written at its points."""
-    figure = Figure(figsize=(7.5, 4.8), layout="constrained")
-    axes = figure.subplots()
-    plot_frontier(axes, trials, best)
-    axes.set(title=f"What the model expects, and how sure it is (logged steps: {logged_cost:.4g})")
-    return figure
-
-
 def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any, Line2D]:
-    """The frontier, hollow where a policy is mostly beyond the data; returns the marker of each
-    policy by its weights."""
+    """Expected cost against epistemic risk: a curve for each γ, β written at its points, hollow
+    where a policy is mostly beyond the data; returns the marker of each policy by its weights."""
     markers = {}
     for index, gamma in enumerate(sorted({one.risk_weights[1] for one in trials})):
         curve = [one for one in trials if one.risk_weights[1] == gamma]
@@ -91,58 +89,47 @@ def draw_risks(trials: Sequence[Trial], best: Trial, logged_cost: float) -> Figu
     return figure
 
 
-def plot_cost_bands(axes: Axes, trial: Trial) -> Axes:
+def plot_cost_bands(axes: Axes, trial: Trial) -> None:
     """Two deviations of noise around the expected cost, and beside them two of ignorance."""
     steps, expected = _number_steps(trial), trial.expected
     inner, outer = 2.0 * trial.aleatoric, 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
-    label: str | None = "to ± 2σ total: epistemic"
-    for one, other in ((-outer, -inner), (inner, outer)):
-        axes.fill_between(
-            steps, expected + one, expected + other, color=style.EPISTEMIC, alpha=0.45,
-            linewidth=0, label=label,
-        )  # fmt: skip
-        label = None
-    axes.fill_between(
-        steps, expected - inner, expected + inner, color=style.ALEATORIC, alpha=0.45, linewidth=0,
-        label="± 2σ aleatoric",
-    )  # fmt: skip
+    for low, high, colour, label in (
+        (-outer, -inner, style.EPISTEMIC, "to ± 2σ total: epistemic"),
+        (inner, outer, style.EPISTEMIC, None),
+        (-inner, inner, style.ALEATORIC, "± 2σ aleatoric"),
+    ):
+        fill_band(axes, steps, expected + low, expected + high, colour, 0.45, label)
     axes.plot(steps, expected, color=style.TOTAL, linewidth=1.4, label="expected cost")
     axes.set(xlabel="step", ylabel="cost")
-    return axes
 
 
-def plot_logged_cost(axes: Axes, logged_cost: float) -> Axes:
+def plot_logged_cost(axes: Axes, logged_cost: float) -> None:
     """What a held-out step cost as it was run."""
     axes.axhline(logged_cost, color=style.DATA, linestyle="--", label="logged, held out")
-    return axes
 
 
-def plot_deviations(axes: Axes, trial: Trial) -> Axes:
+def plot_deviations(axes: Axes, trial: Trial) -> None:
     """Both risks over the horizon, as lines."""
     look: Any = {"linewidth": 1.8}
     steps = _number_steps(trial)
     axes.plot(steps, trial.epistemic, color=style.EPISTEMIC, label="epistemic", **look)
     axes.plot(steps, trial.aleatoric, color=style.ALEATORIC, ls="--", label="aleatoric", **look)
     axes.set(xlabel="step", ylabel="deviation of the cost", ylim=(0, None))
-    return axes
 
 
-def plot_rollouts(axes: Axes, trial: Trial) -> Axes:
+def plot_rollouts(axes: Axes, trial: Trial) -> None:
     """Costs of single roll-outs, and the expected ones."""
     steps, number = _number_steps(trial), len(trial.rollouts)
     # One line with gaps, for a page with one element is smaller than one with thirty.
-    gaps = np.full((number, 1), np.nan)
+    costs = np.hstack([trial.rollouts, np.full((number, 1), np.nan)]).ravel()
     each = np.tile(np.append(steps, steps[-1]).astype(float), number)
-    axes.plot(
-        each, np.hstack([trial.rollouts, gaps]).ravel(), color=style.POINTS, linewidth=0.7,
-        alpha=0.45, label=f"{number} roll-outs",
-    )  # fmt: skip
+    label = f"{number} roll-outs"
+    axes.plot(each, costs, color=style.POINTS, linewidth=0.7, alpha=0.45, label=label)
     axes.plot(steps, trial.expected, color=style.TOTAL, linewidth=2.0, label="expected cost")
     axes.set(xlabel="step", ylabel="cost")
-    return axes
 
 
-def plot_column(axes: Axes, trial: Trial, name: str) -> Axes:
+def plot_column(axes: Axes, trial: Trial, name: str) -> None:
     """A column's quantiles over steps, in front of those of the log."""
     quantiles, steps = trial.visited[name], _number_steps(trial)
     least, low, _, middle, _, high, most = trial.logged[name]
@@ -151,13 +138,10 @@ def plot_column(axes: Axes, trial: Trial, name: str) -> Axes:
     for edge, label in ((least, "log: all"), (most, None)):
         axes.axhline(edge, color=style.DATA, linewidth=1.0, linestyle=":", label=label)
     for first, last, alpha, label in ((0, 4, 0.3, "policy: 90 %"), (1, 3, 0.45, "policy: 50 %")):
-        axes.fill_between(
-            steps, quantiles[:, first], quantiles[:, last], color=style.CHOSEN, alpha=alpha,
-            linewidth=0, label=label,
-        )  # fmt: skip
+        low, high = quantiles[:, first], quantiles[:, last]
+        fill_band(axes, steps, low, high, style.CHOSEN, alpha, label)
     axes.plot(steps, quantiles[:, 2], color=style.CHOSEN, linewidth=1.6, label="policy: median")
     axes.set(xlabel="step", title=name.replace("$", r"\$"))
-    return axes
 
 
 def draw_reach(trials: Sequence[Trial]) -> Figure:
@@ -165,31 +149,41 @@ def draw_reach(trials: Sequence[Trial]) -> Figure:
     figure = Figure(figsize=(11.0, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     betas, gammas = (sorted({one.risk_weights[part] for one in trials}) for part in (0, 1))
-    for one in trials:
-        beta, gamma = one.risk_weights
-        look: Any = {
-            "color": _choose_colour(betas.index(beta)),
-            "linestyle": LINES[gammas.index(gamma) % len(LINES)],
+    looks = [
+        {
+            "color": _choose_colour(betas.index(one.risk_weights[0])),
+            "linestyle": LINES[gammas.index(one.risk_weights[1]) % len(LINES)],
             "label": name_policy(one),
         }
-        left.plot(_number_steps(one), one.apart, **look)
-        right.plot(_number_steps(one), 100.0 * one.beyond, **look)
-    _label_distances(left, trials[0])
-    _label_share_beyond(right)
+        for one in trials
+    ]
+    plot_distances(left, *trials, looks=looks)
+    plot_share_beyond(right, *trials, looks=looks)
     right.legend(ncols=1 + (len(trials) > 6))
     return figure
 
 
-def plot_distances(axes: Axes, trial: Trial) -> Axes:
-    """Distances from the data of one policy."""
-    axes.plot(_number_steps(trial), trial.apart, color=style.CHOSEN, linewidth=1.8)
-    return _label_distances(axes, trial)
+def plot_distances(axes: Axes, *trials: Trial, looks: Sequence[Any] = (ALONE,)) -> None:
+    """Distances from the data, and how far held-out states are."""
+    for trial, look in zip(trials, looks, strict=True):
+        axes.plot(_number_steps(trial), trial.apart, **look)
+    for height, name in ((trials[0].usual, "median"), (trials[0].far, "99 %")):
+        axes.axhline(height, color=style.DATA, linestyle=":", linewidth=1.0)
+        axes.annotate(
+            f"held out: {name}", (1.0, height), (0, 2), xycoords=("axes fraction", "data"),
+            textcoords="offset points", ha="right", fontsize=8, color=style.POINTS,
+        )  # fmt: skip
+    axes.set(title="Distance to the nearest logged state (median)", xlabel="step", ylim=(0, None))
+    axes.set(ylabel="deviations of what the policy sees")
 
 
-def plot_share_beyond(axes: Axes, trial: Trial) -> Axes:
-    """The share of one policy's states that are beyond the data."""
-    axes.plot(_number_steps(trial), 100.0 * trial.beyond, color=style.CHOSEN, linewidth=1.8)
-    return _label_share_beyond(axes)
+def plot_share_beyond(axes: Axes, *trials: Trial, looks: Sequence[Any] = (ALONE,)) -> None:
+    """The share of states that are beyond the data, and that of held-out states."""
+    for trial, look in zip(trials, looks, strict=True):
+        axes.plot(_number_steps(trial), 100.0 * trial.beyond, **look)
+    axes.axhline(1.0, color=style.DATA, linestyle=":", linewidth=1.0)
+    axes.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
+    axes.set(ylabel="share beyond 99 % of held-out states (%)")
 
 
 def name_policy(trial: Trial) -> str:
@@ -209,49 +203,23 @@ def choose_limits(trials: Sequence[Trial]) -> list[tuple[float, float] | None]:
 
 
 def draw_small_panel(
-    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float], top: float, **labels: Any
-) -> Figure:
-    """``plot(axes, *arguments)``, with ``top`` inches of room above the axes."""
+    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL,
+    top: float = NO_ROOM, **labels: Any,
+) -> Figure:  # fmt: skip
+    """``plot(axes, *arguments)``, with ``top`` inches of room above the axes; where that is the
+    room for a legend, with one, which hides nothing there."""
     width, height = size
-    spare = LEFT + RIGHT, BOTTOM + top
+    right, over = 1.0 - (LEFT + RIGHT) / width, 1.0 - (BOTTOM + top) / height
     figure = Figure(figsize=size)
-    axes = figure.add_axes(
-        (LEFT / width, BOTTOM / height, 1.0 - spare[0] / width, 1.0 - spare[1] / height)
-    )
+    axes = figure.add_axes((LEFT / width, BOTTOM / height, right, over))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(5))
     plot(axes, *arguments)
     axes.set(**labels)
+    if top == LEGEND_ROOM:
+        place: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
+        axes.legend(ncols=2, columnspacing=0.8, **place)
     return figure
-
-
-def place_legend_above(axes: Axes) -> Axes:
-    """A legend where it hides nothing."""
-    axes.legend(
-        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2, columnspacing=0.8
-    )
-    return axes
-
-
-def _label_distances(axes: Axes, trial: Trial) -> Axes:
-    """Labels, and how far held-out states are."""
-    for height, name in ((trial.usual, "median"), (trial.far, "99 %")):
-        axes.axhline(height, color=style.DATA, linestyle=":", linewidth=1.0)
-        axes.annotate(
-            f"held out: {name}", (1.0, height), (0, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="right", fontsize=8, color=style.POINTS,
-        )  # fmt: skip
-    axes.set(title="Distance to the nearest logged state (median)", xlabel="step", ylim=(0, None))
-    axes.set(ylabel="deviations of what the policy sees")
-    return axes
-
-
-def _label_share_beyond(axes: Axes) -> Axes:
-    """Labels, and the share of held-out states."""
-    axes.axhline(1.0, color=style.DATA, linestyle=":", linewidth=1.0)
-    axes.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
-    axes.set(ylabel="share beyond 99 % of held-out states (%)")
-    return axes
 
 
 def _number_steps(trial: Trial) -> np.ndarray:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from twofold.core.persistence import write_bytes, write_text
@@ -22,13 +23,8 @@ if TYPE_CHECKING:
 PAGE, REPORT, FRONTIER = "report.html", "report.md", "frontier.csv"
 TITLE = "Policies and their risks"
 DPI = 110
-PANEL, SMALL = (4.0, 3.1), (4.0, 2.5)
-# In inches above the axes: room for a legend, for a title, or for neither.
-LEGEND_ROOM, TITLE_ROOM, NO_ROOM = 0.45, 0.3, 0.1
-# Columns that are shown at once.
-MOST_COLUMNS = 8
-# States that the text lists.
-SHOWN_STATES = 5
+# Columns that are shown at once, and states that the text lists.
+MOST_COLUMNS, SHOWN_STATES = 8, 5
 POLICY = "policy"
 TERMS = {
     "Expected cost": "is the mean over the model's weights and noise.",
@@ -63,10 +59,10 @@ def write_policy_report(project: "Project") -> Path:
 def write_policy_page(path: str | Path, project: "Project") -> Path:
     """Write the page of a search for policies, one HTML file that needs nothing else."""
     content = _collect(project)
-    choices = _offer_policies(content["policies"], content["best"])
-    frontier = _draw_frontier(content["policies"], content["best"])
-    page = render_page("policies.html", TITLE, choices=choices, frontier=frontier, **content)
-    write_text(Path(path), page)
+    policies, best = content["policies"], content["best"]
+    content["choices"] = _offer_policies(policies, best)
+    content["frontier"] = _draw_frontier(policies, best)
+    write_text(Path(path), render_page("policies.html", TITLE, figures=figures, **content))
     return Path(path)
 
 
@@ -77,14 +73,13 @@ class PolicyView:
     trial: Trial
     policy: LearnedPolicy
     file: str
-    onnx: str | None
+    onnx: str
     logged_cost: float
     limits: tuple[float, float] | None
     row: list[str]
 
     @property
     def name(self) -> str:
-        """By its weights."""
         return figures.name_policy(self.trial)
 
     @property
@@ -121,45 +116,23 @@ class PolicyView:
         pairs = zip(names, shape.low, shape.high, strict=True)
         return [f"{name} from {low:g} to {high:g}" for name, low, high in pairs]
 
-    def draw_rollouts(self) -> Figure:
-        """Costs of single roll-outs."""
-        return self._draw_costs(figures.plot_rollouts)
+    def draw(self, plot: Any, **labels: Any) -> Figure:
+        """``plot(axes, trial)`` as a small panel."""
+        return figures.draw_small_panel(plot, self.trial, **labels)
 
-    def draw_bands(self) -> Figure:
-        """The expected cost with both parts of its uncertainty."""
-        return self._draw_costs(figures.plot_cost_bands)
+    def draw_costs(self, plot: Any) -> Figure:
+        """The same, beside the logged cost and on the scale of costs."""
 
-    def draw_deviations(self) -> Figure:
-        """Both risks alone."""
-        figure = self._draw(figures.plot_deviations, top=LEGEND_ROOM)
-        figures.place_legend_above(figure.axes[0])
-        return figure
+        def plot_both(axes: Axes) -> None:
+            plot(axes, self.trial)
+            figures.plot_logged_cost(axes, self.logged_cost)
 
-    def draw_distances(self) -> Figure:
-        """How far its states are from the data."""
-        return self._draw(figures.plot_distances, title="", ylabel="median distance (deviations)")
-
-    def draw_share_beyond(self) -> Figure:
-        """How many of its states are beyond the data."""
-        return self._draw(figures.plot_share_beyond, title="", ylabel="share beyond the data (%)")
+        return figures.draw_small_panel(plot_both, top=figures.LEGEND_ROOM, ylim=self.limits)
 
     def draw_column(self, name: str) -> Figure:
         """What it visits of a column, in front of what the log has."""
-        return self._draw(figures.plot_column, name, size=SMALL, top=TITLE_ROOM)
-
-    def _draw_costs(self, plot: Any) -> Figure:
-        figure = self._draw(plot, top=LEGEND_ROOM)
-        (axes,) = figure.axes
-        figures.plot_logged_cost(axes, self.logged_cost)
-        axes.set(ylim=self.limits)
-        figures.place_legend_above(axes)
-        return figure
-
-    def _draw(
-        self, plot: Any, *more: Any, size: tuple[float, float] = PANEL, top: float = NO_ROOM,
-        **labels: str,
-    ) -> Figure:  # fmt: skip
-        return figures.draw_small_panel(plot, self.trial, *more, size=size, top=top, **labels)
+        small: Any = {"size": figures.SMALL, "top": figures.TITLE_ROOM}
+        return figures.draw_small_panel(figures.plot_column, self.trial, name, **small)
 
 
 def _collect(project: "Project") -> dict[str, Any]:
@@ -168,15 +141,10 @@ def _collect(project: "Project") -> dict[str, Any]:
     first, opinion, *against = summary.advice(project.doubts, trials, project.logged_cost)
     headings, *rows = summary.rows(trials)
     onnx = [file.removesuffix("policy") + "onnx" for file in project.files]
-    onnx_files = [file if (project.folder / file).exists() else None for file in onnx]
-    parts = zip(
-        trials, project.policies, project.files, onnx_files, figures.choose_limits(trials), rows,
-        strict=True,
-    )  # fmt: skip
-    policies = [
-        PolicyView(trial, policy, file, onnx, project.logged_cost, limits, row)
-        for trial, policy, file, onnx, limits, row in parts
-    ]
+    onnx = [file if (project.folder / file).exists() else "" for file in onnx]
+    costs, limits = [project.logged_cost] * len(trials), figures.choose_limits(trials)
+    parts = trials, project.policies, project.files, onnx, costs, limits, rows
+    policies = list(map(PolicyView, *parts))
     return {
         "about": project.about,
         "quality": str(project.quality),
@@ -192,13 +160,11 @@ def _collect(project: "Project") -> dict[str, Any]:
 
 
 def _offer_policies(policies: list[PolicyView], best: PolicyView) -> Chooser:
-    selects = {
-        label: [
-            f"{weight:.12g}"
-            for weight in sorted({one.trial.risk_weights[part] for one in policies})
-        ]
-        for part, label in enumerate(("β (ignorance)", "γ (noise)"))
-    }
+    betas, gammas = (
+        [f"{weight:.12g}" for weight in sorted(set(weights))]
+        for weights in zip(*(one.trial.risk_weights for one in policies), strict=True)
+    )
+    selects = {"β (ignorance)": betas, "γ (noise)": gammas}
     return Chooser(POLICY, selects, {one.choice: one for one in policies}, best.choice)
 
 
