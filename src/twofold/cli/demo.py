@@ -71,31 +71,19 @@ def compute_demo(epochs: int | None = None, seed: int = 0) -> Demo:
     grid = np.linspace(problem.low, problem.high, 200)[:, None]
     test_x, test_y = problem.test_data(seed)
     return Demo(
-        data=(x[:, 0], y),
-        grid=grid[:, 0],
-        mean=model.predict(grid),
-        variances=model.decompose(grid, by="variance"),
-        entropies=model.decompose(grid),
-        candidates=candidates[:, 0],
-        candidate_entropies=entropies,
-        places=places,
-        test_log_likelihood=model.log_likelihood(test_x, test_y).mean(),
-        oracle=problem.log_density(test_x[:, 0], test_y).mean(),
-    )
+        (x[:, 0], y), grid[:, 0], model.predict(grid), model.decompose(grid, by="variance"),
+        model.decompose(grid), candidates[:, 0], entropies, places,
+        model.log_likelihood(test_x, test_y).mean(),
+        problem.log_density(test_x[:, 0], test_y).mean(),
+    )  # fmt: skip
 
 
 def list_choices(demo: Demo) -> list[list[str]]:
     """One row for each point to measure, best first; entropies in nats."""
     parts = demo.candidate_entropies
     near = np.abs(demo.candidates[:, None] - demo.data[0]) < 0.25
-    return [
-        [
-            f"{demo.candidates[i]:.2f}",
-            *(f"{part[i]:.2f}" for part in (parts.epistemic, parts.aleatoric, parts.total)),
-            str(near[i].sum()),
-        ]
-        for i in demo.places
-    ]
+    columns = demo.candidates, parts.epistemic, parts.aleatoric, parts.total
+    return [[*(f"{column[i]:.2f}" for column in columns), str(near[i].sum())] for i in demo.places]
 
 
 def write_demo(demo: Demo, folder: Path) -> tuple[Path, Path]:
@@ -122,10 +110,8 @@ def write_demo(demo: Demo, folder: Path) -> tuple[Path, Path]:
             plot(axes, *arguments)
             axes.set(xlim=limits)
         figure.savefig(folder / "figure.png")
-    prediction, split, choice = (draw_panel(*panel, xlim=limits) for panel in panels)
-    text = render_page(
-        "demo.html", "twofold: where to measure next", prediction=prediction, split=split,
-        choice=choice, headings=HEADINGS, rows=list_choices(demo),
-    )  # fmt: skip
-    write_text(folder / "index.html", text)
+    drawn = [draw_panel(*panel, xlim=limits) for panel in panels]
+    content = {"figures": drawn, "headings": HEADINGS, "rows": list_choices(demo)}
+    page = render_page("demo.html", "twofold: where to measure next", **content)
+    write_text(folder / "index.html", page)
     return folder / "figure.png", folder / "index.html"

@@ -95,18 +95,13 @@ def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> No
             "twofold.report.write_model_page from Python"
         )
     table = data or Path(about.source)
+    part = "; give a part of it with --data FILE"
     if table.is_dir():
-        raise CommandError(
-            f"a page needs one file with all rows, and {table} is a folder; give a part of it with "
-            "--data FILE"
-        )
+        raise CommandError(f"a page needs one file with all rows, and {table} is a folder{part}")
     if not table.is_file():
         raise CommandError(f"the table {table} does not exist; give its new place with --data FILE")
     if is_large(table):
-        raise CommandError(
-            f"a page needs all rows in memory, and {table} is too large; give a part of it with "
-            "--data FILE"
-        )
+        raise CommandError(f"a page needs all rows in memory, and {table} is too large{part}")
     if run.reads(table) != about.sha256:
         say(f"note: {table} differs from the table that {path} was fitted to")
     rows = read_table(table)

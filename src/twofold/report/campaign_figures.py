@@ -1,7 +1,7 @@
 """Figures of a campaign: what is left to learn, what was measured, and maps of where to go on."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.patheffects as effects
 import numpy as np
@@ -12,14 +12,12 @@ from twofold.active import expected_information
 from twofold.active.choice import SMALL_SHARE
 from twofold.campaign.space import Categorical, Input, Integer, Point, Space
 from twofold.estimators.regressor import BNNLVRegressor
-from twofold.report import style
+from twofold.report import figures, style
 from twofold.report.course import Course
-from twofold.report.figures import MOST_VECTORS, place_legend_below, plot_rug, shorten_label
+from twofold.report.figures import fill_band, place_legend_below, plot_rug, shorten_label
 
-MOST_CELLS, WIDEST, NARROWEST = 8000, 30, 12
-MOST_NUMBERED = 30
-JITTER = 0.18
-PALE = 0.4
+MOST_CELLS, WIDEST, NARROWEST, MOST_NUMBERED = 8000, 30, 12, 30
+JITTER, PALE = 0.18, 0.4
 STROKE = [effects.withStroke(linewidth=2.2, foreground="white")]
 
 
@@ -37,19 +35,13 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
     counts = [row["measurements"] for row in curve]
     shares = [100.0 * row["epistemic_share"] for row in curve]
     threshold = 100.0 * SMALL_SHARE
-    axes.fill_between(
-        counts, shares, 100.0, color=style.ALEATORIC, alpha=0.35, linewidth=0,
-        label="noise: measuring again does not help",
-    )  # fmt: skip
-    axes.fill_between(counts, shares, 0.0, color=style.EPISTEMIC, alpha=0.35, linewidth=0)
+    noise = "noise: measuring again does not help"
+    fill_band(axes, counts, shares, 100.0, style.ALEATORIC, 0.35, noise)
+    fill_band(axes, counts, shares, 0.0, style.EPISTEMIC, 0.35)
     axes.plot(counts, shares, "o-", color=style.EPISTEMIC, label="more data could remove")
     axes.axhline(threshold, color=style.CHOSEN, linestyle="--", label=f"stop below {threshold:g} %")
-    axes.set(
-        xlabel="measurements",
-        ylabel="share of the variance (%)",
-        title="What is left to learn",
-        ylim=(0, 100),
-    )
+    axes.set(xlabel="measurements", ylabel="share of the variance (%)", ylim=(0, 100))
+    axes.set(title="What is left to learn")
     _use_whole_ticks(axes, counts)
     return place_legend_below(axes)
 
@@ -68,18 +60,13 @@ def plot_curve(
 def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
     """Values of one output in the order they came, with the highest and lowest so far."""
     numbers = np.arange(1, len(values) + 1)
-    axes.plot(
-        numbers, values, "o", color=style.DATA, markersize=3, label="measured",
-        rasterized=len(values) > MOST_VECTORS,
-    )  # fmt: skip
+    look: Any = {"color": style.DATA, "rasterized": len(values) > figures.MOST_VECTORS}
+    axes.plot(numbers, values, "o", markersize=3, label="measured", **look)
+    look = {"where": "post", "color": style.TOTAL, "linewidth": 1.2}
     for extreme, what, line in ((np.fmax, "highest", "-"), (np.fmin, "lowest", "--")):
-        axes.step(
-            numbers, extreme.accumulate(values), line, where="post", color=style.TOTAL,
-            linewidth=1.2, label=f"{what} so far",
-        )  # fmt: skip
-    axes.set(
-        xlabel="measurement", ylabel=shorten_label(name), title="Results in the order they came"
-    )
+        axes.step(numbers, extreme.accumulate(values), line, label=f"{what} so far", **look)
+    axes.set(xlabel="measurement", ylabel=shorten_label(name))
+    axes.set(title="Results in the order they came")
     _use_whole_ticks(axes, list(numbers))
     return place_legend_below(axes, ncols=3)
 
@@ -120,40 +107,33 @@ def compute_maps(
 
 
 def plot_map(
-    axes: Axes,
-    course: Course,
-    pair: tuple[str, str],
-    known: Map | None,
-    at: Point | None = None,
-    most: float | None = None,
-) -> Axes:
+    axes: Axes, course: Course, pair: tuple[str, str], known: Map | None,
+    at: Point | None = None, most: float | None = None,
+) -> Axes:  # fmt: skip
     """Measured points and open proposals over two inputs, and behind them what is to be learned.
 
     ``at`` is where the map holds the other inputs: points with another word there are drawn pale.
     ``most`` is the end of the colours, so that several maps can share them.
     """
-    one, other = (course.space.inputs[course.space.names.index(name)] for name in pair)
+    columns = [course.space.names.index(name) for name in pair]
+    inputs = [course.space.inputs[column] for column in columns]
     if known is not None:
-        shown = axes.pcolormesh(
-            known.first, known.second, known.nats, cmap="cividis", shading="nearest",
-            vmin=0.0, vmax=most, rasterized=True,
-        )  # fmt: skip
+        look: Any = {"cmap": "cividis", "shading": "nearest", "rasterized": True}
+        shown = axes.pcolormesh(*known, vmin=0.0, vmax=most, **look)
         axes.figure.colorbar(shown, ax=axes, label="epistemic part (nats)")
-    places = np.stack([_find_places(course.points, kind) for kind in (one, other)])
-    here = np.array(
-        [has_same_words(course.space, pair, point, at) for point in course.points], bool
-    )
+    places = np.stack([_find_places(course.points, one) for one in inputs])
+    hidden, many = list_hidden_words(course.space, pair), len(course.points) > figures.MOST_VECTORS
+    here = np.array([_agrees(point, at, hidden) for point in course.points], bool)
     for which, alpha, name in ((~here, PALE, None), (here, 1.0, "measured")):
         axes.plot(
             *places[:, which], "o", color="white", markeredgecolor=style.TOTAL, markersize=4.5,
-            markeredgewidth=0.8, alpha=alpha, label=name, rasterized=len(here) > MOST_VECTORS,
+            markeredgewidth=0.8, alpha=alpha, label=name, rasterized=many,
         )  # fmt: skip
     proposed = find_positions(course.space, [proposal.point for proposal in course.proposals])
-    columns = [course.space.names.index(name) for name in pair]
-    pale = [not has_same_words(course.space, pair, one.point, at) for one in course.proposals]
+    pale = [not _agrees(proposal.point, at, hidden) for proposal in course.proposals]
     _plot_proposals(axes, course, proposed[:, columns], pale)
-    for kind, axis in ((one, "x"), (other, "y")):
-        _set_scale(axes, kind, axis)
+    for one, axis in zip(inputs, "xy", strict=True):
+        _set_scale(axes, one, axis)
     return place_legend_below(axes)
 
 
@@ -179,10 +159,13 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
     return place_legend_below(axes, ncols=3)
 
 
-def has_same_words(space: Space, pair: tuple[str, ...], point: Point, at: Point | None) -> bool:
-    """Whether a point agrees with another in the words that a map of a pair does not show."""
-    hidden = [i.name for i in space.inputs if isinstance(i, Categorical) and i.name not in pair]
-    return at is None or all(point[name] == at[name] for name in hidden)
+def list_hidden_words(space: Space, pair: tuple[str, ...]) -> list[str]:
+    """Inputs with words for values that a map of a pair does not show."""
+    return [i.name for i in space.inputs if isinstance(i, Categorical) and i.name not in pair]
+
+
+def _agrees(point: Point, at: Point | None, names: list[str]) -> bool:
+    return at is None or all(point[name] == at[name] for name in names)
 
 
 def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, pale: list[bool]) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from twofold.campaign import Campaign, Categorical, Proposal
+from twofold.campaign import Campaign, Proposal
 from twofold.campaign.definition import PARTS
 from twofold.campaign.space import Point
 from twofold.core.persistence import write_text
 from twofold.report import campaign_figures as figures
 from twofold.report import style
 from twofold.report.course import Course, make_course
-from twofold.report.page import Chooser, draw_panel, format_number, render_page
+from twofold.report.page import Chooser, Rows, draw_panel, format_number, render_page
 
 MAP_SIZE = 4.8, 3.9
 MOST_INPUTS, MOST_OPEN, LATEST = 6, 50, 20
@@ -31,18 +31,16 @@ def write_campaign_page(
     the last proposals.
     """
     course = campaign if isinstance(campaign, Course) else make_course(campaign, title)
-    page = render_page(
-        "campaign.html",
-        course.title,
-        course=course,
-        curves=_draw_curves(course),
-        maps=_map_inputs(course) if course.points or course.proposals else None,
-        proposals=_list_proposals(course, course.proposals[:MOST_OPEN]),
-        results=_draw_results(course),
-        latest=_list_latest(course),
-        most_inputs=MOST_INPUTS,
-    )
-    write_text(Path(path), page)
+    content = {
+        "course": course,
+        "curves": _draw_curves(course),
+        "maps": _map_inputs(course) if course.points or course.proposals else None,
+        "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
+        "results": _draw_results(course),
+        "latest": _list_latest(course),
+        "most_inputs": MOST_INPUTS,
+    }
+    write_text(Path(path), render_page("campaign.html", course.title, **content))
     return Path(path)
 
 
@@ -65,11 +63,9 @@ class Panel:
     @property
     def hidden_words(self) -> list[str]:
         """Those of them whose values are words."""
-        inputs = self.course.space.inputs
-        return [i.name for i in inputs if isinstance(i, Categorical) and i.name not in self.pair]
+        return figures.list_hidden_words(self.course.space, self.pair)
 
     def draw(self) -> Figure:
-        """The map or the line."""
         if len(self.pair) == 1:
             return draw_panel(figures.plot_line, self.course, self.known)
         arguments = self.course, self.pair, self.known, self.at, self.most
@@ -80,20 +76,16 @@ def _draw_curves(course: Course) -> list[tuple[Figure, str]]:
     """Over the number of measurements, with descriptions: what was left to learn, and the score."""
     if not course.curve:
         return []
-    share, nats = f"{course.curve[-1]['epistemic_share']:.0%}", "mean epistemic part (nats)"
+    curve, name, nats = course.curve, course.score_name, "mean epistemic part (nats)"
+    share = f"{curve[-1]['epistemic_share']:.0%} at the end"
+    left = draw_panel(figures.plot_remaining_share, curve)
+    mean = draw_panel(figures.plot_curve, curve, "epistemic_nats", nats, style.EPISTEMIC)
     curves = [
-        (
-            draw_panel(figures.plot_remaining_share, course.curve),
-            f"Share of the predictive variance that more data could remove, {share} at the end.",
-        ),
-        (
-            draw_panel(figures.plot_curve, course.curve, "epistemic_nats", nats, style.EPISTEMIC),
-            "Mean of what one more measurement would teach, in nats.",
-        ),
+        (left, f"Share of the predictive variance that more data could remove, {share}."),
+        (mean, "Mean of what one more measurement would teach, in nats."),
     ]
-    if course.score_name:
-        name = course.score_name
-        figure = draw_panel(figures.plot_curve, course.curve, "score", name, style.TOTAL)
+    if name:
+        figure = draw_panel(figures.plot_curve, curve, "score", name, style.TOTAL)
         curves.append((figure, f"{name} after each round."))
     return curves
 
@@ -115,23 +107,16 @@ def _map_inputs(course: Course) -> Chooser:
     return Chooser("maps", {"inputs": [option for (option,) in blocks]}, blocks)
 
 
-def _list_proposals(
-    course: Course, proposals: Sequence[Proposal]
-) -> tuple[list[str], list[list[str]]]:
-    """Headings, and a row for each."""
+def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
     is_split = any(proposal.split for proposal in proposals)
     parts = [(output, part) for output in course.outputs for part in PARTS] if is_split else []
     several = len(course.outputs) > 1
     headings = [f"{part} σ of {name}" if several else f"{part} σ" for name, part in parts]
-    rows = [
-        [
-            str(proposal.number),
-            *_list_values(course, proposal.point),
-            *(_format_deviation(proposal, output, part) for output, part in parts),
-            proposal.reason,
-        ]
-        for proposal in proposals
-    ]
+    rows = []
+    for one in proposals:
+        deviations = [_format_deviation(one, output, part) for output, part in parts]
+        point = _list_values(course, one.point)
+        rows.append([str(one.number), *point, *deviations, one.reason])
     return ["proposal", *course.space.names, *headings, "why"], rows
 
 
@@ -144,8 +129,8 @@ def _draw_results(course: Course) -> list[tuple[str, Figure]]:
     ]
 
 
-def _list_latest(course: Course) -> tuple[list[str], list[list[str]]]:
-    """Headings, and the latest measurements, newest first."""
+def _list_latest(course: Course) -> Rows:
+    """The latest measurements, newest first."""
     rows = [
         [str(i + 1), *_list_values(course, course.points[i]), *map(format_number, course.values[i])]
         for i in range(len(course.points))[::-1][:LATEST]

@@ -39,37 +39,22 @@ class Course(NamedTuple):
 
 def make_course(campaign: Campaign, title: str = "Measurement campaign") -> Course:
     """What a campaign holds now; nothing is fitted and nothing is written."""
-    status, rows = campaign.status(), campaign.export()
-    values = [
-        [np.nan if row[name] is None else row[name] for name in campaign.outputs] for row in rows
-    ]
+    status, rows, outputs = campaign.status(), campaign.export(), campaign.outputs
+    points = [{name: row[name] for name in campaign.space.names} for row in rows]
+    # An output that has not come is None, which is NaN as a number.
+    values = np.array([[row[name] for name in outputs] for row in rows], float)
     return Course(
-        title,
-        campaign.space,
-        campaign.outputs,
-        [{name: row[name] for name in campaign.space.names} for row in rows],
-        np.array(values, float).reshape(len(rows), len(campaign.outputs)),
-        status.pending,
-        status.curve,
-        status.advice,
-        status.consider_stopping,
+        title, campaign.space, outputs, points, values.reshape(len(rows), len(outputs)),
+        status.pending, status.curve, status.advice, status.consider_stopping,
         campaign.load_model(),
-    )
+    )  # fmt: skip
 
 
 def make_course_of_rounds(
-    rounds: Iterable[Round],
-    *,
-    start: int,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    reference: np.ndarray,
-    learner: int = 0,
-    score: Callable[[Any], float] | None = None,
-    score_name: str = "score",
-    proposed: np.ndarray | None = None,
-    title: str = "Active learning",
-) -> Course:
+    rounds: Iterable[Round], *, start: int, inputs: Sequence[str], outputs: Sequence[str],
+    reference: np.ndarray, learner: int = 0, score: Callable[[Any], float] | None = None,
+    score_name: str = "score", proposed: np.ndarray | None = None, title: str = "Active learning",
+) -> Course:  # fmt: skip
     """The course of one learner of ``pool_loop``.
 
     Parameters
@@ -91,22 +76,17 @@ def make_course_of_rounds(
         known = len(data.x)
     if data is None:
         raise ValueError("expected at least 1 round, got none; run the loop first")
-    names, places = list(inputs), [data.x, reference, *([] if proposed is None else [proposed])]
-    space = _space_of(names, np.concatenate(places))
-    following = [] if proposed is None else _points(names, proposed)
+    names, following = list(inputs), np.empty((0, len(inputs))) if proposed is None else proposed
+    proposals = [
+        Proposal(i + 1, point, {}, "chosen next")
+        for i, point in enumerate(_points(names, following))
+    ]
     return Course(
-        title,
-        space,
-        list(outputs),
-        _points(names, data.x),
-        np.asarray(data.y, float).reshape(len(data.x), len(outputs)),
-        [Proposal(i + 1, point, {}, "chosen next") for i, point in enumerate(following)],
-        curve,
-        advise(curve, 0, len(data.x)),
-        is_enough(curve),
-        model,
+        title, _space_of(names, np.concatenate([data.x, reference, following])), list(outputs),
+        _points(names, data.x), np.asarray(data.y, float).reshape(len(data.x), len(outputs)),
+        proposals, curve, advise(curve, 0, len(data.x)), is_enough(curve), model,
         score_name if score is not None else "",
-    )
+    )  # fmt: skip
 
 
 def _space_of(names: list[str], x: np.ndarray) -> Space:

@@ -133,8 +133,8 @@ def plot_predicted(
         (variances.total, style.EPISTEMIC, 1.2, "± 2σ total (blue: epistemic)"),
         (variances.aleatoric, style.ALEATORIC, 2.6, "± 2σ aleatoric (noise)"),
     ):
-        half, look = 2 * np.sqrt(variance[shown]), {"color": color, "label": label}
-        axes.vlines(y, mean - half, mean + half, linewidth=width, alpha=0.6, **look)
+        half = 2 * np.sqrt(variance[shown])
+        axes.vlines(y, mean - half, mean + half, color, linewidth=width, alpha=0.6, label=label)
     axes.plot(y, mean, "o", color=style.TOTAL, markersize=2.5, label="predictive mean")
     ends = [y.min(), y.max()]
     axes.plot(ends, ends, color=style.CHOSEN, linewidth=1, label="predicted = measured")

@@ -15,7 +15,7 @@ from twofold.inference.registry import resolve_method
 from twofold.report import calibration, figures, model_data, style
 from twofold.report.calibration import Accuracy, Scores
 from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments
-from twofold.report.page import Chooser, draw_panel, format_number, render_page
+from twofold.report.page import Chooser, Rows, draw_panel, format_number, render_page
 from twofold.uncertainty.decomposition import Parts
 
 METHODS = {
@@ -213,10 +213,8 @@ def _list_accuracy(one: Accuracy) -> list[str]:
     return [nats, *map(format_number, one.rmse)]
 
 
-def _list_least_known(
-    about: Subject, here: Moments, order: np.ndarray
-) -> tuple[list[str], list[list[str]]]:
-    """Headings, and the rows of the data where the epistemic part of the variance is largest."""
+def _list_least_known(about: Subject, here: Moments, order: np.ndarray) -> Rows:
+    """The rows of the data where the epistemic part of the variance is largest."""
     data, columns = about.data, order[:MOST_INPUTS]
     share = (here.variances.epistemic / np.var(data.y, axis=0).clip(1e-300)).mean(axis=1)
     headings = ["", *(about.inputs[c] for c in columns)]

@@ -20,6 +20,8 @@ from twofold.report.style import style
 from twofold.report.svg import join_options, to_svg
 
 NUMBER = re.compile(r"\s*[-+−±]?[\d.,]+(e[-+]?\d+)?\s*%?\s*|\s*|–|—|nan|-?inf")
+# The headings and the rows of a table.
+Rows = tuple[list[str], list[list[str]]]
 # In inches: small, one panel a figure, so that its text can be read on a phone.
 PANEL = 4.6, 3.4
 
@@ -49,7 +51,6 @@ class Chooser:
         return self.chosen or next(iter(self.blocks))
 
     def describe(self, choice: tuple[str, ...]) -> str:
-        """A choice in words."""
         pairs = zip(self.selects, choice, strict=True)
         return ", ".join(f"{label}: {option}" for label, option in pairs)
 
@@ -67,17 +68,15 @@ class Document:
         return f"section-{len(self.headings)}"
 
     def draw(self, figure: Figure, description: str) -> Markup:
-        """The figure as SVG."""
         self.pictures += 1
         return Markup(to_svg(figure, f"picture-{self.pictures}-", description))
 
 
 def render_page(template: str, title: str, **content: Any) -> str:
     """The text of a page, in the house style."""
+    content |= {"document": Document(), "title": title, "version": LIBRARY_VERSION}
     with style():
-        return _environment().get_template(template).render(
-            document=Document(), title=title, version=LIBRARY_VERSION, **content
-        )  # fmt: skip
+        return _environment().get_template(template).render(content)
 
 
 def draw_panel(
@@ -109,10 +108,8 @@ def find_text_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
 @cache
 def _environment() -> Environment:
     loader = PackageLoader("twofold.report")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
+    trim: Any = {"trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **trim)
     environment.filters |= {"number": format_number, "options": join_options}
     environment.globals |= {"find_text_columns": find_text_columns}
     return environment

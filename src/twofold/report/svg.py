@@ -16,12 +16,9 @@ from twofold.report import style
 SPACE, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 # Colours that would be lost on a dark page, and what the page has instead.
 THEMED = {
-    style.TOTAL: "currentColor",
-    "#ffffff": "var(--surface)",
-    style.POINTS: "var(--points)",
-    style.EPISTEMIC: "var(--blue)",
-}
-THEMED = {colour.lower(): name for colour, name in THEMED.items()}
+    style.TOTAL: "currentColor", "#ffffff": "var(--surface)", style.POINTS: "var(--points)",
+    style.EPISTEMIC.lower(): "var(--blue)",
+}  # fmt: skip
 # Of the invisible disc around a clickable point, in the figure's units: large enough for a finger.
 TARGET_RADIUS = 11
 # Pixels that a figure's unit (1/72 inch) takes at most.
@@ -47,20 +44,14 @@ def to_svg(figure: Figure, prefix: str, description: str) -> str:
     element of the page: thin out scatter plots of more than some 2,000 points, or draw them with
     ``rasterized=True``.
     """
-    root = ET.fromstring(_draw(figure))
-    width = float(root.attrib["viewBox"].split()[2])
+    text = re.sub(r"(?s)<metadata>.*?</metadata>|<style.*?</style>", "", _draw(figure))
+    used = set(re.findall(r'(?:xlink:href="|url\()#([^")]+)', text))
+    root = ET.fromstring(text)
+    box = root.attrib["viewBox"]
+    widest = f"max-width: {LARGEST_SCALE * float(box.split()[2]):.0f}px"
     root.attrib = {
-        "role": "img",
-        "aria-label": description,
-        "viewBox": root.attrib["viewBox"],
-        "class": "plot",
-        "style": f"max-width: {LARGEST_SCALE * width:.0f}px",
-    }
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag in (f"{SPACE}metadata", f"{SPACE}style"):
-                parent.remove(child)
-    used = _find_references(root)
+        "role": "img", "aria-label": description, "viewBox": box, "class": "plot", "style": widest
+    }  # fmt: skip
     for element in list(root.iter()):
         own = element.attrib.pop("id", "")
         if own in used:
@@ -87,21 +78,10 @@ def _draw(figure: Figure) -> str:
     return buffer.getvalue()
 
 
-def _find_references(root: ET.Element) -> set[str]:
-    """Ids that something in the figure refers to: markers and clip paths."""
-    links = (element.attrib.get(LINK, "") for element in root.iter())
-    clips = (element.attrib.get("clip-path", "") for element in root.iter())
-    targets = {
-        one.removeprefix("#").removeprefix("url(#").removesuffix(")") for one in [*links, *clips]
-    }
-    return targets - {""}
-
-
 def _mend(element: ET.Element, prefix: str) -> None:
     """References, colours, fonts and numbers of one element."""
     attributes = element.attrib
-    target = attributes.pop(LINK, "")
-    if target:
+    if target := attributes.pop(LINK, ""):
         attributes["href"] = f"#{prefix}{target[1:]}" if target[0] == "#" else target
     if "clip-path" in attributes:
         attributes["clip-path"] = attributes["clip-path"].replace("#", f"#{prefix}")
