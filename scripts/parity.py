@@ -36,7 +36,7 @@ METHODS: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 OWN = ("alpha", "draws", "epochs", "batch_size")  # options that the old constructor had itself
 ESTIMATORS = ("auto", "mixture", "nearest_neighbour", "adaptive", "kernel_density", "histogram")
-DRAWS = {"n_weight_draws": 8, "n_latent_draws": 12, "verbose": False}
+DRAWS = {"n_weight_draws": 8, "n_latent_draws": 30, "verbose": False}
 
 
 def regressor(method: str, seed: int = 0, **more: Any) -> Any:
