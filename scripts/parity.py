@@ -144,7 +144,7 @@ def policies() -> dict[str, Any]:
 def systems() -> dict[str, Any]:
     """Episodes of the systems under uniform random actions."""
     system = import_module("twofold.envs.system")
-    catalogue = import_module(system.__name__ if NEW else "twofold.envs.catalogue")
+    catalogue = import_module("twofold.envs.catalogue")
     found = {}
     for name in ("wet_chicken", "industrial_benchmark", "wind_turbine"):
         one = catalogue.make(name)
