@@ -4,9 +4,9 @@
     python scripts/parity.py write new.npz                          # with this one
     python scripts/parity.py compare old.npz new.npz
 
-Everything runs at a tiny size on the CPU, with fixed seeds; ``compare`` prints the largest difference
-of each number relative to its size and fails where one is above 1e-6. The older version is one from
-before methods were objects (``inference_options``).
+Everything runs at a tiny size on the CPU, with fixed seeds; ``compare`` prints the largest
+difference of each number relative to its size and fails where one is above 1e-6. The older version
+is one from before methods were objects (``inference_options``).
 """
 
 import argparse
@@ -31,8 +31,16 @@ METHODS: dict[str, tuple[str, dict[str, Any], str]] = {
     "alpha_nodes": ("alpha", {"nodes": 6, "draws": 5, "epochs": 4}, "Alpha"),
     "alpha_encoder": ("alpha", {"encoder": [6], "draws": 5, "epochs": 4}, "Alpha"),
     "sghmc": ("sghmc", {"chains": 3, "samples": 2, "nodes": 6, "epochs": 8}, "SGHMC"),
-    "hmc": ("hmc", {"chains": 2, "warmup": 6, "samples": 3, "nodes": 6, "leapfrog_steps": 3}, "HMC"),
-    "nuts": ("nuts", {"chains": 2, "warmup": 6, "samples": 3, "nodes": 6, "max_doublings": 2}, "NUTS"),
+    "hmc": (
+        "hmc",
+        {"chains": 2, "warmup": 6, "samples": 3, "nodes": 6, "leapfrog_steps": 3},
+        "HMC",
+    ),
+    "nuts": (
+        "nuts",
+        {"chains": 2, "warmup": 6, "samples": 3, "nodes": 6, "max_doublings": 2},
+        "NUTS",
+    ),
 }
 OWN = ("alpha", "draws", "epochs", "batch_size")  # options that the old constructor had itself
 ESTIMATORS = ("auto", "mixture", "nearest_neighbour", "adaptive", "kernel_density", "histogram")
@@ -136,7 +144,9 @@ def policies() -> dict[str, Any]:
             verbose=False, **pairs,
         )  # fmt: skip
         window = np.linspace(0.0, 3.0, 7)[:, None, None]
-        actions = [[policy.act(one, np.zeros((0, 1))) for one in window] for policy in project.policies]
+        actions = [
+            [policy.act(one, np.zeros((0, 1))) for one in window] for policy in project.policies
+        ]
         costs = [[one.expected, one.epistemic, one.aleatoric] for one in project.trials]
     return {"policy/actions": np.array(actions), "policy/forecasts": np.array(costs)}
 

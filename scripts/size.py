@@ -3,8 +3,8 @@
     python scripts/size.py [--test-seconds S]
 
 Lines and files of the wheel (Python, templates and scripts), of ``paper/`` and of the tests;
-circles among modules; and, for each of four journeys, the files of the wheel in which at least one function
-was called (a module's or class's own body is not a function). ``--test-seconds`` is what
+circles among modules; and, for each of four journeys, the files of the wheel in which at least one
+function was called (the body of a module, class or comprehension is not a function). ``--test-seconds`` is what
 ``time make test`` said in a fresh clone; without it the last one is kept.
 """
 
@@ -77,10 +77,13 @@ JOURNEYS = {
 TRACED = """
 import sys, threading
 OPTIMIZED = 1  # set for functions, not for bodies of modules and classes
+NOT_FUNCTIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 files = set()
 def on_call(frame, event, _):
     code = frame.f_code
-    if event == "call" and code.co_flags & OPTIMIZED and code.co_filename.startswith({root!r}):
+    if event != "call" or not code.co_flags & OPTIMIZED or code.co_name in NOT_FUNCTIONS:
+        return
+    if code.co_filename.startswith({root!r}):
         files.add(code.co_filename)
 {prepare}
 exec({prepared!r})

@@ -8,7 +8,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 # What each package of twofold may import beside itself.
-LOWER = {"core", "model", "inference", "uncertainty", "tables", "envs"}
 MAY_IMPORT = {
     "core": set(),
     "model": {"core"},
@@ -43,17 +42,8 @@ def package_of(module):
 
 
 def imported_modules(source, modules):
-    """Modules among ``modules`` that a source imports at run time, also inside functions."""
-    tree = ast.parse(source)
-    only_types = {
-        node
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
-        for node in ast.walk(block)
-    }
-    for node in ast.walk(tree):
-        if node in only_types:
-            continue
+    """Modules that a source imports, also inside functions and for types only."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

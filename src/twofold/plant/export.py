@@ -9,7 +9,7 @@ last thousandth below its upper bound: there the last digit of the logarithm dec
 
 import json
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +17,17 @@ from twofold.core import persistence
 from twofold.model import network
 from twofold.plant.columns import EDGE, Transform
 
-if TYPE_CHECKING:
-    from twofold.plant.policy import LearnedPolicy
-
+LearnedPolicy = Any  # of twofold.plant.policy, which imports this module
 OPSET, IR_VERSION = 17, 8  # of 2022, which every onnxruntime from 1.12 on runs
 UNITS = "those of the log that the policy was found from; names say them where the log's names did"
 
 
-def write_onnx(path: persistence.FilePath, policy: "LearnedPolicy") -> None:
+def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
     """Write a policy as an ONNX file."""
     persistence.write_bytes(path, onnx_model(policy).SerializeToString())
 
 
-def onnx_model(policy: "LearnedPolicy") -> Any:
+def onnx_model(policy: LearnedPolicy) -> Any:
     """The policy as a checked ``onnx.ModelProto``, with what an engineer should know of it."""
     onnx = _onnx()
     graph = _Graph(onnx)
@@ -74,7 +72,7 @@ class _Graph:
         return name
 
 
-def _act(graph: _Graph, policy: "LearnedPolicy") -> None:
+def _act(graph: _Graph, policy: LearnedPolicy) -> None:
     """``policy.act_on`` as a graph."""
     weights, mean, scale = policy.leaves
     values, features = _columns(graph, policy)
@@ -91,7 +89,7 @@ def _act(graph: _Graph, policy: "LearnedPolicy") -> None:
     graph.node("Add", action, _zero_or_nan(graph, values), output="action")
 
 
-def _columns(graph: _Graph, policy: "LearnedPolicy") -> tuple[str, str]:
+def _columns(graph: _Graph, policy: LearnedPolicy) -> tuple[str, str]:
     """What the policy sees, ``Embedding.features``, before and after values are clipped."""
     embedding, history = policy.embedding, policy.history
     values, features = [], []
@@ -152,7 +150,7 @@ def _zero_or_nan(graph: _Graph, values: str) -> str:
     return graph.node("ReduceSum", nothing, graph.constant([1], np.int64), keepdims=1)
 
 
-def _interface(onnx: ModuleType, policy: "LearnedPolicy") -> tuple[list[Any], Any]:
+def _interface(onnx: ModuleType, policy: LearnedPolicy) -> tuple[list[Any], Any]:
     """What goes in and what comes out."""
 
     def tensor(name: str, rows: list[int], columns: tuple[str, ...], doc: str) -> Any:
@@ -171,7 +169,7 @@ def _interface(onnx: ModuleType, policy: "LearnedPolicy") -> tuple[list[Any], An
     return inputs, tensor("action", [], embedding.actions, f"to apply next; columns: {bounds}")
 
 
-def _description(policy: "LearnedPolicy") -> str:
+def _description(policy: LearnedPolicy) -> str:
     past = " and the actions between them" if policy.sees_actions else ""
     return (
         f"A control policy, found by twofold with epistemic weight {policy.epistemic_weight:g} and "
@@ -182,7 +180,7 @@ def _description(policy: "LearnedPolicy") -> str:
     )
 
 
-def _properties(policy: "LearnedPolicy") -> dict[str, str]:
+def _properties(policy: LearnedPolicy) -> dict[str, str]:
     """The same for programs, each value as JSON."""
     properties = {
         "observations": policy.embedding.observations,
