@@ -4,8 +4,8 @@
 
 Lines and files of the wheel (Python, templates and scripts), of ``paper/`` and of the tests;
 circles among modules; and, for each of four journeys, the files of the wheel in which at least one
-function was called (the body of a module, class or comprehension is not a function). ``--test-seconds`` is what
-``time make test`` said in a fresh clone; without it the last one is kept.
+function was called (the body of a module, class or comprehension is none). ``--test-seconds`` is
+what ``time make test`` said in a fresh clone; without it the last one is kept.
 """
 
 import argparse
