@@ -51,7 +51,7 @@ def test_quick_start(oven, capsys):
     np.testing.assert_allclose(total, deviation, rtol=1e-4)
     again = names["again"].predict(names["new"])
     np.testing.assert_allclose(again, names["mean"], rtol=1e-5)
-    assert len(set(names["best"](names["scores"], 5))) == 5
+    assert len(set(names["choose_best"](names["scores"], 5))) == 5
 
 
 @pytest.mark.filterwarnings("ignore")

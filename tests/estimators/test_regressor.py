@@ -176,7 +176,9 @@ def test_pandas_and_its_column_names():
 def test_works_in_pipeline_grid_search_and_clone():
     X, y = make_data(rows=30)
     pipeline = make_pipeline(PolynomialFeatures(2, include_bias=False), BNNLVRegressor(**QUICK))
-    search = GridSearchCV(pipeline, {"bnnlvregressor__alpha": [0.5, 1.0]}, cv=2).fit(X, y)
+    search = GridSearchCV(pipeline, {"bnnlvregressor__inference__alpha": [0.5, 1.0]}, cv=2).fit(
+        X, y
+    )
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     copy = clone(search.best_estimator_)
     assert copy[-1].get_params() == search.best_estimator_[-1].get_params()

@@ -109,12 +109,12 @@ def test_a_regressor_learns_two_branches_with_an_encoder(tmp_path):
     x, y = BIMODAL.training_data(0, 300)
     model = BNNLVRegressor(
         (10,),
-        inference=Alpha(encoder=[10], epochs=300, draws=20, learning_rate=2e-2),
+        inference=Alpha(encoder=[10], epochs=800, draws=20, learning_rate=2e-2),
         random_state=0,
     ).fit(x, y)
     plain = BNNLVRegressor(
         (10,),
-        inference=Alpha(epochs=300, draws=20, learning_rate=2e-2),
+        inference=Alpha(epochs=800, draws=20, learning_rate=2e-2),
         latent_dim=0,
         random_state=0,
     ).fit(x, y)

@@ -110,7 +110,7 @@ def draw_calibration(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
 
 
 def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
-    """Observed against nominal coverage of central intervals; below the diagonal: too sure."""
+    """Observed against nominal coverage of central intervals; below the diagonal: overconfident."""
     low, high = metrics.share_band(GRID, _points(scores))
     label = "perfect calibration with 95 % band, for each level or bin by itself"
     fill_band(axes, 100 * GRID, 100 * low, 100 * high, style.DATA, 0.3, label)
@@ -120,7 +120,7 @@ def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
         axes.plot(100 * GRID, covered, label=_summary(name, score), **look)
     axes.set(
         xlabel="nominal coverage (%)", ylabel="points inside the interval (%)",
-        title="Coverage (below the line: too sure)", xlim=(0, 100), ylim=(0, 100),
+        title="Coverage (below the line: overconfident)", xlim=(0, 100), ylim=(0, 100),
     )  # fmt: skip
     axes.set_aspect("equal")
     return axes
@@ -136,7 +136,7 @@ def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
         axes.stairs(heights, 100 * edges, baseline=None, **look)
     axes.set(
         xlabel="predictive probability below y (%)", ylabel="points per bin (1 = uniform)",
-        title="PIT histogram (U: too sure, ∩: too wide)", xlim=(0, 100),
+        title="PIT histogram (U: overconfident, ∩: underconfident)", xlim=(0, 100),
     )  # fmt: skip
     axes.set_ylim(0.0, max(2.0, axes.get_ylim()[1]))
     return axes
