@@ -25,8 +25,8 @@ from twofold.plant.embedding import embed
 from twofold.plant.log_files import read_log
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project, find_policies
+from twofold.plant.quality import advice, frontier_rows
 from twofold.plant.search import SearchSettings
-from twofold.plant.summary import advice, rows
 from twofold.report import style, write_policy_report
 
 COLUMNS = {
@@ -165,7 +165,7 @@ def main() -> None:
         log, cost, folder, embedding=seen, regressor=model, risk_weights=WEIGHTS, settings=settings
     )
     write_policy_report(project)
-    for row in rows(project.trials):
+    for row in frontier_rows(project.trials):
         print("".join(f"{cell:>16}" for cell in row[:-1]))
     print(*advice(project.doubts, project.trials, project.logged_cost), sep="\n")
     found = compare(project, num, settings.horizon)

@@ -5,9 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from twofold.plant.checks import check
 from twofold.plant.log import LogError, LogWarning
-from twofold.plant.log_files import read_log, read_raw_log
+from twofold.plant.log_files import check, read_log, read_raw_log
 
 
 def swap(rows):

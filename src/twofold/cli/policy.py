@@ -204,7 +204,7 @@ def list_metrics(project: "Project") -> dict[str, float]:
 
 def show_project(project: "Project", as_json: bool) -> None:
     """Print the table of policies, and the advice."""
-    from twofold.plant.summary import advice, recommend, rows
+    from twofold.plant.quality import advice, frontier_rows, recommend
     from twofold.report.policy_page import PAGE, REPORT
 
     sentences = advice(project.doubts, project.trials, project.logged_cost)
@@ -220,7 +220,7 @@ def show_project(project: "Project", as_json: bool) -> None:
             }
         )
         return
-    head, *body = rows(project.trials)
+    head, *body = frontier_rows(project.trials)
     show_table(head, body)
     print(*sentences, sep="\n")
     print(f"wrote {project.folder / REPORT} and {project.folder / PAGE}")

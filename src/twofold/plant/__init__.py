@@ -1,13 +1,12 @@
 """From a plant's log to policies: read, check and embed a log, plan with a model, export."""
 
-from twofold.plant.checks import Finding, check
 from twofold.plant.columns import Transform
 from twofold.plant.cost import Cost, cost_of, with_costs
 from twofold.plant.dynamics import DynamicsModel, fit_regressors
 from twofold.plant.embedding import Embedding, embed
 from twofold.plant.forecast import Forecast, Trial, evaluate_policy, forecast
 from twofold.plant.log import Episode, Log, LogError, LogWarning, Window, from_episodes
-from twofold.plant.log_files import read_log, read_raw_log, write_log
+from twofold.plant.log_files import Finding, check, read_log, read_raw_log, write_log
 from twofold.plant.minari import read_minari, write_minari
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.project import Project, ProjectError, find_policies, open_project

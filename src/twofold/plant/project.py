@@ -23,7 +23,6 @@ from twofold.core.plain import to_plain
 from twofold.core.resume import OtherRunError, claim_folder, read_claim
 from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.inference.alpha import Alpha
-from twofold.plant import summary
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.dynamics import (
     MODEL,
@@ -36,7 +35,7 @@ from twofold.plant.embedding import Embedding, embed
 from twofold.plant.forecast import Trial, evaluate_policy
 from twofold.plant.log import Log
 from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.quality import Doubt, Quality, assess, warn_of
+from twofold.plant.quality import Doubt, Quality, assess, recommend, warn_of
 from twofold.plant.search import (
     Pair,
     SearchSettings,
@@ -83,8 +82,8 @@ class Project:
 
     @property
     def recommended(self) -> LearnedPolicy:
-        """The policy that ``twofold.plant.summary.recommend`` chooses."""
-        return self.policies[summary.recommend(self.trials)]
+        """The policy that ``twofold.plant.quality.recommend`` chooses."""
+        return self.policies[recommend(self.trials)]
 
     @property
     def regressor(self) -> BNNLVRegressor:

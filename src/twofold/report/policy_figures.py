@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from twofold.plant.forecast import Trial
-from twofold.plant.summary import MOST_BEYOND, recommend
+from twofold.plant.quality import MOST_BEYOND, recommend
 from twofold.report import style
 from twofold.report.figures import fill_band
 from twofold.report.page import draw_panel

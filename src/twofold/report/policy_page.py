@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from twofold.core.persistence import write_bytes, write_text
-from twofold.plant import summary
+from twofold.plant import quality
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.policy import LearnedPolicy
 from twofold.report import policy_figures as figures
@@ -46,7 +46,7 @@ def write_policy_report(project: "Project") -> Path:
     search; returns the path of ``report.md``."""
     folder = project.folder
     write_policy_page(folder / PAGE, project)
-    write_text(folder / FRONTIER, summary.frontier_csv(project.trials, project.files))
+    write_text(folder / FRONTIER, quality.frontier_csv(project.trials, project.files))
     with style():
         for name, figure in figures.draw_figures(project.trials, project.logged_cost).items():
             buffer = io.BytesIO()
@@ -106,8 +106,8 @@ class PolicyView:
     @property
     def explained(self) -> list[str]:
         """Columns that the epistemic part goes with."""
-        largest = list(self.trial.columns.items())[: summary.MOST_COLUMNS]
-        return [f"{name} ({part:.0%})" for name, part in largest if part >= summary.LEAST_EXPLAINED]
+        largest = list(self.trial.columns.items())[: quality.MOST_COLUMNS]
+        return [f"{name} ({part:.0%})" for name, part in largest if part >= quality.LEAST_EXPLAINED]
 
     @property
     def bounds(self) -> list[str]:
@@ -138,8 +138,8 @@ class PolicyView:
 def _collect(project: "Project") -> dict[str, Any]:
     """What both templates show."""
     trials = project.trials
-    first, opinion, *against = summary.advice(project.doubts, trials, project.logged_cost)
-    headings, *rows = summary.rows(trials)
+    first, opinion, *against = quality.advice(project.doubts, trials, project.logged_cost)
+    headings, *rows = quality.frontier_rows(trials)
     onnx = [file.removesuffix("policy") + "onnx" for file in project.files]
     onnx = [file if (project.folder / file).exists() else "" for file in onnx]
     costs, limits = [project.logged_cost] * len(trials), figures.choose_limits(trials)
@@ -149,7 +149,7 @@ def _collect(project: "Project") -> dict[str, Any]:
         "about": project.about,
         "quality": str(project.quality),
         "policies": policies,
-        "best": policies[summary.recommend(trials)],
+        "best": policies[quality.recommend(trials)],
         "advice": first,
         "opinion": opinion,
         "against": against,
