@@ -32,9 +32,14 @@ from benchmarks.scaling_figure import draw_memory, draw_times
 from paper.records import Record
 from twofold import BNNLVRegressor, Ensemble, decompose_table
 from twofold.core.compilation import enable_compile_cache
-from twofold.estimators.pools import POOL_ROWS
-from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
-from twofold.estimators.streaming import fit_scratch, values_of
+from twofold.estimators.streaming import (
+    BLOCK_ROWS,
+    POOL_ROWS,
+    Scratch,
+    fit_scratch,
+    values_of,
+    write_scratch,
+)
 from twofold.inference.alpha import bytes_per_datum
 from twofold.report.style import style
 from twofold.tables import open_table

@@ -24,7 +24,8 @@ from sklearn.utils.validation import check_is_fitted
 from twofold.core.arrays import Array, Float, Int
 from twofold.core.data import Standardizer, padded_size
 from twofold.core.numerics import LOG_TWO_PI
-from twofold.estimators import validation
+from twofold.estimators.fitting import check_inputs, check_outputs, check_training_data, refuse_huge
+from twofold.inference.method import check_integer
 
 FAR = 1e6
 BOUNDS = (-7.0, 7.0)
@@ -157,13 +158,13 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> "GPRegressor":
         """Find the hyperparameters for inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
         _tinygp()
-        validation.check_integer("hyperparameter_rows", self.hyperparameter_rows, 2)
-        x, y = validation.check_training_data(self, X, y)
+        check_integer("hyperparameter_rows", self.hyperparameter_rows, 2)
+        x, y = check_training_data(self, X, y)
         rng = check_random_state(self.random_state)
         few = rng.permutation(len(x))[: self.hyperparameter_rows]
         standardizers = Standardizer.fit(x), Standardizer.fit(y.reshape(len(y), -1))
         for name, standardizer in zip("Xy", standardizers, strict=True):
-            validation.refuse_huge(name, standardizer.scale)
+            refuse_huge(name, standardizer.scale)
         with jax.enable_x64(True):
             columns = y.reshape(len(y), -1)
             scaled = [
@@ -181,8 +182,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def condition(self, X: Any, y: Any) -> "GPRegressor":
         """Predict from other data from now on; hyperparameters and units stay as they are."""
         check_is_fitted(self)
-        x = validation.check_inputs(self, X)
-        y = validation.check_outputs(y, len(x), self.y_.shape[1])
+        x = check_inputs(self, X)
+        y = check_outputs(y, len(x), self.y_.shape[1])
         self.x_, self.y_ = self.x_standardizer_.transform(x), self.y_standardizer_.transform(y)
         return self
 
@@ -195,7 +196,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """``log p(y | x)`` of each row, in raw units, summed over outputs."""
         mean, variance = self._moments(X)
-        y = validation.check_outputs(y, len(mean), mean.shape[1])
+        y = check_outputs(y, len(mean), mean.shape[1])
         terms = LOG_TWO_PI + np.log(variance) + np.square(y - mean) / variance
         return -0.5 * terms.sum(axis=1)
 
@@ -206,7 +207,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
-        points = self.x_standardizer_.transform(validation.check_inputs(self, X))
+        points = self.x_standardizer_.transform(check_inputs(self, X))
         with jax.enable_x64(True):
             hyperparameters = Hyperparameters(*map(jnp.asarray, self.hyperparameters_))
             x, y = _padded(self.x_, self.y_)

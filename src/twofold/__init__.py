@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twofold.estimators.fitting import fit_many
-    from twofold.estimators.pools import decompose_table
     from twofold.estimators.regressor import BNNLVRegressor, load
-    from twofold.estimators.streaming import fit_table
+    from twofold.estimators.streaming import decompose_table, fit_table
     from twofold.inference.alpha import Alpha
     from twofold.inference.ensemble import Ensemble
     from twofold.inference.hmc import HMC, NUTS
@@ -43,7 +42,7 @@ _HOMES = {
     "HMC": "twofold.inference.hmc",
     "NUTS": "twofold.inference.hmc",
     "SGHMC": "twofold.inference.sghmc",
-    "decompose_table": "twofold.estimators.pools",
+    "decompose_table": "twofold.estimators.streaming",
     "fit_many": "twofold.estimators.fitting",
     "fit_table": "twofold.estimators.streaming",
     "load": "twofold.estimators.regressor",

@@ -21,7 +21,7 @@ from twofold import Alpha, BNNLVRegressor, Ensemble, fit_many, load
 from twofold.core import persistence
 from twofold.core.persistence import FileFormatError
 from twofold.envs.toy import HETEROSCEDASTIC
-from twofold.estimators import fitting, storage
+from twofold.estimators import storage
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference import base, energy
 from twofold.uncertainty import ESTIMATORS
@@ -358,7 +358,7 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
 def test_a_datum_more_has_nothing_compiled():
     X, y = make_data(rows=34)
     options = {"inference": Ensemble(members=2, epochs=1), "random_state": 0}
-    counted = base.advance, base.init, fitting._integration_error
+    counted = base.advance, base.init, storage._integration_error
     before = None
     for rows in range(30, 35):
         BNNLVRegressor((3,), **options).fit(X[:rows], y[:rows])

@@ -11,8 +11,8 @@ import pytest
 
 from twofold import SGHMC, Alpha, BNNLVRegressor, Ensemble, decompose_table, fit_table, load
 from twofold.core.data import Running, Standardizer
-from twofold.estimators import pools, scratch
-from twofold.estimators.scratch import write_scratch
+from twofold.estimators import streaming
+from twofold.estimators.streaming import write_scratch
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.inference import alpha
 from twofold.tables import TableError, open_table, read_table
@@ -41,8 +41,8 @@ def write(path, x, y, **parquet):
 
 
 def small_blocks(monkeypatch, strip=32, strips=4):
-    monkeypatch.setattr(scratch, "STRIP_ROWS", strip)
-    monkeypatch.setattr(scratch, "BLOCK_ROWS", strip * strips)
+    monkeypatch.setattr(streaming, "STRIP_ROWS", strip)
+    monkeypatch.setattr(streaming, "BLOCK_ROWS", strip * strips)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9])
@@ -161,7 +161,7 @@ def test_a_stopped_fit_goes_on_exactly(tmp_path, monkeypatch):
     x, y = problem(300)
     path = write(tmp_path / "table.parquet", x, y)
     whole = fit_table(BNNLVRegressor((5,), **SMALL), path, target="y")
-    read = scratch.Scratch.read
+    read = streaming.Scratch.read
     stopped_at = []
 
     def stop(self, rows):
@@ -172,7 +172,7 @@ def test_a_stopped_fit_goes_on_exactly(tmp_path, monkeypatch):
 
     settings = SMALL | {"checkpoint": tmp_path / "state", "checkpoint_seconds": 1e9}
     with monkeypatch.context() as patch:
-        patch.setattr(scratch.Scratch, "read", stop)
+        patch.setattr(streaming.Scratch, "read", stop)
         with pytest.warns(InterruptedFitWarning, match=r"of 6 blocks"):
             half = fit_table(BNNLVRegressor((5,), **settings), path, target="y")
     assert 0 < len(half.energies_) < 6
@@ -260,7 +260,7 @@ def test_what_is_read_is_not_written_over(tmp_path, fitted):
 @pytest.mark.parametrize("by", ["entropy", "variance"])
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
 def test_a_table_is_split_as_in_memory(tmp_path, monkeypatch, fitted, by, ending):
-    monkeypatch.setattr(pools, "POOL_ROWS", 70)
+    monkeypatch.setattr(streaming, "POOL_ROWS", 70)
     model, path = fitted
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -282,7 +282,7 @@ def test_a_table_is_split_as_in_memory(tmp_path, monkeypatch, fitted, by, ending
 
 
 def test_a_split_that_fails_leaves_nothing_behind(tmp_path, fitted, monkeypatch):
-    monkeypatch.setattr(pools, "POOL_ROWS", 70)
+    monkeypatch.setattr(streaming, "POOL_ROWS", 70)
     model, _ = fitted
     x, y = problem(300)
     x[250, 0] = np.nan

@@ -135,7 +135,7 @@ def test_damaged_checkpoint_is_refused_and_left_alone(tmp_path):
 
 def test_ctrl_c_keeps_what_has_been_learned(monkeypatch):
     X, y = make_data()
-    from twofold.estimators.progress import ProgressBar
+    from twofold.estimators.training import ProgressBar
 
     def press_ctrl_c(self, epoch, energy):
         if epoch >= 5:

@@ -10,7 +10,7 @@ from twofold import BNNLVRegressor, decompose_table, fit_table
 from twofold.campaign import Campaign, CampaignError, Continuous, Integer
 from twofold.cli.terminal import CommandError, check_place
 from twofold.core.persistence import FileFormatError
-from twofold.estimators import memory, scratch
+from twofold.estimators import memory, streaming
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.plant.project import ProjectError, open_project, read_trial
 from twofold.tables import TableError, open_table, read_table, write_table
@@ -161,8 +161,8 @@ def test_names_of_columns(tmp_path, tiny, fitted, words, said):
 
 
 def test_more_blocks_than_can_be_counted(tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr(scratch, "STRIP_ROWS", 1)
-    monkeypatch.setattr(scratch, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(streaming, "STRIP_ROWS", 1)
+    monkeypatch.setattr(streaming, "BLOCK_ROWS", 2)
     monkeypatch.setattr(memory, "available", lambda: 2**60)
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "".join(f"{n},{n % 3}\n" for n in range(9)))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from twofold import BNNLVRegressor, Ensemble, decompose_table, fit_table
-from twofold.estimators import pools, scratch, streaming
+from twofold.estimators import streaming
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.tables import TableError, open_table, read_table
 
@@ -32,10 +32,9 @@ LONGEST_SAID = 2_500
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Several blocks of a few rows, which need no more programs than one."""
-    monkeypatch.setattr(scratch, "STRIP_ROWS", 4)
-    for module in (scratch, streaming):
-        monkeypatch.setattr(module, "BLOCK_ROWS", 16)
-    monkeypatch.setattr(pools, "POOL_ROWS", 10)
+    monkeypatch.setattr(streaming, "STRIP_ROWS", 4)
+    monkeypatch.setattr(streaming, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(streaming, "POOL_ROWS", 10)
 
 
 @pytest.fixture

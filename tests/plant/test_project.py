@@ -18,8 +18,7 @@ from sklearn.base import clone
 
 from twofold import Alpha, BNNLVRegressor
 from twofold.core.compilation import enable_compile_cache
-from twofold.estimators.progress import ProgressBar
-from twofold.estimators.training import StoppedFit
+from twofold.estimators.training import ProgressBar, StoppedFit
 from twofold.plant import project as module
 from twofold.plant.embedding import embed
 from twofold.plant.log import Episode, Log, LogError

@@ -78,7 +78,7 @@ def _rehearse(model: "BNNLVRegressor") -> None:
     from sklearn.utils import check_random_state
 
     from twofold.estimators import memory
-    from twofold.estimators.validation import check_settings
+    from twofold.estimators.fitting import check_settings
     from twofold.inference.registry import resolve_method
     from twofold.model.spec import BNNLV
 

@@ -104,7 +104,7 @@ def evaluate(
     """The epistemic share of the variance, and scores on held-out rows beside a linear model's."""
     import numpy as np
 
-    from twofold.estimators.linear import LinearGaussian
+    from twofold.estimators.regressor import LinearGaussian
 
     rows = train if test is None else test
     variances = model.decompose(rows.x, by="variance")

@@ -79,8 +79,7 @@ def fit_in_memory(model: "BNNLVRegressor", table: "Table", task: Task, run: Run)
 
 def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", task: Task, run: Run) -> Result:
     """Fit to a table that need not fit into memory."""
-    from twofold.estimators.scratch import BLOCK_ROWS, write_scratch
-    from twofold.estimators.streaming import check_streamed, fit_scratch
+    from twofold.estimators.streaming import BLOCK_ROWS, check_streamed, fit_scratch, write_scratch
 
     inputs, count = len(task.inputs), table.count_rows()
     check_streamed(model, count)
@@ -111,7 +110,7 @@ def _read_training_rows(
     table: "TableFile", task: Task, share: float, aside: list[np.ndarray]
 ) -> Iterator[np.ndarray]:
     """Training rows, block by block; held-out rows are put aside."""
-    from twofold.estimators.scratch import BLOCK_ROWS
+    from twofold.estimators.streaming import BLOCK_ROWS
 
     for block in table.blocks(BLOCK_ROWS, task.names):
         values, kept = block.values(task.names, task.drop_missing)

@@ -96,7 +96,7 @@ def choose_rows(
     import numpy as np
 
     from twofold.active import choose_batch, choose_best, expected_information
-    from twofold.estimators.pools import split_columns
+    from twofold.estimators.streaming import split_columns
 
     x = np.array([pool[name] for name in names], float).T
     scores = expected_information(model, x)

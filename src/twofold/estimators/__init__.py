@@ -6,7 +6,7 @@ from typing import Any
 # Imported when they are first asked for, because they load JAX.
 _HOMES = {
     "BNNLVRegressor": "twofold.estimators.regressor",
-    "decompose_table": "twofold.estimators.pools",
+    "decompose_table": "twofold.estimators.streaming",
     "fit_many": "twofold.estimators.fitting",
     "fit_table": "twofold.estimators.streaming",
     "load": "twofold.estimators.regressor",

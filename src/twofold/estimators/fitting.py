@@ -1,32 +1,24 @@
 """Fit many regressors in one compiled program: seeds, values of α and data sets side by side."""
 
-import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
 from twofold.core import persistence
 from twofold.core.data import Padded, Standardizer, pad, padded_size
-from twofold.estimators import memory, validation
-from twofold.estimators.storage import plain_settings
-from twofold.estimators.training import Checkpoint, NonFiniteEnergyError, Plan, train
-from twofold.inference.method import Convergence, Result, Setup, check_integer, convergence_advice
+from twofold.estimators import memory
+from twofold.estimators.storage import About, judge, plain_settings, store, warn
+from twofold.estimators.training import Checkpoint, Plan, train
+from twofold.inference.method import Setup, check_integer, check_positive
 from twofold.inference.registry import resolve_method, to_mapping
-from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV
-from twofold.uncertainty import chains
-from twofold.uncertainty.chains import Diagnostics
 
 TRAINING_STREAM = 2
-DIAGNOSED_ROWS = 50
-INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
-GOOD_INTEGRATION_ERROR = 0.1
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
 # Settings that do not decide how a model is trained.
 NOT_TRAINING = (
@@ -40,54 +32,12 @@ NOT_TRAINING = (
 )
 
 
-class About(NamedTuple):
-    """What one member keeps of its data."""
-
-    x_standardizer: Standardizer
-    y_standardizer: Standardizer
-    y_ndim: int
-    seed: int
-    fingerprint: str
-    model: BNNLV
-
-
 class Prepared(NamedTuple):
     """One member before training: standardised data and all that goes with it."""
 
     x: np.ndarray
     y: np.ndarray
     about: About
-
-
-class Fitted(NamedTuple):
-    """What one estimator keeps of a run, and what it should be warned of."""
-
-    posterior: Any
-    convergence: Convergence | None
-    diagnostics: Diagnostics | None
-    integration_error: float | None
-    latents: int
-
-    @property
-    def advice(self) -> str | None:
-        """A sentence where the result is not to be trusted yet."""
-        worries = []
-        if self.diagnostics is not None:
-            worries.append(chains.advice(self.diagnostics))
-        if self.convergence is not None:
-            worries.append(convergence_advice(self.convergence))
-        worries.append(self._integration_advice())
-        return "; ".join(filter(None, worries)) or None
-
-    def _integration_advice(self) -> str | None:
-        if self.integration_error is None or self.integration_error < GOOD_INTEGRATION_ERROR:
-            return None
-        noise = float(np.exp(0.5 * np.mean(self.posterior.log_noise)))
-        return (
-            f"the latent input is integrated out with an error of {self.integration_error:.2f} "
-            f"nats per datum, because the noise is narrow ({noise:.3f} deviations of y); use "
-            f"nodes={nodes_for(noise, self.latents)}"
-        )
 
 
 def fit_many(
@@ -170,7 +120,7 @@ def _check_members(estimators: Sequence[Regressor], X: Any, y: Any) -> None:
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ValueError("each estimator may stand in the list once only; use sklearn.base.clone")
     for estimator in estimators:
-        validation.check_settings(estimator)
+        check_settings(estimator)
     reference = _settings_to_compare(estimators[0])
     free = {"random_state", *resolve_method(estimators[0].inference).differing}
     for estimator in estimators[1:]:
@@ -204,7 +154,7 @@ def _check_columns(members: Sequence[Prepared]) -> None:
 
 def _prepare(estimator: Regressor, X: Any, y: Any) -> Prepared:
     """Validate and standardise; changes nothing that a fitted estimator predicts with."""
-    x, targets = validation.check_training_data(estimator, X, y)
+    x, targets = check_training_data(estimator, X, y)
     columns = targets.reshape(len(targets), -1)
     standardizers = Standardizer.fit(x), Standardizer.fit(columns)
     fingerprint = persistence.fingerprint(x, columns)
@@ -220,7 +170,7 @@ def about_data(
 ) -> About:
     """Model and seed of an estimator for data of which this is known."""
     for name, standardizer in zip("Xy", standardizers, strict=True):
-        validation.refuse_huge(name, standardizer.scale)
+        refuse_huge(name, standardizer.scale)
     inputs, outputs = (len(standardizer.mean) for standardizer in standardizers)
     model = BNNLV(
         inputs=inputs,
@@ -257,70 +207,154 @@ def checkpoint_of(
     return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
 
 
-def judge(model: BNNLV, result: Result, data: Padded) -> Fitted:
-    """What a fit is worth, by the data it was fitted to."""
-    _refuse_lost(result)
-    rows, diagnostics, error = int(data.size), None, None
-    if result.chains is not None:
-        places = np.linspace(0, rows - 1, DIAGNOSED_ROWS).astype(int)
-        order = np.argsort(data.x[:rows, 0])
-        weights, log_noise, divergences = result.chains
-        trace = chains.predictive_trace(model, weights, log_noise, data.x[order[places]])
-        diagnostics = chains.diagnose(trace, int(divergences.sum()))
-    if result.nodes and model.latents:
-        # Always as many, lest every new datum have a program compiled.
-        some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
-        found = _integration_error(
-            model, result.posterior, data.x[some], data.y[some], result.nodes
-        )
-        error = float(found)
-    return Fitted(result.posterior, result.convergence, diagnostics, error, model.latents)
+# The square of it, and of its inverse, are still numbers with all their digits.
+SMALLEST_SPREAD = 1e-150
 
 
-@partial(jax.jit, static_argnames=("model", "nodes"))
-def _integration_error(
-    model: BNNLV, posterior: Any, x: jax.Array, y: jax.Array, nodes: int
-) -> jax.Array:
-    draws = posterior.sample(jax.random.key(0), INTEGRATED_DRAWS)
-    return integration_error(model, draws.weights, draws.log_noise, x, y, nodes)
+def column_names(values: Any) -> list[str] | None:
+    """Names of a data frame's columns (or of a series), else None."""
+    if hasattr(values, "columns"):
+        return [str(name) for name in values.columns]
+    name = getattr(values, "name", None)
+    return None if name is None else [str(name)]
 
 
-def _refuse_lost(result: Result) -> None:
-    """The last step may lead out of all numbers, and no energy after it says so."""
-    if not all(np.isfinite(leaf).all() for leaf in result.posterior):
-        raise NonFiniteEnergyError(
-            "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
-            "for extreme values in the data"
-        )
+def _describe(indices: np.ndarray, counts: np.ndarray, names: list[str] | None) -> str:
+    labels = [f"column {i}" + (f" ({names[i]!r})" if names else "") for i in indices[:5]]
+    parts = [f"{label}: {count}" for label, count in zip(labels, counts, strict=False)]
+    return ", ".join(parts) + (", …" if len(indices) > 5 else "")
 
 
-def store(estimator: Regressor, about: About, fitted: Fitted, energies: np.ndarray) -> None:
-    """All fitted attributes at once, so that a failed fit leaves an earlier one whole."""
-    estimator.seed_ = about.seed
-    estimator.y_ndim_ = about.y_ndim
-    estimator.x_standardizer_ = about.x_standardizer
-    estimator.y_standardizer_ = about.y_standardizer
-    estimator.fingerprint_ = about.fingerprint
-    estimator.model_ = about.model
-    estimator.posterior_ = fitted.posterior
-    estimator.energies_ = energies
-    estimator.convergence_ = fitted.convergence
-    estimator.diagnostics_ = fitted.diagnostics
-    estimator.integration_error_ = fitted.integration_error
-
-
-def warn(estimators: Sequence[Regressor]) -> None:
-    """Say of which fits the result is not to be trusted yet."""
-    found = [
-        Fitted(
-            e.posterior_, e.convergence_, e.diagnostics_, e.integration_error_, e.model_.latents
-        ).advice
-        for e in estimators
-    ]
-    worries = {index: sentence for index, sentence in enumerate(found) if sentence is not None}
-    if not worries:
+def refuse_text(name: str, values: Any) -> None:
+    """Name the columns of a data frame that cannot be read as numbers."""
+    if not hasattr(values, "columns"):
         return
-    index, sentence = next(iter(worries.items()))
-    if len(estimators) > 1:
-        sentence = f"{len(worries)} of {len(estimators)} fits, first of them {index}: {sentence}"
-    warnings.warn(sentence, ConvergenceWarning, stacklevel=4)
+    bad = []
+    for column in values.columns:
+        try:
+            np.asarray(values[column], dtype=float)
+        except (TypeError, ValueError):
+            bad.append(str(column))
+    if bad:
+        raise ValueError(
+            f"{name} must hold numbers only, but could not convert string to float in column(s) "
+            f"{', '.join(map(repr, bad))}; encode them (for instance with OneHotEncoder) or drop "
+            "them"
+        )
+
+
+def refuse_nonfinite(name: str, values: Any) -> None:
+    """Say which columns hold NaN or infinity, and how many.
+
+    What is not an array of numbers passes: scikit-learn's own validation refuses it afterwards.
+    """
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"Input {name} is a masked array with {np.ma.count_masked(values)} masked values, "
+            "which would be taken for numbers; remove or fill these rows first"
+        )
+    try:
+        array = np.asarray(values)
+        if np.iscomplexobj(array) or not array.ndim or not array.size:
+            return
+        array = array.astype(float)
+    except (TypeError, ValueError):
+        return
+    array = array.reshape(len(array), -1)
+    kinds = [
+        ("NaN", np.isnan(array)),
+        ("infinity or a value too large for dtype('float64')", np.isinf(array)),
+    ]
+    for kind, found in kinds:
+        counts = found.sum(axis=0)
+        if counts.any():
+            bad = np.flatnonzero(counts)
+            places = _describe(bad, counts[bad], column_names(values))
+            raise ValueError(
+                f"Input {name} contains {kind}. Rows affected by column: {places}. "
+                "Remove or fill these rows first."
+            )
+
+
+def refuse_huge(name: str, scale: np.ndarray) -> None:
+    """Refuse columns whose spread, or the square of it, is no finite positive number."""
+    bad = np.flatnonzero(~((scale > SMALLEST_SPREAD) & (scale < 1.0 / SMALLEST_SPREAD)))
+    if bad.size:
+        raise ValueError(
+            f"{name} has values too large or too close together to standardise in column(s) "
+            f"{bad.tolist()}; rescale them"
+        )
+
+
+def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Float arrays ``[N, D]`` and ``[N]`` or ``[N, O]``; records the feature names."""
+    for name, values in (("X", X), ("y", y)):
+        refuse_text(name, values)
+        refuse_nonfinite(name, values)
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        dtype=np.float64,
+        multi_output=True,
+        y_numeric=True,
+        ensure_min_samples=2,
+    )
+    return X, np.asarray(y, dtype=np.float64)
+
+
+def check_inputs(estimator: Any, X: Any) -> np.ndarray:
+    """A float array ``[N, D]`` with the columns the estimator was fitted on."""
+    refuse_text("X", X)
+    refuse_nonfinite("X", X)
+    return validate_data(estimator, X, dtype=np.float64, reset=False)
+
+
+def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
+    """A float array ``[N, O]`` that matches the inputs."""
+    refuse_text("y", y)
+    refuse_nonfinite("y", y)
+    if np.iscomplexobj(y):
+        raise ValueError("y must hold real numbers, got complex ones")
+    array = np.asarray(y, dtype=np.float64)
+    array = array.reshape(-1, 1) if array.ndim == 1 else array
+    if array.shape != (rows, outputs):
+        raise ValueError(f"y must have shape ({rows}, {outputs}), got {np.shape(y)}")
+    return array
+
+
+def check_split(by: Any, joint: Any, estimator: Any) -> None:
+    """Refuse arguments of ``decompose`` of a wrong kind; which names there are it says itself."""
+    if not isinstance(by, str):
+        raise ValueError(f"by must be 'entropy' or 'variance', got {by!r}")
+    if not isinstance(joint, bool | np.bool_):
+        raise ValueError(f"joint must be True or False, got {joint!r}")
+    if not isinstance(estimator, str) and not callable(estimator):
+        raise ValueError(f"estimator must be a name or a function, got {estimator!r}")
+
+
+def check_settings(estimator: Any) -> None:
+    """Refuse impossible settings of a ``BNNLVRegressor``."""
+    hidden = estimator.hidden_layer_sizes
+    if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):
+        raise ValueError(f"hidden_layer_sizes must be a tuple such as (20, 20), got {hidden!r}")
+    for units in hidden:
+        check_integer("every entry of hidden_layer_sizes", units, 1)
+    resolve_method(estimator.inference)
+    check_integer("latent_dim", estimator.latent_dim, 0)
+    for name in ("n_weight_draws", "n_latent_draws"):
+        check_integer(name, getattr(estimator, name), 1)
+    for name in ("weight_variance", "checkpoint_seconds"):
+        check_positive(name, getattr(estimator, name))
+    if estimator.latent_variance is not None:
+        check_positive("latent_variance", estimator.latent_variance)
+    if estimator.checkpoint is not None and estimator.random_state is None:
+        raise ValueError(
+            "checkpoint needs random_state=<an integer>, so that the run is recognised when it "
+            "continues; got random_state=None"
+        )
+    if not isinstance(estimator.dtype, str) or estimator.dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', got {estimator.dtype!r}")
+    is_flag = isinstance(estimator.verbose, bool | np.bool_ | int)
+    if not is_flag and not (isinstance(estimator.verbose, str) and estimator.verbose == "auto"):
+        raise ValueError(f"verbose must be True, False or 'auto', got {estimator.verbose!r}")

@@ -7,18 +7,20 @@ Validate, standardise, build, run, store; the mathematics lives in ``model``, ``
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.core import persistence, sharding
-from twofold.estimators import memory, storage, validation
-from twofold.estimators.fitting import fit_many, key_of
-from twofold.estimators.progress import row_progress
+from twofold.estimators import memory, storage
+from twofold.estimators.fitting import check_inputs, check_outputs, check_split, fit_many, key_of
+from twofold.estimators.training import row_progress
 from twofold.inference.method import Method, check_integer
 from twofold.inference.registry import option_names, replace_options, resolve_method
 from twofold.model.posterior import Posterior, SampledPosterior
@@ -196,7 +198,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         """``log p(y | x)`` of each row, in raw units (joint over outputs), ``[N]``."""
         check_is_fitted(self)
         x = self._standardised(X)
-        y = validation.check_outputs(y, len(x), self.model_.outputs)
+        y = check_outputs(y, len(x), self.model_.outputs)
         y = self.y_standardizer_.transform(y)
         density = self._by_row(_log_density, x, y, results=1, program="density")
         return density - np.log(self.y_standardizer_.scale).sum()
@@ -227,7 +229,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         those of ``twofold.uncertainty.ESTIMATORS`` will do as well.
         """
         check_is_fitted(self)
-        validation.check_split(by, joint, estimator)
+        check_split(by, joint, estimator)
         x = self._standardised(X)
         limit = rows_at_once(self.model_, self.n_weight_draws, self.n_latent_draws)
         program: Any = "entropy" if by == "entropy" else "moments"
@@ -317,7 +319,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         return type(self.posterior_)(*(jnp.asarray(leaf, self.dtype) for leaf in self.posterior_))
 
     def _standardised(self, X: Any) -> np.ndarray:
-        return self.x_standardizer_.transform(validation.check_inputs(self, X))
+        return self.x_standardizer_.transform(check_inputs(self, X))
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[:, 0] if self.y_ndim_ == 1 else values
@@ -361,3 +363,33 @@ def _warn_of_doubts(split: Decomposition) -> None:
 def load(path: Any) -> BNNLVRegressor:
     """Read a model that ``BNNLVRegressor.save`` wrote; it predicts exactly as before."""
     return storage.unpack(persistence.read(path, "model"), BNNLVRegressor)
+
+
+# The least variance of a residual, of its output's: an output without noise has a density too.
+LEAST_VARIANCE = 1e-6
+
+
+class LinearGaussian(NamedTuple):
+    """``y = B x + b + ε``, ``ε ~ N(0, R)``, with R the covariance of the residuals."""
+
+    mean: LinearRegression
+    covariance: np.ndarray
+
+    @classmethod
+    def fit(cls, x: np.ndarray, y: np.ndarray) -> "LinearGaussian":
+        """Least squares for inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
+        mean = LinearRegression().fit(x, y)
+        residuals = (y - mean.predict(x)).reshape(len(y), -1)
+        freedom = max(len(x) - mean.rank_ - 1, 1)
+        variance = np.var(y, axis=0)
+        least = LEAST_VARIANCE * np.where(variance > 0, variance, 1.0)
+        return cls(mean, residuals.T @ residuals / freedom + np.diag(np.atleast_1d(least)))
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The mean of y at each row."""
+        return self.mean.predict(x)
+
+    def log_likelihood(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """``log p(y | x)`` of each row, joint over outputs."""
+        residuals = (y - self.mean.predict(x)).reshape(len(y), -1)
+        return np.atleast_1d(multivariate_normal(cov=self.covariance).logpdf(residuals))

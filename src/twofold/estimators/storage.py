@@ -1,17 +1,25 @@
-"""A fitted regressor as arrays and plain metadata, for ``persistence`` to write, and back."""
+"""What a fit leaves: a regressor's attributes, how far they are to be trusted, and their file."""
 
-from typing import Any
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from twofold.core.data import Standardizer
+from twofold.core.data import Padded, Standardizer
 from twofold.core.persistence import FileFormatError, Stored
 from twofold.core.plain import to_plain
+from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.method import Convergence
+from twofold.inference.method import Convergence, Result, convergence_advice
 from twofold.inference.registry import resolve_method, to_mapping, upgrade_settings
+from twofold.model.density import integration_error, nodes_for
 from twofold.model.posterior import SampledPosterior
 from twofold.model.spec import BNNLV
+from twofold.uncertainty import chains
 from twofold.uncertainty.chains import Diagnostics
 
 POSTERIORS: dict[str, Any] = {
@@ -129,3 +137,123 @@ def _group(stored: Stored, prefix: str) -> dict[str, Any]:
         for name, value in stored.arrays.items()
         if name.startswith(prefix)
     }
+
+
+DIAGNOSED_ROWS = 50
+
+
+INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
+
+
+GOOD_INTEGRATION_ERROR = 0.1
+
+
+class About(NamedTuple):
+    """What one member keeps of its data."""
+
+    x_standardizer: Standardizer
+    y_standardizer: Standardizer
+    y_ndim: int
+    seed: int
+    fingerprint: str
+    model: BNNLV
+
+
+class Fitted(NamedTuple):
+    """What one estimator keeps of a run, and what it should be warned of."""
+
+    posterior: Any
+    convergence: Convergence | None
+    diagnostics: Diagnostics | None
+    integration_error: float | None
+    latents: int
+
+    @property
+    def advice(self) -> str | None:
+        """A sentence where the result is not to be trusted yet."""
+        worries = []
+        if self.diagnostics is not None:
+            worries.append(chains.advice(self.diagnostics))
+        if self.convergence is not None:
+            worries.append(convergence_advice(self.convergence))
+        worries.append(self._integration_advice())
+        return "; ".join(filter(None, worries)) or None
+
+    def _integration_advice(self) -> str | None:
+        if self.integration_error is None or self.integration_error < GOOD_INTEGRATION_ERROR:
+            return None
+        noise = float(np.exp(0.5 * np.mean(self.posterior.log_noise)))
+        return (
+            f"the latent input is integrated out with an error of {self.integration_error:.2f} "
+            f"nats per datum, because the noise is narrow ({noise:.3f} deviations of y); use "
+            f"nodes={nodes_for(noise, self.latents)}"
+        )
+
+
+def judge(model: BNNLV, result: Result, data: Padded) -> Fitted:
+    """What a fit is worth, by the data it was fitted to."""
+    _refuse_lost(result)
+    rows, diagnostics, error = int(data.size), None, None
+    if result.chains is not None:
+        places = np.linspace(0, rows - 1, DIAGNOSED_ROWS).astype(int)
+        order = np.argsort(data.x[:rows, 0])
+        weights, log_noise, divergences = result.chains
+        trace = chains.predictive_trace(model, weights, log_noise, data.x[order[places]])
+        diagnostics = chains.diagnose(trace, int(divergences.sum()))
+    if result.nodes and model.latents:
+        # Always as many, lest every new datum have a program compiled.
+        some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
+        found = _integration_error(
+            model, result.posterior, data.x[some], data.y[some], result.nodes
+        )
+        error = float(found)
+    return Fitted(result.posterior, result.convergence, diagnostics, error, model.latents)
+
+
+@partial(jax.jit, static_argnames=("model", "nodes"))
+def _integration_error(
+    model: BNNLV, posterior: Any, x: jax.Array, y: jax.Array, nodes: int
+) -> jax.Array:
+    draws = posterior.sample(jax.random.key(0), INTEGRATED_DRAWS)
+    return integration_error(model, draws.weights, draws.log_noise, x, y, nodes)
+
+
+def _refuse_lost(result: Result) -> None:
+    """The last step may lead out of all numbers, and no energy after it says so."""
+    if not all(np.isfinite(leaf).all() for leaf in result.posterior):
+        raise NonFiniteEnergyError(
+            "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
+            "for extreme values in the data"
+        )
+
+
+def store(estimator: Regressor, about: About, fitted: Fitted, energies: np.ndarray) -> None:
+    """All fitted attributes at once, so that a failed fit leaves an earlier one whole."""
+    estimator.seed_ = about.seed
+    estimator.y_ndim_ = about.y_ndim
+    estimator.x_standardizer_ = about.x_standardizer
+    estimator.y_standardizer_ = about.y_standardizer
+    estimator.fingerprint_ = about.fingerprint
+    estimator.model_ = about.model
+    estimator.posterior_ = fitted.posterior
+    estimator.energies_ = energies
+    estimator.convergence_ = fitted.convergence
+    estimator.diagnostics_ = fitted.diagnostics
+    estimator.integration_error_ = fitted.integration_error
+
+
+def warn(estimators: Sequence[Regressor]) -> None:
+    """Say of which fits the result is not to be trusted yet."""
+    found = [
+        Fitted(
+            e.posterior_, e.convergence_, e.diagnostics_, e.integration_error_, e.model_.latents
+        ).advice
+        for e in estimators
+    ]
+    worries = {index: sentence for index, sentence in enumerate(found) if sentence is not None}
+    if not worries:
+        return
+    index, sentence = next(iter(worries.items()))
+    if len(estimators) > 1:
+        sentence = f"{len(worries)} of {len(estimators)} fits, first of them {index}: {sentence}"
+    warnings.warn(sentence, ConvergenceWarning, stacklevel=4)

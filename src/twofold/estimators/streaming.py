@@ -6,28 +6,105 @@ set of its own would be, in one call of the method's compiled program, but that 
 one part of *all* rows.
 """
 
+import copy
+import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 from sklearn.base import clone
 
-from twofold.core.data import Padded, Place, Standardizer, pad, padded_size
+from twofold.core.data import Padded, Place, Running, Standardizer, pad, padded_size
 from twofold.core.naming import listed
-from twofold.estimators import memory, validation
-from twofold.estimators.fitting import About, about_data, checkpoint_of, judge, keys_of, store, warn
-from twofold.estimators.scratch import BLOCK_ROWS, Scratch, write_scratch
+from twofold.estimators import memory
+from twofold.estimators.fitting import about_data, check_settings, checkpoint_of, keys_of
+from twofold.estimators.storage import About, judge, store, warn
 from twofold.estimators.training import Plan, train
 from twofold.inference.method import MinibatchMethod, check_integer
 from twofold.inference.registry import METHODS, method_class, replace_options, resolve_method
-from twofold.tables import TableError, TableFile, check_names, open_table
-from twofold.tables.table import list_of_names
+from twofold.tables import (
+    TableError,
+    TableFile,
+    check_names,
+    open_table,
+    open_writer,
+    would_overwrite,
+)
+from twofold.tables.table import disk_errors, list_of_names
 
 Regressor = Any  # a BNNLVRegressor
+STRIP_ROWS = 2**8
+BLOCK_STRIPS = 2**7
+BLOCK_ROWS = STRIP_ROWS * BLOCK_STRIPS
+MOST_ROWS = 2**31 - 1  # programs number rows in 32 bits
+
+
+class Scratch(NamedTuple):
+    """``running.rows`` rows of float64 numbers ``[C]`` in a file."""
+
+    path: Path
+    running: Running
+    fingerprint: str
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.running.rows
+
+    @property
+    def blocks(self) -> int:
+        """In how many blocks a pass reads them, of nearly the same size."""
+        return -(-self.rows // BLOCK_ROWS)
+
+    @property
+    def block_rows(self) -> int:
+        """The rows of the largest block."""
+        strips = -(-self.rows // STRIP_ROWS)
+        return min(self.rows, -(-strips // self.blocks) * STRIP_ROWS)
+
+    def rows_of(self, visit: int, seed: int) -> np.ndarray:
+        """The numbers of the rows in the block of a visit; every pass deals out the strips anew."""
+        turn, block = divmod(visit, self.blocks)
+        strips = np.random.default_rng([seed, turn]).permutation(-(-self.rows // STRIP_ROWS))
+        own = np.array_split(strips, self.blocks)[block]
+        numbers = (own[:, None] * STRIP_ROWS + np.arange(STRIP_ROWS)).ravel()
+        return numbers[numbers < self.rows]
+
+    def read(self, rows: np.ndarray) -> np.ndarray:
+        """Rows by their numbers, ``[N, C]``; neighbours are read together."""
+        columns = len(self.running.mean)
+        values = np.empty((len(rows), columns))
+        edges = np.flatnonzero(np.diff(rows) != 1) + 1
+        with self.path.open("rb", buffering=0) as file:
+            for part in np.split(np.arange(len(rows)), edges):
+                file.seek(int(rows[part[0]]) * columns * values.itemsize)
+                room = values[part[0] : part[-1] + 1].data.cast("B")
+                if file.readinto(room) != len(room):
+                    raise OSError(f"{self.path} has been cut short while it was in use")
+        return values
+
+
+def write_scratch(path: Path, blocks: Iterator[np.ndarray]) -> Scratch:
+    """Write blocks ``[N, C]`` one behind the other, and note what is to be known of them all."""
+    running, digest = None, hashlib.sha256()
+    with disk_errors(path, "written"), path.open("wb") as file:
+        for values in blocks:
+            if not len(values):
+                continue
+            plain = np.ascontiguousarray(values, "<f8")
+            digest.update(plain.data.cast("B"))
+            file.write(plain.data.cast("B"))
+            running = running.merge(Running.of(plain)) if running else Running.of(plain)
+    if running is None or running.rows < 2:
+        count = running.rows if running else 0
+        raise ValueError(f"a fit needs at least 2 rows with a value in every column, got {count}")
+    if running.rows > MOST_ROWS:
+        raise ValueError(f"a fit takes {MOST_ROWS:,} rows at most, got {running.rows:,}")
+    return Scratch(path, running, digest.hexdigest())
 
 
 def fit_table(
@@ -74,7 +151,7 @@ def values_of(source: TableFile, names: Sequence[str], drop_missing: bool) -> It
 
 def check_streamed(estimator: Regressor, rows: int | None) -> None:
     """Refuse what cannot be fitted block by block, and say what it would cost."""
-    validation.check_settings(estimator)
+    check_settings(estimator)
     method = resolve_method(estimator.inference)
     if not isinstance(method, MinibatchMethod):
         able = [name for name in METHODS if issubclass(method_class(name), MinibatchMethod)]
@@ -150,3 +227,85 @@ class Blocks:
         values, inputs = self._scratch.read(rows), self._about.model.inputs
         x = self._about.x_standardizer.transform(values[:, :inputs])
         return x, self._about.y_standardizer.transform(values[:, inputs:]), rows
+
+
+By = Literal["entropy", "variance"]
+PARTS = ("total", "epistemic", "aleatoric")
+POOL_ROWS = 2**14
+
+
+class Written(NamedTuple):
+    """How many rows were written, and the mean of every new column."""
+
+    rows: int
+    means: dict[str, float]
+
+
+def split_columns(
+    model: Regressor, x: np.ndarray, outputs: Sequence[str], by: By
+) -> dict[str, np.ndarray]:
+    """For each output the predictive mean and the parts, in nats or as standard deviations."""
+    columns, split = {"mean": model.predict(x)}, model.decompose(x, by=by)
+    parts, unit = (split, "nats") if by == "entropy" else (split.standard_deviations(), "sd")
+    columns |= {f"{part} {unit}": getattr(parts, part) for part in PARTS}
+    return {
+        f"{name} {kind}": column.reshape(len(x), -1)[:, index]
+        for index, name in enumerate(outputs)
+        for kind, column in columns.items()
+    }
+
+
+def decompose_table(
+    model: Regressor,
+    source: Any,
+    out: Any,
+    by: By = "entropy",
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    drop_missing: bool = False,
+) -> Written:
+    """Predict the rows of a Parquet or CSV table and split their uncertainty, block by block.
+
+    Writes the columns of the table and beside them those of ``split_columns`` to ``out`` (``.csv``
+    or ``.parquet``), which appears when all of it is there. ``inputs`` names the columns of the
+    model's inputs, in their order (None: those it was fitted to), ``outputs`` its outputs.
+    """
+    opened, place = open_table(source), Path(out)
+    if would_overwrite(Path(opened.source), place):
+        raise TableError(f"{place} is what is read; write to another file")
+    names = _inputs(model, inputs)
+    several = [f"y{index}" for index in range(model.model_.outputs)]
+    called = list(outputs or (several if len(several) > 1 else ["y"]))
+    check_names(opened, names)
+    # Arrays have no names, and rows that come as arrays need none.
+    nameless = copy.copy(model)
+    vars(nameless).pop("feature_names_in_", None)
+    rows, sums = 0, dict[str, float]()
+    with open_writer(place) as write:
+        for block in opened.blocks(POOL_ROWS):
+            values, kept = block.values(names, drop_missing)
+            if not len(kept):
+                continue
+            found = split_columns(nameless, values, called, by)
+            data = block.take(kept).data
+            write(dict(zip(data.column_names, data.columns, strict=True)) | found)
+            rows += len(kept)
+            for name, column in found.items():
+                sums[name] = sums.get(name, 0.0) + float(column.sum())
+        if not rows:
+            raise TableError(f"{opened.source}: no row has a value in every column")
+    return Written(rows, {name: total / rows for name, total in sums.items()})
+
+
+def _inputs(model: Regressor, inputs: Sequence[str] | None) -> list[str]:
+    fitted = getattr(model, "feature_names_in_", None)
+    names = fitted if inputs is None else list_of_names("inputs", inputs)
+    if names is None:
+        raise ValueError(
+            f"the model was fitted to {model.n_features_in_} columns without names; say which "
+            "columns of the table they are: inputs=[…]"
+        )
+    if len(names) != model.n_features_in_:
+        raise ValueError(f"the model has {model.n_features_in_} inputs, got {len(names)} names")
+    return [str(name) for name in names]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.core.persistence import write_text
-from twofold.estimators.fitting import Fitted
+from twofold.estimators.storage import Fitted
 from twofold.inference.registry import resolve_method
 from twofold.report import calibration, figures, model_data, style
 from twofold.report.calibration import Accuracy, Scores
