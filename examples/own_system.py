@@ -24,11 +24,11 @@ from sklearn.linear_model import LinearRegression
 
 from twofold import Alpha, BNNLVRegressor
 from twofold.core.compilation import enable_compile_cache
-from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.embedding import embed
 from twofold.plant.log import LogError
 from twofold.plant.log_files import read_log
 from twofold.plant.quality import replay_costs
+from twofold.plant.rollout import DynamicsModel
 from twofold.report import plot_predictive_bands, style
 from twofold.uncertainty.decomposition import Parts
 

@@ -25,15 +25,15 @@ from twofold.core.resume import OtherRunError, claim_folder, differences
 from twofold.inference.registry import nest_options
 from twofold.model.posterior import SampledPosterior
 from twofold.plant.cost import cost_of
-from twofold.plant.dynamics import (
+from twofold.plant.forecast import forecast
+from twofold.plant.log import Log
+from twofold.plant.policy import LearnedPolicy, load_policy
+from twofold.plant.rollout import (
     DynamicsModel,
     cost_fingerprint,
     embedding_fingerprint,
     fit_regressors,
 )
-from twofold.plant.forecast import forecast
-from twofold.plant.log import Log
-from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.search import SearchSettings, best_of, search_policies
 from twofold.plant.truth import bias_by_start, model_bias, true_costs
 

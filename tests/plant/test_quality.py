@@ -12,7 +12,6 @@ from twofold import BNNLVRegressor
 from twofold.core.data import Standardizer
 from twofold.model.posterior import Draws, SampledPosterior
 from twofold.model.spec import BNNLV
-from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import Trial
 from twofold.plant.log import Episode, Log, Window
@@ -31,7 +30,7 @@ from twofold.plant.quality import (
     replay,
     warn_of,
 )
-from twofold.plant.rollout import draw_noise, particles
+from twofold.plant.rollout import DynamicsModel, draw_noise, particles
 
 NOISE = 0.3
 TRUE = [-0.2, 0.5, 0.1]  # of level and flow, and a bias, in the change of the level

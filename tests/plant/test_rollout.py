@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from twofold.model import network
+from twofold.model.network import Layer
 from twofold.model.posterior import Draws
 from twofold.model.spec import BNNLV
 from twofold.plant import policy
@@ -16,7 +17,16 @@ from twofold.plant.cost import cost_of, criterion, risks
 from twofold.plant.embedding import embed
 from twofold.plant.log import Episode, Log, LogWarning, Window
 from twofold.plant.policy import PolicyNetwork
-from twofold.plant.rollout import Scales, Task, draw_noise, particles, rollout, values_and_gradients
+from twofold.plant.rollout import (
+    Scales,
+    Task,
+    Units,
+    draw_noise,
+    for_carried,
+    particles,
+    rollout,
+    values_and_gradients,
+)
 
 STEPS, DRAWS, COUNT = 6, 3, 4
 
@@ -216,3 +226,28 @@ def test_both_risks_of_a_linear_gaussian_system(task, scales):
     value = float(criterion(costs, 2.0, 1.0))
     expected = np.sum(mean + np.sqrt(4.0 * epistemic + aleatoric))
     assert value == pytest.approx(expected, rel=0.1)
+
+
+def test_a_layer_for_what_is_carried_gives_what_the_layer_itself_gives(rng, x64):
+    """Places out of order and one value that the layer does not see, which may be anything."""
+    values = jnp.asarray(rng.normal(size=(7, 4)))
+    places = np.array([3, 0, 2], np.int32)
+    own = Units(jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.uniform(0.5, 2.0, 3)))
+    carried = Units(jnp.asarray(rng.normal(size=4)), jnp.asarray(rng.uniform(0.5, 2.0, 4)))
+    layer = Layer(jnp.asarray(rng.normal(size=(2, 5, 3))), jnp.asarray(rng.normal(size=(2, 5))))
+    found = for_carried(layer, places, own, carried)
+    expected = np.einsum("koi,bi->kbo", layer.kernel, own.of(values[:, places]))
+    outputs = np.einsum("koi,bi->kbo", found.kernel, carried.of(values))
+    np.testing.assert_allclose(
+        outputs + found.bias[:, None], expected + layer.bias[:, None], rtol=1e-12
+    )
+    np.testing.assert_array_equal(found.kernel[..., 1], 0.0)
+
+
+def test_units_there_and_back(rng, x64):
+    units = Units(jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.uniform(0.5, 2.0, 3)))
+    values = jnp.asarray(rng.normal(size=(4, 3)))
+    np.testing.assert_allclose(units.back(units.of(values)), values, rtol=1e-12)
+    np.testing.assert_array_equal(
+        units.at(np.array([2])).of(values[:, 2:]), units.of(values)[:, 2:]
+    )

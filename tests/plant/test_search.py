@@ -9,10 +9,10 @@ from twofold import Alpha, BNNLVRegressor
 from twofold.core.resume import OtherRunError
 from twofold.estimators import memory
 from twofold.plant import search as module
-from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import forecast
 from twofold.plant.log import Episode, Log
+from twofold.plant.rollout import DynamicsModel
 from twofold.plant.search import SearchSettings, best_of, search_policies
 
 SETTINGS = SearchSettings(

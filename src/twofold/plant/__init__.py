@@ -2,7 +2,6 @@
 
 from twofold.plant.columns import Transform
 from twofold.plant.cost import Cost, cost_of, with_costs
-from twofold.plant.dynamics import DynamicsModel, fit_regressors
 from twofold.plant.embedding import Embedding, embed
 from twofold.plant.forecast import Forecast, Trial, evaluate_policy, forecast
 from twofold.plant.log import Episode, Log, LogError, LogWarning, Window, from_episodes
@@ -12,6 +11,7 @@ from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.project import Project, ProjectError, find_policies, open_project
 from twofold.plant.quality import Doubt, PlanningWarning, Quality, assess
 from twofold.plant.raw_log import RawLog
+from twofold.plant.rollout import DynamicsModel, fit_regressors
 from twofold.plant.search import PAPER, SearchSettings, best_of, search_policies
 
 __all__ = [

@@ -24,18 +24,18 @@ from twofold.core.resume import OtherRunError, claim_folder, read_claim
 from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.inference.alpha import Alpha
 from twofold.plant.cost import Cost, CostFunction, cost_of
-from twofold.plant.dynamics import (
+from twofold.plant.embedding import Embedding, embed
+from twofold.plant.forecast import Trial, evaluate_policy
+from twofold.plant.log import Log
+from twofold.plant.policy import LearnedPolicy, load_policy
+from twofold.plant.quality import Doubt, Quality, assess, recommend, warn_of
+from twofold.plant.rollout import (
     MODEL,
     DynamicsModel,
     cost_fingerprint,
     embedding_fingerprint,
     fit_regressors,
 )
-from twofold.plant.embedding import Embedding, embed
-from twofold.plant.forecast import Trial, evaluate_policy
-from twofold.plant.log import Log
-from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.quality import Doubt, Quality, assess, recommend, warn_of
 from twofold.plant.search import (
     Pair,
     SearchSettings,

@@ -23,10 +23,18 @@ from twofold.core.arrays import Array, Float, Key
 from twofold.estimators.regressor import LinearGaussian
 from twofold.model import network
 from twofold.model.posterior import Draws
-from twofold.plant.dynamics import DTYPE, DynamicsModel
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.log import Log, Window, steps
-from twofold.plant.rollout import Noise, Scales, Task, draw_noise, particles, rollout
+from twofold.plant.rollout import (
+    DTYPE,
+    DynamicsModel,
+    Noise,
+    Scales,
+    Task,
+    draw_noise,
+    particles,
+    rollout,
+)
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])

@@ -34,10 +34,11 @@ from twofold.inference.minibatch import Schedule, learning_rate
 from twofold.model.posterior import Draws, Posterior
 from twofold.plant import policy
 from twofold.plant.cost import centroids, criterion, distances
-from twofold.plant.dynamics import DTYPE, DynamicsModel
 from twofold.plant.log import Window
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.rollout import (
+    DTYPE,
+    DynamicsModel,
     Noise,
     Scales,
     Task,

@@ -14,10 +14,10 @@ import numpy as np
 from twofold import NUTS, Alpha, BNNLVRegressor, Ensemble, fit_many, fit_table
 from twofold.core import sharding
 from twofold.inference import base
-from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import forecast
 from twofold.plant.log import Episode, Log
+from twofold.plant.rollout import DynamicsModel
 from twofold.plant.search import SearchSettings, search_policies
 
 ALPHA = {"inference": Alpha(draws=5, epochs=6, batch_size=8)}

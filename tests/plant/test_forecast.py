@@ -9,11 +9,8 @@ from twofold import BNNLVRegressor
 from twofold.core.data import Standardizer
 from twofold.model.posterior import SampledPosterior
 from twofold.model.spec import BNNLV
-from twofold.plant.dynamics import DynamicsModel
 from twofold.plant.embedding import embed
-from twofold.plant.log import Episode, Log, Window
-from twofold.plant.policy import LearnedPolicy, PolicyNetwork
-from twofold.plant.reach import (
+from twofold.plant.forecast import (
     Visited,
     distances,
     explain,
@@ -22,6 +19,9 @@ from twofold.plant.reach import (
     visit,
     with_epistemic_part,
 )
+from twofold.plant.log import Episode, Log, Window
+from twofold.plant.policy import LearnedPolicy, PolicyNetwork
+from twofold.plant.rollout import DynamicsModel
 
 NOISE, HORIZON = 0.3, 15
 CHANGES = np.array([[-0.5, 0.0, 1.0, 0.0], [0.0, -0.5, 0.0, 0.0]])  # of level and heat
