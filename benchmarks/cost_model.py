@@ -43,7 +43,7 @@ from paper.records import Record
 from twofold import Alpha, Ensemble
 from twofold.core.data import pad
 from twofold.estimators.memory import DOUBLE, Request, prediction_bytes
-from twofold.inference import alpha, base, ensemble
+from twofold.inference import alpha, ensemble, loop
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
 from twofold.plant import search
@@ -51,9 +51,9 @@ from twofold.plant.log import Window
 from twofold.plant.rollout import draw_noise, particles, rollout
 from twofold.plant.search import RiskWeights
 from twofold.uncertainty import predictive
-from twofold.uncertainty.chunks import chunk_rows, rows_at_once
 from twofold.uncertainty.decomposition import by_entropy, by_variance
 from twofold.uncertainty.entropies import entropies, integrate
+from twofold.uncertainty.predictive import chunk_rows, rows_at_once
 
 REPEATS = 3
 # Numbers that a split gives for a point: three parts and their errors.
@@ -124,15 +124,15 @@ def data(size: Sizes, members: int) -> Any:
     return jax.tree.map(lambda leaf: jnp.stack([leaf] * members), made)
 
 
-def loop(algorithm: Any, problems: Any, members: int, plan: Any, epochs: int) -> Ready:
+def train(algorithm: Any, problems: Any, members: int, plan: Any, epochs: int) -> Ready:
     """The training loop for some epochs."""
     keys = jax.random.split(jax.random.key(0), members)
-    start = base.init(algorithm, keys, problems)
+    start = loop.init(algorithm, keys, problems)
     more = jnp.int32(0), jnp.int32(epochs)
-    program = base.advance.lower(algorithm, keys, start, problems, plan, *more).compile()
+    program = loop.advance.lower(algorithm, keys, start, problems, plan, *more).compile()
 
     def call() -> Any:
-        states = base.init(algorithm, keys, problems)
+        states = loop.init(algorithm, keys, problems)
         return program(keys, states, problems, plan, *more)
 
     return Ready(call, epochs, held(program))
@@ -163,7 +163,7 @@ def of_training(size: Sizes, least: int = 60) -> Ready:
     epochs = passes(size, least)
     algorithm = alpha.build(Alpha(draws=size["K"]).config(bnn(size), batch(size)))
     problems = alpha.Problem(data(size, 1), jnp.ones(1))
-    return loop(algorithm, problems, 1, schedule(epochs, updates(size)), epochs)
+    return train(algorithm, problems, 1, schedule(epochs, updates(size)), epochs)
 
 
 def of_ensemble(size: Sizes, least: int = 16) -> Ready:
@@ -171,7 +171,7 @@ def of_ensemble(size: Sizes, least: int = 16) -> Ready:
     epochs = passes(size, least)
     algorithm = ensemble.build(Ensemble(nodes=NODES).config(bnn(size), batch(size)))
     problems, plan = data(size, size["S"]), schedule(epochs, updates(size))
-    return loop(algorithm, problems, size["S"], plan, epochs)
+    return train(algorithm, problems, size["S"], plan, epochs)
 
 
 def nested(size: Sizes, model: BNNLV) -> predictive.Nested:
@@ -232,7 +232,7 @@ def of_search(size: Sizes) -> Ready:
         setting.config(), horizon=size["T"], weight_draws=size["M"], noise_draws=size["N"]
     )
     wanted = RiskWeights(jnp.linspace(0.0, BETA, size["S"]), jnp.zeros(size["S"]))
-    return loop(search.build(config), wanted, size["S"], setting.plant(), 1)
+    return train(search.build(config), wanted, size["S"], setting.plant(), 1)
 
 
 def of_forecast(size: Sizes) -> Ready:

@@ -27,9 +27,9 @@ from paper.problems import PROBLEMS
 from paper.records import Record
 from twofold import BNNLVRegressor
 from twofold.core.data import Standardizer, pad, padded_size
-from twofold.inference import base
-from twofold.inference.method import Setup
-from twofold.inference.registry import resolve_method
+from twofold.inference import loop
+from twofold.inference.loop import Setup
+from twofold.inference.method import resolve_method
 from twofold.model.spec import BNNLV
 
 STRETCHES = 3
@@ -54,9 +54,9 @@ def time_fit(problem: str, method: str) -> list[float]:
 def epochs_done(method: Setup, keys: jax.Array, problems: Any) -> Iterator[int]:
     """Run the fit over and over; yields how many epochs each chunk had."""
     while True:
-        states = base.init(method.algorithm, keys, problems)
+        states = loop.init(method.algorithm, keys, problems)
         done = 0
-        for chunk in base.run(
+        for chunk in loop.run(
             method.algorithm, keys, states, problems, method.schedule, 0, method.epochs
         ):
             yield chunk.epoch - done

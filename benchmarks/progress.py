@@ -21,10 +21,10 @@ from paper.records import Record
 from twofold.core.data import Standardizer, pad, padded_size
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.estimators.training import Plan, train
-from twofold.inference import alpha, base
+from twofold.inference import alpha, loop
 from twofold.model.spec import BNNLV
 
-EPOCHS, REPEATS = 10 * base.CHUNK_EPOCHS, 7
+EPOCHS, REPEATS = 10 * loop.CHUNK_EPOCHS, 7
 
 
 def make_problem() -> tuple:
@@ -41,12 +41,12 @@ def make_problem() -> tuple:
 
 def bare(algorithm, keys, problems, schedule) -> float:
     """Seconds of the compiled program alone."""
-    states = base.init(algorithm, keys, problems)
+    states = loop.init(algorithm, keys, problems)
     started = time.perf_counter()
-    for first in range(0, EPOCHS, base.CHUNK_EPOCHS):
-        count = jnp.int32(base.CHUNK_EPOCHS)
+    for first in range(0, EPOCHS, loop.CHUNK_EPOCHS):
+        count = jnp.int32(loop.CHUNK_EPOCHS)
         arguments = keys, states, problems, schedule, jnp.int32(first), count
-        states, _, _ = base.advance(algorithm, *arguments)
+        states, _, _ = loop.advance(algorithm, *arguments)
     jax.block_until_ready(states)
     return time.perf_counter() - started
 

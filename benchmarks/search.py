@@ -25,10 +25,9 @@ from paper.control_problems import STEERINGS, industrial
 from paper.records import Record
 from twofold.core.data import Standardizer
 from twofold.envs.industrial import dynamics
-from twofold.inference import base
-from twofold.inference.minibatch import Schedule
-from twofold.model.posterior import Draws, SampledPosterior
-from twofold.model.spec import BNNLV
+from twofold.inference import loop
+from twofold.inference.loop import Schedule
+from twofold.model.spec import BNNLV, Draws, SampledPosterior
 from twofold.plant import policy, search
 from twofold.plant.columns import EDGE
 from twofold.plant.cost import cost_of
@@ -134,11 +133,11 @@ def seconds_of_update(setting: Setting, policies: int, updates: int) -> float:
     algorithm, plant = search.build(setting.config()), setting.plant()
     keys = jax.random.split(jax.random.key(2), policies)
     wanted = RiskWeights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
-    states = base.init(algorithm, keys, wanted)
+    states = loop.init(algorithm, keys, wanted)
     times = []
     for stretch in range(4):
         started = time.perf_counter()
-        states, energies, _ = base.advance(
+        states, energies, _ = loop.advance(
             algorithm, keys, states, wanted, plant, jnp.int32(stretch * updates), jnp.int32(updates)
         )
         jax.block_until_ready(energies)

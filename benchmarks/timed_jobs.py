@@ -17,10 +17,9 @@ from twofold.core.data import Standardizer, pad, padded_size
 from twofold.envs.catalogue import SYSTEMS
 from twofold.envs.system import System
 from twofold.envs.toy import HETEROSCEDASTIC
-from twofold.inference import alpha, base, ensemble
-from twofold.inference.base import Algorithm
+from twofold.inference import alpha, ensemble, loop
+from twofold.inference.loop import Algorithm, Schedule
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.minibatch import Schedule
 from twofold.model.spec import BNNLV
 from twofold.plant import search
 from twofold.plant.search import RiskWeights
@@ -61,9 +60,9 @@ def epochs_job(algorithm: Algorithm, problems: Any, members: int, epochs: int, w
     plan = schedule(epochs, batches)
 
     def call() -> Any:
-        states = base.init(algorithm, keys, problems)
+        states = loop.init(algorithm, keys, problems)
         count = jnp.int32(epochs)
-        return base.advance(algorithm, keys, states, problems, plan, jnp.int32(0), count)
+        return loop.advance(algorithm, keys, states, problems, plan, jnp.int32(0), count)
 
     return Job(call, epochs * batches, work.times(epochs * batches))
 
@@ -134,9 +133,9 @@ def rollout(setting: Setting, policies: int, updates: int) -> Job:
     wanted = RiskWeights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
 
     def call() -> Any:
-        states = base.init(algorithm, keys, wanted)
+        states = loop.init(algorithm, keys, wanted)
         count = jnp.int32(updates)
-        return base.advance(algorithm, keys, states, wanted, plant, jnp.int32(0), count)
+        return loop.advance(algorithm, keys, states, wanted, plant, jnp.int32(0), count)
 
     sizes = Rollouts(config.horizon, config.weight_draws, config.noise_draws, policies)
     work = work_counts.rollout_gradient(setting.model.sizes, setting.shape.sizes, sizes)

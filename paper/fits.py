@@ -17,7 +17,7 @@ from paper.problems import PROBLEMS
 from twofold import BNNLVRegressor, Decomposition, fit_many, load
 from twofold.core.resume import fingerprint
 from twofold.estimators.training import whole_fits
-from twofold.inference.registry import nest_options
+from twofold.inference.method import nest_options
 
 CONTINUED = "the same command continues from here"
 

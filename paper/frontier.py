@@ -22,8 +22,8 @@ from twofold import BNNLVRegressor
 from twofold.core import persistence
 from twofold.core.plain import to_plain
 from twofold.core.resume import OtherRunError, claim_folder, differences
-from twofold.inference.registry import nest_options
-from twofold.model.posterior import SampledPosterior
+from twofold.inference.method import nest_options
+from twofold.model.spec import SampledPosterior
 from twofold.plant.cost import cost_of
 from twofold.plant.forecast import forecast
 from twofold.plant.log import Log

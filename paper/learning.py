@@ -29,7 +29,7 @@ from twofold.active import (
     total_score,
 )
 from twofold.core.resume import WorkFile
-from twofold.inference.registry import nest_options
+from twofold.inference.method import nest_options
 
 Refit = Callable[[int, list[Data]], list[Any]]
 ARRAYS = ("x", "y", "scores", "noise")

@@ -14,7 +14,7 @@ from paper.records import Context, Record
 from twofold import BNNLVRegressor
 from twofold.envs.toy import TOY_PROBLEMS
 from twofold.estimators.storage import plain_settings
-from twofold.inference.registry import nest_options
+from twofold.inference.method import nest_options
 
 TEST_SIZE = 500
 # Seeds that no choice of the defaults was made on.

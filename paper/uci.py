@@ -20,7 +20,7 @@ from twofold import BNNLVRegressor
 from twofold.core.jobs import Job, run_jobs
 from twofold.core.resume import fingerprint
 from twofold.estimators.storage import plain_settings
-from twofold.inference.registry import nest_options
+from twofold.inference.method import nest_options
 from twofold.uncertainty.metrics import rmse
 
 SETS = ("concrete", "energy", "kin8nm", "power-plant", "wine-quality-red")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.inference import alpha, base
+from twofold.inference import alpha, loop
 
 # Almost all of the tests' time is compilation; the optimiser's share of it gains nothing at their
 # sizes. JAX reads this when its first program is compiled, also in processes that tests start.
@@ -59,18 +59,18 @@ def normal(rng):
 class Members(NamedTuple):
     """What ``base`` wants to know of members fitted together with the α-energy."""
 
-    algorithm: base.Algorithm
+    algorithm: loop.Algorithm
     keys: jax.Array
     problems: alpha.Problem
     schedule: alpha.Schedule
 
     def start(self):
-        return base.init(self.algorithm, self.keys, self.problems)
+        return loop.init(self.algorithm, self.keys, self.problems)
 
     def fit(self):
         """The last states, and each epoch's energies and skipped updates, ``[E, S]``."""
         epochs = int(self.schedule.epochs)
-        chunks = list(base.run(*self[:2], self.start(), *self[2:], 0, epochs))
+        chunks = list(loop.run(*self[:2], self.start(), *self[2:], 0, epochs))
         energies = np.concatenate([chunk.energies for chunk in chunks])
         return chunks[-1].states, energies, np.concatenate([chunk.skipped for chunk in chunks])
 

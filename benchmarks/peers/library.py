@@ -27,7 +27,7 @@ def time_updates(
 
     from twofold.core.data import Standardizer, pad, padded_size
     from twofold.envs.toy import HETEROSCEDASTIC
-    from twofold.inference import alpha, base
+    from twofold.inference import alpha, loop
     from twofold.model.spec import BNNLV
 
     x, y = HETEROSCEDASTIC.training_data(0, n)
@@ -50,9 +50,9 @@ def time_updates(
         jnp.int32(epochs), jnp.int32(batches), jnp.float32(1e-3), jnp.float32(0.0)
     )
     keys = jax.random.split(jax.random.key(0), seeds)
-    states = base.init(algorithm, keys, problems)
+    states = loop.init(algorithm, keys, problems)
     clock = time.perf_counter()
-    states, _, _ = base.advance(
+    states, _, _ = loop.advance(
         algorithm, keys, states, problems, schedule, jnp.int32(0), jnp.int32(1)
     )
     jax.block_until_ready(states)
@@ -61,7 +61,7 @@ def time_updates(
     times, energies = [], None
     for first in range(1, 1 + epochs, chunk):
         clock = time.perf_counter()
-        states, energies, _ = base.advance(
+        states, energies, _ = loop.advance(
             algorithm, keys, states, problems, schedule, jnp.int32(first), jnp.int32(chunk)
         )
         energies = np.asarray(energies)

@@ -23,7 +23,7 @@ from twofold.core.persistence import FileFormatError
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.estimators import storage
 from twofold.estimators.training import NonFiniteEnergyError
-from twofold.inference import base, energy
+from twofold.inference import alpha, loop
 from twofold.uncertainty import ESTIMATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -316,7 +316,7 @@ def test_more_slots_than_data_cost_nothing():
 def test_predictions_do_not_depend_on_the_chunk_size(fitted, monkeypatch):
     X, y = make_data()
     whole = fitted.predict(X), fitted.log_likelihood(X, y), fitted.decompose(X).total
-    monkeypatch.setattr("twofold.uncertainty.chunks.CHUNK_VALUES", 7 * 20 * 20 * 20)
+    monkeypatch.setattr("twofold.uncertainty.predictive.CHUNK_VALUES", 7 * 20 * 20 * 20)
     parts = fitted.predict(X), fitted.log_likelihood(X, y), fitted.decompose(X).total
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
@@ -338,7 +338,7 @@ def test_a_failed_refit_leaves_the_fitted_model_whole():
 
 def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
     calls = []
-    original = energy.alpha_energy
+    original = alpha.alpha_energy
 
     def counted(*arguments):
         calls.append(1)
@@ -358,7 +358,7 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
 def test_a_datum_more_has_nothing_compiled():
     X, y = make_data(rows=34)
     options = {"inference": Ensemble(members=2, epochs=1), "random_state": 0}
-    counted = base.advance, base.init, storage._integration_error
+    counted = loop.advance, loop.init, storage._integration_error
     before = None
     for rows in range(30, 35):
         BNNLVRegressor((3,), **options).fit(X[:rows], y[:rows])
@@ -369,7 +369,7 @@ def test_a_datum_more_has_nothing_compiled():
 
 def test_with_room_to_grow_there_is_one_program(monkeypatch):
     calls = []
-    original = energy.alpha_energy
+    original = alpha.alpha_energy
 
     def counted(*arguments):
         calls.append(1)
@@ -487,7 +487,7 @@ def test_unknown_entropies_are_warned_about(fitted, monkeypatch):
 
 def test_a_long_prediction_shows_its_progress(fitted, monkeypatch, capsys):
     X, _ = make_data()
-    monkeypatch.setattr("twofold.uncertainty.chunks.CHUNK_VALUES", 7 * 20 * 20 * 20)
+    monkeypatch.setattr("twofold.uncertainty.predictive.CHUNK_VALUES", 7 * 20 * 20 * 20)
     model = copy.copy(fitted).set_params(verbose=True)
     model.predict(X)
     assert f"{len(X)}/{len(X)} rows" in capsys.readouterr().err
@@ -496,7 +496,7 @@ def test_a_long_prediction_shows_its_progress(fitted, monkeypatch, capsys):
 def test_samples_do_not_depend_on_the_chunk_size(fitted, monkeypatch):
     X, _ = make_data()
     whole = fitted.sample(X, 20)
-    monkeypatch.setattr("twofold.uncertainty.chunks.CHUNK_VALUES", 7 * 20 * 20)
+    monkeypatch.setattr("twofold.uncertainty.predictive.CHUNK_VALUES", 7 * 20 * 20)
     np.testing.assert_allclose(fitted.sample(X, 20), whole, rtol=1e-4, atol=1e-4)
 
 

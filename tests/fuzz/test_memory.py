@@ -10,10 +10,9 @@ import pytest
 from twofold import Alpha, BNNLVRegressor, Ensemble
 from twofold.core.data import pad
 from twofold.estimators import memory, regressor
-from twofold.inference import base
+from twofold.inference import loop
 from twofold.model.spec import BNNLV
-from twofold.uncertainty import chunks
-from twofold.uncertainty.chunks import in_chunks
+from twofold.uncertainty.predictive import in_chunks
 
 # The estimate is made from sizes alone; what the compiler fuses, and what it keeps twice, differs
 # between methods, so that a factor of three either way is what can be promised.
@@ -37,8 +36,8 @@ def compiled_bytes(model, shape, rows):
     data = jax.tree.map(lambda leaf: jax.numpy.stack([leaf] * method.runs), padded)
     keys = jax.random.split(jax.random.key(0), method.runs)
     problems = method.problems([method] * method.runs, data)
-    states = base.init(setup.algorithm, keys, problems)
-    program = base.advance.lower(
+    states = loop.init(setup.algorithm, keys, problems)
+    program = loop.advance.lower(
         setup.algorithm, keys, states, problems, setup.schedule, np.int32(0), np.int32(1)
     )
     return memory.program_bytes(program.compile())
@@ -109,7 +108,7 @@ def check_predictions(fuzz, patch, kind, calls, rows):
         model.fit(X[:64], y[:64, :outputs])
     estimates = []
     patch.setattr(memory, "refuse_beyond", lambda needed, *_: estimates.append(needed))
-    for module in (regressor, chunks):
+    for module in (regressor, decomposition):
         patch.setattr(module, "in_chunks", measured_chunks)
     for name in calls:
         with fuzz.case(), pytest.raises(Measured) as caught:

@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from twofold.core.data import Place, pad
-from twofold.inference import base, ensemble
-from twofold.inference.minibatch import Batch, Schedule, deal
+from twofold.inference import ensemble, loop
+from twofold.inference.loop import Batch, Schedule, deal
 from twofold.model import density
 from twofold.model.density import latent_nodes
 from twofold.model.spec import BNNLV, prior_deviation
@@ -24,8 +24,8 @@ def run(config, x, y, members, epochs, rate, dtype="float32", length=64):
     schedule = Schedule(
         jnp.int32(epochs), jnp.int32(batches), jnp.asarray(rate, dtype), jnp.asarray(1.0, dtype)
     )
-    states = base.init(algorithm, keys, problems)
-    *_, last = base.run(algorithm, keys, states, problems, schedule, 0, epochs)
+    states = loop.init(algorithm, keys, problems)
+    *_, last = loop.run(algorithm, keys, states, problems, schedule, 0, epochs)
     return last
 
 

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from twofold.core.data import pad
-from twofold.inference import base, hmc
+from twofold.inference import hmc, loop
 from twofold.model import density
 from twofold.model.density import latent_nodes
 from twofold.model.spec import BNNLV
@@ -29,10 +29,10 @@ def run(config, x, y, dtype="float32", chains=CHAINS, parts=1):
     algorithm = hmc.build(config)
     keys = jax.random.split(jax.random.key(0), chains)
     problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * chains), data)
-    states = base.init(algorithm, keys, problems)
+    states = loop.init(algorithm, keys, problems)
     ends = np.linspace(0, config.transitions, parts + 1).astype(int).tolist()
     for first, last in itertools.pairwise(ends):
-        for chunk in base.run(algorithm, keys, states, problems, jnp.zeros(()), first, last):
+        for chunk in loop.run(algorithm, keys, states, problems, jnp.zeros(()), first, last):
             states = chunk.states
     return states
 

@@ -11,8 +11,8 @@ from blackjax.util import generate_gaussian_noise
 from scipy.stats import norm
 
 from twofold.core.data import pad
-from twofold.inference import base, sghmc
-from twofold.inference.minibatch import Batch, Schedule
+from twofold.inference import loop, sghmc
+from twofold.inference.loop import Batch, Schedule
 from twofold.model.density import latent_nodes, log_marginal
 from twofold.model.spec import BNNLV
 
@@ -28,10 +28,10 @@ def run(config, x, y, chains, epochs, dtype="float32", parts=1):
     batches = -(-len(x) // config.batch_size)
     rate, decay = jnp.asarray(0.02, dtype), jnp.asarray(1.0, dtype)
     schedule = Schedule(jnp.int32(epochs), jnp.int32(batches), rate, decay)
-    states = base.init(algorithm, keys, problems)
+    states = loop.init(algorithm, keys, problems)
     ends = np.linspace(0, epochs, parts + 1).astype(int).tolist()
     for first, last in itertools.pairwise(ends):
-        for chunk in base.run(algorithm, keys, states, problems, schedule, first, last):
+        for chunk in loop.run(algorithm, keys, states, problems, schedule, first, last):
             states = chunk.states
     return states
 

@@ -7,8 +7,7 @@ import pytest
 
 from twofold import BNNLVRegressor
 from twofold.core.data import Standardizer
-from twofold.model.posterior import SampledPosterior
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, SampledPosterior
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import (
     Visited,

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.inference import base
-from twofold.inference.minibatch import Schedule
-from twofold.model.posterior import SampledPosterior
+from twofold.inference import loop
+from twofold.inference.loop import Schedule
+from twofold.model.spec import SampledPosterior
 from twofold.plant import policy, search
 from twofold.plant.cost import centroids, cost_of, distances
 from twofold.plant.log import Window
@@ -39,9 +39,9 @@ def setting(task, scales, tank):
 def run(config, plant, wanted, first=0, last=UPDATES, states=None):
     algorithm = search.build(config)
     keys = jnp.stack([jax.random.key(3)] * len(wanted.epistemic))
-    states = base.init(algorithm, keys, wanted) if states is None else states
+    states = loop.init(algorithm, keys, wanted) if states is None else states
     energies, skipped = [], 0
-    for chunk in base.run(algorithm, keys, states, wanted, plant, first, last):
+    for chunk in loop.run(algorithm, keys, states, wanted, plant, first, last):
         states = chunk.states
         energies.append(chunk.energies)
         skipped += chunk.skipped.sum()
@@ -99,7 +99,7 @@ def test_an_update_without_a_finite_gradient_is_counted_and_not_made(setting):
     )
     wanted = pairs((0.0, 0.0))
     states, _, skipped = run(config, broken, wanted, last=4)
-    start = base.init(search.build(config), jax.random.key(3)[None], wanted)
+    start = loop.init(search.build(config), jax.random.key(3)[None], wanted)
     assert skipped == 4
     np.testing.assert_array_equal(states.weights, start.weights)
     assert int(states.moments[1].count[0]) == 0

@@ -10,8 +10,7 @@ import pytest
 
 from twofold import BNNLVRegressor
 from twofold.core.data import Standardizer
-from twofold.model.posterior import Draws, SampledPosterior
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, Draws, SampledPosterior
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import Trial
 from twofold.plant.log import Episode, Log, Window

@@ -10,8 +10,7 @@ import pytest
 
 from twofold.model import network
 from twofold.model.network import Layer
-from twofold.model.posterior import Draws
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, Draws
 from twofold.plant import policy
 from twofold.plant.cost import cost_of, criterion, risks
 from twofold.plant.embedding import embed

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.model.posterior import Draws, SampledPosterior
-from twofold.model.spec import BNNLV
-from twofold.uncertainty.chunks import decompose_rows, in_chunks
+from twofold.model.spec import BNNLV, Draws, SampledPosterior
 from twofold.uncertainty.decomposition import (
     ESTIMATORS,
     Decomposition,
@@ -19,9 +17,10 @@ from twofold.uncertainty.decomposition import (
     by_variance,
     choose_estimator,
     decompose,
+    decompose_rows,
 )
 from twofold.uncertainty.entropies import Entropies
-from twofold.uncertainty.predictive import Moments
+from twofold.uncertainty.predictive import Moments, in_chunks
 from twofold.uncertainty.sample_entropy import from_samples, nearest_neighbour
 
 
@@ -177,7 +176,7 @@ def test_the_result_does_not_depend_on_chunks_or_other_points(monkeypatch, by):
     arguments = jax.random.key(0), posterior.model, posterior
     whole = decompose_rows(*arguments, x, by)
     seen = []
-    monkeypatch.setattr("twofold.uncertainty.chunks.CHUNK_VALUES", 100 * 100 * 2 * 4)
+    monkeypatch.setattr("twofold.uncertainty.predictive.CHUNK_VALUES", 100 * 100 * 2 * 4)
     chunked = decompose_rows(*arguments, x, by, on_progress=seen.append)
     assert seen == [4, 8, 12, 13]
     alone = decompose_rows(*arguments, x[5:6], by)

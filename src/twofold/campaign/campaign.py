@@ -25,7 +25,7 @@ from twofold.campaign.space import (
     require,
 )
 from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Row, Storage, count, insert
-from twofold.inference.registry import upgrade_settings
+from twofold.inference.method import upgrade_settings
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor

@@ -53,7 +53,7 @@ def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     if not settings:
         return {}
     from twofold.estimators.regressor import BNNLVRegressor
-    from twofold.inference.registry import nest_options, to_mapping
+    from twofold.inference.method import nest_options, to_mapping
 
     settings = nest_options(settings)
     known = set(BNNLVRegressor().get_params(deep=False)) - {"checkpoint", "checkpoint_seconds"}
@@ -79,7 +79,7 @@ def _rehearse(model: "BNNLVRegressor") -> None:
 
     from twofold.estimators import memory
     from twofold.estimators.fitting import check_settings
-    from twofold.inference.registry import resolve_method
+    from twofold.inference.method import resolve_method
     from twofold.model.spec import BNNLV
 
     check_settings(model)

@@ -36,7 +36,7 @@ def load_or_fit(file: Path | None, settings: dict[str, Any], x: np.ndarray, y: n
     from twofold.estimators import storage
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.training import whole_fits
-    from twofold.inference.registry import to_mapping
+    from twofold.inference.method import to_mapping
 
     model = BNNLVRegressor(**(DEFAULTS | settings))
     settings = storage.plain_settings(model) | {"inference": to_mapping(model.inference)}

@@ -78,7 +78,7 @@ def build_regressor(
     """A regressor with ``NAME=VALUE`` of each text, its own or an option of its method."""
     from twofold.estimators.fitting import check_settings
     from twofold.estimators.regressor import BNNLVRegressor
-    from twofold.inference.registry import option_names, resolve_method
+    from twofold.inference.method import option_names, resolve_method
 
     settings, regressor = parse_settings(texts), base or BNNLVRegressor()
     own = [name for name in regressor.get_params(deep=False) if name not in NOT_FOR_FIT]

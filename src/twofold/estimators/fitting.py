@@ -14,8 +14,8 @@ from twofold.core.data import Padded, Standardizer, pad, padded_size
 from twofold.estimators import memory
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, Plan, train
-from twofold.inference.method import Setup, check_integer, check_positive
-from twofold.inference.registry import resolve_method, to_mapping
+from twofold.inference.loop import Setup
+from twofold.inference.method import check_integer, check_positive, resolve_method, to_mapping
 from twofold.model.spec import BNNLV
 
 TRAINING_STREAM = 2

@@ -19,12 +19,11 @@ import numpy as np
 
 from twofold.core import numerics
 from twofold.core.data import padded_size
-from twofold.inference.registry import option_names, resolve_method
+from twofold.inference.method import option_names, resolve_method
 from twofold.model.density import default_nodes
 from twofold.model.spec import BNNLV
-from twofold.uncertainty.chunks import chunk_rows
 from twofold.uncertainty.entropies import SIZES
-from twofold.uncertainty.predictive import latents_at_once
+from twofold.uncertainty.predictive import chunk_rows, latents_at_once
 
 # What there is of an array of activations at once: itself, its gradient, and a copy on the way.
 ACTIVATIONS = 3

@@ -21,13 +21,17 @@ from twofold.core import persistence, sharding
 from twofold.estimators import memory, storage
 from twofold.estimators.fitting import check_inputs, check_outputs, check_split, fit_many, key_of
 from twofold.estimators.training import row_progress
-from twofold.inference.method import Method, check_integer
-from twofold.inference.registry import option_names, replace_options, resolve_method
-from twofold.model.posterior import Posterior, SampledPosterior
+from twofold.inference.method import (
+    Method,
+    check_integer,
+    option_names,
+    replace_options,
+    resolve_method,
+)
+from twofold.model.spec import Posterior, SampledPosterior
 from twofold.uncertainty import predictive
-from twofold.uncertainty.chunks import decompose_rows, in_chunks, rows_at_once
-from twofold.uncertainty.decomposition import Decomposition, Parts, by_variance
-from twofold.uncertainty.predictive import nest
+from twofold.uncertainty.decomposition import Decomposition, Parts, by_variance, decompose_rows
+from twofold.uncertainty.predictive import in_chunks, nest, rows_at_once
 
 PREDICTION_STREAM, SAMPLE_STREAM = 0, 1
 

@@ -13,12 +13,11 @@ from twofold.core.data import Padded, Standardizer
 from twofold.core.persistence import FileFormatError, Stored
 from twofold.core.plain import to_plain
 from twofold.estimators.training import NonFiniteEnergyError
+from twofold.inference.loop import Convergence, Result, convergence_advice
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.method import Convergence, Result, convergence_advice
-from twofold.inference.registry import resolve_method, to_mapping, upgrade_settings
+from twofold.inference.method import resolve_method, to_mapping, upgrade_settings
 from twofold.model.density import integration_error, nodes_for
-from twofold.model.posterior import SampledPosterior
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, SampledPosterior
 from twofold.uncertainty import chains
 from twofold.uncertainty.chains import Diagnostics
 

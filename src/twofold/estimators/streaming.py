@@ -24,8 +24,14 @@ from twofold.estimators import memory
 from twofold.estimators.fitting import about_data, check_settings, checkpoint_of, keys_of
 from twofold.estimators.storage import About, judge, store, warn
 from twofold.estimators.training import Plan, train
-from twofold.inference.method import MinibatchMethod, check_integer
-from twofold.inference.registry import METHODS, method_class, replace_options, resolve_method
+from twofold.inference.method import (
+    METHODS,
+    MinibatchMethod,
+    check_integer,
+    method_class,
+    replace_options,
+    resolve_method,
+)
 from twofold.tables import (
     TableError,
     TableFile,

@@ -22,8 +22,8 @@ from twofold.core.arrays import Keys
 from twofold.core.persistence import FileFormatError
 from twofold.core.resume import WorkFile
 from twofold.estimators import memory
-from twofold.inference import base
-from twofold.inference.base import Algorithm
+from twofold.inference import loop
+from twofold.inference.loop import Algorithm
 
 
 class NonFiniteEnergyError(ArithmeticError):
@@ -147,13 +147,13 @@ def train(
     run = _start(algorithm, keys, first, plan.checkpoint, mesh, members)
     # The same program as the first chunk's: it is compiled once.
     one = np.int32(1)
-    lowered = base.advance.lower(algorithm, keys, run.states, first, schedule, one, one, mesh)
+    lowered = loop.advance.lower(algorithm, keys, run.states, first, schedule, one, one, mesh)
     memory.check_program(lowered.compile(), plan.title)
     batches = int(plan.batches.max())
     labels = plan.title, plan.unit, plan.energy
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
     with bar, graceful_interrupt() as interrupt:
-        advance: Callable[..., Iterator[base.Progress]] = base.run_past if passing else base.run
+        advance: Callable[..., Iterator[loop.Progress]] = loop.run_past if passing else loop.run
         given = (lambda epoch: sharding.spread(mesh, problems(epoch), times)) if passing else first
         chunks = advance(algorithm, keys, run.states, given, schedule, run.epoch, plan.epochs, mesh)
         for chunk in chunks:
@@ -181,7 +181,7 @@ def _start(
     mesh: Mesh | None,
     members: int,
 ) -> Resumed:
-    states = base.init(algorithm, keys, problems, mesh)
+    states = loop.init(algorithm, keys, problems, mesh)
     stored = None if checkpoint is None else checkpoint.load(like=states)
     if stored is not None:
         return stored._replace(states=sharding.spread(mesh, stored.states))

@@ -1,6 +1,16 @@
-"""Black-box α-divergence minimisation: Adam on the α-energy (``inference.energy``) of a mean field.
+"""Black-box α-divergence minimisation: Adam on the α-energy of a mean field.
 
-Each datum's q(z) keeps its own moments and step count, advanced when visited.
+With normalised densities the energy of the mean field q is (Hernández-Lobato et al. 2016; Depeweg
+et al. 2018, §2)
+
+    E_α(q) = −(1/α) Σ_n log E_{W, z_n ~ q} [ ( p(y_n | x_n, z_n, W)
+                                              · (p(W) / q(W))^{1/N} · p(z_n) / q(z_n) )^α ],
+
+estimated with K joint draws and minibatches. α → 0 is variational Bayes, α = 1 the paper's choice.
+With z *integrated out* (``model.density``) the likelihood is that of y given W alone, the ratio
+of p(z) and q(z) falls away, and there is no q(z). With an *encoder* (``inference.meanfield``) a
+network gives each datum its q(z), and nothing is kept for a datum. Else each datum's q(z) keeps its
+own moments and step count, advanced when visited.
 """
 
 from collections.abc import Sequence
@@ -15,24 +25,42 @@ import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.data import Padded
-from twofold.inference import amortised
-from twofold.inference.base import Algorithm, Info, bind
-from twofold.inference.energy import Batch, Config, Shared, batch_energy, draw_noise, fenced
-from twofold.inference.meanfield import Gaussian, MeanFieldPosterior, weight_variance
+from twofold.core.numerics import power_log_mean_exp
+from twofold.inference.loop import (
+    Algorithm,
+    Info,
+    Result,
+    Schedule,
+    batch_bounds,
+    bind,
+    convergence,
+    learning_rate,
+    shuffle,
+)
+from twofold.inference.meanfield import (
+    START_RHO,
+    Gaussian,
+    MeanFieldPosterior,
+    encode,
+    fast_normal,
+    fenced,
+    latent_variance,
+    log_prior_ratio,
+    reparametrise,
+    start_encoder,
+    weight_variance,
+)
 from twofold.inference.method import (
     MinibatchMethod,
-    Result,
     check_flag,
     check_positive,
-    convergence,
     integer,
     layers,
     number,
     option,
     optional,
 )
-from twofold.inference.minibatch import Schedule, batch_bounds, learning_rate, shuffle
-from twofold.model.density import latent_nodes
+from twofold.model.density import latent_nodes, log_likelihood, log_marginal
 from twofold.model.spec import BNNLV
 
 ADAM = optax.scale_by_adam()
@@ -40,6 +68,31 @@ ADAM = optax.scale_by_adam()
 MAX_LATENT_RATE = 0.5
 ENCODER_STREAM = 2**31 - 1  # no epoch has this number
 COUNT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is compiled into the program; everything else may change without recompiling.
+
+    ``nodes`` latent nodes integrate z out; with 0, the paper's way, every datum has a q(z), its own
+    or, with the hidden units of an ``encoder``, one that a network makes of x and y.
+    """
+
+    model: BNNLV
+    batch_size: int
+    draws: int
+    nodes: int
+    encoder: tuple[int, ...] | None
+
+    @property
+    def drawn(self) -> int:
+        """Latent inputs that are drawn from a q(z): none where they are integrated out."""
+        return 0 if self.nodes else self.model.latents
+
+    @property
+    def latents(self) -> int:
+        """Latent inputs for which every datum keeps a q(z) of its own."""
+        return self.drawn if self.encoder is None else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +155,7 @@ class Alpha(MinibatchMethod):
         return Config(model, batch_size, self.draws, self.nodes, self.encoder)
 
     def build(self, config: Config) -> Algorithm:
-        """The algorithm for ``base.run``."""
+        """The algorithm for ``loop.run``."""
         return build(config)
 
     def problems(self, methods: "Sequence[Alpha]", data: Padded) -> "Problem":
@@ -128,6 +181,23 @@ class Alpha(MinibatchMethod):
         )
 
 
+class Shared(NamedTuple):
+    """Parameters every datum shares: q(W), the noise, and the encoder where there is one."""
+
+    weights: Gaussian
+    log_noise: Float[Array, "O"]
+    encoder: Float[Array, "E"] | None = None
+
+
+class Batch(NamedTuple):
+    """A minibatch of at most B data; slots with ``mask`` 0 are empty."""
+
+    x: Float[Array, "B D"]
+    y: Float[Array, "B O"]
+    mask: Float[Array, "B"]
+    num_data: Float[Array, ""]
+
+
 class Problem(NamedTuple):
     """One member's data and its α."""
 
@@ -145,6 +215,73 @@ class State(NamedTuple):
     latent_moments: Any
 
 
+def alpha_energy(
+    log_likelihood: Float[Array, "K B"],
+    log_ratio_weights: Float[Array, "K"],
+    log_ratio_latents: Float[Array, "K B"],
+    alpha: Float[Array, ""] | float,
+    num_data: Float[Array, ""] | float,
+    mask: Float[Array, "B"],
+) -> Float[Array, ""]:
+    """The minibatch estimate of ``E_α`` from log-densities at K joint draws.
+
+    The log-ratios are ``log p − log q`` of the weights and of each datum's latent input.
+    """
+    sites = log_likelihood + log_ratio_weights[:, None] / num_data + log_ratio_latents
+    scale = num_data / jnp.maximum(jnp.sum(mask), 1.0)
+    return -scale * jnp.sum(mask * power_log_mean_exp(sites, alpha))
+
+
+def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
+    """Standard normal numbers for one update: the weights' first, then the latent inputs'."""
+    model = config.model
+    count = model.num_weights + config.drawn * config.batch_size
+    if dtype == jnp.float32:
+        return fast_normal(key, (config.draws, count))
+    return jax.random.normal(key, (config.draws, count), dtype)
+
+
+def batch_energy(
+    config: Config,
+    shared: Shared,
+    latents: Gaussian,
+    batch: Batch,
+    alpha: Float[Array, ""] | float,
+    noise: Float[Array, "K noise"],
+) -> Float[Array, ""]:
+    """``alpha_energy`` at the W and z that ``noise`` gives by reparametrisation."""
+    model = config.model
+    weight_noise, latent_noise = noise[:, : model.num_weights], noise[:, model.num_weights :]
+    variance = weight_variance(shared.weights.rho, model.weight_variance)
+    weights = reparametrise(shared.weights.mean, jnp.sqrt(variance), weight_noise)
+    log_ratio = log_prior_ratio(weights, weight_noise, variance, model.weight_variance)
+
+    log_noise = jnp.broadcast_to(shared.log_noise, (config.draws, model.outputs))
+    if config.nodes:
+        nodes = latent_nodes(model, config.nodes)
+        likelihood = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)
+        log_ratio_z = jnp.zeros_like(likelihood)
+    else:
+        if config.encoder is not None and shared.encoder is not None:
+            latents = encode(model, config.encoder, shared.encoder, batch.x, batch.y)
+        z, log_ratio_z = draw_latents(config, latents, latent_noise)
+        likelihood = log_likelihood(model, weights, log_noise, batch.x, batch.y, z)
+    ratio = jnp.sum(log_ratio, axis=1)
+    return alpha_energy(likelihood, ratio, log_ratio_z, alpha, batch.num_data, batch.mask)
+
+
+def draw_latents(
+    config: Config, latents: Gaussian, noise: Float[Array, "K noise"]
+) -> tuple[Float[Array, "K Z B"], Float[Array, "K B"]]:
+    """Each datum's z from its q(z), and ``log p(z) − log q(z)``."""
+    model = config.model
+    noise = noise.reshape(config.draws, model.latents, config.batch_size)
+    variance = latent_variance(latents.rho.T, model.latent_variance)
+    z = reparametrise(latents.mean.T, jnp.sqrt(variance), noise)
+    log_ratio = log_prior_ratio(z, noise, variance, model.latent_variance)
+    return z, jnp.sum(log_ratio, axis=1)
+
+
 def init(config: Config, key: Key, problem: Problem) -> State:
     """The authors' starting point: small random means, narrow q(W), q(z) near its prior."""
     model, dtype = config.model, problem.data.x.dtype
@@ -152,12 +289,12 @@ def init(config: Config, key: Key, problem: Problem) -> State:
     encoder = None
     if config.encoder is not None:
         encoder_key = jax.random.fold_in(key, ENCODER_STREAM)
-        encoder = amortised.start(encoder_key, model, config.encoder, dtype)
+        encoder = start_encoder(encoder_key, model, config.encoder, dtype)
     shared = Shared(
         Gaussian(means, jnp.full_like(means, -10.0)), jnp.full(model.outputs, -5.0, dtype), encoder
     )
     shape = (problem.data.x.shape[0], config.latents)
-    latents = Gaussian(jnp.zeros(shape, dtype), jnp.full(shape, amortised.START_RHO, dtype))
+    latents = Gaussian(jnp.zeros(shape, dtype), jnp.full(shape, START_RHO, dtype))
     moments = jax.vmap(ADAM.init)(latents) if config.latents else None
     return State(shared, ADAM.init(shared), latents, moments)
 
@@ -281,7 +418,7 @@ def step(
 
 
 def build(config: Config) -> Algorithm:
-    """The algorithm for ``base.run``; its problems are ``Problem``s, one for each member."""
+    """The algorithm for ``loop.run``; its problems are ``Problem``s, one for each member."""
     return bind(init, step, config)
 
 

@@ -11,7 +11,7 @@ is. Where they say much, the anchors alone would make members agree more than po
 ``u_n = 1 + s (e_n − 1)``, ``e_n`` exponential with mean 1 and each member's own, add what is
 missing: all of it, for a linear model, at s = 1 (the weighted likelihood bootstrap of Newton and
 Raftery 1994).
-Every member is a member of ``base.run``: all train in one program, with Adam on minibatches.
+Every member is a member of ``loop.run``: all train in one program, with Adam on minibatches.
 """
 
 from dataclasses import dataclass
@@ -25,20 +25,28 @@ import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
 from twofold.core.data import Padded
-from twofold.inference.base import Algorithm, Info, bind
+from twofold.inference.loop import (
+    Algorithm,
+    Batch,
+    Info,
+    Result,
+    Schedule,
+    bind,
+    convergence,
+    deal,
+    each_batch,
+    learning_rate,
+)
 from twofold.inference.method import (
     MinibatchMethod,
-    Result,
     check_flag,
     check_positive,
-    convergence,
     integer,
     mean_and_deviation,
     number,
     option,
     optional,
 )
-from twofold.inference.minibatch import Batch, Schedule, deal, each_batch, learning_rate
 from twofold.model.density import (
     default_nodes,
     latent_nodes,
@@ -46,8 +54,7 @@ from twofold.model.density import (
     log_normaliser,
     log_prior,
 )
-from twofold.model.posterior import SampledPosterior
-from twofold.model.spec import BNNLV, prior_deviation
+from twofold.model.spec import BNNLV, SampledPosterior, prior_deviation
 
 ADAM = optax.scale_by_adam()
 ROUGHEST_START = 20.0
@@ -123,7 +130,7 @@ class Ensemble(MinibatchMethod):
         return Config(model, batch_size, nodes, self.bootstrap, self.start, self.log_noise_prior)
 
     def build(self, config: Config) -> Algorithm:
-        """The algorithm for ``base.run``."""
+        """The algorithm for ``loop.run``."""
         return build(config)
 
     def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
@@ -252,7 +259,7 @@ def step(
 
 
 def build(config: Config) -> Algorithm:
-    """The algorithm for ``base.run``; its problems are data sets, one for each member."""
+    """The algorithm for ``loop.run``; its problems are data sets, one for each member."""
     return bind(init, step, config)
 
 

@@ -6,7 +6,7 @@ The density is that of the weights, the noise and the latent inputs given the da
 
 up to a constant, or, *collapsed*, the same with every z_n integrated out (``model.density``),
 a far easier one to walk in. ``log σ²`` of each output has a normal prior, or is fixed. A chain is a
-member of ``base.run``, one transition an epoch; step size and diagonal mass matrix are tuned during
+member of ``loop.run``, one transition an epoch; step size and diagonal mass matrix are tuned during
 warm-up on Stan's schedule, and the draws after it are kept in the state, so that a chain can be
 stopped, stored and resumed like any other run.
 
@@ -29,12 +29,9 @@ from blackjax.adaptation.step_size import dual_averaging_adaptation
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.data import Padded
-from twofold.inference.base import Algorithm, Info, bind
+from twofold.inference.loop import Algorithm, Chains, Info, Result, Setup, bind
 from twofold.inference.method import (
-    Chains,
     Method,
-    Result,
-    Setup,
     integer,
     mean_and_deviation,
     number,
@@ -42,8 +39,7 @@ from twofold.inference.method import (
     optional,
 )
 from twofold.model.density import default_nodes, latent_nodes, log_joint
-from twofold.model.posterior import SampledPosterior
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, SampledPosterior
 
 INITIAL_STEP_SIZE = 1e-3
 START_SCALE = 0.1
@@ -399,7 +395,7 @@ def step(
 
 
 def build(config: Config) -> Algorithm:
-    """The algorithm for ``base.run``; its problems are data sets, one for each chain."""
+    """The algorithm for ``loop.run``; its problems are data sets, one for each chain."""
     return bind(init, step, config)
 
 

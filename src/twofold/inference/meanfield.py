@@ -1,20 +1,31 @@
-"""The mean-field Gaussian approximation ``q(W) q(z)`` (Depeweg et al. 2018, Eq. 1).
+"""The mean-field Gaussian approximation ``q(W) q(z)`` (Depeweg et al. 2018, Eq. 1), and its draws.
 
 Each weight and each datum's latent input has its own mean and variance. A variance never exceeds
 its prior's (``v = prior · sigmoid(ρ)``), because the α-energy needs ``q`` inside the prior.
+
+Or one small network, the *encoder*, makes every q(z) (Kingma and Welling 2014): it maps a
+standardised (x, y) to the mean of q(z), in deviations of the prior, and to ρ of its variance. Its
+weights are learned with the others, by the same energy; they are all there is, so that what a fit
+keeps does not grow with the data. It serves training alone: predictions draw z from its prior.
 """
 
+import math
+from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from twofold.core.arrays import Array, Float, Key
+from twofold.core import numerics
+from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
 from twofold.core.numerics import stratified_normal
-from twofold.model.posterior import Draws
+from twofold.model import network
+from twofold.model.spec import BNNLV, Draws
 
 LATENT_VARIANCE_FLOOR = 1e-6
+START_RHO = 5.0  # of every q(z): near the prior
 
 
 class Gaussian(NamedTuple):
@@ -80,3 +91,72 @@ def log_prior_ratio(
     """``log p(w) − log q(w)`` at ``w = mean + sqrt(variance) · noise``, elementwise."""
     log_shrinkage = jnp.log(variance / prior_variance)
     return 0.5 * (log_shrinkage + jnp.square(noise) - jnp.square(value) / prior_variance)
+
+
+def encoder_sizes(model: BNNLV, hidden: tuple[int, ...]) -> tuple[int, ...]:
+    """Layer sizes of the encoder: from x and y to the mean and ρ of each latent input."""
+    return (model.inputs + model.outputs, *hidden, 2 * model.latents)
+
+
+def encode(
+    model: BNNLV,
+    hidden: tuple[int, ...],
+    weights: Float[Array, "E"],
+    x: Float[Array, "B D"],
+    y: Float[Array, "B O"],
+) -> Gaussian:
+    """``q(z | x, y)`` of each row: means and ρ, ``[B, Z]``."""
+    rows = jnp.concatenate([x, y], axis=1)
+    nothing = jnp.zeros((1, 0, rows.shape[0]), rows.dtype)
+    outputs = network.apply(encoder_sizes(model, hidden), weights[None], rows, nothing)[0]
+    mean, rho = jnp.split(outputs, 2)
+    deviation = jnp.sqrt(jnp.asarray(model.latent_variance, rows.dtype))
+    return Gaussian(deviation * mean.T, START_RHO + rho.T)
+
+
+def start_encoder(key: Key, model: BNNLV, hidden: tuple[int, ...], dtype: Any) -> Float[Array, "E"]:
+    """Random layers that keep the size of what passes, and a last one of zeros: every q(z) begins
+    where that of a datum does, near the prior."""
+    sizes = encoder_sizes(model, hidden)
+    layers = []
+    for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
+        last = index == len(sizes) - 2
+        deviation = 0.0 if last else (2.0 / fan_in) ** 0.5
+        own = jax.random.fold_in(key, index)
+        kernel = deviation * jax.random.normal(own, (fan_out * fan_in,), dtype)
+        layers += [kernel, jnp.zeros(fan_out, dtype)]
+    return jnp.concatenate(layers)
+
+
+def mix(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """A bijection of 32-bit words in which every input bit moves every output bit.
+
+    Wellons' ``lowbias32`` (2018): two multiplications between three shifts.
+    """
+    words = (words ^ (words >> 16)) * jnp.uint32(0x7FEB352D)
+    words = (words ^ (words >> 15)) * jnp.uint32(0x846CA68B)
+    return words ^ (words >> 16)
+
+
+def fast_normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """Standard normal numbers in float32, from a cheaper generator than ``jax.random``'s.
+
+    Each number's counter is mixed twice, with half of the key each time; training spends a good
+    part of its time on noise, and needs no cryptography and no far tail (|z| stays below 5.5).
+    """
+    first, second = jax.random.key_data(key)
+    counters = jax.lax.iota(jnp.uint32, math.prod(shape))
+    words = mix(mix(counters ^ first) + second)
+    uniform = (words >> 8).astype(jnp.float32) * 2.0**-23 + (2.0**-24 - 1.0)
+    return (math.sqrt(2.0) * jax.lax.erf_inv(uniform)).reshape(shape)
+
+
+def fenced(draw: Callable[..., Any], index: Int[Array, ""], always: Bool[Array, ""]) -> Any:
+    """``draw(index)``, kept out of XLA's fusions on a CPU by a condition that always holds.
+
+    XLA would fuse the generator into each of the many uses of its numbers, and so run it again for
+    every point and hidden unit. On a GPU the condition gained nothing, so it is left out there.
+    """
+    if not numerics.on_cpu():
+        return draw(index)
+    return jax.lax.cond(always, draw, lambda i: jnp.zeros_like(draw(i)), index)

@@ -1,105 +1,47 @@
 """What an inference method is to the rest of twofold: a frozen dataclass of validated options that
-knows how to set up a run, and what to keep of it."""
+knows how to set up a run, and what to keep of it. The methods by their names, and the forms in
+which a user may give one."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, fields, replace
+from importlib import import_module
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float, Int
-from twofold.core.data import Padded, padded_size
-from twofold.inference.base import Algorithm
-from twofold.inference.minibatch import Schedule
-from twofold.model.spec import BNNLV
+from twofold.core.naming import nearest
+from twofold.core.plain import to_plain
+
+if TYPE_CHECKING:  # JAX waits: names and options of methods do without.
+    from twofold.core.data import Padded
+    from twofold.inference.loop import Algorithm, Result, Setup
+    from twofold.model.spec import BNNLV
 
 MIN_EPOCHS = 100
-STEEP_DROP = 0.1
 # JAX counts with 32 bits.
 LARGEST_INTEGER = 2**31 - 1
 Check = Callable[[str, Any], Any]
-
-
-class Setup(NamedTuple):
-    """A run of a method: its program, how long it is, each data set's batches of an epoch, and what
-    a person would call an epoch."""
-
-    config: Any
-    algorithm: Algorithm
-    schedule: Any
-    epochs: int
-    batches: np.ndarray
-    unit: str
-
-
-class Convergence(NamedTuple):
-    """The energy per datum (nats) and how much it fell over the second half of the run.
-
-    The drop is measured from the middle of the run, while the learning rate is still at half its
-    height: a rate that decays to zero flattens every curve at its end, converged or not.
-    """
-
-    energy: float
-    late_drop: float
-    standard_error: float
-    epochs: int
-    planned_epochs: int
-
-    @property
-    def steep(self) -> bool:
-        """Whether the energy still fell by more than STEEP_DROP nats, beyond its noise."""
-        return self.late_drop - 2.0 * self.standard_error > STEEP_DROP
-
-    @property
-    def converged(self) -> bool:
-        """Whether the run was completed and its energy had levelled off."""
-        return self.epochs == self.planned_epochs and not self.steep
-
-
-def convergence(energies: np.ndarray, planned_epochs: int) -> Convergence:
-    """Compare the twentieth of the run after its middle with its last twentieth."""
-    window = max(1, len(energies) // 20)
-    middle = energies[len(energies) // 2 :][:window]
-    last = energies[-window:]
-    error = np.sqrt((np.var(middle) + np.var(last)) / window)
-    return Convergence(
-        float(last.mean()),
-        float(middle.mean() - last.mean()),
-        float(error),
-        len(energies),
-        planned_epochs,
-    )
-
-
-def convergence_advice(report: Convergence) -> str | None:
-    """A sentence for the user when something is to be done, else None."""
-    if not report.steep:
-        return None
-    return (
-        f"the energy still fell by {report.late_drop:.2f} nats per datum over the second half of "
-        f"the run ({report.epochs} epochs); increase epochs (twice as many is a good start)"
-    )
-
-
-class Chains(NamedTuple):
-    """What Markov chains have drawn, chain by chain."""
-
-    weights: Float[Array, "C R P"]
-    log_noise: Float[Array, "C R O"]
-    divergences: Int[Array, "C"]
-
-
-class Result(NamedTuple):
-    """What is kept of a run: the posterior, and what says how far to trust it. ``nodes`` is 0 where
-    the latent input was not integrated out."""
-
-    posterior: Any
-    nodes: int
-    convergence: Convergence | None = None
-    chains: Chains | None = None
+# One row a method; its module is imported when the method is used.
+METHODS = {
+    "ensemble": ("twofold.inference.ensemble", "Ensemble"),
+    "alpha": ("twofold.inference.alpha", "Alpha"),
+    "sghmc": ("twofold.inference.sghmc", "SGHMC"),
+    "nuts": ("twofold.inference.hmc", "NUTS"),
+    "hmc": ("twofold.inference.hmc", "HMC"),
+}
+DEFAULT = "ensemble"
+# Options that regressors had before methods had them.
+FORMER = {
+    "inference_options",
+    "alpha",
+    "draws",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "learning_rate_decay",
+}
 
 
 class Method(ABC):
@@ -122,15 +64,15 @@ class Method(ABC):
         """How many runs side by side make one fit: members, or chains."""
 
     @abstractmethod
-    def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
+    def set_up(self, model: "BNNLV", sizes: np.ndarray, dtype: str) -> "Setup":
         """The run for data sets of these sizes, fitted together."""
 
     @abstractmethod
-    def finish(self, config: Any, states: Any, energies: np.ndarray, epochs: int) -> Result:
+    def finish(self, config: Any, states: Any, energies: np.ndarray, epochs: int) -> "Result":
         """What one estimator keeps of its final states ``[runs, …]`` and energies ``[epochs done,
         runs]``; ``epochs`` were planned."""
 
-    def problems(self, methods: Sequence[Any], data: Padded) -> Any:
+    def problems(self, methods: Sequence[Any], data: "Padded") -> Any:
         """What the algorithm calls problems: the data sets, with what differs among ``methods``."""
         del methods
         return data
@@ -146,15 +88,20 @@ class MinibatchMethod(Method):
     learning_rate_decay: bool
 
     @abstractmethod
-    def config(self, model: BNNLV, batch_size: int) -> Any:
+    def config(self, model: "BNNLV", batch_size: int) -> Any:
         """What is compiled into the program."""
 
     @abstractmethod
-    def build(self, config: Any) -> Algorithm:
-        """The algorithm for ``base.run``."""
+    def build(self, config: Any) -> "Algorithm":
+        """The algorithm for ``loop.run``."""
 
-    def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
+    def set_up(self, model: "BNNLV", sizes: np.ndarray, dtype: str) -> "Setup":
         """The run; the smallest data set decides its length where ``epochs`` does not."""
+        import jax.numpy as jnp
+
+        from twofold.core.data import padded_size
+        from twofold.inference.loop import Schedule, Setup
+
         # Slots that no data set can fill would only cost time.
         slots = min(self.batch_size, padded_size(int(sizes.max())))
         batches = -(-sizes // slots)
@@ -263,3 +210,95 @@ def layers(name: str, value: Any) -> tuple[int, ...]:
     for units in value:
         check_integer(f"every entry of {name}", units, 1)
     return tuple(int(units) for units in value)
+
+
+def method_class(name: Any) -> type[Method]:
+    """The class of a method by its name."""
+    if not isinstance(name, str) or name not in METHODS:
+        raise ValueError(
+            f"inference must be one of {', '.join(map(repr, METHODS))}, got {name!r}"
+            f"{nearest(name, METHODS)}"
+        )
+    module, attribute = METHODS[name]
+    found: type[Method] = getattr(import_module(module), attribute)
+    return found
+
+
+def option_names(method: type[Method] | Method) -> list[str]:
+    """The options of a method."""
+    return [one.name for one in fields(method)]  # type: ignore[arg-type]
+
+
+def resolve_method(inference: Any) -> Method:
+    """The method that a user means: one of these objects, a name, or a mapping such as
+    ``{"method": "alpha", "alpha": 0.5}``, as JSON and TOML have it."""
+    if isinstance(inference, str):
+        return method_class(inference)()
+    if isinstance(inference, Mapping):
+        if "method" not in inference:
+            raise ValueError(
+                "a mapping for inference needs the key 'method' (one of "
+                f"{', '.join(map(repr, METHODS))}), got {dict(inference)!r}"
+            )
+        options = {name: value for name, value in inference.items() if name != "method"}
+        return replace_options(method_class(inference["method"])(), options)
+    if getattr(inference, "name", None) in METHODS and not isinstance(inference, type):
+        method: Method = inference
+        return method
+    raise ValueError(
+        f"inference must be a name ({', '.join(map(repr, METHODS))}), a method such as "
+        f"Alpha(alpha=0.5), or a mapping such as {{'method': 'alpha', 'alpha': 0.5}}, got "
+        f"{inference!r}"
+    )
+
+
+def replace_options(method: Method, options: Mapping[Any, Any]) -> "Method":
+    """The method with some options changed."""
+    known = option_names(method)
+    for name in options:
+        if name not in known:
+            raise ValueError(
+                f"{type(method).__name__} has no option {name!r}{nearest(name, known)}; its "
+                f"options are {', '.join(known)}"
+            )
+    changed: Method = replace(method, **options)  # type: ignore[type-var]
+    return changed
+
+
+def to_mapping(inference: Any) -> dict[str, Any]:
+    """A method as the mapping of all its options, in JSON values."""
+    method = resolve_method(inference)
+    options = {name: getattr(method, name) for name in option_names(method)}
+    return {"method": method.name, **to_plain(options)}
+
+
+def nest_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a regressor in which options of the method may stand beside the others, as on the
+    command line, with these moved into ``inference``."""
+    own = {name: value for name, value in settings.items() if name in _every_option()}
+    rest = {name: value for name, value in settings.items() if name not in own}
+    if not own:
+        return rest
+    inference = rest.get("inference", DEFAULT)
+    if isinstance(inference, str):
+        inference = {"method": inference}
+    elif not isinstance(inference, Mapping):
+        inference = to_mapping(inference)
+    return rest | {"inference": {**inference, **own}}
+
+
+def upgrade_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a stored model or campaign as they are now. Once the regressor had the options of
+    all methods, and used those of its own."""
+    if not FORMER & set(settings):
+        return dict(settings)
+    known = option_names(method_class(settings.get("inference", DEFAULT)))
+    flat = {**settings, **(settings.get("inference_options") or {})}
+    flat.pop("inference_options", None)
+    every = _every_option()
+    used = {name for name, value in flat.items() if name in known and value is not None}
+    return nest_options({name: flat[name] for name in flat if name not in every or name in used})
+
+
+def _every_option() -> set[str]:
+    return {name for method in METHODS for name in option_names(method_class(method))}

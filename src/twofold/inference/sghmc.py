@@ -29,11 +29,19 @@ from blackjax.sgmcmc import diffusions
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.data import Padded
 from twofold.inference import ensemble
-from twofold.inference.base import Algorithm, Info, bind
 from twofold.inference.ensemble import Network, integrating_nodes
+from twofold.inference.loop import (
+    Algorithm,
+    Batch,
+    Info,
+    Result,
+    Schedule,
+    bind,
+    deal,
+    each_batch,
+)
 from twofold.inference.method import (
     MinibatchMethod,
-    Result,
     check_flag,
     check_positive,
     integer,
@@ -42,10 +50,8 @@ from twofold.inference.method import (
     option,
     optional,
 )
-from twofold.inference.minibatch import Batch, Schedule, deal, each_batch
 from twofold.model.density import latent_nodes, log_marginal, log_normaliser, log_prior
-from twofold.model.posterior import SampledPosterior
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, SampledPosterior
 
 LEARNING = 0.7
 ADAM_DECAY = 0.999
@@ -139,7 +145,7 @@ class SGHMC(MinibatchMethod):
         )
 
     def build(self, config: Config) -> Algorithm:
-        """The algorithm for ``base.run``."""
+        """The algorithm for ``loop.run``."""
         return build(config)
 
     def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
@@ -283,7 +289,7 @@ def step(
 
 
 def build(config: Config) -> Algorithm:
-    """The algorithm for ``base.run``; its problems are data sets, one for each chain."""
+    """The algorithm for ``loop.run``; its problems are data sets, one for each chain."""
     return bind(init, step, config)
 
 

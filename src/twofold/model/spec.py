@@ -1,11 +1,16 @@
 """The model: ``y = f(x, z; W) + ε`` with ``w ~ N(0, λ)``, ``z ~ N(0, γ_z)``, ``ε ~ N(0, Σ)``.
 
 ``f`` is a ReLU network that takes the latent input ``z`` beside ``x``; ``Σ`` is diagonal.
-Depeweg et al. (2018), Section 2.
+Depeweg et al. (2018), Section 2. What the rest sees of a posterior is draws of W and Σ.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
 
+import jax
+import jax.numpy as jnp
+
+from twofold.core.arrays import Array, Float, Key
 from twofold.model import network
 
 
@@ -53,3 +58,44 @@ def prior_deviation(model: BNNLV) -> float:
     for units in model.hidden:
         variance = model.weight_variance * (units * 0.5 * variance + 1.0)
     return float(variance**0.5)
+
+
+class Draws(NamedTuple):
+    """M draws of everything that is fixed along a prediction: the weights and the noise."""
+
+    weights: Float[Array, "M P"]
+    log_noise: Float[Array, "M O"]
+
+
+@runtime_checkable
+class Posterior(Protocol):
+    """All that is asked of an inference method's result."""
+
+    def sample(self, key: Key, num: int) -> Draws:
+        """``num`` draws of weights and noise."""
+        ...
+
+
+class SampledPosterior(NamedTuple):
+    """R equally probable draws, as Markov chains and ensembles leave them."""
+
+    weights: Float[Array, "R P"]
+    log_noise: Float[Array, "R O"]
+
+    @classmethod
+    def of_chains(
+        cls, weights: Float[Array, "C R P"], log_noise: Float[Array, "C R O"]
+    ) -> "SampledPosterior":
+        """The draws of all chains together."""
+        return cls(
+            weights.reshape(-1, weights.shape[-1]), log_noise.reshape(-1, log_noise.shape[-1])
+        )
+
+    def sample(self, key: Key, num: int) -> Draws:
+        """``num`` of the draws in random order, none twice before all have been used once."""
+        available = self.weights.shape[0]
+        rounds = -(-num // available)
+        keys = jax.random.split(key, rounds)
+        orders = jax.vmap(lambda one: jax.random.permutation(one, available))(keys)
+        chosen = orders.reshape(-1)[:num]
+        return Draws(jnp.asarray(self.weights)[chosen], jnp.asarray(self.log_noise)[chosen])

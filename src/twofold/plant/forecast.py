@@ -23,7 +23,7 @@ from sklearn.neighbors import NearestNeighbors
 from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
 from twofold.estimators import memory
-from twofold.model.posterior import Draws
+from twofold.model.spec import Draws
 from twofold.plant.cost import risks
 from twofold.plant.log import Log, Window
 from twofold.plant.policy import LearnedPolicy, act, layers_of

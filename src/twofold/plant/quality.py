@@ -22,7 +22,7 @@ import numpy as np
 from twofold.core.arrays import Array, Float, Key
 from twofold.estimators.regressor import LinearGaussian
 from twofold.model import network
-from twofold.model.posterior import Draws
+from twofold.model.spec import Draws
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.log import Log, Window, steps
 from twofold.plant.rollout import (

@@ -36,8 +36,7 @@ from twofold.estimators.regressor import BNNLVRegressor, fit_many, load
 from twofold.estimators.training import whole_fits
 from twofold.model import network
 from twofold.model.network import Layer, RowLayer
-from twofold.model.posterior import Draws, Posterior, SampledPosterior
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, Draws, Posterior, SampledPosterior
 from twofold.plant import policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen

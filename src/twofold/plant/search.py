@@ -28,10 +28,9 @@ from twofold.estimators.training import (
     train,
     whole_fits,
 )
-from twofold.inference.base import Algorithm, Info, bind
+from twofold.inference.loop import Algorithm, Info, Schedule, bind, learning_rate
 from twofold.inference.method import check_flag, check_integer, check_positive, layers
-from twofold.inference.minibatch import Schedule, learning_rate
-from twofold.model.posterior import Draws, Posterior
+from twofold.model.spec import Draws, Posterior
 from twofold.plant import policy
 from twofold.plant.cost import centroids, criterion, distances
 from twofold.plant.log import Window

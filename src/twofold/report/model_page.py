@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from twofold.core.persistence import write_text
 from twofold.estimators.storage import Fitted
-from twofold.inference.registry import resolve_method
+from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data, style
 from twofold.report.calibration import Accuracy, Scores
 from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments

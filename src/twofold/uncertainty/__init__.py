@@ -1,7 +1,6 @@
 """The predictive uncertainty in two parts, estimators of it, metrics, diagnostics of chains."""
 
 from twofold.uncertainty.chains import Diagnostics, diagnose, predictive_trace
-from twofold.uncertainty.chunks import decompose_rows
 from twofold.uncertainty.decomposition import (
     ESTIMATORS,
     Decomposition,
@@ -10,6 +9,7 @@ from twofold.uncertainty.decomposition import (
     by_entropy,
     by_variance,
     decompose,
+    decompose_rows,
 )
 from twofold.uncertainty.entropies import Entropies, PointEstimator
 from twofold.uncertainty.metrics import calibration_error, coverage, crps, pit, rmse

@@ -6,24 +6,38 @@ are) err less than it says.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
-from twofold.model.posterior import Posterior
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, Posterior
 from twofold.uncertainty import sample_entropy
 from twofold.uncertainty.entropies import Entropies, PointEstimator, average, entropies, integrate
-from twofold.uncertainty.predictive import Moments, Nested, moments, nest
-from twofold.uncertainty.sample_entropy import from_samples
+from twofold.uncertainty.predictive import (
+    DRAW_AXES,
+    FEWEST_ROWS,
+    Moments,
+    Nested,
+    OnProgress,
+    in_chunks,
+    moments,
+    nest,
+    rows_at_once,
+)
+from twofold.uncertainty.sample_entropy import estimate_from_samples
 
 ESTIMATORS: dict[str, PointEstimator] = {
     "quadrature": integrate,
     "mixture": average,
-    **{name: from_samples(function) for name, function in sample_entropy.ESTIMATORS.items()},
+    **{
+        name: partial(estimate_from_samples, function)
+        for name, function in sample_entropy.ESTIMATORS.items()
+    },
 }
 ENTROPY_STREAM = 2**31 - 1  # apart from the small numbers that splitting a key uses
 DOUBTFUL_ERRORS = 3.0
@@ -111,6 +125,13 @@ def split_nested(
     return rows_first
 
 
+_by_rows = partial(sharding.by_rows, static=["by", "joint", "estimator", "model"], rows=["x"])
+SPLITS = {
+    "variance": _by_rows()(split_nested),
+    "entropy": _by_rows(draws={"nested": DRAW_AXES})(split_nested),
+}
+
+
 def decompose(
     key: Key,
     model: BNNLV,
@@ -130,7 +151,7 @@ def decompose(
     Arrays are ``[B, O]``; with ``joint`` the entropies are those of all outputs together,
     ``[B, 1]``. ``weights`` × ``latents`` nested draws serve all points, so that a result does not
     depend on the other points. ``estimator`` is a name in ESTIMATORS or a function like those
-    there. ``chunks.decompose_rows`` is the same for any number of rows.
+    there. ``decompose_rows`` is the same for any number of rows.
     """
     check_request(by, joint)
     chosen = choose_estimator(estimator, joint, model.outputs)
@@ -174,3 +195,32 @@ class Decomposition:
         with np.errstate(divide="ignore", invalid="ignore"):
             errors = (e / (2.0 * root) for e, root in zip(self.standard_errors, roots, strict=True))
             return Decomposition("deviation", *roots, Parts(*errors))
+
+
+def decompose_rows(
+    key: Key,
+    model: BNNLV,
+    posterior: Posterior,
+    x: Any,
+    by: str = "entropy",
+    *,
+    joint: bool = False,
+    estimator: str | PointEstimator = "auto",
+    weights: int = 100,
+    latents: int = 100,
+    on_progress: OnProgress | None = None,
+) -> Decomposition:
+    """``decompose`` at any number of rows; the result does not depend on chunks."""
+    x = np.asarray(x, np.float64)
+    if x.ndim != 2 or not len(x):
+        raise ValueError(f"x must be an array [N, D] with at least one row, got shape {x.shape}")
+    check_request(by, joint)
+    chosen = choose_estimator(estimator, joint, model.outputs)
+    nested = nest(key, model, posterior, weights, latents)
+    # Slower estimators cost too much for rows that nobody asked for.
+    fewest = FEWEST_ROWS if by == "variance" or chosen is integrate else 1
+    function = partial(SPLITS[by], by, joint, chosen, model, key, nested)
+    limit = rows_at_once(model, weights, latents)
+    dtype = nested.weights.dtype
+    split: Split = in_chunks(function, [x], limit, dtype, on_progress, fewest)
+    return Decomposition(by, *split.parts, split.errors)

@@ -2,23 +2,30 @@
 
 The only place where draws are nested: M weight draws, and for each of them L latent draws from the
 *prior* (never from q(z): for a new point nothing is known about its z). The same draws serve all
-points, so a prediction does not depend on which other points are asked for.
+points, so a prediction does not depend on which other points are asked for. ``in_chunks`` takes
+any number of points, on the host, a few at a time, so that memory stays bounded.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from twofold.core import numerics
+from twofold.core import numerics, sharding
 from twofold.core.arrays import Array, Float, Int, Key
 from twofold.core.numerics import gaussian_log_density, stratified_normal
 from twofold.model import density, network
-from twofold.model.posterior import Draws, Posterior, SampledPosterior
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, Draws, Posterior, SampledPosterior
 
 # Activations of the widest layer that are held together.
 CPU_VALUES, GPU_VALUES = 2**15, 2**26
+# The same of nested draws at all rows of a chunk.
+CHUNK_VALUES = 2**27
+# One program, and so the same rounding, for all small requests.
+FEWEST_ROWS = 32
+OnProgress = Callable[[int], None]
 
 
 class Nested(NamedTuple):
@@ -152,3 +159,50 @@ def sample(
     outputs = density.mean(model, draws.weights, x, deviation * noise[:, : model.latents])
     scale = jnp.exp(0.5 * draws.log_noise)[..., None]
     return jnp.moveaxis(outputs + scale * noise[:, model.latents :], -1, 0)
+
+
+def rows_at_once(model: BNNLV, weights: int, latents: int) -> int:
+    """How many rows' nested draws may be in memory together."""
+    return max(1, CHUNK_VALUES // (weights * latents * max(model.sizes)))
+
+
+def chunk_rows(rows: int, limit: int, fewest: int = FEWEST_ROWS) -> int:
+    """The rows of a chunk: a power of two, at least ``fewest``, where one chunk is all."""
+    chunks = -(-rows // limit)
+    size = -(-rows // chunks) if chunks > 1 else max(fewest, 2 ** (rows - 1).bit_length())
+    return min(limit, size)
+
+
+def in_chunks(
+    function: Callable[..., Any],
+    columns: Sequence[np.ndarray],
+    limit: int,
+    dtype: Any,
+    on_progress: OnProgress | None = None,
+    fewest: int = FEWEST_ROWS,
+) -> Any:
+    """``function`` of equal chunks of rows (the last one padded), its results joined.
+
+    The results are arrays with the rows first, in float64 on the host. ``on_progress`` is called
+    with the number of rows done. A lone chunk is a power of two, at least ``fewest``. Several
+    devices share the rows of a chunk, and each may have ``limit`` of them.
+    """
+    rows = len(columns[0])
+    mesh = sharding.devices_for(max(rows, fewest))
+    limit *= 1 if mesh is None else mesh.size
+    size = sharding.room(mesh, chunk_rows(rows, limit, fewest))
+    parts = []
+    for start in range(0, rows, size):
+        filled = min(size, rows - start)
+        chunk = (column[start : start + size] for column in columns)
+        padded = (np.pad(column, ((0, size - filled), (0, 0)), "edge") for column in chunk)
+        values = sharding.on_host(function(*(_on_device(column, dtype) for column in padded)))
+        parts.append(jax.tree.map(lambda v, n=filled: v[:n].astype(np.float64), values))
+        if on_progress is not None:
+            on_progress(start + filled)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def _on_device(column: np.ndarray, dtype: Any) -> jax.Array:
+    """Numbers in the precision asked for, integers as they are."""
+    return jnp.asarray(column, dtype if np.issubdtype(column.dtype, np.floating) else None)

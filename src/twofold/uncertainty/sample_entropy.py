@@ -7,7 +7,7 @@ nats at each sample; their mean estimates the entropy. All run under ``jit`` and
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -216,26 +216,28 @@ def histogram(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     return math.log(n) + jnp.sum(jnp.log(width)) - jnp.log(counts[flat].astype(width.dtype))
 
 
+def estimate_from_samples(
+    surprisals: Callable[[Array], Array],
+    key: Key,
+    centres: Float[Array, "L M O"],
+    log_noise: Float[Array, "M O"],
+) -> Entropies:
+    """Entropies from draws of y alone: the pooled draws give the cross entropies, the draws of each
+    W by themselves the conditional ones."""
+    if centres.shape[0] == 1:
+        # Without latent input a single centre stands for all draws of y given W.
+        centres = jnp.broadcast_to(centres, (LONE_DRAWS, *centres.shape[1:]))
+    noise = jax.random.normal(key, centres.shape, centres.dtype)
+    y = jnp.swapaxes(centres + jnp.exp(0.5 * log_noise) * noise, 0, 1)
+    draws, latents, outputs = y.shape
+    pooled = surprisals(y.reshape(draws * latents, outputs)).reshape(draws, latents)
+    return Entropies(jnp.mean(pooled, axis=1), jnp.mean(jax.vmap(surprisals)(y), axis=1))
+
+
 def from_samples(surprisals: Callable[[Array], Array]) -> PointEstimator:
-    """An estimator that sees nothing but draws of y.
-
-    ``surprisals`` maps samples ``[n, O]`` to estimates ``[n]`` of their ``−log p``. The pooled
-    draws give the cross entropies, the draws of each W by themselves the conditional ones.
-    """
-
-    def estimate(
-        key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M O"]
-    ) -> Entropies:
-        if centres.shape[0] == 1:
-            # Without latent input a single centre stands for all draws of y given W.
-            centres = jnp.broadcast_to(centres, (LONE_DRAWS, *centres.shape[1:]))
-        noise = jax.random.normal(key, centres.shape, centres.dtype)
-        y = jnp.swapaxes(centres + jnp.exp(0.5 * log_noise) * noise, 0, 1)
-        draws, latents, outputs = y.shape
-        pooled = surprisals(y.reshape(draws * latents, outputs)).reshape(draws, latents)
-        return Entropies(jnp.mean(pooled, axis=1), jnp.mean(jax.vmap(surprisals)(y), axis=1))
-
-    return estimate
+    """An estimator that sees nothing but draws of y; ``surprisals`` maps samples ``[n, O]`` to
+    estimates ``[n]`` of their ``−log p``."""
+    return partial(estimate_from_samples, surprisals)
 
 
 ESTIMATORS: dict[str, Callable[[Float[Array, "n d"]], Float[Array, "n"]]] = {

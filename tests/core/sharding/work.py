@@ -13,7 +13,7 @@ import numpy as np
 
 from twofold import NUTS, Alpha, BNNLVRegressor, Ensemble, fit_many, fit_table
 from twofold.core import sharding
-from twofold.inference import base
+from twofold.inference import loop
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import forecast
 from twofold.plant.log import Episode, Log
@@ -120,12 +120,12 @@ def policies(model):
 
 def begin(path):
     """A checkpoint of a run that was stopped after two chunks."""
-    whole = base.run
-    base.run = lambda *arguments: itertools.islice(whole(*arguments), 2)
+    whole = loop.run
+    loop.run = lambda *arguments: itertools.islice(whole(*arguments), 2)
     try:
         fits(ALPHA, 9, checkpoint=path)
     finally:
-        base.run = whole
+        loop.run = whole
     assert path.exists()
 
 

@@ -7,12 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.core.data import pad, padded_size
-from twofold.inference import alpha, base, energy
+from twofold.core.data import Place, pad, padded_size
+from twofold.inference import alpha, loop
+from twofold.inference.loop import Schedule, deal
 from twofold.model.spec import BNNLV
 
 CONFIG = alpha.Alpha(draws=8).config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), 16)
 EPOCHS = 10
+ROWS, TOTAL = 20, 500  # of a block of a larger table
 
 
 def problem(size, length=64, power=1.0, seed=0, dtype="float32"):
@@ -48,15 +50,15 @@ def noise_algorithm():
 
     def step(key, state, problem, schedule, epoch):
         number = jax.random.normal(key)
-        return state + number, base.Info(number, epoch)
+        return state + number, loop.Info(number, epoch)
 
-    return base.Algorithm(init, step)
+    return loop.Algorithm(init, step)
 
 
 def test_run_reports_every_epoch_once_and_each_with_its_own_key():
     algorithm, keys, last = noise_algorithm(), keys_of(3, 4), 600
-    states = base.init(algorithm, keys, jnp.zeros(2))
-    chunks = list(base.run(algorithm, keys, states, jnp.zeros(2), None, 5, last))
+    states = loop.init(algorithm, keys, jnp.zeros(2))
+    chunks = list(loop.run(algorithm, keys, states, jnp.zeros(2), None, 5, last))
     energies = np.concatenate([chunk.energies for chunk in chunks])
     epochs = np.arange(5, last)
     fold = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (None, 0))
@@ -67,15 +69,15 @@ def test_run_reports_every_epoch_once_and_each_with_its_own_key():
     np.testing.assert_array_equal(skipped, np.stack([epochs, epochs], axis=1))
     ends = [chunk.epoch for chunk in chunks]
     assert ends[-1] == last and np.all(np.diff([5, *ends]) == [len(c.energies) for c in chunks])
-    assert max(len(chunk.energies) for chunk in chunks) <= base.CHUNK_EPOCHS
+    assert max(len(chunk.energies) for chunk in chunks) <= loop.CHUNK_EPOCHS
     np.testing.assert_allclose(chunks[-1].states, energies.sum(axis=0), rtol=1e-4)
 
 
 def test_chunks_grow_at_most_fourfold_and_shrink_to_one_epoch():
-    assert base._next_count(8, seconds=60.0, compiled_before=False) == 8
-    assert base._next_count(8, seconds=1e-6, compiled_before=True) == 32
-    assert base._next_count(8, seconds=base.CHUNK_SECONDS, compiled_before=True) == 8
-    assert base._next_count(8, seconds=1e3, compiled_before=True) == 1
+    assert loop._next_count(8, seconds=60.0, compiled_before=False) == 8
+    assert loop._next_count(8, seconds=1e-6, compiled_before=True) == 32
+    assert loop._next_count(8, seconds=loop.CHUNK_SECONDS, compiled_before=True) == 8
+    assert loop._next_count(8, seconds=1e3, compiled_before=True) == 1
 
 
 def test_a_result_does_not_depend_on_the_chunks_bit_for_bit(members):
@@ -84,7 +86,7 @@ def test_a_result_does_not_depend_on_the_chunks_bit_for_bit(members):
     for chunks in ([EPOCHS], [2, 5, 3]):
         states, first, energies = setup.start(), 0, []
         for count in chunks:
-            states, new, _ = base.advance(
+            states, new, _ = loop.advance(
                 *setup[:2], states, *setup[2:], jnp.int32(first), jnp.int32(count)
             )
             energies.append(new[:count])
@@ -202,7 +204,7 @@ def test_twenty_sizes_of_a_growing_data_set_compile_twice(members, monkeypatch):
     # 750, 755, ..., 845 rows are padded to 768 or 896; the energy is called while tracing only,
     # and a program may be traced once more to settle its types: at most 2 times 2 calls.
     calls = []
-    original = energy.alpha_energy
+    original = alpha.alpha_energy
 
     def counted(*arguments):
         calls.append(size)
@@ -213,3 +215,35 @@ def test_twenty_sizes_of_a_growing_data_set_compile_twice(members, monkeypatch):
     for size in range(750, 850, 5):
         members(config, [problem(size, padded_size(size))], keys_of(0), 1).fit()
     assert set(calls) == {750, 770} and len(calls) <= 4
+
+
+@pytest.fixture
+def block(rng):
+    x, y = rng.normal(size=(ROWS, 2)), rng.normal(size=(ROWS, 1))
+    place = Place(jnp.arange(64, dtype=jnp.int32), jnp.asarray(TOTAL, jnp.int32))
+    return jax.device_put(pad(x, y, 64, "float32"))._replace(place=place)
+
+
+def test_batches_of_a_block_know_all_rows(block):
+    batches, batch = deal(jax.random.key(0), block, jnp.ones(64), 8)
+    assert int(batches) == 3
+    assert [float(batch(jnp.int32(i)).num_data) for i in range(3)] == [TOTAL] * 3
+    _, lone = deal(jax.random.key(0), block._replace(place=None), jnp.ones(64), 8)
+    assert float(lone(jnp.int32(0)).num_data) == ROWS
+
+
+def test_the_energy_of_a_block_is_that_of_its_rows_among_all(block):
+    config = alpha.Alpha(draws=6, nodes=5).config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), ROWS)
+    problem = alpha.Problem(block, jnp.float32(1.0))
+    key = jax.random.key(3)
+    state = alpha.init(config, key, problem)
+    schedule = Schedule(jnp.int32(1), jnp.int32(1), jnp.float32(0.0), jnp.float32(0.0))
+    _, info = alpha.step(config, key, state, problem, schedule, jnp.int32(0))
+    noise = alpha.draw_noise(config, jax.random.fold_in(jax.random.split(key)[1], 0), jnp.float32)
+    batch = alpha.Batch(block.x[:ROWS], block.y[:ROWS], jnp.ones(ROWS), jnp.float32(TOTAL))
+    expected = alpha.batch_energy(config, state.shared, state.latents, batch, 1.0, noise) / TOTAL
+    np.testing.assert_allclose(float(info.energy), float(expected), rtol=1e-5)
+    alone = alpha.batch_energy(
+        config, state.shared, state.latents, batch._replace(num_data=jnp.float32(ROWS)), 1.0, noise
+    )
+    assert abs(float(info.energy) - float(alone) / ROWS) > 0.1

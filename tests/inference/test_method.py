@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from twofold import HMC, NUTS, SGHMC, Alpha, Ensemble
-from twofold.inference.registry import (
+from twofold.inference.method import (
     METHODS,
     method_class,
     nest_options,

@@ -1,10 +1,12 @@
-"""What every inference method looks like, and the one loop that runs them all.
+"""What every inference method looks like to the machine, and the one loop that runs them all.
 
 A method is an ``Algorithm``: ``init`` makes a state, ``step`` advances it by one epoch. ``run``
 compiles many epochs for many members (seeds, data sets, values of α) into one program, calls it
 in short chunks, and hands control back after each one, so that a caller can show progress, write
 checkpoints or stop. How the epochs are cut into chunks never changes the result: everything random
 in epoch ``i`` depends on the member's key and ``i`` alone.
+
+Methods that take rows in minibatches share a ``Schedule``, ``deal`` and ``each_batch``.
 """
 
 import time
@@ -18,10 +20,12 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from twofold.core import sharding
-from twofold.core.arrays import Array, Float, Int, Keys
+from twofold.core.arrays import Array, Float, Int, Key, Keys
+from twofold.core.data import Padded
 
 CHUNK_SECONDS = 0.5
 CHUNK_EPOCHS = 256
+STEEP_DROP = 0.1
 
 
 class Info(NamedTuple):
@@ -183,3 +187,166 @@ def _next_count(count: int, seconds: float, compiled_before: bool) -> int:
     if not compiled_before:
         return count
     return max(1, min(4 * count, round(count * CHUNK_SECONDS / max(seconds, 1e-9))))
+
+
+class Schedule(NamedTuple):
+    """Settings shared by all members: length, rate, and 1 for cosine decay or 0 for none."""
+
+    epochs: Int[Array, ""]
+    batches: Int[Array, ""]
+    learning_rate: Float[Array, ""]
+    decay: Float[Array, ""]
+
+
+def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:
+    """The rate at a point of the run (0 start, 1 end): constant, or falling to 0 as a cosine."""
+    cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
+    return schedule.learning_rate * (1.0 - schedule.decay + schedule.decay * cosine)
+
+
+class Batch(NamedTuple):
+    """A minibatch of at most B data, ``size`` of them real; empty slots have importance 0."""
+
+    x: Float[Array, "B D"]
+    y: Float[Array, "B O"]
+    importance: Float[Array, "B"]
+    size: Int[Array, ""]
+    num_data: Float[Array, ""]
+
+
+def shuffle(key: Key, data: Padded) -> Int[Array, "N"]:
+    """A random order of the data with the padding last; it does not depend on the padding."""
+    positions = jnp.arange(data.x.shape[0])
+    ranks = jax.random.uniform(key, positions.shape)
+    return jnp.argsort(jnp.where(positions < data.size, ranks, 2.0))
+
+
+def batch_bounds(
+    size: Int[Array, ""], batches: Int[Array, ""], index: Int[Array, ""]
+) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    """Start and length of batch ``index`` when rows are dealt out as evenly as possible."""
+    length, longer = size // batches, size % batches
+    return index * length + jnp.minimum(index, longer), length + (index < longer)
+
+
+def deal(
+    key: Key, data: Padded, importance: Float[Array, "N"], slots: int
+) -> tuple[Int[Array, ""], Callable[[Int[Array, ""]], Batch]]:
+    """The number of batches of an epoch, and a function that gives each by its index."""
+    order = shuffle(key, data)
+    x, y = (jnp.pad(leaf[order], ((0, slots), (0, 0))) for leaf in (data.x, data.y))
+    importance = jnp.pad(importance[order], (0, slots))
+    batches = -(-data.size // slots)
+
+    def batch(index: Int[Array, ""]) -> Batch:
+        start, length = batch_bounds(data.size, batches, index)
+        filled = jnp.arange(slots) < length
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=slots)
+        batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
+        weights = jnp.where(filled, cut(importance), 0.0)
+        return Batch(batch_x, batch_y, weights, length, data.num_data.astype(x.dtype))
+
+    return batches, batch
+
+
+def each_batch(
+    update: Callable[..., tuple[Any, Array, Array]],
+    state: Any,
+    batches: Int[Array, ""],
+    most: Int[Array, ""],
+    dtype: Any,
+) -> tuple[Any, Info]:
+    """``update(state, index, nonempty)`` for each batch; it returns state, energy, finiteness.
+
+    ``most`` is the longest epoch of all members; the batches a member does not have are empty.
+    """
+
+    def on_batch(index: Any, carry: Any) -> Any:
+        state, total, skipped = carry
+        nonempty = index < batches
+        state, energy, finite = update(state, index, nonempty)
+        total += jnp.where(nonempty & finite, energy, 0.0)
+        return state, total, skipped + (nonempty & ~finite).astype(skipped.dtype)
+
+    carry = (state, jnp.zeros((), dtype), jnp.zeros((), int))
+    state, total, skipped = jax.lax.fori_loop(0, most, on_batch, carry)
+    return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)
+
+
+class Setup(NamedTuple):
+    """A run of a method: its program, how long it is, each data set's batches of an epoch, and what
+    a person would call an epoch."""
+
+    config: Any
+    algorithm: Algorithm
+    schedule: Any
+    epochs: int
+    batches: np.ndarray
+    unit: str
+
+
+class Convergence(NamedTuple):
+    """The energy per datum (nats) and how much it fell over the second half of the run.
+
+    The drop is measured from the middle of the run, while the learning rate is still at half its
+    height: a rate that decays to zero flattens every curve at its end, converged or not.
+    """
+
+    energy: float
+    late_drop: float
+    standard_error: float
+    epochs: int
+    planned_epochs: int
+
+    @property
+    def steep(self) -> bool:
+        """Whether the energy still fell by more than STEEP_DROP nats, beyond its noise."""
+        return self.late_drop - 2.0 * self.standard_error > STEEP_DROP
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run was completed and its energy had levelled off."""
+        return self.epochs == self.planned_epochs and not self.steep
+
+
+def convergence(energies: np.ndarray, planned_epochs: int) -> Convergence:
+    """Compare the twentieth of the run after its middle with its last twentieth."""
+    window = max(1, len(energies) // 20)
+    middle = energies[len(energies) // 2 :][:window]
+    last = energies[-window:]
+    error = np.sqrt((np.var(middle) + np.var(last)) / window)
+    return Convergence(
+        float(last.mean()),
+        float(middle.mean() - last.mean()),
+        float(error),
+        len(energies),
+        planned_epochs,
+    )
+
+
+def convergence_advice(report: Convergence) -> str | None:
+    """A sentence for the user when something is to be done, else None."""
+    if not report.steep:
+        return None
+    return (
+        f"the energy still fell by {report.late_drop:.2f} nats per datum over the second half of "
+        f"the run ({report.epochs} epochs); increase epochs (twice as many is a good start)"
+    )
+
+
+class Chains(NamedTuple):
+    """What Markov chains have drawn, chain by chain."""
+
+    weights: Float[Array, "C R P"]
+    log_noise: Float[Array, "C R O"]
+    divergences: Int[Array, "C"]
+
+
+class Result(NamedTuple):
+    """What is kept of a run: the posterior, and what says how far to trust it. ``nodes`` is 0 where
+    the latent input was not integrated out."""
+
+    posterior: Any
+    nodes: int
+    convergence: Convergence | None = None
+    chains: Chains | None = None
