@@ -22,7 +22,7 @@ import numpy as np
 from paper.records import Record
 from twofold import Ensemble
 from twofold.campaign import Campaign, CampaignError, Categorical, Continuous
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 
 INPUTS = (Continuous("x", -5.0, 5.0), Categorical("side", ("left", "right")))
 OUTPUTS = ("y", "w")

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from benchmarks.work_counts import weights_of
-from twofold.core.data import padded_size
+from twofold.core.numerics import padded_size
 from twofold.model.spec import BNNLV
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.rollout import Task

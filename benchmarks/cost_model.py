@@ -41,7 +41,7 @@ from benchmarks.search import BETA, Setting
 from benchmarks.timed_jobs import schedule
 from paper.records import Record
 from twofold import Alpha, Ensemble
-from twofold.core.data import pad
+from twofold.core.numerics import pad
 from twofold.estimators.memory import DOUBLE, Request, prediction_bytes
 from twofold.inference import alpha, ensemble, loop
 from twofold.inference.meanfield import MeanFieldPosterior

@@ -26,7 +26,7 @@ from paper.posteriors import DEFAULT, METHODS
 from paper.problems import PROBLEMS
 from paper.records import Record
 from twofold import BNNLVRegressor
-from twofold.core.data import Standardizer, pad, padded_size
+from twofold.core.numerics import Standardizer, pad, padded_size
 from twofold.inference import loop
 from twofold.inference.loop import Setup
 from twofold.inference.method import resolve_method

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paper.records import Record
-from twofold.core.data import Standardizer, pad, padded_size
+from twofold.core.numerics import Standardizer, pad, padded_size
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.estimators.training import Plan, train
 from twofold.inference import alpha, loop

@@ -31,7 +31,7 @@ from sklearn.base import clone
 from benchmarks.scaling_figure import draw_memory, draw_times
 from paper.records import Record
 from twofold import BNNLVRegressor, Ensemble, decompose_table
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 from twofold.estimators.streaming import (
     BLOCK_ROWS,
     POOL_ROWS,

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.train import call
 from paper.control_problems import STEERINGS, industrial
 from paper.records import Record
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.envs.industrial import dynamics
 from twofold.inference import loop
 from twofold.inference.loop import Schedule

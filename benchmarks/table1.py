@@ -19,7 +19,7 @@ from paper import table_1
 from paper.learning import choose, fit_networks
 from paper.learning_problems import LEARNING_PROBLEMS
 from paper.records import Record
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 
 SHARE = 50
 

@@ -13,7 +13,7 @@ from benchmarks import work_counts
 from benchmarks.search import BETA, Setting
 from benchmarks.work_counts import Rollouts, Work
 from twofold.core import numerics
-from twofold.core.data import Standardizer, pad, padded_size
+from twofold.core.numerics import Standardizer, pad, padded_size
 from twofold.envs.catalogue import SYSTEMS
 from twofold.envs.system import System
 from twofold.envs.toy import HETEROSCEDASTIC

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 from twofold.envs.toy import BIMODAL
 from twofold.model import BNNLV, SampledPosterior, log_joint
 from twofold.report import style

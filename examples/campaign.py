@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 
 from twofold import Ensemble
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 from twofold.report import plot_remaining_share, style
 
 INPUTS = (

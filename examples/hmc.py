@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from twofold import NUTS, Alpha, BNNLVRegressor, Decomposition, Ensemble
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 from twofold.envs.toy import BIMODAL
 from twofold.report import style
 

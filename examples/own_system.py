@@ -23,7 +23,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
 from twofold import Alpha, BNNLVRegressor
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 from twofold.plant.embedding import embed
 from twofold.plant.log import LogError
 from twofold.plant.log_files import read_log

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from twofold import Alpha, BNNLVRegressor
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 from twofold.plant.embedding import embed
 from twofold.plant.log_files import read_log
 from twofold.plant.policy import LearnedPolicy

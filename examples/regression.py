@@ -25,7 +25,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from twofold import Alpha, BNNLVRegressor, Decomposition, Ensemble
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 from twofold.report import plot_predictive_bands, style
 
 KERNEL = ConstantKernel() * RBF(np.full(10, 3.0), (0.1, 1e3)) + WhiteKernel()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from paper.pieces import PIECES
 from twofold.core.naming import nearest
-from twofold.core.plain import to_plain
+from twofold.core.persistence import to_plain
 
 STOPPED = 130  # Ctrl-C, as shells have it
 COMMANDS = {
@@ -83,7 +83,7 @@ def execute(arguments: argparse.Namespace) -> None:
 def make(arguments: argparse.Namespace) -> None:
     """Make a piece and print its files and metrics."""
     from paper.runner import make_piece
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
 
     enable_compile_cache()
     made = make_piece(

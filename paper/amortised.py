@@ -13,7 +13,7 @@ import numpy as np
 
 from paper.fits import fit_seeds
 from paper.records import Context, Record
-from twofold.core.data import Padded
+from twofold.core.numerics import Padded
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
 from twofold.inference import alpha
 from twofold.inference.alpha import Alpha

@@ -16,7 +16,7 @@ import optax
 
 from paper.control_problems import ControlProblem
 from twofold.core.arrays import Array, Float, Key
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.plant import policy
 from twofold.plant.embedding import Embedding
 from twofold.plant.policy import LearnedPolicy, PolicyNetwork

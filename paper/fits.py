@@ -15,7 +15,7 @@ import numpy as np
 
 from paper.problems import PROBLEMS
 from twofold import BNNLVRegressor, Decomposition, fit_many, load
-from twofold.core.resume import fingerprint
+from twofold.core.persistence import hash_identity
 from twofold.estimators.training import whole_fits
 from twofold.inference.method import nest_options
 
@@ -63,7 +63,7 @@ class Fit(NamedTuple):
 
     def path(self, smoke: bool, work: Path) -> Path:
         """Where the fitted model is stored."""
-        made_of = fingerprint({"fit": self, "settings": settings(self.method, smoke)})
+        made_of = hash_identity({"fit": self, "settings": settings(self.method, smoke)})
         return work / f"{self.problem}-{self.method}-{self.seed}-{made_of[:12]}.model"
 
 
@@ -127,7 +127,7 @@ def _group(fit: Fit, smoke: bool) -> str:
 
 
 def _fit(fits: Sequence[Fit], smoke: bool, work: Path) -> None:
-    made_of = fingerprint({"fits": [(fit, settings(fit.method, smoke)) for fit in fits]})
+    made_of = hash_identity({"fits": [(fit, settings(fit.method, smoke)) for fit in fits]})
     checkpoint = work / f"{fits[0].method}-{made_of[:12]}.checkpoint"
     models = [
         BNNLVRegressor(random_state=fit.seed, checkpoint=checkpoint, **settings(fit.method, smoke))

@@ -20,8 +20,7 @@ from paper.control_problems import ControlProblem
 from paper.records import commit, device
 from twofold import BNNLVRegressor
 from twofold.core import persistence
-from twofold.core.plain import to_plain
-from twofold.core.resume import OtherRunError, claim_folder, differences
+from twofold.core.persistence import OtherRunError, claim_folder, differences, to_plain
 from twofold.inference.method import nest_options
 from twofold.model.spec import SampledPosterior
 from twofold.plant.cost import cost_of

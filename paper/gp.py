@@ -22,8 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.core.arrays import Array, Float, Int
-from twofold.core.data import Standardizer, padded_size
-from twofold.core.numerics import LOG_TWO_PI
+from twofold.core.numerics import LOG_TWO_PI, Standardizer, padded_size
 from twofold.estimators.fitting import check_inputs, check_outputs, check_training_data, refuse_huge
 from twofold.inference.method import check_integer
 

@@ -14,7 +14,7 @@ from paper.control_problems import industrial_random
 from paper.direct_search import Strategy, direct_search
 from paper.frontier import LUCK_STREAM, START_STREAM, Method, Trials, finish_group
 from paper.records import Context, Record
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.search import SearchSettings
 from twofold.plant.truth import true_costs

@@ -28,7 +28,7 @@ from twofold.active import (
     random_score,
     total_score,
 )
-from twofold.core.resume import WorkFile
+from twofold.core.persistence import WorkFile
 from twofold.inference.method import nest_options
 
 Refit = Callable[[int, list[Data]], list[Any]]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.core import persistence
-from twofold.core.plain import to_plain
+from twofold.core.persistence import to_plain
 from twofold.core.provenance import command, commit, device, versions
 
 PROVENANCE = ("command", "commit", "versions", "device", "seconds", "settings", "seeds")

@@ -23,8 +23,7 @@ from paper.learning import (
 from paper.learning_problems import LEARNING_PROBLEMS
 from paper.records import Context, Record, standard_error
 from twofold.core.jobs import Job, run_jobs
-from twofold.core.persistence import write_text
-from twofold.core.resume import WorkFile
+from twofold.core.persistence import WorkFile, write_text
 
 SEEDS = [2000, 2001, 2002, 2003, 2004]
 GROUPS = {"toys": ("heteroscedastic", "bimodal"), "river": ("wet_chicken",)}

@@ -18,7 +18,7 @@ from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
 from twofold import BNNLVRegressor
 from twofold.core.jobs import Job, run_jobs
-from twofold.core.resume import fingerprint
+from twofold.core.persistence import hash_identity
 from twofold.estimators.storage import plain_settings
 from twofold.inference.method import nest_options
 from twofold.uncertainty.metrics import rmse
@@ -116,7 +116,7 @@ def score_set(
         raise ValueError(f"{path} has changed since the sweep began; start it again")
     record = Record("uci", {}, seeds=[0])
     settings = estimator.get_params(deep=False)
-    made_of = fingerprint({"data": digest, "limit": limit, "settings": settings})
+    made_of = hash_identity({"data": digest, "limit": limit, "settings": settings})
     checkpoint = work / f"uci-{place.replace('/', '-')}-{made_of[:12]}.checkpoint"
     models = [
         clone(estimator).set_params(random_state=i, checkpoint=checkpoint)

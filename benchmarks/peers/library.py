@@ -25,7 +25,7 @@ def time_updates(
     import jax.numpy as jnp
     import numpy as np
 
-    from twofold.core.data import Standardizer, pad, padded_size
+    from twofold.core.numerics import Standardizer, pad, padded_size
     from twofold.envs.toy import HETEROSCEDASTIC
     from twofold.inference import alpha, loop
     from twofold.model.spec import BNNLV

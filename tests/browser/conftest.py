@@ -11,7 +11,7 @@ import pytest
 
 from twofold import BNNLVRegressor, Ensemble
 from twofold.campaign import Continuous, Proposal, Space
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.model.network import num_weights
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import Trial

@@ -194,7 +194,7 @@ def test_recent_rows_that_a_policy_cannot_act_on(twofold, tmp_path, monkeypatch,
 
 def small_policy():
     """It sees two levels and the flow between them, and not the pump."""
-    from twofold.core.data import Standardizer
+    from twofold.core.numerics import Standardizer
     from twofold.plant.columns import Transform
     from twofold.plant.embedding import Embedding
     from twofold.plant.policy import LearnedPolicy, PolicyNetwork

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from twofold import SGHMC, Alpha, BNNLVRegressor, Ensemble, decompose_table, fit_table, load
-from twofold.core.data import Running, Standardizer
+from twofold.core.numerics import Running, Standardizer
 from twofold.estimators import streaming
 from twofold.estimators.streaming import write_scratch
 from twofold.estimators.training import InterruptedFitWarning

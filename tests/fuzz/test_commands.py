@@ -11,7 +11,7 @@ from twofold.campaign import Campaign, Continuous
 from twofold.cli import app as cli
 from twofold.cli import models
 from twofold.cli.models import About
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.model import network
 from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding

@@ -13,7 +13,7 @@ from twofold import BNNLVRegressor, decompose_table, fit_table, load
 from twofold.campaign import Campaign, CampaignError, Continuous
 from twofold.cli.run import Run
 from twofold.core import persistence
-from twofold.core.resume import claim_folder
+from twofold.core.persistence import claim_folder
 from twofold.tables import TableError, write_table
 
 SIZE = 256 * 1024

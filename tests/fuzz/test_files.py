@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from twofold import BNNLVRegressor, load
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.core.persistence import FileFormatError
 from twofold.model import network
 from twofold.plant.columns import Transform

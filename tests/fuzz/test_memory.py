@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold import Alpha, BNNLVRegressor, Ensemble
-from twofold.core.data import pad
+from twofold.core.numerics import pad
 from twofold.estimators import memory, regressor
 from twofold.inference import loop
 from twofold.model.spec import BNNLV

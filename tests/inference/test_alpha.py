@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 
-from twofold.core.data import pad
+from twofold.core.numerics import pad
 from twofold.inference import alpha
 from twofold.inference.meanfield import Gaussian
 from twofold.model.density import latent_nodes, log_marginal

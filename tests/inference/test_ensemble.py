@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from twofold.core.data import Place, pad
+from twofold.core.numerics import Place, pad
 from twofold.inference import ensemble, loop
 from twofold.inference.loop import Batch, Schedule, deal
 from twofold.model import density

@@ -11,7 +11,7 @@ from blackjax.diagnostics import ess_bulk
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from twofold.core.data import pad
+from twofold.core.numerics import pad
 from twofold.inference import hmc, loop
 from twofold.model import density
 from twofold.model.density import latent_nodes

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.core.data import Place, pad, padded_size
+from twofold.core.numerics import Place, pad, padded_size
 from twofold.inference import alpha, loop
 from twofold.inference.loop import Schedule, deal
 from twofold.model.spec import BNNLV

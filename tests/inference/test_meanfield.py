@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from twofold import Alpha, BNNLVRegressor, load
-from twofold.core.data import pad
+from twofold.core.numerics import pad
 from twofold.envs.toy import BIMODAL
 from twofold.inference import alpha, meanfield
 from twofold.inference.meanfield import (

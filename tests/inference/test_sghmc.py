@@ -10,7 +10,7 @@ import pytest
 from blackjax.util import generate_gaussian_noise
 from scipy.stats import norm
 
-from twofold.core.data import pad
+from twofold.core.numerics import pad
 from twofold.inference import loop, sghmc
 from twofold.inference.loop import Batch, Schedule
 from twofold.model.density import latent_nodes, log_marginal

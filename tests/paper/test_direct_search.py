@@ -6,7 +6,7 @@ import numpy as np
 
 from paper.control_problems import river
 from paper.direct_search import Strategy, direct_search, direction, ranks
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.plant.policy import LearnedPolicy, PolicyNetwork
 from twofold.plant.policy import init as random_weights
 from twofold.plant.truth import true_costs

@@ -18,7 +18,7 @@ from paper.frontier_claims import (
 )
 from paper.records import Context
 from twofold import Alpha, BNNLVRegressor, fit_many
-from twofold.core.resume import OtherRunError
+from twofold.core.persistence import OtherRunError
 
 
 def trial(beta, gamma, cost, bias, method="alpha", seed=0, **more):

@@ -10,7 +10,7 @@ from paper.records import Context, Record
 from paper.table_1 import add_oracles, add_scores
 from twofold import Decomposition
 from twofold.active import Data
-from twofold.core.resume import OtherRunError
+from twofold.core.persistence import OtherRunError
 from twofold.uncertainty.decomposition import Parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

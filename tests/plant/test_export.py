@@ -12,7 +12,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra dev)")
 
 from paper.control_problems import industrial  # noqa: E402
-from twofold.core.data import Standardizer  # noqa: E402
+from twofold.core.numerics import Standardizer  # noqa: E402
 from twofold.model import network  # noqa: E402
 from twofold.plant.columns import Transform  # noqa: E402
 from twofold.plant.embedding import embed  # noqa: E402

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold.core import persistence
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.core.persistence import FileFormatError
 from twofold.envs.system import episodes
 from twofold.envs.wet_chicken import wet_chicken

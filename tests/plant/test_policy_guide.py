@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.model import network
 from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding

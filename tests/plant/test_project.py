@@ -17,7 +17,7 @@ import pytest
 from sklearn.base import clone
 
 from twofold import Alpha, BNNLVRegressor
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 from twofold.estimators.training import ProgressBar, StoppedFit
 from twofold.plant import project as module
 from twofold.plant.embedding import embed
@@ -280,7 +280,7 @@ def test_ctrl_c_stops_and_the_next_call_goes_on(finished, tmp_path, monkeypatch,
 SCRIPT = """
 import sys, warnings
 sys.path.insert(0, sys.argv[1])
-from twofold.core.compilation import enable_compile_cache
+from twofold.core.sharding import enable_compile_cache
 enable_compile_cache()
 import test_project
 warnings.simplefilter("ignore")

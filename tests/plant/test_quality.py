@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from twofold import BNNLVRegressor
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.model.spec import BNNLV, Draws, SampledPosterior
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import Trial

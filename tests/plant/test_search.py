@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twofold import Alpha, BNNLVRegressor
-from twofold.core.resume import OtherRunError
+from twofold.core.persistence import OtherRunError
 from twofold.estimators import memory
 from twofold.plant import search as module
 from twofold.plant.embedding import embed

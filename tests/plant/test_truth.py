@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.envs.system import constant, episodes
 from twofold.envs.wet_chicken import wet_chicken
 from twofold.plant.cost import risks

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twofold.active.choice import Assessment, advise, assess, choose_batch, is_enough, left_to_learn
-from twofold.campaign import models
 from twofold.campaign.definition import NATS, check_model_settings, define
 from twofold.campaign.recording import Ledger, Result, record
 from twofold.campaign.space import (
@@ -24,7 +23,16 @@ from twofold.campaign.space import (
     check_number,
     require,
 )
-from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Row, Storage, count, insert
+from twofold.campaign.storage import (
+    CURVE,
+    MEASUREMENTS,
+    PROPOSALS,
+    Fit,
+    Row,
+    Storage,
+    count,
+    insert,
+)
 from twofold.inference.method import upgrade_settings
 
 if TYPE_CHECKING:
@@ -154,7 +162,7 @@ class Campaign:
         """
         return self.fit_model().model
 
-    def fit_model(self) -> models.Fit:
+    def fit_model(self) -> Fit:
         """As ``model``, with its name and whether it is stored in ``model_file``."""
         snapshot = self._read()
         missing = self._missing(snapshot)
@@ -166,7 +174,7 @@ class Campaign:
 
         It does not include later measurements.
         """
-        return models.load_model(self.model_file, (self.space.width, len(self.outputs)))
+        return self._storage.load_model((self.space.width, len(self.outputs)))
 
     def tell(
         self,
@@ -246,11 +254,11 @@ class Campaign:
         """
         return 2 * self.space.width + 4 - len(snapshot.complete(self.outputs))
 
-    def _fit(self, snapshot: Snapshot) -> models.Fit:
+    def _fit(self, snapshot: Snapshot) -> Fit:
         complete = snapshot.complete(self.outputs)
         x = self.space.encode([row["point"] for row in complete])
         y = np.array([[row["outputs"][name] for name in self.outputs] for row in complete])
-        return models.load_or_fit(self.model_file, self.settings, x, y)
+        return self._storage.load_or_fit(self.settings, x, y)
 
     def _check_num(self, num: Any) -> None:
         whole = isinstance(num, int | np.integer) and not isinstance(num, bool)

@@ -8,7 +8,7 @@ import numpy as np
 
 from twofold.campaign.space import CampaignError, Input, Point, Space, require
 from twofold.core.naming import nearest
-from twofold.core.plain import to_plain
+from twofold.core.persistence import to_plain
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor

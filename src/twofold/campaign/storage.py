@@ -7,19 +7,27 @@ Another database will do as well if SQLAlchemy knows its URL and it can return w
 A campaign of an older twofold is brought up to date when it is opened, one transaction for each
 step (``STEPS``): a kill leaves it at the version before or after a step, never between. A step
 spells out what it changes, because the tables of today may differ.
+
+The model is kept in a file beside an SQLite file, which ``twofold.load`` reads too. It only saves
+time: if it is stale, damaged, foreign or missing, the model is fitted again.
 """
 
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import sqlalchemy as sql
 from sqlalchemy.engine import make_url
 
 from twofold.campaign.space import CampaignError
+from twofold.core import persistence
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
 
 VERSION = 2
 BUSY_SECONDS = 60
@@ -57,6 +65,9 @@ TEXTS = {"point", "split", "outputs", "numbers"}
 # SQLite locks when a transaction begins; elsewhere this row is what writers take turns at.
 TURN = sql.select(ABOUT.c.value).where(ABOUT.c.name == "version").with_for_update()
 Row = dict[str, Any]
+# Settings of a model: defaults, and those that do not change it.
+DEFAULTS, WITHOUT_EFFECT = {"random_state": 0}, {"verbose", "checkpoint", "checkpoint_seconds"}
+UNREADABLE = (OSError, ValueError, LookupError, TypeError)
 
 
 def name_models(connection: sql.Connection) -> None:
@@ -65,6 +76,15 @@ def name_models(connection: sql.Connection) -> None:
 
 
 STEPS: dict[int, Callable[[sql.Connection], None]] = {1: name_models}
+
+
+class Fit(NamedTuple):
+    """A model, a name that only models of the same data and settings share, and whether its file
+    holds it."""
+
+    model: "BNNLVRegressor"
+    name: str
+    stored: bool
 
 
 class Storage:
@@ -121,6 +141,46 @@ class Storage:
         if url.get_backend_name() != "sqlite" or place.startswith((":memory:", "file:")):
             return None
         return Path(f"{place}.model")
+
+    def load_or_fit(self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray) -> Fit:
+        """The model of inputs ``[N, D]`` and outputs ``[N, O]``: that of the file, or a new one."""
+        from twofold.estimators import storage
+        from twofold.estimators.regressor import BNNLVRegressor
+        from twofold.estimators.training import whole_fits
+        from twofold.inference.method import to_mapping
+
+        model = BNNLVRegressor(**(DEFAULTS | settings))
+        settings = storage.plain_settings(model) | {"inference": to_mapping(model.inference)}
+        used = {name: value for name, value in settings.items() if name not in WITHOUT_EFFECT}
+        identity = {"settings": used, "data": persistence.fingerprint(x, y)}
+        name = persistence.hash_identity(identity)
+        file = self.model_file
+        work = None if file is None else persistence.WorkFile(file, "model", identity)
+        found = None if work is None else work.find()
+        if found is not None:
+            with suppress(*UNREADABLE):
+                return Fit(storage.unpack(found, BNNLVRegressor), name, True)
+        try:
+            with whole_fits():
+                model.fit(x, y[:, 0] if y.shape[1] == 1 else y)
+        except ValueError as error:
+            raise CampaignError(f"no model can be fitted: {error}") from error
+        # Without the file, the next question takes longer; that is all.
+        with suppress(OSError):
+            if work is not None:
+                work.write(*storage.pack(model))
+                return Fit(model, name, True)
+        return Fit(model, name, False)
+
+    def load_model(self, shape: tuple[int, int]) -> "BNNLVRegressor | None":
+        """The model of a file, if it is there and sound, with so many input columns and outputs."""
+        from twofold.estimators.regressor import load
+
+        with suppress(*UNREADABLE):
+            model = None if self.model_file is None else load(self.model_file)
+            if model is not None and (model.model_.inputs, model.model_.outputs) == shape:
+                return model
+        return None
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:

@@ -85,7 +85,7 @@ def ask(
     """
     from twofold.campaign import Campaign
     from twofold.campaign.table import proposal_row
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
 
     run = Run(ctx)
     campaign = Campaign.open(place)
@@ -187,7 +187,7 @@ def refit(
     Example: twofold campaign refit oven.db mill.db --executor ray
     """
     from twofold.campaign import refit as refit_all
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
 
     run = Run(ctx)
     enable_compile_cache()

@@ -36,7 +36,7 @@ def decompose(
     """
     from twofold.cli.fitting import is_large
     from twofold.cli.models import load_model, name_columns, name_options, read_values
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
     from twofold.estimators.streaming import decompose_table, split_columns
     from twofold.tables import csv_text, open_table, read_table, write_table
 

@@ -39,7 +39,7 @@ def demo(
 
     Example: twofold demo --out demo-output
     """
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
 
     if out.exists() and not out.is_dir():
         raise CommandError(f"--out must be a folder, got the file {out}")

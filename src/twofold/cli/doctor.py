@@ -32,7 +32,7 @@ def doctor(as_json: AsJson = False) -> None:
 
     Example: twofold doctor
     """
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
 
     folder = enable_compile_cache()
     installation = _describe_software() | _describe_hardware() | _describe_cache(folder)

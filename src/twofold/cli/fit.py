@@ -54,7 +54,7 @@ def fit(
     """
     from twofold.cli.fitting import Task, fit_in_blocks, fit_in_memory, is_large
     from twofold.cli.models import About, find_columns, save_model
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
     from twofold.tables import open_table, read_table
 
     check_place(out, (), [data, config])

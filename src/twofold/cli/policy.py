@@ -63,7 +63,7 @@ def search(
     Example: twofold policy search tank.csv --observations temperature,heater --action valve:0:1
     --cost tank.py:cost --episode run --time time --history 6 --out tank
     """
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
     from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
     from twofold.plant.project import find_policies, planning_regressor

@@ -27,7 +27,7 @@ def report(
 
     Example: twofold report oven.twofold
     """
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
 
     run = Run(ctx)
     enable_compile_cache()

@@ -24,7 +24,7 @@ from typer import Option
 
 from twofold.cli.terminal import CommandError, say
 from twofold.core.naming import nearest
-from twofold.core.plain import to_plain
+from twofold.core.persistence import to_plain
 
 ENDING = ".record.json"
 # Options about the command line itself make no sense in a file.

@@ -44,7 +44,7 @@ def suggest(
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """
     from twofold.cli.models import load_model, name_columns
-    from twofold.core.compilation import enable_compile_cache
+    from twofold.core.sharding import enable_compile_cache
     from twofold.tables import write_table
 
     check_place(out, reads=[model, candidates, config])

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from twofold.core.plain import to_plain
+from twofold.core.persistence import to_plain
 
 # A bug in twofold; a mistake in the command or its input; a failed self-test; Ctrl-C, as in shells.
 FAULT, MISTAKE, UNSOUND, STOPPED = 1, 2, 3, 130

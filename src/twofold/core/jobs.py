@@ -16,7 +16,7 @@ import numpy as np
 
 from twofold.core import persistence
 from twofold.core.naming import nearest
-from twofold.core.resume import WorkFile, fingerprint
+from twofold.core.persistence import WorkFile, hash_identity
 
 # A wrong address is reported after some 20 seconds, where Ray would try for ten minutes.
 RAY_TIMEOUTS = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s": "10"}
@@ -198,7 +198,7 @@ def _work_file(folder: Path, job: Job) -> WorkFile:
     function, version = f"{job.function.__module__}.{name}", persistence.LIBRARY_VERSION
     identity = {"function": function, "identity": job.identity, "version": version}
     try:
-        return WorkFile(folder / fingerprint(identity), "result", identity)
+        return WorkFile(folder / hash_identity(identity), "result", identity)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"the result of job {job.name!r} can only be kept if its identity consists of JSON "

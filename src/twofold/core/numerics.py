@@ -1,13 +1,17 @@
-"""Small numerical functions with more than one user."""
+"""Numerical functions with more than one user, and data as the compiled programs see it:
+standardised, and padded to one of a few sizes.
+"""
 
 import math
 from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import ndtri
 
-from twofold.core.arrays import Array, Float, Key
+from twofold.core.arrays import Array, Float, Int, Key
 
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
@@ -46,6 +50,14 @@ def gaussian_log_density(
     return -0.5 * (square + log_variance + LOG_TWO_PI)
 
 
+def key_of(seed: int, *streams: int) -> Key:
+    """The random key of one use of a seed; Threefry whatever JAX's default is."""
+    key = jax.random.key(seed, impl="threefry2x32")
+    for stream in streams:
+        key = jax.random.fold_in(key, stream)
+    return key
+
+
 @partial(jax.jit, static_argnames=("num", "shape", "shuffle"))
 def stratified_normal(
     key: Key, num: int, shape: tuple[int, ...], shuffle: bool = True
@@ -63,3 +75,115 @@ def stratified_normal(
         slices = jnp.argsort(jax.random.uniform(order_key, (num, *shape)), axis=0)
     # Clipped: a rank rounded to 0 or 1 would be an infinite draw.
     return ndtri(jnp.clip((slices + within) / num, 1e-7, 1.0 - 2e-7))
+
+
+class Place(NamedTuple):
+    """Where the rows of a block stand in a larger table: their numbers, and the rows of all."""
+
+    rows: Int[Array, "N"]
+    total: Int[Array, ""]
+
+
+class Padded(NamedTuple):
+    """``size`` real rows, then rows of zeros; programs compile for the padded length only.
+
+    A block of a larger table has a ``place`` in it.
+    """
+
+    x: Float[Array, "N D"]
+    y: Float[Array, "N O"]
+    size: Int[Array, ""]
+    place: Place | None = None
+
+    @property
+    def num_data(self) -> Int[Array, ""]:
+        """Rows of all the data, of which these may be a block."""
+        return self.size if self.place is None else self.place.total
+
+
+class Standardizer(NamedTuple):
+    """Column means and scales; a constant column gets scale 1 and so becomes all zeros."""
+
+    mean: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def fit(cls, values: np.ndarray) -> "Standardizer":
+        """Means and standard deviations of the columns."""
+        low, high = values.min(axis=0), values.max(axis=0)
+        with np.errstate(over="ignore"):
+            return cls.of(low, high, values.mean(axis=0), values.std(axis=0))
+
+    @classmethod
+    def of(
+        cls, low: np.ndarray, high: np.ndarray, mean: np.ndarray, deviation: np.ndarray
+    ) -> "Standardizer":
+        """From what is known of each column."""
+        # Decided on the range: the mean and deviation of a long constant column carry the rounding
+        # of their sums, which would be taken for a spread.
+        negligible = 10 * np.finfo(low.dtype).eps * np.maximum(np.abs(low), np.abs(high))
+        with np.errstate(over="ignore"):
+            constant = high - low <= negligible
+        return cls(np.where(constant, low, mean), np.where(constant, 1.0, deviation))
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        """Raw units to standardised ones."""
+        scaled: np.ndarray = (values - self.mean) / self.scale
+        return scaled
+
+    def inverse(self, values: np.ndarray) -> np.ndarray:
+        """Standardised units to raw ones."""
+        raw: np.ndarray = values * self.scale + self.mean
+        return raw
+
+
+class Running(NamedTuple):
+    """Rows, means, sums of squared deviations and ranges of columns that pass by in blocks."""
+
+    rows: int
+    mean: np.ndarray
+    squares: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Running":
+        """Of one block ``[N, C]``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = values.mean(axis=0)
+            squares = np.square(values - mean).sum(axis=0)
+        return cls(len(values), mean, squares, values.min(axis=0), values.max(axis=0))
+
+    def merge(self, other: "Running") -> "Running":
+        """Of both together (Chan, Golub and LeVeque 1983): no sum of raw squares, whose digits
+        would be lost on a large mean."""
+        rows = self.rows + other.rows
+        apart, share = other.mean - self.mean, other.rows / rows
+        return Running(
+            rows,
+            self.mean + share * apart,
+            self.squares + other.squares + np.square(apart) * self.rows * share,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+        )
+
+    def standardizer(self) -> Standardizer:
+        """What ``Standardizer.fit`` of all rows together gives, but for rounding."""
+        with np.errstate(over="ignore"):
+            deviation = np.sqrt(self.squares / self.rows)
+        return Standardizer.of(self.low, self.high, self.mean, deviation)
+
+
+def padded_size(rows: int) -> int:
+    """The smallest of the sizes 2^k · (4, 5, 6, 7)/4, from 64 on, that holds ``rows``."""
+    if rows <= 64:
+        return 64
+    quarter = 1 << ((rows - 1).bit_length() - 3)
+    return -(-rows // quarter) * quarter
+
+
+def pad(x: np.ndarray, y: np.ndarray, length: int, dtype: str) -> Padded:
+    """Standardised data with rows of zeros up to ``length``, still on the host."""
+    missing = ((0, length - len(x)), (0, 0))
+    filled: list[Any] = [np.pad(part, missing).astype(dtype) for part in (x, y)]
+    return Padded(filled[0], filled[1], np.asarray(len(x), np.int32))  # type: ignore[arg-type]

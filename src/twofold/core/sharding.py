@@ -5,12 +5,15 @@ device on its share, and no number travels between them. Where there is one devi
 default device that the user has chosen (``jax.default_device``), nothing here does anything.
 
 With several processes (``jax.distributed``) the devices are those of all of them; every process
-runs the same script on the same data and gets the whole result.
+runs the same script on the same data and gets the whole result. Compiled programs may be kept on
+disk between runs.
 """
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,6 +24,18 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 AXIS = "batch"
 WHOLE, SHARED = PartitionSpec(), PartitionSpec(AXIS)
+
+
+def enable_compile_cache(folder: str | Path | None = None) -> Path:
+    """Keep compiled programs on disk, so that the next process starts at once.
+
+    The folder is the argument, else ``$JAX_COMPILATION_CACHE_DIR``, else ``~/.cache/twofold/jax``.
+    """
+    chosen = folder or os.environ.get("JAX_COMPILATION_CACHE_DIR") or "~/.cache/twofold/jax"
+    path = Path(chosen).expanduser()
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    return path
 
 
 def devices_for(entries: int) -> Mesh | None:

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from twofold.core import persistence
-from twofold.core.data import Padded, Standardizer, pad, padded_size
+from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
 from twofold.estimators import memory
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, Plan, train
@@ -92,14 +92,6 @@ def fit_many(
             store(estimator, about, judge(about.model, result, own_data), energies.mean(axis=1))
     warn(estimators)
     return list(estimators)
-
-
-def key_of(seed: int, *streams: int) -> jax.Array:
-    """The random key of one use of a seed; Threefry whatever JAX's default is."""
-    key = jax.random.key(seed, impl="threefry2x32")
-    for stream in streams:
-        key = jax.random.fold_in(key, stream)
-    return key
 
 
 def keys_of(abouts: Sequence[About], runs: int) -> jax.Array:

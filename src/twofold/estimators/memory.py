@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from twofold.core import numerics
-from twofold.core.data import padded_size
+from twofold.core.numerics import padded_size
 from twofold.inference.method import option_names, resolve_method
 from twofold.model.density import default_nodes
 from twofold.model.spec import BNNLV

@@ -18,8 +18,9 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.core import persistence, sharding
+from twofold.core.numerics import key_of
 from twofold.estimators import memory, storage
-from twofold.estimators.fitting import check_inputs, check_outputs, check_split, fit_many, key_of
+from twofold.estimators.fitting import check_inputs, check_outputs, check_split, fit_many
 from twofold.estimators.training import row_progress
 from twofold.inference.method import (
     Method,

@@ -9,9 +9,8 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from twofold.core.data import Padded, Standardizer
-from twofold.core.persistence import FileFormatError, Stored
-from twofold.core.plain import to_plain
+from twofold.core.numerics import Padded, Standardizer
+from twofold.core.persistence import FileFormatError, Stored, to_plain
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference.loop import Convergence, Result, convergence_advice
 from twofold.inference.meanfield import MeanFieldPosterior

@@ -18,8 +18,8 @@ import jax
 import numpy as np
 from sklearn.base import clone
 
-from twofold.core.data import Padded, Place, Running, Standardizer, pad, padded_size
 from twofold.core.naming import listed
+from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, padded_size
 from twofold.estimators import memory
 from twofold.estimators.fitting import about_data, check_settings, checkpoint_of, keys_of
 from twofold.estimators.storage import About, judge, store, warn

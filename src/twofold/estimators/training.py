@@ -19,8 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from twofold.core import sharding
 from twofold.core.arrays import Keys
-from twofold.core.persistence import FileFormatError
-from twofold.core.resume import WorkFile
+from twofold.core.persistence import FileFormatError, WorkFile
 from twofold.estimators import memory
 from twofold.inference import loop
 from twofold.inference.loop import Algorithm

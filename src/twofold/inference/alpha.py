@@ -24,8 +24,7 @@ import numpy as np
 import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
-from twofold.core.data import Padded
-from twofold.core.numerics import power_log_mean_exp
+from twofold.core.numerics import Padded, power_log_mean_exp
 from twofold.inference.loop import (
     Algorithm,
     Info,

@@ -24,7 +24,7 @@ import numpy as np
 import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
-from twofold.core.data import Padded
+from twofold.core.numerics import Padded
 from twofold.inference.loop import (
     Algorithm,
     Batch,

@@ -28,7 +28,7 @@ from blackjax.adaptation.staged_adaptation import build_schedule
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
-from twofold.core.data import Padded
+from twofold.core.numerics import Padded
 from twofold.inference.loop import Algorithm, Chains, Info, Result, Setup, bind
 from twofold.inference.method import (
     Method,

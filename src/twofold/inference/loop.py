@@ -21,7 +21,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Int, Key, Keys
-from twofold.core.data import Padded
+from twofold.core.numerics import Padded
 
 CHUNK_SECONDS = 0.5
 CHUNK_EPOCHS = 256

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twofold.core.naming import nearest
-from twofold.core.plain import to_plain
+from twofold.core.persistence import to_plain
 
 if TYPE_CHECKING:  # JAX waits: names and options of methods do without.
-    from twofold.core.data import Padded
+    from twofold.core.numerics import Padded
     from twofold.inference.loop import Algorithm, Result, Setup
     from twofold.model.spec import BNNLV
 
@@ -99,7 +99,7 @@ class MinibatchMethod(Method):
         """The run; the smallest data set decides its length where ``epochs`` does not."""
         import jax.numpy as jnp
 
-        from twofold.core.data import padded_size
+        from twofold.core.numerics import padded_size
         from twofold.inference.loop import Schedule, Setup
 
         # Slots that no data set can fill would only cost time.

@@ -27,7 +27,7 @@ import numpy as np
 from blackjax.sgmcmc import diffusions
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
-from twofold.core.data import Padded
+from twofold.core.numerics import Padded
 from twofold.inference import ensemble
 from twofold.inference.ensemble import Network, integrating_nodes
 from twofold.inference.loop import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from twofold.core import persistence
 from twofold.core.arrays import Array, Float, Key
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.core.persistence import FileFormatError
 from twofold.envs.system import Policy
 from twofold.model import network

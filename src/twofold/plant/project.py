@@ -18,9 +18,13 @@ from rich.progress import track
 from sklearn.base import clone
 
 from twofold.core import persistence
-from twofold.core.persistence import FileFormatError
-from twofold.core.plain import to_plain
-from twofold.core.resume import OtherRunError, claim_folder, read_claim
+from twofold.core.persistence import (
+    FileFormatError,
+    OtherRunError,
+    claim_folder,
+    read_claim,
+    to_plain,
+)
 from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.inference.alpha import Alpha
 from twofold.plant.cost import Cost, CostFunction, cost_of

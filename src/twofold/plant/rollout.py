@@ -31,7 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from twofold.core import numerics, persistence
 from twofold.core.arrays import Array, Float, Key
-from twofold.core.data import Standardizer
+from twofold.core.numerics import Standardizer
 from twofold.estimators.regressor import BNNLVRegressor, fit_many, load
 from twofold.estimators.training import whole_fits
 from twofold.model import network
@@ -359,7 +359,7 @@ def fit_regressors(
     """Regressors fitted to a log: from the files of a folder, or fitted together and kept there.
 
     Fits that were stopped are resumed from their checkpoint. Whether the folder is that of the same
-    log and settings is for the caller to know (``twofold.core.resume.claim_folder``).
+    log and settings is for the caller to know (``twofold.core.persistence.claim_folder``).
     """
     folder, several = Path(folder), len(regressors) > 1
     stem, end = MODEL.split(".")

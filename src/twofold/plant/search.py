@@ -17,8 +17,8 @@ import numpy as np
 import optax
 
 from twofold.core.arrays import Array, Float, Int, Key, Keys
-from twofold.core.data import Standardizer
-from twofold.core.resume import claim_folder
+from twofold.core.numerics import Standardizer
+from twofold.core.persistence import claim_folder
 from twofold.estimators import memory
 from twofold.estimators.training import (
     Checkpoint,
