@@ -41,7 +41,7 @@ from twofold.estimators.streaming import (
     write_scratch,
 )
 from twofold.inference.alpha import bytes_per_datum
-from twofold.report.style import style
+from twofold.report.figures import style
 from twofold.tables import open_table
 
 COLUMNS, SEED = 20, 0

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from twofold.report.style import DATA, PALETTE, TOTAL
+from twofold.report.figures import DATA, PALETTE, TOTAL
 
 
 def draw_times(

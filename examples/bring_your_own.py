@@ -19,7 +19,7 @@ import numpy as np
 from twofold.core.sharding import enable_compile_cache
 from twofold.envs.toy import BIMODAL
 from twofold.model import BNNLV, SampledPosterior, log_joint
-from twofold.report import style
+from twofold.report import figures
 from twofold.uncertainty import Parts, decompose
 
 SIZES = np.array([15, 60, 240])
@@ -66,17 +66,17 @@ def true_deviation(x: np.ndarray) -> np.ndarray:
 
 def draw(path: Path, x: np.ndarray, y: np.ndarray, grid: np.ndarray, parts: Parts) -> None:
     """The data, and both parts for each of the three data sets."""
-    with style.style():
+    with figures.style():
         figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-        axes[0].scatter(x, y, s=8, color=style.POINTS, alpha=0.6, linewidths=0)
+        axes[0].scatter(x, y, s=8, color=figures.POINTS, alpha=0.6, linewidths=0)
         axes[0].set(title=f"{len(x)} measurements", xlabel="x", ylabel="y")
         for axis, part in zip(axes[1:], ("epistemic", "aleatoric"), strict=True):
             lines = zip(SIZES, getattr(parts, part), (":", "--", "-"), strict=True)
             for size, values, line in lines:
-                colour = style.EPISTEMIC if part == "epistemic" else style.ALEATORIC
+                colour = figures.EPISTEMIC if part == "epistemic" else figures.ALEATORIC
                 axis.plot(grid, values, line, color=colour, label=f"{size} measurements")
             axis.set(title=f"{part.capitalize()} deviation of y", xlabel="x", ylim=(0, 8))
-        axes[2].plot(grid, true_deviation(grid), color=style.TRUTH, label="true process")
+        axes[2].plot(grid, true_deviation(grid), color=figures.TRUTH, label="true process")
         for axis in axes:
             axis.set_xlim(grid[0], grid[-1])
         axes[1].legend()

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from twofold import Ensemble
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.core.sharding import enable_compile_cache
-from twofold.report import plot_remaining_share, style
+from twofold.report import figures, plot_remaining_share
 
 INPUTS = (
     Continuous("temperature", 20.0, 100.0),
@@ -75,7 +75,7 @@ def compare(campaign: Campaign) -> None:
 
 def draw(campaign: Campaign, path: Path) -> None:
     """What was left to learn, where the reactor was run, and how noisy it is there."""
-    with style.style():
+    with figures.style():
         figure, axes = plt.subplots(1, 3, figsize=(13.5, 4.4), layout="constrained")
         plot_remaining_share(axes[0], campaign.status().curve)
         draw_runs(axes[1], campaign.export())
@@ -89,8 +89,8 @@ def draw_runs(axes: Axes, rows: list[dict[str, Any]]) -> None:
     for solvent, marker, colour in (("water", "o", 0), ("ethanol", "^", 3)):
         own = [row for row in rows if row["solvent"] == solvent]
         place = [row["temperature"] for row in own], [row["stirring"] for row in own]
-        axes.scatter(*place, s=22, marker=marker, color=style.PALETTE[colour], label=solvent)
-    axes.axhline(300, color=style.DATA, linestyle=":", label="below: noise ≥ 10")
+        axes.scatter(*place, s=22, marker=marker, color=figures.PALETTE[colour], label=solvent)
+    axes.axhline(300, color=figures.DATA, linestyle=":", label="below: noise ≥ 10")
     axes.set(xlabel="temperature (°C)", ylabel="stirring (rpm)", title="Where it measured")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3)
 
@@ -101,9 +101,9 @@ def draw_parts(axes: Axes, campaign: Campaign) -> None:
     points = [{"temperature": 60.0, "stirring": int(s), "solvent": "ethanol"} for s in speeds]
     split = campaign.model().decompose(campaign.space.encode(points), by="variance")
     found = split.standard_deviations()
-    axes.plot(speeds, noise(speeds), "--", color=style.TRUTH, label="true noise")
-    axes.plot(speeds, found.aleatoric, color=style.ALEATORIC, label="aleatoric part, found")
-    axes.plot(speeds, found.epistemic, color=style.EPISTEMIC, label="epistemic part, left")
+    axes.plot(speeds, noise(speeds), "--", color=figures.TRUTH, label="true noise")
+    axes.plot(speeds, found.aleatoric, color=figures.ALEATORIC, label="aleatoric part, found")
+    axes.plot(speeds, found.epistemic, color=figures.EPISTEMIC, label="epistemic part, left")
     axes.set(xlabel="stirring (rpm)", ylabel="deviation of the yield (% points)")
     axes.set(title="The two parts at 60 °C in ethanol", ylim=(0, None))
     axes.legend()

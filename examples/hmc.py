@@ -22,7 +22,7 @@ from scipy.stats import spearmanr
 from twofold import NUTS, Alpha, BNNLVRegressor, Decomposition, Ensemble
 from twofold.core.sharding import enable_compile_cache
 from twofold.envs.toy import BIMODAL
-from twofold.report import style
+from twofold.report import figures
 
 SHARED: dict[str, Any] = {"hidden_layer_sizes": (10, 10), "random_state": 0}
 CHAINS = NUTS(chains=4, warmup=400, annealing=200, samples=100, max_doublings=6)
@@ -89,11 +89,11 @@ def table(models: dict[str, Any], splits: dict[str, Decomposition], grid: np.nda
 
 def draw(path: Path, splits: dict[str, Decomposition], grid: np.ndarray, data: Any) -> None:
     """Epistemic and aleatoric entropy of every method, over the density of the data."""
-    looks = {REFERENCE: (style.TOTAL, "-"), "ensemble": (style.PALETTE[0], "--")}
-    looks |= {"α = 1": (style.PALETTE[3], "-."), "VB": (style.PALETTE[4], ":")}
-    with style.style():
+    looks = {REFERENCE: (figures.TOTAL, "-"), "ensemble": (figures.PALETTE[0], "--")}
+    looks |= {"α = 1": (figures.PALETTE[3], "-."), "VB": (figures.PALETTE[4], ":")}
+    with figures.style():
         figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-        axes[0].scatter(*data, s=8, color=style.POINTS, alpha=0.6, linewidths=0)
+        axes[0].scatter(*data, s=8, color=figures.POINTS, alpha=0.6, linewidths=0)
         axes[0].set(title=f"{len(data[1])} measurements", xlabel="x", ylabel="y")
         axes[0].set_xlim(grid[0, 0], grid[-1, 0])
         for axis, part in zip(axes[1:], ("epistemic", "aleatoric"), strict=True):
@@ -102,7 +102,7 @@ def draw(path: Path, splits: dict[str, Decomposition], grid: np.ndarray, data: A
                 axis.plot(grid, getattr(split, part), line, color=colour, label=name)
             axis.set(title=f"{part.capitalize()} entropy", xlabel="x", ylabel="nats")
         axes[1].set_ylim(bottom=0)
-        axes[2].plot(grid, BIMODAL.entropy(grid[:, 0]), color=style.TRUTH, label="true process")
+        axes[2].plot(grid, BIMODAL.entropy(grid[:, 0]), color=figures.TRUTH, label="true process")
         axes[1].legend()
         axes[2].legend()
         figure.savefig(path, dpi=100)

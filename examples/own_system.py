@@ -29,7 +29,7 @@ from twofold.plant.log import LogError
 from twofold.plant.log_files import read_log
 from twofold.plant.quality import replay_costs
 from twofold.plant.rollout import DynamicsModel
-from twofold.report import plot_predictive_bands, style
+from twofold.report import figures, plot_predictive_bands
 from twofold.uncertainty.decomposition import Parts
 
 COLUMNS = {
@@ -154,7 +154,7 @@ def draw_roll_out(axes: Axes, model: Any, run: Any, start: int, ahead: int) -> N
     shown = np.arange(max(now - 20, 0), minutes[-1] + 1)
     parts = Parts(epistemic + aleatoric, epistemic, aleatoric)
     plot_predictive_bands(axes, minutes, rolled.mean(axis=(0, 1)), parts, (shown, measured[shown]))
-    axes.axvline(now, ymax=0.75, color=style.DATA, linestyle=":", linewidth=1.0)
+    axes.axvline(now, ymax=0.75, color=figures.DATA, linestyle=":", linewidth=1.0)
     axes.set(title=f"{len(minutes)} steps ahead from the dotted line", xlabel="minute")
     axes.set(ylabel="temperature (°C)")
 
@@ -164,7 +164,7 @@ def draw(path: Path, model: DynamicsModel, test: Any) -> None:
     longest = max(map(len, test.episodes))
     whole = [i for i, one in enumerate(test.episodes) if len(one) == longest]
     run = test.pick([max(whole, key=lambda i: test.episodes[i].observations[:, 0].mean())])
-    with style.style():
+    with figures.style():
         figure, axes = plt.subplots(1, 2, figsize=(13, 4.6), layout="constrained")
         draw_steps(axes[0], model, run)
         draw_roll_out(axes[1], model, run, start=longest // 4, ahead=longest // 2)

@@ -27,7 +27,7 @@ from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project, find_policies
 from twofold.plant.quality import advice, frontier_rows
 from twofold.plant.search import SearchSettings
-from twofold.report import style, write_policy_report
+from twofold.report import figures, write_policy_report
 
 COLUMNS = {
     "observations": ["temperature", "heater"],
@@ -121,20 +121,20 @@ def compare(project: Project, num: int, horizon: int) -> np.ndarray:
 def draw(path: Path, project: Project, found: np.ndarray) -> None:
     """Costs that were expected and that came, and how far each policy leaves the data."""
     trials, places = project.trials, np.arange(len(project.trials))
-    with style.style():
+    with figures.style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
         expected = [one.cost for one in trials], [2.0 * one.epistemic_risk for one in trials]
         for shift, (mean, spread), marker, colour, label in (
-            (-0.06, expected, "o", style.EPISTEMIC, "expected by the model, ± 2 epistemic risk"),
-            (0.06, (found[1:, 0], 2.0 * found[1:, 1]), "s", style.CHOSEN, "true, ± 2 s.e."),
+            (-0.06, expected, "o", figures.EPISTEMIC, "expected by the model, ± 2 epistemic risk"),
+            (0.06, (found[1:, 0], 2.0 * found[1:, 1]), "s", figures.CHOSEN, "true, ± 2 s.e."),
         ):
             look = {"fmt": marker, "color": colour, "capsize": 3, "label": label}
             left.errorbar(places + shift, mean, spread, **look)
-        left.axhline(found[0, 0], color=style.DATA, linestyle="--", label="operators, true")
+        left.axhline(found[0, 0], color=figures.DATA, linestyle="--", label="operators, true")
         left.set_xticks(places, [f"β = {one.epistemic_weight:g}" for one in trials])
         left.set(ylabel="cost per step", title="What policies cost", ylim=(0, None))
         left.legend()
-        for one, colour in zip(trials, style.PALETTE, strict=False):
+        for one, colour in zip(trials, figures.PALETTE, strict=False):
             look = {"color": colour, "label": f"β = {one.epistemic_weight:g}"}
             right.plot(1 + np.arange(len(one.beyond)), 100.0 * one.beyond, **look)
         right.set(title="Visited states beyond the data, as the model sees it", xlabel="minute")

@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from twofold import Alpha, BNNLVRegressor, Decomposition, Ensemble
 from twofold.core.sharding import enable_compile_cache
-from twofold.report import plot_predictive_bands, style
+from twofold.report import figures, plot_predictive_bands
 
 KERNEL = ConstantKernel() * RBF(np.full(10, 3.0), (0.1, 1e3)) + WhiteKernel()
 RIVALS = {
@@ -79,7 +79,7 @@ def explain(x: Any, y: Any, mean: Any, parts: Decomposition, far: Any) -> None:
 def draw(path: Path, mean: Any, y: Any, variances: Decomposition, far: Any) -> None:
     """Predictions in order, and both parts for every patient."""
     numbers, parts = np.arange(1, len(y) + 1), variances.standard_deviations()
-    with style.style():
+    with figures.style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
         plot_predictive_bands(left, numbers, mean, variances, (numbers, y))
         left.set(title="Held-out patients", xlabel="patients, by prediction")

@@ -20,7 +20,7 @@ from twofold import BNNLVRegressor, Decomposition
 from twofold.core.persistence import write_text
 from twofold.envs.wet_chicken import random_transitions
 from twofold.estimators.storage import plain_settings
-from twofold.report import style
+from twofold.report import figures
 
 SEEDS = [0, 1, 2, 3, 4]
 TRANSITIONS = 7500
@@ -60,7 +60,7 @@ def map_wet_chicken(context: Context) -> Record:
     checkpoint.unlink(missing_ok=True)
     maps = [look(model, inputs, cells) for model, (inputs, _) in zip(models, data, strict=True)]
     measure(maps, record)
-    with style.style():
+    with figures.style():
         figure = draw_maps(maps[0].states, maps[0].centres, maps[0].split)
         figure.savefig(context.output / "figure_3.png", dpi=100)
     write_text(context.output / "figure_3.csv", format_csv(maps[0]))
@@ -125,7 +125,7 @@ def draw_maps(states: np.ndarray, centres: np.ndarray, split: Decomposition) -> 
     """Visited states, then total, aleatoric and epistemic entropy of the next state."""
     figure = Figure(figsize=(13, 3.6), layout="constrained")
     axes = figure.subplots(1, 4, sharex=True, sharey=True)
-    axes[0].scatter(*states.T, s=2, color=style.POINTS, alpha=0.4, linewidths=0, rasterized=True)
+    axes[0].scatter(*states.T, s=2, color=figures.POINTS, alpha=0.4, linewidths=0, rasterized=True)
     axes[0].set_title(f"(a) {len(states):,} visited states")
     _draw_map(figure, axes[1], centres, split.total, "(b) total  H[s'|s]")
     _draw_map(figure, axes[2], centres, split.aleatoric, "(c) aleatoric  E[H[s'|s,W]]")

@@ -28,7 +28,7 @@ from paper.frontier_tables import METHODS
 from twofold.plant.forecast import forecast
 from twofold.plant.rollout import MODEL
 from twofold.plant.truth import Starts, true_costs
-from twofold.report import style
+from twofold.report.figures import ALEATORIC, CHOSEN, DATA, EPISTEMIC, style
 
 SHOWN_ROLLOUTS = 100
 SAID = {
@@ -57,7 +57,7 @@ def draw_figures(
     lines = {title: [_point(trials, m, pair) for pair in own] for title, (m, own) in curves.items()}
     stem = name.removesuffix("_frontier")
     panels = _rollouts(problem, method, seed, groups[method.name, seed], work)
-    with style.style():
+    with style():
         figures = {
             "frontier": frontier_figure(lines, stem.replace("_", "-")),
             "rollouts": rollout_figure(panels),
@@ -123,7 +123,7 @@ def _rollouts(
     return panels
 
 
-CURVES = (style.EPISTEMIC, style.ALEATORIC, style.CHOSEN, "#CC79A7", "#56B4E9")
+CURVES = (EPISTEMIC, ALEATORIC, CHOSEN, "#CC79A7", "#56B4E9")
 
 
 def frontier_axes(
@@ -165,10 +165,10 @@ def score_axes(axes: Axes, models: Mapping[str, tuple[np.ndarray, np.ndarray]]) 
 def rollout_axes(axes: Axes, true: np.ndarray, expected: np.ndarray, title: str) -> Axes:
     """Roll-outs ``[R, T]`` on the true system, their mean, and the model's mean ``[T]``."""
     steps = np.arange(1, true.shape[1] + 1)
-    axes.plot(steps, true.T, color=style.DATA, linewidth=0.4, alpha=0.35)
-    axes.plot([], [], color=style.DATA, linewidth=0.8, label=f"{len(true)} true roll-outs")
-    axes.plot(steps, true.mean(axis=0), color=style.CHOSEN, linewidth=2.0, label="their mean")
-    axes.plot(steps, expected, color=style.EPISTEMIC, linewidth=2.0, label="mean on the model")
+    axes.plot(steps, true.T, color=DATA, linewidth=0.4, alpha=0.35)
+    axes.plot([], [], color=DATA, linewidth=0.8, label=f"{len(true)} true roll-outs")
+    axes.plot(steps, true.mean(axis=0), color=CHOSEN, linewidth=2.0, label="their mean")
+    axes.plot(steps, expected, color=EPISTEMIC, linewidth=2.0, label="mean on the model")
     axes.set(title=title, xlabel="step")
     return axes
 

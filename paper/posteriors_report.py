@@ -13,7 +13,7 @@ from paper.markdown import markdown, mean_and_error, metrics
 from paper.posteriors import METHODS, SEEDS
 from paper.problems import PROBLEMS
 from paper.records import Context
-from twofold.report.style import PALETTE, style
+from twofold.report.figures import PALETTE, style
 
 
 def tabulate_posteriors(results: Path) -> str:

@@ -30,7 +30,7 @@ from twofold.envs.wet_chicken import Params as River
 from twofold.envs.wet_chicken import drift, turbulence_magnitude, wet_chicken
 from twofold.envs.wind.task import PARAMS as TURBINE
 from twofold.envs.wind.task import Params as TurbineTask
-from twofold.report.style import CHOSEN, PALETTE, style
+from twofold.report.figures import CHOSEN, PALETTE, style
 
 SEED = 0
 EPISODES, SMOKE_EPISODES = 10_000, 20

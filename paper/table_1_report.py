@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context
-from twofold.report.style import PALETTE, TRUTH, style
+from twofold.report.figures import PALETTE, TRUTH, style
 
 PROBLEMS = ("heteroscedastic", "bimodal", "wet_chicken")
 # Mean and standard error of I, H and GP in Table 1 of the paper.

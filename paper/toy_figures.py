@@ -17,7 +17,7 @@ from paper.records import Context
 from twofold import BNNLVRegressor
 from twofold.core.persistence import write_text
 from twofold.envs.toy import BIMODAL, HETEROSCEDASTIC, TOY_PROBLEMS
-from twofold.report import style
+from twofold.report import figures
 from twofold.uncertainty.decomposition import Decomposition
 
 SEED = 0
@@ -50,7 +50,7 @@ def draw_splits(name: str, context: Context) -> list[Path]:
         own = name if len(fits) == 1 else f"{name}_{fit.problem}_{fit.method}"
         picture, numbers = (context.output / f"{own}.{ending}" for ending in ("png", "csv"))
         toy = look(fit, model)
-        with style.style():
+        with figures.style():
             draw_panels(toy, f"{fit.problem}, {LABELS[fit.method]}").savefig(picture, dpi=100)
         write_text(numbers, format_csv(toy))
         written += [picture, numbers]
@@ -87,10 +87,10 @@ def draw_panels(toy: Toy, title: str) -> Figure:
     _draw_data(axes[0, 0], toy)
     _draw_density(axes[0, 1], toy)
     _draw_predictive(axes[0, 2], toy)
-    _draw_curve(axes[1, 0], toy, "total", "(d) total  H[y|x]", style.TOTAL)
-    _draw_curve(axes[1, 1], toy, "aleatoric", "(e) aleatoric  E[H[y|x,W]]", style.ALEATORIC)
+    _draw_curve(axes[1, 0], toy, "total", "(d) total  H[y|x]", figures.TOTAL)
+    _draw_curve(axes[1, 1], toy, "aleatoric", "(e) aleatoric  E[H[y|x,W]]", figures.ALEATORIC)
     _draw_truth(axes[1, 1], toy)
-    _draw_curve(axes[1, 2], toy, "epistemic", "(f) epistemic  I(y; W)", style.EPISTEMIC)
+    _draw_curve(axes[1, 2], toy, "epistemic", "(f) epistemic  I(y; W)", figures.EPISTEMIC)
     axes[1, 2].set_ylim(bottom=min(0.0, float(np.nanmin(toy.split.epistemic))))
     low = min(axes[0, 0].get_ylim()[0], axes[0, 2].get_ylim()[0])
     high = max(axes[0, 0].get_ylim()[1], axes[0, 2].get_ylim()[1])
@@ -105,7 +105,7 @@ def draw_panels(toy: Toy, title: str) -> Figure:
 def _draw_truth(axes: Axes, toy: Toy) -> Axes:
     """The true entropy, as far as it stays near the fitted one: noise can vanish, entropy then
     falls without bound."""
-    axes.plot(toy.grid, toy.true_entropy, "--", color=style.TRUTH, label="true process")
+    axes.plot(toy.grid, toy.true_entropy, "--", color=figures.TRUTH, label="true process")
     low = np.nanmin(toy.split.aleatoric) - 1.0
     axes.set_ylim(bottom=max(low, axes.get_ylim()[0]))
     axes.legend()
@@ -114,7 +114,7 @@ def _draw_truth(axes: Axes, toy: Toy) -> Axes:
 
 def _draw_data(axes: Axes, toy: Toy) -> Axes:
     """The measurements."""
-    axes.scatter(*toy.data, s=5, color=style.POINTS, alpha=0.6, linewidths=0, rasterized=True)
+    axes.scatter(*toy.data, s=5, color=figures.POINTS, alpha=0.6, linewidths=0, rasterized=True)
     axes.set(ylabel="y", title=f"(a) {len(toy.data[0])} measurements")
     return axes
 
@@ -122,7 +122,7 @@ def _draw_data(axes: Axes, toy: Toy) -> Axes:
 def _draw_density(axes: Axes, toy: Toy) -> Axes:
     """How often each input was measured."""
     bounds = toy.grid[0], toy.grid[-1]
-    axes.hist(toy.data[0], bins=40, range=bounds, density=True, color=style.DATA)
+    axes.hist(toy.data[0], bins=40, range=bounds, density=True, color=figures.DATA)
     axes.set(ylabel="density", title="(b) density of x in the data")
     return axes
 
@@ -130,7 +130,9 @@ def _draw_density(axes: Axes, toy: Toy) -> Axes:
 def _draw_predictive(axes: Axes, toy: Toy) -> Axes:
     """Draws of y over the grid."""
     x = np.broadcast_to(toy.grid, toy.samples.shape)
-    axes.scatter(x, toy.samples, s=3, color=style.CHOSEN, alpha=0.35, linewidths=0, rasterized=True)
+    axes.scatter(
+        x, toy.samples, s=3, color=figures.CHOSEN, alpha=0.35, linewidths=0, rasterized=True
+    )
     axes.set(ylabel="y", title="(c) draws from p(y|x)")
     return axes
 

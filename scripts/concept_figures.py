@@ -17,7 +17,7 @@ from scipy.stats import norm
 from paper.markdown import metrics
 from twofold import BNNLVRegressor, Ensemble
 from twofold.envs.toy import BIMODAL, HETEROSCEDASTIC
-from twofold.report.style import (
+from twofold.report.figures import (
     ALEATORIC,
     CHOSEN,
     DATA,

@@ -16,7 +16,7 @@ from scipy.signal import csd
 from paper.wind import checks, published, rosco
 from twofold.envs.system import constant, episode
 from twofold.envs.wind import task, turbulence
-from twofold.report.style import CHOSEN, DATA, PALETTE, POINTS, TOTAL, TRUTH, style
+from twofold.report.figures import CHOSEN, DATA, PALETTE, POINTS, TOTAL, TRUTH, style
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 BLUE, ORANGE, GREEN = PALETTE[:3]

@@ -19,8 +19,9 @@ from twofold.active import (
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.campaign.campaign import Proposal
 from twofold.campaign.space import Space
-from twofold.report import Course, make_course, make_course_of_rounds, style, write_campaign_page
+from twofold.report import Course, make_course, make_course_of_rounds, write_campaign_page
 from twofold.report import campaign_figures as figures
+from twofold.report.figures import style
 
 INPUTS = (
     Continuous("temperature & <T>", 20.0, 100.0),
@@ -56,7 +57,7 @@ def read(tmp_path):
 
 @pytest.fixture
 def axes():
-    with style.style():
+    with style():
         yield Figure(layout="constrained").subplots()
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from twofold.report import figures, style
+from twofold.report import figures
 from twofold.uncertainty.decomposition import Parts
 
 GRID = np.linspace(-1.0, 1.0, 20)
@@ -13,7 +13,7 @@ PARTS = Parts(np.full(20, 4.0), np.full(20, 3.0), np.full(20, 1.0))
 
 @pytest.fixture
 def axes():
-    with style.style():
+    with figures.style():
         yield Figure(figsize=(4.6, 3.4), layout="constrained").subplots()
 
 

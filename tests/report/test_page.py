@@ -9,14 +9,14 @@ from jinja2 import UndefinedError
 from matplotlib.figure import Figure
 
 from twofold.report import page
+from twofold.report.figures import EPISTEMIC
 from twofold.report.page import Chooser, Document
-from twofold.report.style import EPISTEMIC
 from twofold.report.svg import make_clickable, to_svg
 
 EMPTY = {"meta", "path", "use", "br", "rect", "circle"}
 NASTY = "<script>alert('x')</script> & \"so\" ’ ü ￼ {{ 7 * 7 }} </style> --><b onload='x'>"
 PARTS = (
-    "{% from 'parts.html' import card, choose_button, chooser, picture, section, table, "
+    "{% from 'page.html' import card, choose_button, chooser, picture, section, table, "
     "warning with context %}"
 )
 
@@ -71,7 +71,6 @@ def whole():
     blocks = {(name,): drawn() for name in names}
     return render(
         "{% extends 'page.html' %}"
-        + PARTS
         + """{% block introduction %}{{ nasty }}{% endblock %}{% block body %}
         {% call section(nasty) %}
         <dl class="numbers">{{ card(nasty, nasty) }}</dl>

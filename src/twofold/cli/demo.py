@@ -92,8 +92,8 @@ def write_demo(demo: Demo, folder: Path) -> tuple[Path, Path]:
 
     from twofold.core.persistence import write_text
     from twofold.report import figures
-    from twofold.report.page import draw_panel, render_page
-    from twofold.report.style import style
+    from twofold.report.figures import draw_panel, style
+    from twofold.report.page import render_page
 
     truth = 0.5 * np.log(2 * np.pi * np.e * np.square(3 * np.cos(demo.grid / 2)))
     choices = demo.candidates[demo.places], demo.candidate_entropies.epistemic[demo.places]

@@ -13,9 +13,9 @@ from twofold.campaign.definition import PARTS
 from twofold.campaign.space import Point
 from twofold.core.persistence import write_text
 from twofold.report import campaign_figures as figures
-from twofold.report import style
 from twofold.report.course import Course, make_course
-from twofold.report.page import Chooser, Rows, draw_panel, format_number, render_page
+from twofold.report.figures import EPISTEMIC, TOTAL, draw_panel
+from twofold.report.page import Chooser, Rows, format_number, render_page
 
 MAP_SIZE = 4.8, 3.9
 MOST_INPUTS, MOST_OPEN, LATEST = 6, 50, 20
@@ -79,13 +79,13 @@ def _draw_curves(course: Course) -> list[tuple[Figure, str]]:
     curve, name, nats = course.curve, course.score_name, "mean epistemic part (nats)"
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
     left = draw_panel(figures.plot_remaining_share, curve)
-    mean = draw_panel(figures.plot_curve, curve, "epistemic_nats", nats, style.EPISTEMIC)
+    mean = draw_panel(figures.plot_curve, curve, "epistemic_nats", nats, EPISTEMIC)
     curves = [
         (left, f"Share of the predictive variance that more data could remove, {share}."),
         (mean, "Mean of what one more measurement would teach, in nats."),
     ]
     if name:
-        figure = draw_panel(figures.plot_curve, curve, "score", name, style.TOTAL)
+        figure = draw_panel(figures.plot_curve, curve, "score", name, TOTAL)
         curves.append((figure, f"{name} after each round."))
     return curves
 

@@ -1,19 +1,63 @@
-"""Plots of what a model says, as functions that draw on matplotlib axes."""
+"""The house style, colour-blind-safe (Okabe and Ito), and plots of what a model says, as functions
+that draw on matplotlib axes."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
-from twofold.report import style
 from twofold.uncertainty.decomposition import Decomposition, Parts
+
+TOTAL = "#000000"
+EPISTEMIC = "#0072B2"
+ALEATORIC = "#E69F00"
+DATA = "#7f7f7f"
+POINTS = "#404040"
+TRUTH = "#009E73"
+CHOSEN = "#D55E00"
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+SETTINGS: dict[Any, Any] = {
+    "figure.dpi": 120,
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "svg.hashsalt": "twofold",
+}
 
 MOST_VECTORS = 2000
 MOST_INTERVALS = 60
 MOST_TICKS = 100
 LONGEST_LABEL = 34
 BELOW_INCHES = 0.45
+
+# In inches: small, one panel a figure, so that its text can be read on a phone.
+PANEL = 4.6, 3.4
+
+
+def style() -> AbstractContextManager:
+    """Use the house style inside a ``with`` block."""
+    return mpl.rc_context(SETTINGS)
+
+
+def draw_panel(
+    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL, **labels: Any
+) -> Figure:
+    """A figure of one panel: ``plot(axes, *arguments)``, then ``axes.set(**labels)``."""
+    with style():
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots()
+        plot(axes, *arguments)
+        axes.set(**labels)
+    return figure
 
 
 def shorten_label(name: str) -> str:
@@ -51,15 +95,15 @@ def plot_predictive_bands(
 ) -> Axes:  # fmt: skip
     """Predictive mean and two-deviation bands, aleatoric inside, total outside; and the data."""
     for variance, colour, alpha, label in (
-        (variances.total, style.EPISTEMIC, 0.35, "± 2σ total (blue rim: epistemic)"),
-        (variances.aleatoric, style.ALEATORIC, 0.6, "± 2σ aleatoric (noise)"),
+        (variances.total, EPISTEMIC, 0.35, "± 2σ total (blue rim: epistemic)"),
+        (variances.aleatoric, ALEATORIC, 0.6, "± 2σ aleatoric (noise)"),
     ):
         width = 2.0 * np.sqrt(variance)
         fill_band(axes, grid, mean - width, mean + width, colour, alpha, label)
     if data is not None:
         look: Any = {"rasterized": len(data[0]) > MOST_VECTORS, "label": "measurements"}
-        axes.scatter(*data, s=5, color=style.POINTS, alpha=0.6, linewidths=0, **look)
-    axes.plot(grid, mean, color=style.TOTAL, linewidth=1.2, label="predictive mean")
+        axes.scatter(*data, s=5, color=POINTS, alpha=0.6, linewidths=0, **look)
+    axes.plot(grid, mean, color=TOTAL, linewidth=1.2, label="predictive mean")
     axes.set(xlabel="x", ylabel="y", title="What the model predicts")
     return place_legend_below(axes)
 
@@ -69,13 +113,13 @@ def plot_entropies(
 ) -> Axes:
     """Total and aleatoric entropy over x; the gap between them is the epistemic part."""
     total, aleatoric = entropies.total, entropies.aleatoric
-    fill_band(axes, grid, aleatoric, total, style.EPISTEMIC, 0.35, "epistemic I(y; W)")
-    axes.plot(grid, total, color=style.TOTAL, label="total H[y|x]")
-    axes.plot(grid, aleatoric, color=style.ALEATORIC, label="aleatoric E[H[y|x,W]]")
+    fill_band(axes, grid, aleatoric, total, EPISTEMIC, 0.35, "epistemic I(y; W)")
+    axes.plot(grid, total, color=TOTAL, label="total H[y|x]")
+    axes.plot(grid, aleatoric, color=ALEATORIC, label="aleatoric E[H[y|x,W]]")
     if truth is not None:
         # Noise can vanish, and its entropy then falls without bound.
         low, high = axes.get_ylim()
-        axes.plot(grid, truth, color=style.TRUTH, linestyle="--", label="true noise entropy")
+        axes.plot(grid, truth, color=TRUTH, linestyle="--", label="true noise entropy")
         axes.set_ylim(low - 0.2 * (high - low), high)
     axes.set(xlabel="x", ylabel="entropy (nats)", title="The split (blue: epistemic)")
     return place_legend_below(axes)
@@ -86,12 +130,12 @@ def plot_choices(
     choices: tuple[np.ndarray, np.ndarray],
 ) -> Axes:  # fmt: skip
     """Epistemic entropy over x, the density of the data beneath it, and the points to measure."""
-    axes.plot(grid, epistemic, color=style.EPISTEMIC, label="epistemic I(y; W)")
-    axes.plot(*choices, "v", color=style.CHOSEN, markersize=8, label="measure here next")
+    axes.plot(grid, epistemic, color=EPISTEMIC, label="epistemic I(y; W)")
+    axes.plot(*choices, "v", color=CHOSEN, markersize=8, label="measure here next")
     axes.set(xlabel="x", ylabel="nats", title="Where to measure next")
     axes.set_ylim(0, 1.25 * max(epistemic.max(), 1e-3))
     counts = axes.twinx()
-    counts.hist(inputs, bins=40, range=(grid[0], grid[-1]), color=style.DATA, alpha=0.35)
+    counts.hist(inputs, bins=40, range=(grid[0], grid[-1]), color=DATA, alpha=0.35)
     counts.set_ylabel("measurements per bin")
     counts.spines["right"].set_visible(True)
     axes.set_zorder(counts.get_zorder() + 1)
@@ -106,14 +150,14 @@ def plot_rug(axes: Axes, values: np.ndarray) -> Axes:
     ticks = np.unique(np.quantile(values, levels, method="nearest"))
     low, high = axes.get_xlim()
     axes.plot(
-        ticks, np.full(len(ticks), 0.02), "|", color=style.POINTS, markersize=6, alpha=0.6,
+        ticks, np.full(len(ticks), 0.02), "|", color=POINTS, markersize=6, alpha=0.6,
         markeredgewidth=0.8, transform=axes.get_xaxis_transform(),
     )  # fmt: skip
     axes.set_xlim(low, high)
     return axes
 
 
-def plot_histogram(axes: Axes, values: np.ndarray, name: str, color: str = style.DATA) -> Axes:
+def plot_histogram(axes: Axes, values: np.ndarray, name: str, color: str = DATA) -> Axes:
     """How often each value came; whole numbers have a bar each where they are few."""
     whole = np.all(values == np.round(values)) and np.ptp(values) <= 40
     bins = np.arange(values.min() - 0.5, values.max() + 1.0) if whole else "auto"
@@ -130,14 +174,14 @@ def plot_predicted(
     shown = spread_evenly(len(y), MOST_INTERVALS)
     y, mean = y[shown], mean[shown]
     for variance, color, width, label in (
-        (variances.total, style.EPISTEMIC, 1.2, "± 2σ total (blue: epistemic)"),
-        (variances.aleatoric, style.ALEATORIC, 2.6, "± 2σ aleatoric (noise)"),
+        (variances.total, EPISTEMIC, 1.2, "± 2σ total (blue: epistemic)"),
+        (variances.aleatoric, ALEATORIC, 2.6, "± 2σ aleatoric (noise)"),
     ):
         half = 2 * np.sqrt(variance[shown])
         axes.vlines(y, mean - half, mean + half, color, linewidth=width, alpha=0.6, label=label)
-    axes.plot(y, mean, "o", color=style.TOTAL, markersize=2.5, label="predictive mean")
+    axes.plot(y, mean, "o", color=TOTAL, markersize=2.5, label="predictive mean")
     ends = [y.min(), y.max()]
-    axes.plot(ends, ends, color=style.CHOSEN, linewidth=1, label="predicted = measured")
+    axes.plot(ends, ends, color=CHOSEN, linewidth=1, label="predicted = measured")
     axes.set(xlabel="measured", ylabel="predicted", title="Predicted and measured")
     return place_legend_below(axes)
 
@@ -145,7 +189,7 @@ def plot_predicted(
 def plot_effects(axes: Axes, names: list[str], effects: Parts) -> Axes:
     """Total effects of each input, in percent: on the mean (``total``) and on each part."""
     places = np.arange(len(names))
-    colours = style.TOTAL, style.EPISTEMIC, style.ALEATORIC
+    colours = TOTAL, EPISTEMIC, ALEATORIC
     labels = "predictive mean", "epistemic deviation", "aleatoric deviation"
     for i, (values, color, label) in enumerate(zip(effects, colours, labels, strict=True)):
         at, widths = places + 0.27 * (i - 1), 100.0 * np.asarray(values)

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from twofold.core.persistence import write_text
 from twofold.estimators.storage import Fitted
 from twofold.inference.method import resolve_method
-from twofold.report import calibration, figures, model_data, style
+from twofold.report import calibration, figures, model_data
 from twofold.report.calibration import Accuracy, Scores
+from twofold.report.figures import DATA, TOTAL, draw_panel
 from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments
-from twofold.report.page import Chooser, Rows, draw_panel, format_number, render_page
+from twofold.report.page import Chooser, Rows, format_number, render_page
 from twofold.uncertainty.decomposition import Parts
 
 METHODS = {
@@ -239,8 +240,8 @@ def _list_columns(about: Subject) -> list[list[str]]:
 def _histograms(about: Subject, order: np.ndarray) -> list[tuple[str, Figure]]:
     """Of the outputs, then of the inputs that drive most."""
     x, y = about.data.x, about.data.y
-    every = [(name, y[:, i], style.TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
-    every += [(about.inputs[c], x[:, c], style.DATA) for c in sorted(order[:MOST_INPUTS])]
+    every = [(name, y[:, i], TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
+    every += [(about.inputs[c], x[:, c], DATA) for c in sorted(order[:MOST_INPUTS])]
     return [
         (name, draw_panel(figures.plot_histogram, values, name, colour, size=SMALL))
         for name, values, colour in every

@@ -1,11 +1,11 @@
 """Pages as single HTML files that need nothing else, from templates that escape what they show.
 
 A page is a template (``templates/``) with its words and HTML, and Python objects with its numbers
-and figures. ``parts.html`` has what pages are made of: pictures, tables, cards, choosers.
+and figures. ``page.html`` has what pages are made of: pictures, tables, cards, choosers.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,14 +16,12 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from twofold.core.persistence import LIBRARY_VERSION
-from twofold.report.style import style
+from twofold.report.figures import style
 from twofold.report.svg import join_options, to_svg
 
 NUMBER = re.compile(r"\s*[-+−±]?[\d.,]+(e[-+]?\d+)?\s*%?\s*|\s*|–|—|nan|-?inf")
 # The headings and the rows of a table.
 Rows = tuple[list[str], list[list[str]]]
-# In inches: small, one panel a figure, so that its text can be read on a phone.
-PANEL = 4.6, 3.4
 
 
 @dataclass(frozen=True)
@@ -77,18 +75,6 @@ def render_page(template: str, title: str, **content: Any) -> str:
     content |= {"document": Document(), "title": title, "version": LIBRARY_VERSION}
     with style():
         return _environment().get_template(template).render(content)
-
-
-def draw_panel(
-    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL, **labels: Any
-) -> Figure:
-    """A figure of one panel: ``plot(axes, *arguments)``, then ``axes.set(**labels)``."""
-    with style():
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots()
-        plot(axes, *arguments)
-        axes.set(**labels)
-    return figure
 
 
 def format_number(value: float) -> str:

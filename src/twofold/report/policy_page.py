@@ -1,9 +1,10 @@
 """The report of a search for policies: a page to choose β and γ by, and the same as text."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,13 +13,11 @@ from twofold.core.persistence import write_bytes, write_text
 from twofold.plant import quality
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.policy import LearnedPolicy
+from twofold.plant.project import Project
 from twofold.report import policy_figures as figures
-from twofold.report.page import Chooser, render_page
-from twofold.report.style import style
+from twofold.report.figures import style
+from twofold.report.page import Chooser, find_text_columns, render_page
 from twofold.report.svg import make_clickable
-
-if TYPE_CHECKING:
-    from twofold.plant.project import Project
 
 PAGE, REPORT, FRONTIER = "report.html", "report.md", "frontier.csv"
 TITLE = "Policies and their risks"
@@ -39,9 +38,45 @@ TERMS = {
     "Goes with": "names observations, with the share of the variance of the epistemic part "
     "between states that their deciles explain.",
 }
+TEXT = """\
+# {title}
+
+From a log of {transitions:,} transitions in {episodes} episodes, of which \
+{held_out_transitions:,} were held out. Costs and risks are per step, over the {steps} steps \
+after held-out moments; a held-out step cost {logged_cost:.4g} as it was run.
+
+## Which policy
+
+{advice}
+
+Its file is `{file}`.
+
+{policies}
+
+{terms}
+
+## Where the data have not settled what happens
+
+Of the states that the recommended policy comes to, those with the largest epistemic part of what \
+comes next: where to log.
+
+{riskiest}
+
+![Expected cost against epistemic risk](frontier.png)
+
+![Expected cost and both risks over the horizon](risks.png)
+
+![How far the policies leave the data](reach.png)
+
+## How good the model is
+
+```text
+{quality}
+```
+"""
 
 
-def write_policy_report(project: "Project") -> Path:
+def write_policy_report(project: Project) -> Path:
     """Write ``report.html``, ``report.md``, ``frontier.csv`` and the figures into the folder of a
     search; returns the path of ``report.md``."""
     folder = project.folder
@@ -52,17 +87,28 @@ def write_policy_report(project: "Project") -> Path:
             buffer = io.BytesIO()
             figure.savefig(buffer, format="png", dpi=DPI)
             write_bytes(folder / f"{name}.png", buffer.getvalue())
-    write_text(folder / REPORT, render_page("policies.md", TITLE, **_collect(project)))
+    write_text(folder / REPORT, _describe(project))
     return folder / REPORT
 
 
-def write_policy_page(path: str | Path, project: "Project") -> Path:
+def write_policy_page(path: str | Path, project: Project) -> Path:
     """Write the page of a search for policies, one HTML file that needs nothing else."""
-    content = _collect(project)
-    policies, best = content["policies"], content["best"]
-    content["choices"] = _offer_policies(policies, best)
-    content["frontier"] = _draw_frontier(policies, best)
-    write_text(Path(path), render_page("policies.html", TITLE, figures=figures, **content))
+    trials = project.trials
+    advice, opinion, *against = quality.advice(project.doubts, trials, project.logged_cost)
+    headings, *rows = quality.frontier_rows(trials)
+    onnx = [file.removesuffix("policy") + "onnx" for file in project.files]
+    onnx = [file if (project.folder / file).exists() else "" for file in onnx]
+    costs, limits = [project.logged_cost] * len(trials), figures.choose_limits(trials)
+    parts = trials, project.policies, project.files, onnx, costs, limits, rows
+    policies = list(map(PolicyView, *parts))
+    best = policies[quality.recommend(trials)]
+    content = {
+        "about": project.about, "quality": str(project.quality), "policies": policies, "best": best,
+        "advice": advice, "opinion": opinion, "against": against, "headings": headings,
+        "terms": TERMS, "choices": _offer_policies(policies, best),
+        "frontier": _draw_frontier(policies, best), "figures": figures,
+    }  # fmt: skip
+    write_text(Path(path), render_page("policies.html", TITLE, **content))
     return Path(path)
 
 
@@ -100,14 +146,7 @@ class PolicyView:
     @property
     def riskiest(self) -> list[list[str]]:
         """The visited states with the largest epistemic part."""
-        rows = zip(*self.trial.riskiest.values(), strict=True)
-        return [[f"{value:.3g}" for value in row] for row in rows]
-
-    @property
-    def explained(self) -> list[str]:
-        """Columns that the epistemic part goes with."""
-        largest = list(self.trial.columns.items())[: quality.MOST_COLUMNS]
-        return [f"{name} ({part:.0%})" for name, part in largest if part >= quality.LEAST_EXPLAINED]
+        return _list_riskiest(self.trial)
 
     @property
     def bounds(self) -> list[str]:
@@ -116,47 +155,43 @@ class PolicyView:
         pairs = zip(names, shape.low, shape.high, strict=True)
         return [f"{name} from {low:g} to {high:g}" for name, low, high in pairs]
 
-    def draw(self, plot: Any, **labels: Any) -> Figure:
+    def draw(self, plot: Any, *arguments: Any, **labels: Any) -> Figure:
         """``plot(axes, trial)`` as a small panel."""
-        return figures.draw_small_panel(plot, self.trial, **labels)
+        return figures.draw_small_panel(plot, self.trial, *arguments, **labels)
 
     def draw_costs(self, plot: Any) -> Figure:
         """The same, beside the logged cost and on the scale of costs."""
 
-        def plot_both(axes: Axes) -> None:
-            plot(axes, self.trial)
+        def plot_both(axes: Axes, trial: Trial) -> None:
+            plot(axes, trial)
             figures.plot_logged_cost(axes, self.logged_cost)
 
-        return figures.draw_small_panel(plot_both, top=figures.LEGEND_ROOM, ylim=self.limits)
-
-    def draw_column(self, name: str) -> Figure:
-        """What it visits of a column, in front of what the log has."""
-        small: Any = {"size": figures.SMALL, "top": figures.TITLE_ROOM}
-        return figures.draw_small_panel(figures.plot_column, self.trial, name, **small)
+        return self.draw(plot_both, top=figures.LEGEND_ROOM, ylim=self.limits)
 
 
-def _collect(project: "Project") -> dict[str, Any]:
-    """What both templates show."""
-    trials = project.trials
-    first, opinion, *against = quality.advice(project.doubts, trials, project.logged_cost)
-    headings, *rows = quality.frontier_rows(trials)
-    onnx = [file.removesuffix("policy") + "onnx" for file in project.files]
-    onnx = [file if (project.folder / file).exists() else "" for file in onnx]
-    costs, limits = [project.logged_cost] * len(trials), figures.choose_limits(trials)
-    parts = trials, project.policies, project.files, onnx, costs, limits, rows
-    policies = list(map(PolicyView, *parts))
-    return {
-        "about": project.about,
-        "quality": str(project.quality),
-        "policies": policies,
-        "best": policies[quality.recommend(trials)],
-        "advice": first,
-        "opinion": opinion,
-        "against": against,
-        "headings": headings,
-        "terms": TERMS,
-        "shown_states": SHOWN_STATES,
-    }
+def _describe(project: Project) -> str:
+    """The report as Markdown."""
+    number = quality.recommend(project.trials)
+    best = project.trials[number]
+    headings, *rows = quality.frontier_rows(project.trials)
+    sentences = quality.advice(project.doubts, project.trials, project.logged_cost)
+    return TEXT.format(
+        title=TITLE, steps=len(best.expected), advice="\n\n".join(sentences),
+        file=project.files[number], policies=_make_table(headings, rows),
+        terms="\n".join(f"- *{term}* {words}" for term, words in TERMS.items()),
+        riskiest=_make_table(list(best.riskiest), _list_riskiest(best)[:SHOWN_STATES]),
+        quality=project.quality, **project.about,
+    )  # fmt: skip
+
+
+def _make_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---" if words else "---:" for words in find_text_columns(headings, rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, rule, *rows))
+
+
+def _list_riskiest(trial: Trial) -> list[list[str]]:
+    rows = zip(*trial.riskiest.values(), strict=True)
+    return [[f"{value:.3g}" for value in row] for row in rows]
 
 
 def _offer_policies(policies: list[PolicyView], best: PolicyView) -> Chooser:

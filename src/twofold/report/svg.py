@@ -11,13 +11,13 @@ from matplotlib.artist import Artist
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from twofold.report import style
+from twofold.report.figures import EPISTEMIC, POINTS, TOTAL
 
 SPACE, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 # Colours that would be lost on a dark page, and what the page has instead.
 THEMED = {
-    style.TOTAL: "currentColor", "#ffffff": "var(--surface)", style.POINTS: "var(--points)",
-    style.EPISTEMIC.lower(): "var(--blue)",
+    TOTAL: "currentColor", "#ffffff": "var(--surface)", POINTS: "var(--points)",
+    EPISTEMIC.lower(): "var(--blue)",
 }  # fmt: skip
 # Of the invisible disc around a clickable point, in the figure's units: large enough for a finger.
 TARGET_RADIUS = 11
