@@ -9,8 +9,7 @@ import pytest
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.cli import app as cli
 from twofold.cli.campaign import parse_input
-from twofold.cli.options import parse_settings
-from twofold.cli.terminal import MISTAKE
+from twofold.cli.terminal import MISTAKE, parse_settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

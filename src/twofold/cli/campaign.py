@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from twofold.cli.options import parse_pair, parse_pairs, parse_settings
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import AsJson, CommandError, check_place, say, show_json, show_table
+from twofold.cli.terminal import (
+    AsJson,
+    CommandError,
+    check_place,
+    parse_pair,
+    parse_pairs,
+    parse_settings,
+    say,
+    show_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from twofold.campaign import Campaign, Proposal, Status

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from twofold.cli.options import build_regressor
 from twofold.cli.run import Config, Run
 from twofold.cli.terminal import (
     TABLES,
     AsJson,
     CommandError,
+    build_regressor,
     check_place,
     say,
     show_json,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.cli.options import split_words
-from twofold.cli.terminal import CommandError
+from twofold.cli.terminal import CommandError, split_words
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from twofold.cli.options import (
+from twofold.cli.run import Config, Run
+from twofold.cli.terminal import (
+    AsJson,
+    CommandError,
     build_regressor,
     check_names,
     load_function,
@@ -14,10 +17,10 @@ from twofold.cli.options import (
     parse_numbers,
     parse_pairs,
     parse_settings,
+    show_json,
+    show_table,
     split_words,
 )
-from twofold.cli.run import Config, Run
-from twofold.cli.terminal import AsJson, CommandError, show_json, show_table
 
 if TYPE_CHECKING:
     from twofold.plant.log import Window

@@ -192,7 +192,7 @@ def _to_argument(where: str, param: Any, value: Any) -> Any:
     if several:
         return [_to_text(part) for part in (value if isinstance(value, list) else [value])]
     if isinstance(value, list):
-        line = io.StringIO()  # a,b,c, as ``options.split_words`` reads it
+        line = io.StringIO()  # a,b,c, as ``split_words`` reads it
         csv.writer(line, lineterminator="").writerow(map(_to_text, value))
         return line.getvalue()
     return value if isinstance(value, bool) else _to_text(value)

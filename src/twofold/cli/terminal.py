@@ -1,20 +1,28 @@
-"""What a person at the terminal sees: results on stdout, for people or as JSON; notes and errors on
-stderr; exit codes."""
+"""What a person types after options, parsed into Python values, and sees: results on stdout, for
+people or as JSON; notes and errors on stderr; exit codes."""
 
+import csv
+import importlib.util
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from twofold.core.naming import nearest
 from twofold.core.persistence import to_plain
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
 
 # A bug in twofold; a mistake in the command or its input; a failed self-test; Ctrl-C, as in shells.
 FAULT, MISTAKE, UNSOUND, STOPPED = 1, 2, 3, 130
 AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 TABLES = (".csv", ".parquet", ".pq")
+# Commands have options of their own for these.
+NOT_FOR_FIT = ("random_state", "checkpoint")
 
 
 class CommandError(ValueError):
@@ -89,3 +97,113 @@ def check_place(
     for source in reads:
         if source is not None and would_overwrite(source, out):
             raise CommandError(f"{out} is read by this command; write to another file")
+
+
+def split_words(text: str) -> list[str]:
+    """``a,b,c``; a word with a comma stands in quotation marks."""
+    words = next(csv.reader([text], skipinitialspace=True), [])
+    return [word.strip() for word in words if word.strip()]
+
+
+def parse_numbers(option: str, text: str) -> list[float]:
+    """``0,1,2``."""
+    try:
+        numbers = [float(word) for word in split_words(text)]
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise CommandError(f"--{option} must be numbers such as 0,1,2, got {text!r}")
+    return numbers
+
+
+def parse_bounds(text: str) -> tuple[str, tuple[float, float]]:
+    """``NAME:LOW:HIGH``."""
+    name, *ends = text.rsplit(":", 2)
+    try:
+        low, high = map(float, ends)
+    except ValueError:
+        raise CommandError(f"--action must be NAME:LOW:HIGH, got {text!r}") from None
+    return name, (low, high)
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    """``NAME=VALUE``."""
+    name, sign, value = (part.strip() for part in text.partition("="))
+    if not (name and sign and value):
+        raise CommandError(f"expected NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` of each, no name twice."""
+    pairs = dict(map(parse_pair, texts))
+    if len(pairs) < len(texts):
+        raise CommandError(f"duplicate name in {' '.join(texts)}; give each name once")
+    return pairs
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """``NAME=VALUE`` of each, the value as JSON or a plain word."""
+    return {name: _parse_value(value) for name, value in parse_pairs(texts).items()}
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def build_regressor(
+    texts: Sequence[str], option: str = "setting", base: "BNNLVRegressor | None" = None
+) -> "BNNLVRegressor":
+    """A regressor with ``NAME=VALUE`` of each text, its own or an option of its method."""
+    from twofold.estimators.fitting import check_settings
+    from twofold.estimators.regressor import BNNLVRegressor
+    from twofold.inference.method import option_names, resolve_method
+
+    settings, regressor = parse_settings(texts), base or BNNLVRegressor()
+    own = [name for name in regressor.get_params(deep=False) if name not in NOT_FOR_FIT]
+    try:
+        regressor.set_params(**{name: settings[name] for name in settings if name in own})
+        options = option_names(resolve_method(regressor.inference))
+        check_names(option, settings, [*own, *options])
+        regressor.set_params(
+            **{f"inference__{name}": settings[name] for name in settings if name in options}
+        )
+        check_settings(regressor)
+    except (TypeError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    return regressor
+
+
+def check_names(option: str, names: Iterable[str], valid: Sequence[str]) -> None:
+    """Refuse names that an option does not have."""
+    for name in names:
+        if name not in valid:
+            raise CommandError(
+                f"valid names for --{option}: {', '.join(valid)}; "
+                f"got {name!r}{nearest(name, valid)}"
+            )
+
+
+def load_function(option: str, text: str) -> Callable:
+    """``FILE.py:FUNCTION``; the file is run."""
+    file, sign, name = text.rpartition(":")
+    path = Path(file)
+    if not sign or not name:
+        raise CommandError(f"--{option} must be FILE.py:FUNCTION, got {text!r}")
+    if not path.is_file() or path.suffix != ".py":
+        raise CommandError(f"--{option}: there is no Python file {file}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise CommandError(f"--{option}: {path} fails: {type(error).__name__}: {error}") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        names = [one for one, value in vars(module).items() if callable(value)]
+        raise CommandError(f"--{option}: {path} has no function {name!r}{nearest(name, names)}")
+    return function
