@@ -33,7 +33,7 @@ from twofold.plant.columns import EDGE
 from twofold.plant.cost import cost_of
 from twofold.plant.log import Window
 from twofold.plant.policy import PolicyNetwork
-from twofold.plant.rollout import Noise, Scales, Task, particles, values_and_gradients
+from twofold.plant.rollout import Noise, Scales, Task, Units, particles, values_and_gradients
 from twofold.plant.search import PAPER, Config, Plant, RiskWeights
 
 HORIZON, WEIGHT_DRAWS, NOISE_DRAWS = PAPER.horizon, PAPER.weight_draws, PAPER.noise_draws
@@ -57,8 +57,8 @@ class Setting:
         features = np.asarray(jax.jit(jax.vmap(self.embedding.features))(self.windows), float)
         self.shape = PolicyNetwork(features.shape[1], (20, 20), (-1.0,) * 3, (1.0,) * 3)
         self.task = Task(self.model, self.embedding, cost_of(problem.cost, log), self.shape)
-        parts = (*Standardizer.fit(x), *Standardizer.fit(y), *Standardizer.fit(features), 1.0)
-        self.scales = Scales(*(jnp.asarray(part, jnp.float32) for part in parts))
+        units = [Units(*map(jnp.float32, Standardizer.fit(part))) for part in (x, y, features)]
+        self.scales = Scales(*units, jnp.float32(1.0))
         keys = jax.random.split(jax.random.key(0), 3)
         weights = 0.1 * jax.random.normal(keys[0], (WEIGHT_DRAWS, self.model.num_weights))
         self.draws = Draws(weights, jnp.full((WEIGHT_DRAWS, 1), -3.0))
@@ -106,8 +106,8 @@ def write_for_peer(setting: Setting, path: Path) -> None:
     order = [names.index(name) for name in (*STEERINGS, "cost")]
     shape = (WEIGHT_DRAWS, NOISE_DRAWS)
     transform = setting.embedding.transforms[names.index("cost")]
-    scales = setting.scales._asdict()
-    del scales["cost_scale"]
+    units = {"x": setting.scales.x, "y": setting.scales.y, "feature": setting.scales.features}
+    scales = {f"{a}_{b}": part for a, own in units.items() for b, part in own._asdict().items()}
     deviation = float(np.exp(0.5 * np.asarray(setting.draws.log_noise)[0, 0]))
     arrays: dict[str, Any] = {
         "columns": np.broadcast_to(columns[np.array(order)], (*shape, 4, 15)),

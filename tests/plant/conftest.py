@@ -11,7 +11,7 @@ from twofold.plant.cost import cost_of
 from twofold.plant.embedding import embed
 from twofold.plant.log import Episode, Log
 from twofold.plant.policy import PolicyNetwork
-from twofold.plant.rollout import Scales, Task
+from twofold.plant.rollout import Scales, Task, Units
 
 
 @pytest.fixture
@@ -98,4 +98,4 @@ def task(tank):
 def scales():
     """No standardisation, so that weights mean what they say."""
     zero, one = jnp.zeros, jnp.ones
-    return Scales(zero(2), one(2), zero(1), one(1), zero(1), one(1), jnp.ones(()))
+    return Scales(*(Units(zero(size), one(size)) for size in (2, 1, 1)), jnp.ones(()))

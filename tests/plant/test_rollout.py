@@ -121,15 +121,15 @@ def plant_of(case):
     x, y = embedding.design(log)
     windows = Window(*(jnp.asarray(leaf, jnp.float32) for leaf in embedding.steps(log).windows))
     features = np.asarray(jax.vmap(embedding.features)(windows))
-    units = x.mean(0), x.std(0) + 0.1, y.mean(0), y.std(0)
-    units = *units, features.mean(0) + 0.3, 1.2 * features.std(0) + 0.1, 1.0
+    units = (x.mean(0), x.std(0) + 0.1), (y.mean(0), y.std(0))
+    units = *units, (features.mean(0) + 0.3, 1.2 * features.std(0) + 0.1)
     task = Task(
         BNNLV(x.shape[1], y.shape[1], (6,), latents, 1.0, 1.5),
         embedding,
         cost_of(lambda row: row["a"] + 0.1 * row["u"], log),
         PolicyNetwork(features.shape[1], (5,), (-1.0, -1.0), (1.0, 1.0)),
     )
-    scales = Scales(*(jnp.asarray(part, jnp.float32) for part in units))
+    scales = Scales(*(Units(*own) for own in jax.tree.map(jnp.float32, units)), jnp.float32(1.0))
     return task, scales, Window(*(leaf[:2] for leaf in windows))
 
 
@@ -143,15 +143,15 @@ def inputs_of(task):
 @partial(jax.jit, static_argnums=0)
 def one_step(task, scales, own, weights, log_noise, window, latent, additive):
     """What a policy does and what comes of it, by the embedding's functions of whole windows."""
-    seen = (task.embedding.features(window) - scales.feature_mean) / scales.feature_scale
+    seen = scales.features.of(task.embedding.features(window))
     layers = policy.layers_of(task.shape, own[None])
     action = policy.act(task.shape, layers, seen[None, None])[0, 0]
-    x = (task.embedding.input(window, action) - scales.x_mean) / scales.x_scale
+    x = scales.x.of(task.embedding.input(window, action))
     first, second = network.unflatten(task.model.sizes, weights[None])
     joined = jnp.concatenate([x, task.model.latent_variance**0.5 * latent])
     hidden = jax.nn.relu(first.kernel[0] @ joined + first.bias[0])
     y = second.kernel[0] @ hidden + second.bias[0] + jnp.exp(0.5 * log_noise) * additive
-    following = task.embedding.advance(window, action, y * scales.y_scale + scales.y_mean)
+    following = task.embedding.advance(window, action, scales.y.back(y))
     return seen, action, following
 
 

@@ -10,9 +10,9 @@ the numbers of both that a report needs.
 """
 
 import warnings
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, get_origin
 
 import jax
 import jax.numpy as jnp
@@ -45,13 +45,6 @@ STARTS = 32
 CAUTION = 2.0
 # Enough for a drawing, and a third of the file that all digits would make.
 DIGITS = 5
-STEPWISE = ("expected", "epistemic", "aleatoric", "apart", "beyond")
-KINDS: dict[Any, tuple[type, ...]] = {
-    float: (int, float),
-    np.ndarray: (np.ndarray,),
-    dict[str, float]: (dict,),
-    dict[str, np.ndarray]: (dict,),
-}
 # Logged states that stand for all of them: neighbours are found in a second.
 MOST_ROWS = 4_000
 # Visited states whose epistemic part is looked at: 200 in each decile.
@@ -107,9 +100,7 @@ def forecast(
     random_state: int = 0,
 ) -> Forecast:
     """Roll a policy out from windows ``[B, H, D]``, with the same luck for every policy."""
-    task = replace(model.task(policy.shape.hidden), shape=policy.shape)
-    weights, *units = policy.leaves
-    scales = model.scales._replace(feature_mean=units[0], feature_scale=units[1])
+    task, scales, weights = model.under(policy)
     weight_draws = model.draws_of(weight_draws)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
@@ -132,10 +123,8 @@ def forecast(
         found = sharding.on_host(_forecast(task, horizon, noise_draws, mesh, *given))
         filled = min(at_once, num - first)
         parts.append([part[:filled].astype(np.float64) for part in found])
-    expected, epistemic, aleatoric, of_draws, sampled = map(
-        np.concatenate, zip(*parts, strict=True)
-    )
-    return Forecast(expected, epistemic, aleatoric, of_draws.mean(axis=0), sampled, noise_draws)
+    found = Forecast(*map(np.concatenate, zip(*parts, strict=True)), noise_draws)
+    return found._replace(by_draw=found.by_draw.mean(axis=0))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -150,7 +139,7 @@ def _forecast(
     draws: Draws,
     starts: Window,
     rows: Array,
-) -> tuple[Array, Array, Array, Array, Array]:
+) -> tuple[Array, ...]:
     """All starts, shared out over the devices; the noise is that of one device."""
     members, count = draws.weights.shape[0], starts.observations.shape[0]
     noise = draw_noise(key, task.model, horizon, members, count * noise_draws)
@@ -162,33 +151,19 @@ def _forecast(
     )
     beside = (0, 0), (0, 0), (0, more * noise_draws), (0, 0)
     noise = jax.tree.map(lambda leaf: jnp.pad(leaf, beside), noise)
-    whole, shared = sharding.WHOLE, sharding.SHARED
-    share = sharding.divided(
-        partial(_share, task, horizon, noise_draws),
-        mesh,
-        [whole, whole, whole, PartitionSpec(None, None, sharding.AXIS), shared, shared],
-    )
-    return share(scales, weights, draws, noise, starts, rows)
 
+    def share(
+        scales: Scales, weights: Array, draws: Draws, noise: Noise, starts: Window, rows: Array
+    ) -> tuple[Array, ...]:
+        trace = rollout(task, scales, weights[None], draws, noise, particles(starts, noise_draws))
+        costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
+        of_draws = jnp.moveaxis(costs.mean(axis=3), 2, 1)
+        sampled = jax.vmap(lambda own, row: own[:, row % members, 0])(costs, rows)
+        return costs.mean(axis=(2, 3)), *jax.vmap(risks)(costs), of_draws, sampled
 
-def _share(
-    task: Task,
-    horizon: int,
-    noise_draws: int,
-    scales: Scales,
-    weights: Float[Array, "P"],
-    draws: Draws,
-    noise: Noise,
-    starts: Window,
-    rows: Array,
-) -> tuple[Array, Array, Array, Array, Array]:
-    members = draws.weights.shape[0]
-    trace = rollout(task, scales, weights[None], draws, noise, particles(starts, noise_draws))
-    costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
-    found = jax.vmap(risks)(costs)
-    of_draws = jnp.moveaxis(costs.mean(axis=3), 2, 1)
-    sampled = jax.vmap(lambda own, row: own[:, row % members, 0])(costs, rows)
-    return costs.mean(axis=(2, 3)), found.epistemic, found.aleatoric, of_draws, sampled
+    along = PartitionSpec(None, None, sharding.AXIS)
+    divided = [*[sharding.WHOLE] * 3, along, sharding.SHARED, sharding.SHARED]
+    return sharding.divided(share, mesh, divided)(scales, weights, draws, noise, starts, rows)
 
 
 class Distances(NamedTuple):
@@ -197,19 +172,8 @@ class Distances(NamedTuple):
 
     usual: float
     far: float
-    median: np.ndarray
+    apart: np.ndarray
     beyond: np.ndarray
-
-
-class Column(NamedTuple):
-    """The epistemic part along one observation: its mean between the deciles of what was visited
-    (NaN where a value that is frequent leaves nothing between two of them), and the share of its
-    variance that lies between those means."""
-
-    name: str
-    explained: float
-    deciles: np.ndarray
-    epistemic: np.ndarray
 
 
 class States(NamedTuple):
@@ -223,16 +187,16 @@ class States(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Distances from the data, columns (that explain most of the epistemic part first), the
-    visited states with the largest epistemic part, and ``QUANTILES`` of what was visited, of all
-    observations and then of all actions.
+    """Distances from the data, observations with the share of the epistemic part that they explain
+    (largest first), the visited states with the largest epistemic part, and ``QUANTILES`` of what
+    was visited, of all observations and then of all actions.
 
     The epistemic part is the variance between weight draws of the expected outputs one step ahead,
     in squared deviations of each and summed.
     """
 
     distances: Distances
-    columns: tuple[Column, ...]
+    columns: dict[str, float]
     riskiest: States
     quantiles: Float[np.ndarray, "columns T Q"]
 
@@ -262,37 +226,25 @@ def measure_reach(
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
-    windows = _windows(model, held_out)
+    seen = model.embedding.steps(held_out).windows
+    windows = Window(*(jnp.asarray(leaf, DTYPE) for leaf in seen))
     rows = rng.permutation(len(windows.observations))[:starts]
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
-    weights, mean, scale = policy.leaves
-    found = visit(
-        replace(model.task(policy.shape.hidden), shape=policy.shape),
-        horizon,
-        noise_key,
-        model.scales._replace(feature_mean=mean, feature_scale=scale),
-        weights,
-        model.posterior.sample(draw_key, weight_draws),
-        Window(*(leaf[rows] for leaf in windows)),
-    )
+    task, *of_policy = model.under(policy)
+    draws = model.posterior.sample(draw_key, weight_draws)
+    begin = jax.tree.map(lambda leaf: leaf[rows], windows)
+    found = visit(task, horizon, noise_key, *of_policy, draws, begin)
     known, usual = (
         policy.standardizer.transform(rng.permutation(part)[:MOST_ROWS])
         for part in (model.features, np.asarray(jax.vmap(model.embedding.features)(windows)))
     )
     apart = distances(known, usual, np.asarray(found.features))
     states = with_epistemic_part(model, found, rng)
-    columns = [
-        explain(name, values, states.epistemic)
-        for name, values in zip(model.embedding.observations, states.observations.T, strict=True)
-    ]
-    columns.sort(key=lambda column: -column.explained)
+    shares = [explained(values, states.epistemic) for values in states.observations.T]
+    ranked = sorted(zip(model.embedding.observations, shares, strict=True), key=lambda own: -own[1])
     riskiest = np.argsort(-states.epistemic)[:RISKIEST]
     top = States(*(part[riskiest] for part in states))
-    return Reach(apart, tuple(columns), top, quantiles(found))
-
-
-def _windows(model: DynamicsModel, log: Log) -> Window:
-    return Window(*(jnp.asarray(leaf, DTYPE) for leaf in model.embedding.steps(log).windows))
+    return Reach(apart, dict(ranked), top, quantiles(found))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -310,8 +262,7 @@ def visit(
     history, count = task.embedding.history, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon + 1, count, starts.observations.shape[0])
     trace = rollout(task, scales, weights[None], draws, noise, starts)
-    layers = layers_of(task.shape, weights[None])
-    actions = act(task.shape, layers, trace.features)
+    actions = act(task.shape, layers_of(task.shape, weights[None]), trace.features)
     seen = _join(starts.observations, trace.observations)
     done = _join(starts.actions, actions)
 
@@ -384,8 +335,9 @@ def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
     return np.moveaxis(found, (0, 1, 2), (2, 1, 0))
 
 
-def explain(name: str, values: np.ndarray, epistemic: np.ndarray) -> Column:
-    """Means between deciles of a column, and η², the share of the variance between them."""
+def explained(values: np.ndarray, epistemic: np.ndarray) -> float:
+    """η², the share of the variance of the epistemic part that lies between its means in ten groups
+    by a column's deciles (fewer where frequent values leave nothing between two of them)."""
     deciles = np.quantile(values, np.linspace(0.0, 1.0, GROUPS + 1))
     group = np.searchsorted(deciles[1:-1], values, side="right")
     counts = np.bincount(group, minlength=GROUPS)
@@ -393,7 +345,7 @@ def explain(name: str, values: np.ndarray, epistemic: np.ndarray) -> Column:
         means = np.bincount(group, epistemic, minlength=GROUPS) / counts
     between = np.nansum(counts * np.square(means - epistemic.mean()))
     total = np.square(epistemic - epistemic.mean()).sum()
-    return Column(name, float(between / total) if total else 0.0, deciles, means)
+    return float(between / total) if total else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,10 +379,11 @@ class Trial:
 
     def __post_init__(self):
         for part in fields(self):
-            value = getattr(self, part.name)
-            if not isinstance(value, KINDS[part.type]):
+            value, kind = getattr(self, part.name), get_origin(part.type) or part.type
+            if not isinstance(value, int | float if kind is float else kind):
                 raise ValueError(f"{part.name} of a trial cannot be {value!r}")
-        steps = {len(getattr(self, name)) for name in STEPWISE}
+        stepwise = self.expected, self.epistemic, self.aleatoric, self.apart, self.beyond
+        steps = set(map(len, stepwise))
         if len(steps) != 1 or 0 in steps:
             raise ValueError("the parts of a trial have different numbers of steps, or none")
 
@@ -480,20 +433,19 @@ def evaluate_policy(
 
 def summarise(policy: LearnedPolicy, costs: Forecast, reach: Reach, log: Log) -> Trial:
     """Means over starts; of risks those of deviations, as in the criterion."""
-    distances = reach.distances
+    columns, states = (*log.observations, *log.actions), reach.riskiest
+    values = *states.observations.T, *states.actions.T
+    by_column = dict(zip(columns, values, strict=True))
     return Trial(
         *policy.risk_weights,
         expected=costs.expected.mean(axis=0),
         epistemic=np.sqrt(np.maximum(costs.epistemic, 0.0)).mean(axis=0),
         aleatoric=np.sqrt(np.maximum(costs.aleatoric, 0.0)).mean(axis=0),
-        apart=distances.median,
-        beyond=distances.beyond,
-        usual=distances.usual,
-        far=distances.far,
-        columns={column.name: column.explained for column in reach.columns},
-        riskiest=_by_column(reach.riskiest, log),
+        **reach.distances._asdict(),
+        columns=reach.columns,
+        riskiest={"after steps": states.steps, **by_column, "epistemic part": states.epistemic},
         rollouts=_round(costs.sampled),
-        visited=dict(zip((*log.observations, *log.actions), _round(reach.quantiles), strict=True)),
+        visited=dict(zip(columns, _round(reach.quantiles), strict=True)),
         logged=logged_range(log),
     )
 
@@ -511,13 +463,3 @@ def logged_range(log: Log) -> dict[str, np.ndarray]:
 def _round(values: np.ndarray) -> np.ndarray:
     """To a few digits."""
     return np.vectorize(lambda value: float(f"{value:.{DIGITS}g}"), otypes=[float])(values)
-
-
-def _by_column(states: States, log: Log) -> dict[str, np.ndarray]:
-    """States with the names of their columns."""
-    return {
-        "after steps": states.steps,
-        **dict(zip(log.observations, states.observations.T, strict=True)),
-        **dict(zip(log.actions, states.actions.T, strict=True)),
-        "epistemic part": states.epistemic,
-    }

@@ -19,7 +19,8 @@ logs that are long beside them.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +42,7 @@ from twofold.plant import policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen
 from twofold.plant.log import Log, Window
-from twofold.plant.policy import DTYPE, PolicyNetwork
+from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
 
 # Steps that a GPU gets at once, as it starts them faster than those of a loop.
 GPU_STEPS = 10
@@ -61,17 +62,33 @@ class Task:
     shape: PolicyNetwork
 
 
-class Scales(NamedTuple):
-    """Means and deviations: of the model's inputs and outputs, of the policy's features, and the
-    deviation of the costs."""
+class Units(NamedTuple):
+    """Means and scales."""
 
-    x_mean: Float[Array, "D"]
-    x_scale: Float[Array, "D"]
-    y_mean: Float[Array, "O"]
-    y_scale: Float[Array, "O"]
-    feature_mean: Float[Array, "F"]
-    feature_scale: Float[Array, "F"]
-    cost_scale: Float[Array, ""]
+    mean: Float[Array, "F"]
+    scale: Float[Array, "F"]
+
+    def at(self, places: np.ndarray) -> "Units":
+        """Those of some values."""
+        return Units(self.mean[places], self.scale[places])
+
+    def of(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
+        """Values in these units."""
+        return (values - self.mean) / self.scale
+
+    def back(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
+        """From these units."""
+        return values * self.scale + self.mean
+
+
+class Scales(NamedTuple):
+    """Units of the model's inputs and outputs and of a policy's features, and the deviation of the
+    costs."""
+
+    x: Units
+    y: Units
+    features: Units
+    cost: Float[Array, ""]
 
 
 class Noise(NamedTuple):
@@ -90,25 +107,6 @@ class Trace(NamedTuple):
     features: Float[Array, "T M S B F"]
     reached: Float[Array, "T M S B F"]
     observations: Float[Array, "T M S B D"]
-
-
-class Units(NamedTuple):
-    """Means and scales."""
-
-    mean: Float[Array, "F"]
-    scale: Float[Array, "F"]
-
-    def at(self, places: np.ndarray) -> "Units":
-        """Those of some values."""
-        return Units(self.mean[places], self.scale[places])
-
-    def of(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
-        """Values in these units."""
-        return (values - self.mean) / self.scale
-
-    def back(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
-        """From these units."""
-        return values * self.scale + self.mean
 
 
 def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int) -> Noise:
@@ -137,13 +135,17 @@ def rollout(
     ``offsets`` are added to their actions: zeros, for those who ask what an action is worth.
     """
     layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
-    embedding, units = task.embedding, carried_units(task, scales)
+    embedding, places = task.embedding, task.embedding.layout
+    # Of all values of a column the mean and the scale of its newest.
+    units = scales.features.at(places.newest)
     acting = _acting(task, scales, units, weights, layout[0])
     respond = _responding(task, scales, units, draws, layout)
-    places = embedding.layout
     functions = embedding.new_of, embedding.follow, places.arrivals, places.shift, task.cost
-    new_of, follow, arrivals, shift, pay = [_each_particle(one) for one in functions]
-    at_ends = units.at(places.ends)
+    new_of, follow, arrivals, shift, pay = (jax.vmap(jax.vmap(jax.vmap(f))) for f in functions)
+    at_ends, at_features = units.at(places.ends), units.at(places.features)
+
+    def features(past: Array) -> Array:
+        return scales.features.of(at_features.back(past[..., places.features]))
 
     def step(seen: Seen, inputs: Any) -> tuple[Seen, Any]:
         latent, additive, offset = inputs
@@ -159,13 +161,7 @@ def rollout(
     starts = starts._replace(past=units.of(starts.past))
     begin = Seen(*(jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])) for leaf in starts))
     _, (costs, past, reached, newest) = jax.lax.scan(step, begin, (*noise, offsets), unroll=unroll)
-    before, after = (_features(task, scales, units, part) for part in (past, reached))
-    return Trace(costs, before, after, newest)
-
-
-def carried_units(task: Task, scales: Scales) -> Units:
-    """Of all values of a column the mean and the scale of its newest."""
-    return _feature_units(scales).at(task.embedding.layout.newest)
+    return Trace(costs, features(past), features(reached), newest)
 
 
 def for_carried(layer: Layer, places: np.ndarray, own: Units, carried: Units) -> Layer:
@@ -180,26 +176,13 @@ def for_carried(layer: Layer, places: np.ndarray, own: Units, carried: Units) ->
     return Layer(jnp.concatenate([kernel, unseen], axis=-1)[..., inverse], bias)
 
 
-def _feature_units(scales: Scales) -> Units:
-    return Units(scales.feature_mean, scales.feature_scale)
-
-
-def _features(
-    task: Task, scales: Scales, units: Units, past: Float[Array, "*batch F"]
-) -> Float[Array, "*batch F"]:
-    """What is carried as a policy's standardised features."""
-    places = task.embedding.layout.features
-    return _feature_units(scales).of(units.at(places).back(past[..., places]))
-
-
 def _acting(
     task: Task, scales: Scales, units: Units, weights: Float[Array, "S P"], draws: int
 ) -> tuple[RowLayer, ...]:
     """The policies' layers for what is carried, copied for all weight draws, which costs less than
     turning the points around at every step."""
     first, *rest = network.unflatten(task.shape.sizes, weights)
-    places = task.embedding.layout.features
-    layers = for_carried(first, places, _feature_units(scales), units), *rest
+    layers = for_carried(first, task.embedding.layout.features, scales.features, units), *rest
     copied = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (draws, *leaf.shape)), layers)
     return network.for_rows(copied)
 
@@ -211,22 +194,24 @@ def _responding(
     for all policies."""
     first, *rest = network.unflatten(task.model.sizes, draws.weights)
     inputs, carried = task.embedding.layout.inputs, units.mean.shape[0]
-    own = Units(scales.x_mean, scales.x_scale)
     of_past, of_new = np.flatnonzero(inputs < carried), np.flatnonzero(inputs >= carried)
     past = Layer(first.kernel[..., of_past], first.bias)
-    carrying = for_carried(past, inputs[of_past], own.at(of_past), units)
+    carrying = for_carried(past, inputs[of_past], scales.x.at(of_past), units)
     layers = network.for_rows((carrying, *rest))
     thin = first.kernel[..., np.append(of_new, np.arange(len(inputs), first.kernel.shape[-1]))]
     deviation = jnp.exp(0.5 * draws.log_noise)[:, None]
     latent_deviation = task.model.latent_variance**0.5
 
+    def for_policies(values: Float[Array, "M B Z"]) -> Float[Array, "M S B Z"]:
+        return jnp.broadcast_to(values[:, None], (*layout, values.shape[-1]))
+
     def respond(past: Array, new: Array, latent: Array, additive: Array) -> Array:
         flat = layout[0], layout[1] * layout[2]
-        beside = [own.at(of_new).of(new), _for_policies(latent_deviation * latent, layout)]
+        beside = [scales.x.at(of_new).of(new), for_policies(latent_deviation * latent)]
         rows = jnp.concatenate(beside, axis=-1).reshape(*flat, thin.shape[-1])
         more = network.rows_thin(thin, rows) if thin.shape[-1] else None
         y = network.apply_rows(layers, past.reshape(*flat, carried), more).reshape(*layout, -1)
-        return (y + _for_policies(deviation * additive, layout)) * scales.y_scale + scales.y_mean
+        return scales.y.back(y + for_policies(deviation * additive))
 
     return respond
 
@@ -270,17 +255,6 @@ def _by_policy(values: Float[Array, "T M S B F"]) -> Float[Array, "S steps F"]:
     return jnp.moveaxis(values, 2, 0).reshape(values.shape[2], -1, values.shape[-1])
 
 
-def _each_particle(function: Callable) -> Callable:
-    """A function of one particle for arrays ``[M, S, B, …]``."""
-    return jax.vmap(jax.vmap(jax.vmap(function)))
-
-
-def _for_policies(
-    values: Float[Array, "M B Z"], layout: tuple[int, int, int]
-) -> Float[Array, "M S B Z"]:
-    return jnp.broadcast_to(values[:, None], (*layout, values.shape[-1]))
-
-
 class DynamicsModel:
     """A regressor fitted to ``embedding.design(log)``, with the cost of where it leads.
 
@@ -300,10 +274,14 @@ class DynamicsModel:
         self, regressor: BNNLVRegressor, embedding: Embedding, cost: CostFunction | Cost, log: Log
     ):
         check_is_fitted(regressor)
-        _check_columns(regressor, embedding)
-        self.regressor = regressor
-        self.embedding = embedding
-        self.log = log
+        expected = len(embedding.input_names), len(embedding.target_names)
+        found = regressor.model_.inputs, regressor.model_.outputs
+        if expected != found:
+            raise ValueError(
+                f"the embedding gives {expected[0]} inputs and {expected[1]} outputs, but the "
+                f"regressor was fitted to {found[0]} and {found[1]}: use embedding.design(log)"
+            )
+        self.regressor, self.embedding, self.log = regressor, embedding, log
         self.cost = cost if isinstance(cost, Cost) else cost_of(cost, log)
         self.starts = Window(*(np.asarray(leaf, DTYPE) for leaf in embedding.steps(log).windows))
         self.features = np.asarray(jax.jit(jax.vmap(embedding.features))(self.starts))
@@ -314,8 +292,7 @@ class DynamicsModel:
     @property
     def posterior(self) -> Posterior:
         """That of the regressor, in single precision."""
-        found = self.regressor.posterior_
-        return type(found)(*(jnp.asarray(leaf, DTYPE) for leaf in found))
+        return jax.tree.map(partial(jnp.asarray, dtype=DTYPE), self.regressor.posterior_)
 
     def draws_of(self, wanted: int) -> int:
         """How many weight draws there are: of a posterior that is a set of them no more than it
@@ -329,28 +306,29 @@ class DynamicsModel:
     def scales(self) -> Scales:
         """What everything is standardised by."""
         seen = Standardizer.fit(self.features.astype(float))
-        parts = *self.regressor.x_standardizer_, *self.regressor.y_standardizer_, *seen
-        return Scales(*(jnp.asarray(part, DTYPE) for part in (*parts, self.cost_scale)))
+        parts = self.regressor.x_standardizer_, self.regressor.y_standardizer_, seen
+        scales = Scales(*(Units(*part) for part in parts), self.cost_scale)
+        return jax.tree.map(partial(jnp.asarray, dtype=DTYPE), scales)
 
     @property
     def fingerprint(self) -> str:
         """Says whether two models are the same: weights, units, starts, bounds, cost, embedding."""
-        functions = [
-            cost_fingerprint(self.cost, self.log),
-            embedding_fingerprint(self.embedding, self.log),
-        ]
-        return persistence.fingerprint(
-            *(np.asarray(leaf) for leaf in self.regressor.posterior_),
-            *map(np.asarray, self.scales),
-            *self.starts,
-            np.asarray(self.bounds),
-            np.frombuffer("".join(functions).encode(), np.uint8),
-        )
+        functions = cost_fingerprint(self.cost, self.log)
+        functions += embedding_fingerprint(self.embedding, self.log)
+        parts = self.regressor.posterior_, self.scales, self.starts
+        arrays = [*jax.tree.leaves(parts), self.bounds, np.frombuffer(functions.encode(), np.uint8)]
+        return persistence.fingerprint(*map(np.asarray, arrays))
 
     def task(self, hidden: tuple[int, ...]) -> Task:
         """Roll-outs under policies with these hidden layers."""
         shape = PolicyNetwork(self.features.shape[1], hidden, *self.bounds)
         return Task(self.regressor.model_, self.embedding, self.cost, shape)
+
+    def under(self, own: LearnedPolicy) -> tuple[Task, Scales, Float[Array, "P"]]:
+        """Roll-outs under one policy, with its bounds, its units and its weights."""
+        weights, *units = own.leaves
+        task = replace(self.task(own.shape.hidden), shape=own.shape)
+        return task, self.scales._replace(features=Units(*units)), weights
 
 
 def fit_regressors(
@@ -361,10 +339,9 @@ def fit_regressors(
     Fits that were stopped are resumed from their checkpoint. Whether the folder is that of the same
     log and settings is for the caller to know (``twofold.core.persistence.claim_folder``).
     """
-    folder, several = Path(folder), len(regressors) > 1
-    stem, end = MODEL.split(".")
-    names = [f"{stem}_{n}.{end}" if several else MODEL for n in range(len(regressors))]
-    paths = [folder / name for name in names]
+    folder, paths = Path(folder), [Path(folder) / MODEL]
+    if len(regressors) > 1:
+        paths = [paths[0].with_stem(f"{paths[0].stem}_{n}") for n in range(len(regressors))]
     if all(path.exists() for path in paths):
         return [load(path) for path in paths]
     own = [clone(one).set_params(checkpoint=folder / CHECKPOINT) for one in regressors]
@@ -374,16 +351,6 @@ def fit_regressors(
     for regressor, path in zip(own, paths, strict=True):
         regressor.set_params(checkpoint=None).save(path)
     return own
-
-
-def _check_columns(regressor: Any, embedding: Embedding) -> None:
-    expected = len(embedding.input_names), len(embedding.target_names)
-    found = regressor.model_.inputs, regressor.model_.outputs
-    if expected != found:
-        raise ValueError(
-            f"the embedding gives {expected[0]} inputs and {expected[1]} outputs, but the "
-            f"regressor was fitted to {found[0]} and {found[1]}; fit it to embedding.design(log)"
-        )
 
 
 def probes(log: Log) -> tuple[np.ndarray, np.ndarray]:

@@ -160,7 +160,7 @@ def objective(
     apart = trace.costs.reshape(steps, draws, policies, config.starts, config.noise_draws)
     of_starts = jax.vmap(criterion, in_axes=(2, None, None, None))
     of_policies = jax.vmap(of_starts, in_axes=(2, 0, 0, None))
-    found = of_policies(apart, *risk_weights, plant.scales.cost_scale)
+    found = of_policies(apart, *risk_weights, plant.scales.cost)
     return jnp.mean(found, axis=1) / steps
 
 
@@ -206,7 +206,7 @@ def update(
         windows,
     )
     fine = jnp.isfinite(values) & jnp.all(jnp.isfinite(gradients), axis=1)
-    gradients = gradients / plant.scales.cost_scale
+    gradients = gradients / plant.scales.cost
     rate = learning_rate(plant.schedule, number / (plant.schedule.epochs * config.updates))
     directions, moments = jax.vmap(optimiser(config).update)(gradients, state.moments)
     after = State(state.weights - rate * directions, moments)
@@ -368,7 +368,7 @@ def _search(
             raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
     weights = np.concatenate([np.asarray(part.states.weights) for part in parts])
     last = np.concatenate([part.energies[-LAST_EPOCHS:].mean(axis=0) for part in parts])
-    standardizer = Standardizer(*map(np.asarray, plant.scales[4:6]))
+    standardizer = Standardizer(*map(np.asarray, plant.scales.features))
     fixed = config.task.embedding, config.task.shape, standardizer
     return [
         LearnedPolicy(*fixed, own, *pair, seed, {"criterion": float(value)})
@@ -418,7 +418,7 @@ def _plant(
     scales = model.scales
     known = np.zeros((0, model.features.shape[1]))
     if distance:
-        seen = (model.features - np.asarray(scales.feature_mean)) / np.asarray(scales.feature_scale)
+        seen = jax.tree.map(np.asarray, scales.features).of(model.features)
         known = centroids(seen, CENTROIDS, random_state)
     return Plant(
         jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state),
