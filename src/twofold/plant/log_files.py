@@ -99,26 +99,25 @@ def read_raw_log(
         raise LogError(f"cost_at must be 'arrival' or 'departure', got {cost_at!r}")
     if decimal not in (".", ","):
         raise LogError(f"decimal must be '.' or ',', got {decimal!r}")
-    table = read_table(source, delimiter=delimiter, encoding=encoding)
+    table = replace(read_table(source, delimiter=delimiter, encoding=encoding), decimal=decimal)
     missing = [missing] if isinstance(missing, str | int | float) else list(missing)
-    observations = [observations] if isinstance(observations, str) else list(observations)
+    observations = (observations,) if isinstance(observations, str) else tuple(observations)
     given = [*observations, *actions, *(one for one in (episode, time, cost) if one is not None)]
     check_different(given)
     check_names(table, given)
-    bounds = _bounds(table, actions, missing, decimal)
-    names = [*observations, *bounds, *([cost] if cost is not None else [])]
-    read = {name: table.numbers(name, missing, decimal) for name in names}
+    bounds = _bounds(table, actions, missing)
+    names = [name for name in given if name not in (episode, time)]
+    read = {name: table.numbers(name, missing) for name in names}
     texts = {name: column.texts for name, column in read.items()}
     times = None
     if time is not None:
-        times, texts[time] = table.times(time, missing, decimal)
-    part, parts = _episodes(table, episode, decimal)
-    values = {name: column.values for name, column in read.items()}
-    others = tuple(name for name in table.names if name not in given)
+        times, texts[time] = table.times(time, missing)
+    part, parts = _episodes(table, episode)
     return RawLog(
-        table.source, table.unit, table.rows, observations=tuple(observations), actions=bounds,
-        values=values, part=part, parts=parts, times=times, time=time or "time", cost=cost,
-        cost_at=cost_at, texts=texts, others=others,
+        table.source, table.unit, table.rows, observations, bounds, part=part, parts=parts,
+        values={name: column.values for name, column in read.items()}, times=times,
+        time=time or "time", cost=cost, cost_at=cost_at, texts=texts,
+        others=tuple(name for name in table.names if name not in given),
     )  # fmt: skip
 
 
@@ -138,29 +137,26 @@ def write_log(log: Log, path: Any) -> None:
 
 
 def _bounds(
-    table: Table, actions: Any, missing: Sequence[str | float], decimal: str
+    table: Table, actions: Any, missing: Sequence[str | float]
 ) -> dict[str, tuple[float, float]]:
     """Checked bounds; who gives none is told the range in the table."""
     if isinstance(actions, Mapping):
         return {name: check_bounds(name, bounds) for name, bounds in actions.items()}
     names = [actions] if isinstance(actions, str) else list(actions)
     check_names(table, names)
-    columns = [table.numbers(name, missing, decimal).values for name in names]
-    ends = [f"({np.nanmin(values):g}, {np.nanmax(values):g})" for values in columns]
-    ranges = [f"{name!r}: {pair}" for name, pair in zip(names, ends, strict=True)]
+    columns = {name: table.numbers(name, missing).values for name in names}
+    ranges = [f"{one!r}: ({np.nanmin(own):g}, {np.nanmax(own):g})" for one, own in columns.items()]
     raise LogError(
         "actions need bounds, which a policy will keep to: pass a mapping such as "
         f"actions={{{', '.join(ranges)}}} (the range in {table.source})"
     )
 
 
-def _episodes(
-    table: Table, episode: str | None, decimal: str
-) -> tuple[np.ndarray, tuple[str, ...]]:
+def _episodes(table: Table, episode: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
     """The number of each row's episode, in the order in which they begin, and their names."""
     if episode is None:
-        return np.zeros(len(table.rows), int), ("0",)
-    labels = table.labels(episode, decimal)
+        return np.zeros(len(table), int), ("0",)
+    labels = table.labels(episode)
     blank = [row for row, label in zip(table.rows, labels, strict=True) if label in ("", "nan")]
     if blank:
         raise LogError(
@@ -229,11 +225,8 @@ def find_texts(raw: RawLog) -> Iterator[Finding]:
 
 def find_missing(raw: RawLog) -> Iterator[Finding]:
     """Cells that are blank, NaN or infinite."""
-    columns = raw.values | ({} if raw.times is None else {raw.time: raw.times})
-    for name, values in columns.items():
-        measured = name in raw.values
-        rows = raw_log.missing_rows(raw, name) if measured else np.flatnonzero(~np.isfinite(values))
-        rows = np.setdiff1d(rows, list(raw.texts.get(name, {})))
+    for name, values in raw.columns.items():
+        rows = np.setdiff1d(raw_log.missing_rows(raw, name), list(raw.texts.get(name, {})))
         infinite = int(np.isinf(values[rows]).sum())
         what = f"{len(rows) - infinite:,} missing" + f" and {infinite:,} infinite" * (infinite > 0)
         said = f"column {name!r} has {what} of {len(raw):,} values, at"
@@ -241,91 +234,30 @@ def find_missing(raw: RawLog) -> Iterator[Finding]:
         yield from _at(raw, "missing", rows, said, remedy, column=name)
 
 
-def find_sentinels(raw: RawLog) -> Iterator[Finding]:
+def find_odd_values(raw: RawLog) -> Iterator[Finding]:
     """Numbers that seem to say that there is no value."""
     for name in (one for one in raw.values if one not in raw.actions):
         for value in sentinels(raw.values[name]):
             rows = np.flatnonzero(raw.values[name] == value)
             said = f"column {name!r} is {value:.15g} in {_count(rows, 'row')}, far from all its "
+            said += "other values, at"
             remedy = f"if it means no value, pass missing=[{value:.15g}]"
-            yield from _at(
-                raw, "sentinel", rows, f"{said}other values, at", remedy, "warning", name
-            )
+            yield from _at(raw, "sentinel", rows, said, remedy, "warning", name)
 
 
-def find_stuck_sensors(raw: RawLog) -> Iterator[Finding]:
-    """Sensors that are stuck, and columns that never change."""
-    for name, own in raw_log.find_stuck(raw).items():
-        yield from _constant(raw, name, "it tells the model nothing: leave it out")
-        most = _count(max(own, key=len, default=()), "row")
-        said = f"column {name!r} stands still for up to {most} while others move, at"
-        remedy = "if the sensor was stuck, leave those rows out with drop_stuck=True"
-        yield from _at(
-            raw, "stuck", [row for rows in own for row in rows], said, remedy, "warning", name
-        )
-
-
-def find_bad_actions(raw: RawLog) -> Iterator[Finding]:
-    """Actions out of bounds, but for rounding, and actions from which nothing can be learnt."""
-    for name, (low, high) in raw.actions.items():
-        values, slack = raw.values[name], 1e-6 * (high - low)
-        yield from _constant(raw, name, "what it does cannot be learnt from this log")
-        rows = np.flatnonzero((values < low - slack) | (values > high + slack))
-        said = (
-            f"action {name!r} leaves its bounds {low:g} and {high:g} in {_count(rows, 'row')} "
-            f"({_range(values[rows])}), at"
-        )
-        remedy = "widen the bounds or pass clip_actions=True"
-        yield from _at(raw, "out_of_bounds", rows, said, remedy, column=name)
-
-
-def find_short_episodes(raw: RawLog, history: int) -> Iterator[Finding]:
-    """Episodes without a single step that a model can learn from."""
-    groups = raw.groups
-    brief = [group for group in groups if len(group) <= history]
-    if not brief:
-        return
-    names = [f"{raw.parts[raw.part[group[0]]]!r} ({len(group)})" for group in brief]
-    said = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    all_of_them = len(brief) == len(groups)
-    yield Finding(
-        "short", f"episodes {said}", f"{len(brief)} of "
-        f"{_count(groups, 'episode')} have too few rows to learn from, at least {history + 1} "
-        f"are needed: {said}; " + ("use a shorter history" if all_of_them else "they are left out"),
-        "error" if all_of_them else "warning",
-    )  # fmt: skip
-
-
-def find_unnamed_columns(raw: RawLog) -> Iterator[Finding]:
-    """A column that looks like the time or the episode, which nobody has named."""
-    is_named = {"time": raw.times is not None, "episode": len(raw.parts) > 1}
-    for role, names in LIKELY.items():
-        likely = [name for name in raw.others if name.casefold() in names]
-        if likely and not is_named[role]:
-            yield Finding(
-                "unnamed", f"column {likely[0]!r}", f"no {role} column was named; "
-                f"if {likely[0]!r} is one, pass {role}={likely[0]!r}", "warning", likely[0],
-            )  # fmt: skip
-
-
-def find_mixed_episodes(raw: RawLog) -> Iterator[Finding]:
-    """Episodes whose rows are mixed with those of others."""
+def find_disorder(raw: RawLog) -> Iterator[Finding]:
+    """Episodes whose rows are mixed with those of others, and times that start over, go back,
+    repeat, leave gaps or are uneven."""
     rows = raw_log.returns(raw)
-    names = list(dict.fromkeys(raw.part[rows].tolist()))
-    some = ", ".join(repr(raw.parts[one]) for one in names[:4]) + (", …" if names[4:] else "")
+    names = [raw.parts[one] for one in dict.fromkeys(raw.part[rows].tolist())]
+    some = ", ".join(map(repr, names[:4])) + (", …" if names[4:] else "")
     said = f"rows of another episode lie between those of {some}, which goes on at"
     if raw.times is None:
         remedy = "name the time column (time=…), or cut there with split_at_restarts=True"
         yield from _at(raw, "interleaved", rows, said, remedy)
-    else:
-        remedy = "rows are put together by the name of their episode"
-        yield from _at(raw, "interleaved", rows, said, remedy, "warning")
-
-
-def find_disorder(raw: RawLog) -> Iterator[Finding]:
-    """Times that start over, go back, repeat, leave gaps or are uneven."""
-    if raw.times is None:
         return
+    remedy = "rows are put together by the name of their episode"
+    yield from _at(raw, "interleaved", rows, said, remedy, "warning")
     over, back = raw_log.backward_rows(raw)
     said = "as if several episodes were one, the time starts over at"
     remedy = "name the episode column (episode=…), or cut there with split_at_restarts=True"
@@ -344,11 +276,64 @@ def find_disorder(raw: RawLog) -> Iterator[Finding]:
     _, steps, usual = raw_log.gaps(raw, UNEVEN)
     steps = steps[np.abs(steps - usual) <= GAP * usual]
     if len(steps):
-        yield Finding(
-            "uneven", "time", f"{_count(steps, 'step')} of the time differ by more than "
-            f"{UNEVEN:.0%} from the usual {usual:g} ({_range(steps)}); the model takes all steps "
-            "for equal", "warning",
-        )  # fmt: skip
+        said = (
+            f"{_count(steps, 'step')} of the time differ by more than {UNEVEN:.0%} from the usual "
+            f"{usual:g} ({_range(steps)}); the model takes all steps for equal"
+        )
+        yield Finding("uneven", "time", said, "warning")
+
+
+def find_stuck_sensors(raw: RawLog) -> Iterator[Finding]:
+    """Sensors that are stuck, and columns that never change."""
+    for name, own in raw_log.find_stuck(raw).items():
+        yield from _constant(raw, name, "it tells the model nothing: leave it out")
+        most = _count(max(own, key=len, default=()), "row")
+        said = f"column {name!r} stands still for up to {most} while others move, at"
+        remedy = "if the sensor was stuck, leave those rows out with drop_stuck=True"
+        rows = [row for rows in own for row in rows]
+        yield from _at(raw, "stuck", rows, said, remedy, "warning", name)
+
+
+def find_bad_actions(raw: RawLog) -> Iterator[Finding]:
+    """Actions out of bounds, but for rounding, and actions from which nothing can be learnt."""
+    for name, (low, high) in raw.actions.items():
+        values, slack = raw.values[name], 1e-6 * (high - low)
+        yield from _constant(raw, name, "what it does cannot be learnt from this log")
+        rows = np.flatnonzero((values < low - slack) | (values > high + slack))
+        where = f"{low:g} and {high:g} in {_count(rows, 'row')} ({_range(values[rows])})"
+        said = f"action {name!r} leaves its bounds {where}, at"
+        remedy = "widen the bounds or pass clip_actions=True"
+        yield from _at(raw, "out_of_bounds", rows, said, remedy, column=name)
+
+
+def find_unnamed_columns(raw: RawLog) -> Iterator[Finding]:
+    """A column that looks like the time or the episode, which nobody has named."""
+    is_named = {"time": raw.times is not None, "episode": len(raw.parts) > 1}
+    for role, names in LIKELY.items():
+        likely = [name for name in raw.others if name.casefold() in names]
+        if likely and not is_named[role]:
+            said = f"no {role} column was named; if {likely[0]!r} is one, pass {role}={likely[0]!r}"
+            yield Finding("unnamed", f"column {likely[0]!r}", said, "warning", likely[0])
+
+
+def find_short_episodes(raw: RawLog, history: int) -> Iterator[Finding]:
+    """Episodes without a single step that a model can learn from."""
+    brief = [group for group in raw.groups if len(group) <= history]
+    if brief:
+        names = [f"{raw.parts[raw.part[group[0]]]!r} ({len(group)})" for group in brief]
+        some = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        every = len(brief) == len(raw.groups)
+        said = (
+            f"{len(brief)} of {_count(raw.groups, 'episode')} have too few rows to learn from, at "
+            f"least {history + 1} are needed: {some}; "
+        ) + ("use a shorter history" if every else "they are left out")
+        yield Finding("short", f"episodes {some}", said, "error" if every else "warning")
+
+
+CHECKS = (
+    find_texts, find_missing, find_odd_values, find_disorder, find_stuck_sensors,
+    find_bad_actions, find_unnamed_columns,
+)  # fmt: skip
 
 
 def _at(
@@ -366,23 +351,21 @@ def _at(
         yield Finding(kind, where, f"{said} {where}; {remedy}", severity, column)
 
 
-def _remedy(words: Sequence[str]) -> str:
-    """What to do about numbers among texts, if there are any."""
-    marks = {re.sub(r"[\deE+-]", "", word) for word in words if MARKED.fullmatch(word)}
-    for mark, name in ((",", "comma"), (".", "point")):
-        if mark in marks:
-            return (
-                f"if the {name} is decimal, pass decimal={mark!r}; if it sets thousands apart, "
-                "take it out"
-            )
-    return "take out what sets thousands apart" if marks else ""
-
-
 def _constant(raw: RawLog, name: str, so: str) -> Iterator[Finding]:
     known = raw.values[name][np.isfinite(raw.values[name])]
     if len(known) > 1 and known.min() == known.max():
         sentence = f"column {name!r} is {known[0]:g} in every row; {so}"
         yield Finding("constant", f"column {name!r}", sentence, "warning", name)
+
+
+def _remedy(words: Sequence[str]) -> str:
+    """What to do about numbers among texts, if there are any."""
+    marks = {re.sub(r"[\deE+-]", "", word) for word in words if MARKED.fullmatch(word)}
+    for mark, name in ((",", "comma"), (".", "point")):
+        if mark in marks:
+            decimal = f"if the {name} is decimal, pass decimal={mark!r}"
+            return f"{decimal}; if it sets thousands apart, take it out"
+    return "take out what sets thousands apart" if marks else ""
 
 
 def _count(what: Sized, unit: str) -> str:
@@ -394,9 +377,3 @@ def _range(values: np.ndarray) -> str:
     """``2 to 5``, or ``2`` if there is no other value."""
     ends = (values.min(), values.max()) if len(values) else ()
     return " to ".join(dict.fromkeys(f"{end:g}" for end in ends))
-
-
-CHECKS = (
-    find_texts, find_missing, find_sentinels, find_mixed_episodes, find_disorder,
-    find_stuck_sensors, find_bad_actions, find_unnamed_columns,
-)  # fmt: skip

@@ -4,11 +4,10 @@ or stuck, and what mends them.
 Nothing is filled in: a row that was not measured is not learnt from.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from twofold.core.naming import nearest
 from twofold.plant.log import Episode, Log, LogError
 
-NONE = np.array([np.nan])
 FIRST = 4  # So many places are named; the rest are counted.
 # A step that differs from the usual one by more than this part of it is a gap. Runs shorter than so
 # many rows are rows out of order, not runs of their own.
@@ -27,6 +25,7 @@ LEAST, TIMES = 10, 3
 # but for so many, or for this part of all: what a column does more often is its way (a set-point, a
 # valve, a gauge of rain).
 RARE, RARE_PART = 4, 0.01
+NO_ROWS = np.zeros(0, int)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +55,11 @@ class RawLog:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Values, and times where they are known."""
+        return self.values | ({} if self.times is None else {self.time: self.times})
+
     @cached_property
     def groups(self) -> list[np.ndarray]:
         """The rows of each episode, in the order of the source."""
@@ -73,10 +77,10 @@ class RawLog:
 
     def take(self, index: np.ndarray) -> "RawLog":
         """These rows only, in this order."""
-        place = {int(row): new for new, row in enumerate(index)} if self.texts else {}
         texts = {
-            name: {place[row]: text for row, text in found.items() if row in place}
+            name: {new: found[row] for new, row in enumerate(index.tolist()) if row in found}
             for name, found in self.texts.items()
+            if found
         }
         values = {name: column[index] for name, column in self.values.items()}
         times = None if self.times is None else self.times[index]
@@ -85,9 +89,14 @@ class RawLog:
 
     def cut(self, starts: np.ndarray) -> "RawLog":
         """New episodes begin at these rows; rows of one episode must lie together."""
-        begins = starts | (np.diff(self.part, prepend=-1) != 0)
-        parts = tuple(self.parts[self.part[row]] for row in np.flatnonzero(begins))
+        begins = np.diff(self.part, prepend=-1) != 0
+        begins[starts[starts < len(self)]] = True
+        parts = tuple(self.parts[one] for one in self.part[begins])
         return replace(self, part=np.cumsum(begins) - 1, parts=parts)
+
+    def drop(self, bad: np.ndarray) -> "RawLog":
+        """All rows but these; what lies on two sides of a bad one becomes two episodes."""
+        return self.cut(bad + 1).take(np.delete(np.arange(len(self)), bad))
 
     def places(self, index: Sequence[int] | np.ndarray) -> str:
         """Where rows are in the source: ``lines 17-20, 33``."""
@@ -96,61 +105,50 @@ class RawLog:
             return _ranges(self.unit, self.rows[index])
         part, rows = self.part[index], self.rows[index]
         owners = list(dict.fromkeys(part.tolist()))
-        said = [
-            f"episode {self.parts[one]!r} {_ranges(self.unit, rows[part == one])}"
-            for one in owners[:FIRST]
-        ]
-        return "; ".join(said) + _more(len(owners) - FIRST)
+        ranges = [(self.parts[one], _ranges("step", rows[part == one])) for one in owners[:FIRST]]
+        said = "; ".join(f"episode {name!r} {steps}" for name, steps in ranges)
+        return said + _more(len(owners) - FIRST)
 
     def log(self) -> Log:
-        """The rows as a log; what is wrong with them has been dealt with before."""
-        groups = [group for group in self.in_time if len(group) > 1]
-        origins = [self.parts[self.part[group[0]]] for group in groups]
-        episodes = tuple(map(self._episode, groups, _numbered(origins), origins))
+        """The rows as a log; what is wrong with them has been dealt with before. The pieces of an
+        episode that was cut keep its name, with a number: ``a, a/2, b``."""
+        episodes, pieces = list[Episode](), Counter[str]()
+        for group in (group for group in self.in_time if len(group) > 1):
+            origin = self.parts[self.part[group[0]]]
+            pieces[origin] += 1
+            name = f"{origin}/{pieces[origin]}" if pieces[origin] > 1 else origin
+            paid = group[1:] if self.cost_at == "arrival" else group[:-1]
+            costs = None if self.cost is None else self.values[self.cost][paid]
+            times = None if self.times is None else self.times[group]
+            columns = self._table(self.observations, group), self._table(self.actions, group[:-1])
+            episodes.append(Episode(*columns, costs, times, name, origin))
         bounds = np.asarray(list(self.actions.values()), float).reshape(-1, 2)
-        return Log(self.observations, tuple(self.actions), bounds[:, 0], bounds[:, 1], episodes)
+        return Log(self.observations, tuple(self.actions), *bounds.T, tuple(episodes))
 
-    def _episode(self, group: np.ndarray, name: str, origin: str) -> Episode:
-        paid = group[1:] if self.cost_at == "arrival" else group[:-1]
-        costs = None if self.cost is None else self.values[self.cost][paid]
-        times = None if self.times is None else self.times[group]
-        observations = self._columns(self.observations, group)
-        actions = self._columns(self.actions, group[:-1])
-        return Episode(observations, actions, costs, times, name, origin)
-
-    def _columns(self, names: Iterable[str], group: np.ndarray) -> np.ndarray:
+    def _table(self, names: Iterable[str], group: np.ndarray) -> np.ndarray:
         columns = [self.values[name][group] for name in names]
         return np.stack(columns, axis=-1) if columns else np.zeros((len(group), 0))
 
 
 def raw_log_of(log: Log) -> RawLog:
     """A log as rows again; the last row of an episode has no action, the first no cost."""
-    lengths = [len(episode) + 1 for episode in log.episodes]
-    blank = np.full((1, len(log.actions)), np.nan)
-    observations = np.concatenate([one.observations for one in log.episodes])
-    actions = np.concatenate([part for one in log.episodes for part in (one.actions, blank)])
-    values = dict(zip(log.observations, observations.T, strict=True))
-    values |= dict(zip(log.actions, actions.T, strict=True))
-    cost = "cost" if "cost" not in values else "cost of the step"
-    costs = [one.costs for one in log.episodes if one.costs is not None]
+    names, episodes, cost = [*log.observations, *log.actions], log.episodes, None
+    none = np.full((1, len(log.actions)), np.nan)
+    tables = [np.hstack([one.observations, np.vstack([one.actions, none])]) for one in episodes]
+    values = dict(zip(names, np.concatenate(tables).T, strict=True))
+    costs = [np.append(np.nan, one.costs) for one in episodes if one.costs is not None]
     if costs:
-        values[cost] = np.concatenate([part for each in costs for part in (NONE, each)])
-    times = [one.times for one in log.episodes if one.times is not None]
+        cost = "cost of the step" if "cost" in names else "cost"
+        values[cost] = np.concatenate(costs)
+    times = [one.times for one in episodes if one.times is not None]
     bounds = zip(log.action_low.tolist(), log.action_high.tolist(), strict=True)
     return RawLog(
-        "the log", "step", np.concatenate([np.arange(length) for length in lengths]),
+        "the log", "step", np.concatenate([np.arange(len(table)) for table in tables]),
         log.observations, dict(zip(log.actions, bounds, strict=True)), values,
-        part=np.repeat(np.arange(len(lengths)), lengths),
-        parts=tuple(one.name or str(i) for i, one in enumerate(log.episodes)),
-        times=np.concatenate(times) if len(times) == len(lengths) else None,
-        cost=cost if costs else None,
+        part=np.repeat(np.arange(len(tables)), [len(table) for table in tables]),
+        parts=tuple(one.name or str(i) for i, one in enumerate(episodes)),
+        times=np.concatenate(times) if len(times) == len(tables) else None, cost=cost,
     )  # fmt: skip
-
-
-def _numbered(names: list[str]) -> list[str]:
-    """``a, a/2, b``: the pieces of an episode that was cut keep its name, with a number."""
-    numbers: defaultdict[str, count[int]] = defaultdict(lambda: count(1))
-    return [f"{name}/{n}" if (n := next(numbers[name])) > 1 else name for name in names]
 
 
 def _ranges(unit: str, rows: np.ndarray) -> str:
@@ -200,70 +198,50 @@ class Mending:
 
 def mend(raw: RawLog, mending: Mending) -> RawLog:
     """The log mended, with the rows of each episode together if it is known how they follow."""
-    if raw.times is None and len(returns(raw)) and not mending.split_at_restarts:
+    if mending.split_at_restarts and raw.times is None:
+        raw = raw.cut(returns(raw))
+    elif mending.split_at_restarts:
+        together, over = np.argsort(raw.part, kind="stable"), backward_rows(raw)[0]
+        raw = raw.take(together).cut(np.argsort(together)[over])
+    elif raw.times is None and len(returns(raw)):
         return raw
-    raw = _gather(raw, mending)
+    by_time = [raw.times] if mending.sort and raw.times is not None else []
+    raw = raw.take(np.lexsort((*by_time, raw.part)))
     if mending.drop_duplicates:
         raw = raw.take(np.delete(np.arange(len(raw)), duplicates(raw)))
     if mending.drop_missing:
         raw = _drop_missing(raw)
     if mending.drop_stuck:
         stuck = [rows for stretches in find_stuck(raw).values() for rows in stretches]
-        raw = _drop(raw, _mask(raw, np.concatenate([np.zeros(0, int), *stuck])))
+        raw = raw.drop(np.concatenate([NO_ROWS, *stuck]))
     if mending.clip_actions:
         clipped = {name: np.clip(raw.values[name], *raw.actions[name]) for name in raw.actions}
         raw = replace(raw, values=raw.values | clipped)
     if mending.split_at_gaps and raw.times is not None:
-        raw = raw.cut(_mask(raw, gaps(raw)[0]))
+        raw = raw.cut(gaps(raw)[0])
     return raw
-
-
-def _gather(raw: RawLog, mending: Mending) -> RawLog:
-    """Rows of an episode together, cut where it comes back or starts over, sorted by time."""
-    if mending.split_at_restarts:
-        if raw.times is None:
-            raw = raw.cut(_mask(raw, returns(raw)))
-        else:
-            starts = _mask(raw, backward_rows(raw)[0])
-            together = np.argsort(raw.part, kind="stable")
-            raw = raw.take(together).cut(starts[together])
-    if mending.sort and raw.times is not None:
-        return raw.take(np.lexsort((raw.times, raw.part)))
-    return raw.take(np.argsort(raw.part, kind="stable"))
 
 
 def _drop_missing(raw: RawLog) -> RawLog:
     """Rows whose observations are known; where only the action or its cost is not, the row is
     still the end of what went before."""
-    ends = np.zeros(len(raw), bool)
-    bad = ends.copy() if raw.times is None else ~np.isfinite(raw.times)
-    for name in raw.values:
-        if name in raw.observations:
-            bad[missing_rows(raw, name)] = True
-        elif name in raw.actions or raw.cost_at == "departure":
-            ends[missing_rows(raw, name)] = True
-        else:
+    bad, starts = [NO_ROWS], [NO_ROWS]
+    for name in raw.columns:
+        rows = missing_rows(raw, name)
+        if name in raw.actions or (name == raw.cost and raw.cost_at == "departure"):
+            starts.append(rows + 1)
+        elif name == raw.cost:
             # The step that leads to this row has no cost: a new episode begins with the row.
-            ends[missing_rows(raw, name) - 1] = True
-    return _drop(raw.cut(np.concatenate([[False], ends[:-1]])), bad)
-
-
-def _drop(raw: RawLog, bad: np.ndarray) -> RawLog:
-    """Rows that are not bad; what lies on two sides of a bad one becomes two episodes."""
-    after = np.concatenate([[False], bad[:-1]])
-    return raw.cut(after).take(np.flatnonzero(~bad))
-
-
-def _mask(raw: RawLog, rows: np.ndarray) -> np.ndarray:
-    mask = np.zeros(len(raw), bool)
-    mask[rows] = True
-    return mask
+            starts.append(rows)
+        else:
+            bad.append(rows)
+    return raw.cut(np.concatenate(starts)).drop(np.concatenate(bad))
 
 
 def missing_rows(raw: RawLog, name: str) -> np.ndarray:
     """Rows without a finite number where there should be one: the last action of an episode and
     the cost of its first row (of its last, if costs stand beside actions) are not needed."""
-    bad = ~np.isfinite(raw.values[name])
+    bad = ~np.isfinite(raw.columns[name])
     if name in raw.actions or name == raw.cost:
         last = name in raw.actions or raw.cost_at == "departure"
         bad[[group[-1 if last else 0] for group in raw.in_time]] = False
@@ -280,12 +258,11 @@ def returns(raw: RawLog) -> np.ndarray:
 def backward_rows(raw: RawLog) -> tuple[np.ndarray, np.ndarray]:
     """Rows at which the time of an episode starts over (it goes back to where the rows before
     began, or further), and those that are only out of order."""
-    over, back = [np.zeros(0, int)], [np.zeros(0, int)]
+    over, back = [NO_ROWS], [NO_ROWS]
     for group in raw.groups:
         times = raw.times[group]  # type: ignore[index]
         places = np.flatnonzero(np.diff(times) < 0) + 1
-        begins = np.concatenate([[0], places])[:-1]
-        starts = times[places] <= times[begins]
+        starts = times[places] <= times[np.append(0, places)[:-1]]
         starts &= len(group) >= LEAST_RUN * (len(places) + 1)
         over.append(group[places[starts]])
         back.append(group[places[~starts]])
@@ -295,15 +272,15 @@ def backward_rows(raw: RawLog) -> tuple[np.ndarray, np.ndarray]:
 def duplicates(raw: RawLog) -> np.ndarray:
     """Rows whose time another row of the episode, before it in the source, has already."""
     if raw.times is None:
-        return np.zeros(0, int)
-    order = np.lexsort((np.arange(len(raw)), raw.times, raw.part))
+        return NO_ROWS
+    order = np.lexsort((raw.times, raw.part))
     same = (np.diff(raw.part[order]) == 0) & (np.diff(raw.times[order]) == 0)
     return np.sort(order[1:][same])
 
 
 def gaps(raw: RawLog, tolerance: float = GAP) -> tuple[np.ndarray, np.ndarray, float]:
     """Rows after steps of another length, those lengths, and the usual step."""
-    rows = np.concatenate([np.zeros(0, int), *raw.in_time])
+    rows = np.concatenate([NO_ROWS, *raw.in_time])
     steps = np.diff(raw.times[rows])  # type: ignore[index]
     forward = (steps > 0) & (np.diff(raw.part[rows]) == 0)
     usual = float(np.median(steps[forward])) if forward.any() else 0.0
@@ -315,13 +292,11 @@ def find_stuck(raw: RawLog) -> dict[str, list[np.ndarray]]:
     """For each observation, the rows of stretches where it stands still longer than is its way
     while others move."""
     groups = [group for group in raw.in_time if len(group) > 1]
-    rows = np.concatenate([np.zeros(0, int), *groups])
+    rows = np.concatenate([NO_ROWS, *groups])
     # Whether each step changes a value; a missing one changes it, and so does another episode.
-    moves = {
-        name: ~(values[1:] == values[:-1]) | (np.diff(raw.part[rows]) != 0)
-        for name in (*raw.observations, *raw.actions)
-        for values in [raw.values[name][rows]]
-    }
+    apart = np.diff(raw.part[rows]) != 0
+    columns = {name: raw.values[name][rows] for name in (*raw.observations, *raw.actions)}
+    moves = {name: ~(own[1:] == own[:-1]) | apart for name, own in columns.items()}
     found = {}
     for name in raw.observations:
         # A column without company is compared with itself alone.
