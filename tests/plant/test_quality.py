@@ -13,7 +13,7 @@ from twofold.core.numerics import Standardizer
 from twofold.model.spec import BNNLV, Draws, SampledPosterior
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import Trial
-from twofold.plant.log import Episode, Log, Window
+from twofold.plant.log import Episode, Log
 from twofold.plant.project import ProjectError, read_trial, write_json
 from twofold.plant.quality import (
     Doubt,
@@ -26,10 +26,10 @@ from twofold.plant.quality import (
     frontier_csv,
     frontier_rows,
     recommend,
-    replay,
+    replay_costs,
     warn_of,
 )
-from twofold.plant.rollout import DynamicsModel, draw_noise, particles
+from twofold.plant.rollout import DynamicsModel, draw_noise
 
 NOISE = 0.3
 TRUE = [-0.2, 0.5, 0.1]  # of level and flow, and a bias, in the change of the level
@@ -74,40 +74,37 @@ def test_replay_is_a_loop_over_logged_actions():
     steps, draw_count, count = 5, 3, 2
     log = log_of(2, 9)
     model = model_of(log, np.zeros(5), history=2)
-    found = choose_passages(model, log, steps, 4, np.random.default_rng(0))
+    windows, actions, _ = choose_passages(model, log, steps, 4, np.random.default_rng(0))
     weights = 0.3 * np.random.default_rng(1).normal(size=(draw_count, 5))
     draws = Draws(jnp.asarray(weights, jnp.float32), jnp.full((draw_count, 1), -2.0))
-    noise = draw_noise(jax.random.key(2), model.regressor.model_, steps, draw_count, 4 * count)
-    windows = particles(Window(*map(jnp.asarray, found.windows)), count)
-    actions = jnp.repeat(jnp.asarray(found.actions), count, axis=0)
-    costs = jax.jit(replay, static_argnums=0)(
-        model.task(()), model.scales, draws, noise, windows, actions
-    )
-    costs, luck = np.asarray(costs), np.asarray(noise.additive)
+    key, given = jax.random.key(2), jax.tree.map(jnp.asarray, (windows, actions))
+    costs = np.asarray(replay_costs(model.task(()), count, key, model.scales, draws, *given))
+    noise = draw_noise(key, model.regressor.model_, steps, draw_count, 4 * count)
+    luck = np.asarray(noise.additive)
     for draw, particle in np.ndindex(draw_count, 4 * count):
-        own = particle // count
-        before, now = found.windows.observations[own, :, 0]
-        past = found.windows.actions[own, 0, 0]
+        own, noise_draw = divmod(particle, count)
+        before, now = windows.observations[own, :, 0]
+        past = windows.actions[own, 0, 0]
         for step in range(steps):
-            flow = found.actions[own, step, 0]
+            flow = actions[own, step, 0]
             change = weights[draw] @ [before, now, past, flow, 1.0]
             change += np.exp(-1.0) * luck[step, draw, particle, 0]
             before, now, past = now, now + change, flow
-            expected = now + 0.1 * flow
-            assert costs[step, draw, particle] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+            found = costs[draw * count + noise_draw, own, step]
+            assert found == pytest.approx(now + 0.1 * flow, rel=1e-4, abs=1e-5)
 
 
 def test_passages_are_pieces_of_the_log():
     log = log_of(2, 9)
     model = model_of(log, np.zeros(5), history=2)
-    found = choose_passages(model, log, 5, 100, np.random.default_rng(0))
-    assert len(found.actions) == 2 * (9 - 5 - 2 + 2)
+    windows, *found = choose_passages(model, log, 5, 100, np.random.default_rng(0))
+    assert len(found[0]) == 2 * (9 - 5 - 2 + 2)
     pieces = {
         tuple(episode.observations[first : first + 2, 0]): (episode, first + 1)
         for episode in log.episodes
         for first in range(4)
     }
-    for seen, past, actions, costs in zip(*found.windows, found.actions, found.costs, strict=True):
+    for seen, past, actions, costs in zip(*windows, *found, strict=True):
         episode, now = pieces[tuple(seen[:, 0])]
         np.testing.assert_array_equal(past, episode.actions[now - 1 : now])
         np.testing.assert_array_equal(actions, episode.actions[now : now + 5])

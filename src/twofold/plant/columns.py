@@ -13,7 +13,8 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import count
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,7 @@ from twofold.core.naming import nearest
 from twofold.plant.log import LogError, LogWarning
 
 Kind = Literal["identity", "log1p", "logit", "log1p_logit"]
-KINDS = ("identity", "log1p", "logit", "log1p_logit")
+KINDS = get_args(Kind)
 # Beyond the data, as a part of their range, on either side.
 MARGIN = 0.05
 # Nearest to a bound, as a part of the range, that a value is taken for: logits stay finite.
@@ -40,10 +41,8 @@ class Transform:
 
     def __post_init__(self):
         if self.kind not in KINDS:
-            raise LogError(
-                f"a transform is one of {', '.join(KINDS)}, got {self.kind!r}"
-                f"{nearest(self.kind, KINDS)}"
-            )
+            hint = nearest(self.kind, KINDS)
+            raise LogError(f"a transform is one of {', '.join(KINDS)}, got {self.kind!r}{hint}")
         if not self.low < self.high:
             raise LogError(f"a transform needs low < high, got {self.low:g} and {self.high:g}")
 
@@ -89,12 +88,10 @@ def choose_transform(name: str, transform: Any, values: np.ndarray) -> Transform
 def check_seen(name: str, transform: Transform, values: np.ndarray) -> None:
     """Refuse values that have no logarithm, and warn of those beyond the bounds."""
     seen = _logarithms(name, transform.kind, values)
-    if not transform.kind.endswith("logit"):
-        return
     beyond = values[(seen < transform.low) | (seen > transform.high)]
-    if len(beyond):
-        ends = np.array([transform.low, transform.high])
+    if len(beyond) and transform.kind.endswith("logit"):
         after = " after the logarithm" if transform.kind.startswith("log1p") else ""
+        ends = np.array([transform.low, transform.high])
         low, high = np.expm1(ends) if after else ends
         warnings.warn(
             f"{name!r} leaves the range of its transform, {low:g} to {high:g}, in {len(beyond):,} "
@@ -118,28 +115,18 @@ def _logarithms(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
     return np.log1p(values)
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Columns of which equally many values are kept, at ``start:stop`` of the vector."""
+class Group(NamedTuple):
+    """Columns, counted over observations and then actions, of which equally many values are kept,
+    at ``start:stop`` of the vector."""
 
     lags: int
-    observed: tuple[int, ...]
-    applied: tuple[int, ...]
+    columns: tuple[int, ...]
     start: int
-
-    @property
-    def width(self) -> int:
-        """The number of its columns."""
-        return len(self.observed) + len(self.applied)
 
     @property
     def stop(self) -> int:
         """Where the next group begins."""
-        return self.start + self.lags * self.width
-
-    def pick(self, observed: Sequence[Any] | Array, applied: Sequence[Any] | Array) -> list[Any]:
-        """What belongs to its columns, of that of all observations and actions."""
-        return [*(observed[i] for i in self.observed), *(applied[i] for i in self.applied)]
+        return self.start + self.lags * len(self.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,65 +150,53 @@ class Past:
         """For so many values of each observation and action, the action about to be applied among
         them; the values of some observations end one step ahead."""
         kept = [*lags, *(max(own - 1, 0) for own in action_lags)]
-        groups, places = _groups(kept, len(lags))
-        columns = [column for column, own in enumerate(kept) if own]
-        features = [place for column in columns for place in places[column]]
+        groups, places = list[Group](), [list[int]() for _ in kept]
+        for size in sorted({own for own in kept if own}):
+            columns = tuple(column for column, own in enumerate(kept) if own == size)
+            groups.append(Group(size, columns, groups[-1].stop if groups else 0))
+            for place, column in enumerate(columns, groups[-1].start):
+                places[column] = list(range(place, groups[-1].stop, len(columns)))
+        features = [place for own in places for place in own]
         newest = np.zeros(len(features), np.int32)
-        last = np.cumsum([kept[column] for column in columns]) - 1
-        for column, feature in zip(columns, last, strict=True):
-            newest[places[column]] = feature
+        for own in filter(None, places):
+            newest[own] = features.index(own[-1])
         computed = tuple(i for i, own in enumerate(lags) if own and ahead[i])
         applied = tuple(i for i, own in enumerate(action_lags) if own)
-        behind = iter(range(len(features), len(features) + len(computed) + len(applied)))
-        inputs: list[int] = []
-        for column in range(len(lags)):
-            own = places[column]
-            inputs += [*own[1:], next(behind)] if column in computed else own
-        for index in applied:
-            inputs += [*places[len(lags) + index], next(behind)]
+        inputs, behind = list[int](), count(len(features))
+        for column, own in enumerate(places):
+            if column in computed:
+                inputs += [*own[1:], next(behind)]
+            else:
+                inputs += [*own, next(behind)] if column - len(lags) in applied else own
         listed = np.array(features, np.int32), np.array(inputs, np.int32)
-        return cls(groups, computed, applied, *listed, newest)
+        return cls(tuple(groups), computed, applied, *listed, newest)
 
     def gather(self, observed: Sequence[Array], applied: Sequence[Array]) -> Float[Array, "F"]:
         """The vector of the last values of each observation and action, oldest first."""
-        parts = []
+        columns, parts = [*observed, *applied], []
         for group in self.groups:
-            own = [column[len(column) - group.lags :] for column in group.pick(observed, applied)]
+            own = [columns[i][len(columns[i]) - group.lags :] for i in group.columns]
             parts.append(jnp.stack(own, axis=1).reshape(-1))
         return jnp.concatenate(parts)
 
     @property
     def ends(self) -> np.ndarray:
         """The places of the newest values, group by group."""
-        ends = [np.arange(group.stop - group.width, group.stop) for group in self.groups]
+        ends = [np.arange(group.stop - len(group.columns), group.stop) for group in self.groups]
         return np.concatenate(ends).astype(np.int32)
 
     def arrivals(
         self, observed: Float[Array, "D"], applied: Float[Array, "A"]
     ) -> Float[Array, "ends"]:
         """What comes to the ends with a new observation and the action before it."""
-        return jnp.stack([one for group in self.groups for one in group.pick(observed, applied)])
+        values = [*observed, *applied]
+        return jnp.stack([values[i] for group in self.groups for i in group.columns])
 
     def shift(self, past: Float[Array, "F"], arrivals: Float[Array, "ends"]) -> Float[Array, "F"]:
         """The vector one step later."""
         parts, first = [], 0
         for group in self.groups:
-            parts.append(past[group.start + group.width : group.stop])
-            parts.append(arrivals[first : first + group.width])
-            first += group.width
+            width = len(group.columns)
+            parts += [past[group.start + width : group.stop], arrivals[first : first + width]]
+            first += width
         return jnp.concatenate(parts)
-
-
-def _groups(kept: Sequence[int], observations: int) -> tuple[tuple[Group, ...], list[list[int]]]:
-    """Groups, and of each column, observations first, the places of its values, oldest first."""
-    groups, start, places = list[Group](), 0, [list[int]() for _ in kept]
-    for lags in sorted({own for own in kept if own}):
-        columns = [column for column, own in enumerate(kept) if own == lags]
-        observed = tuple(column for column in columns if column < observations)
-        applied = tuple(column - observations for column in columns if column >= observations)
-        groups.append(Group(lags, observed, applied, start))
-        stop = groups[-1].stop
-        for number, column in enumerate(columns):
-            places[column] = list(range(start + number, stop, len(columns)))
-        start = stop
-    return tuple(groups), places

@@ -7,13 +7,11 @@ observed ones. What a search then found is summed up in words and tables, with t
 recommended.
 """
 
-import csv
-import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,13 +26,13 @@ from twofold.plant.log import Log, Window, steps
 from twofold.plant.rollout import (
     DTYPE,
     DynamicsModel,
-    Noise,
     Scales,
     Task,
     draw_noise,
     particles,
     rollout,
 )
+from twofold.tables import csv_text
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
@@ -244,19 +242,12 @@ def assess(
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
     one = score_one_step(model, held_out, rng)
-    chosen = choose_passages(model, held_out, horizon, windows, rng)
+    starts, actions, costs = choose_passages(model, held_out, horizon, windows, rng)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
-    predicted = replay_costs(
-        model.task(()),
-        noise_draws,
-        noise_key,
-        model.scales,
-        model.posterior.sample(draw_key, weight_draws),
-        Window(*(jnp.asarray(leaf, DTYPE) for leaf in chosen.windows)),
-        jnp.asarray(chosen.actions, DTYPE),
-    )
-    samples = np.asarray(predicted, np.float64)
-    many = compare(samples, chosen.costs, model.cost_mean, model.cost_scale)
+    draws = model.posterior.sample(draw_key, weight_draws)
+    given = jax.tree.map(lambda leaf: jnp.asarray(leaf, DTYPE), (starts, actions))
+    samples = replay_costs(model.task(()), noise_draws, noise_key, model.scales, draws, *given)
+    many = compare(np.asarray(samples, float), costs, model.cost_mean, model.cost_scale)
     targets = model.embedding.target_names
     return Quality(targets, horizon, one, many, tuple(find_doubts(targets, one, many)))
 
@@ -282,18 +273,11 @@ def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator
     )
 
 
-class Passages(NamedTuple):
-    """Pieces of a log: windows ``[B, …]``, and the actions and costs of the T steps after them."""
-
-    windows: Window
-    actions: Float[np.ndarray, "B T A"]
-    costs: Float[np.ndarray, "B T"]
-
-
 def choose_passages(
     model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
-) -> Passages:
-    """At most ``num`` passages of T steps, or of as many as the longest episode has."""
+) -> tuple[Window, Float[np.ndarray, "B T A"], Float[np.ndarray, "B T"]]:
+    """Windows of at most ``num`` passages, with the actions and costs of the T steps after them, or
+    of as many as the longest episode has."""
     history = model.embedding.history
     length = min(horizon, max(map(len, log.episodes)) - history + 1)
     found = steps(log, history + length - 1)
@@ -304,25 +288,7 @@ def choose_passages(
     actions = done[:, history - 1 :]
     costs = jax.vmap(jax.vmap(model.cost))(jnp.asarray(seen[:, history:]), jnp.asarray(actions))
     start = Window(seen[:, :history], done[:, : history - 1])
-    return Passages(start, actions, np.asarray(costs, np.float64))
-
-
-def replay(
-    task: Task,
-    scales: Scales,
-    draws: Draws,
-    noise: Noise,
-    windows: Window,
-    actions: Float[Array, "B T A"],
-) -> Float[Array, "T M B"]:
-    """Costs along given actions: a policy without weights acts in the middle of its bounds, and
-    offsets lead from there."""
-    shape, count = task.shape, draws.weights.shape[0]
-    idle = jnp.zeros((1, network.num_weights(shape.sizes)))
-    middle = 0.5 * (jnp.asarray(shape.low) + jnp.asarray(shape.high))
-    offsets = jnp.swapaxes(actions - middle, 0, 1)[:, None, None]
-    offsets = jnp.broadcast_to(offsets, (offsets.shape[0], count, *offsets.shape[2:]))
-    return rollout(task, scales, idle, draws, noise, windows, offsets).costs[:, :, 0]
+    return start, actions, np.asarray(costs, np.float64)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -335,12 +301,16 @@ def replay_costs(
     windows: Window,
     actions: Float[Array, "B T A"],
 ) -> Float[Array, "K B T"]:
-    """Predicted costs of each passage, by all draws of weights and noise."""
-    num, horizon, _ = actions.shape
-    count = draws.weights.shape[0]
+    """Predicted costs of each passage, by all draws of weights and noise: a policy without weights
+    acts in the middle of its bounds, and offsets lead from there to the given actions."""
+    (num, horizon, _), count, shape = actions.shape, draws.weights.shape[0], task.shape
     noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
-    repeated = jnp.repeat(actions, noise_draws, axis=0)
-    found = replay(task, scales, draws, noise, particles(windows, noise_draws), repeated)
+    idle = jnp.zeros((1, network.num_weights(shape.sizes)))
+    middle = 0.5 * (jnp.asarray(shape.low) + jnp.asarray(shape.high))
+    offsets = jnp.swapaxes(jnp.repeat(actions, noise_draws, axis=0) - middle, 0, 1)[:, None, None]
+    offsets = jnp.broadcast_to(offsets, (horizon, count, *offsets.shape[2:]))
+    starts = particles(windows, noise_draws)
+    found = rollout(task, scales, idle, draws, noise, starts, offsets).costs[:, :, 0]
     apart = found.reshape(horizon, count, num, noise_draws)
     return jnp.transpose(apart, (1, 3, 2, 0)).reshape(-1, num, horizon)
 
@@ -354,18 +324,14 @@ def compare(
     """Predicted costs beside observed ones."""
     lost = np.logical_or.accumulate(~np.isfinite(samples), axis=2)
     series = np.full((4, costs.shape[1]), np.nan)
-    for step in range(costs.shape[1]):
-        fine = ~lost[:, :, step].any(axis=0)
+    for step, fine in enumerate(~lost.any(axis=0).T):
         if fine.any():
             found, true = samples[:, fine, step], costs[fine, step]
-            mean = found.mean(axis=0)
-            series[0, step] = np.mean(mean - true) / cost_scale
-            series[1, step] = metrics.rmse(true, mean) / cost_scale
-            series[2, step] = metrics.rmse(true, np.full_like(true, cost_mean)) / cost_scale
+            mean, constant = found.mean(axis=0), np.full_like(true, cost_mean)
+            errors = np.mean(mean - true), metrics.rmse(true, mean), metrics.rmse(true, constant)
+            series[:3, step] = np.divide(errors, cost_scale)
             series[3, step] = metrics.coverage(metrics.pit(found, true), LEVELS[1:])[0]
-    bias, error, mean_error, coverage = series
-    gone = lost.mean(axis=(0, 1))
-    return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone)
+    return MultiStep(len(costs), cost_scale, *series, lost.mean(axis=(0, 1)))
 
 
 def recommend(trials: Sequence[Trial]) -> int:
@@ -379,29 +345,21 @@ def recommend(trials: Sequence[Trial]) -> int:
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
     """A row for each policy."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(
-        "beta gamma expected_cost epistemic_risk aleatoric_risk careful_cost share_beyond "
-        "policy".split()
-    )
-    for one, file in zip(trials, files, strict=True):
-        risks = one.epistemic_risk, one.aleatoric_risk, one.careful_cost, one.share_beyond
-        writer.writerow([*one.risk_weights, one.cost, *risks, file])
-    return buffer.getvalue()
+    names = "cost epistemic_risk aleatoric_risk careful_cost share_beyond".split()
+    beta, gamma = zip(*(one.risk_weights for one in trials), strict=True)
+    numbers = {name: [getattr(one, name) for one in trials] for name in names}
+    expected = {"beta": beta, "gamma": gamma, "expected_cost": numbers.pop("cost")}
+    return csv_text(expected | numbers | {"policy": files})
 
 
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
     """The same for people, with headings."""
-    headings = ["β", "γ", "expected cost", "epistemic risk", "aleatoric risk", "careful cost"]
-    found = [[*headings, "beyond the data", "epistemic risk goes with"]]
+    headings = "β,γ,expected cost,epistemic risk,aleatoric risk,careful cost,beyond the data"
+    found = [[*headings.split(","), "epistemic risk goes with"]]
     for one in trials:
+        largest = list(one.columns.items())[:MOST_COLUMNS]
+        names = [f"{name} {share:.0%}" for name, share in largest if share >= LEAST_EXPLAINED]
         costs = (one.cost, one.epistemic_risk, one.aleatoric_risk, one.careful_cost)
-        names = [
-            f"{name} {share:.0%}"
-            for name, share in list(one.columns.items())[:MOST_COLUMNS]
-            if share >= LEAST_EXPLAINED
-        ]
         cells = [f"{weight:g}" for weight in one.risk_weights] + [f"{cost:.4g}" for cost in costs]
         found.append([*cells, f"{one.share_beyond:.1%}", ", ".join(names) or "no column"])
     return found
@@ -412,9 +370,15 @@ def advice(doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float)
     best = trials[recommend(trials)]
     beta, gamma = best.risk_weights
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
+    reason = f"it has the lowest careful cost of {inside}"
+    if not inside:
+        reason = "all are beyond the data most of the time, and it the least"
+    elif inside < len(trials):
+        reason = f"it has the lowest careful cost of the {inside} of {len(trials)} that are mostly "
+        reason += "where the data are"
     found = [
-        f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {_reason(inside, trials)}."
-        f" Its careful cost is {best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = "
+        f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {reason}. "
+        f"Its careful cost is {best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = "
         f"{best.careful_cost:.4g}; a logged step cost {logged_cost:.4g}.",
         "Expected costs are the model's opinion: none of these policies has been tried on the "
         "plant. The smaller β, the more a policy goes where the model promises most, and the more "
@@ -433,16 +397,6 @@ def advice(doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float)
             "to it before it runs alone."
         )
     if doubts:
-        found.append(
-            f"But the model is not good enough to plan with: {'; '.join(map(str, doubts))}."
-        )
+        said = "; ".join(map(str, doubts))
+        found.append(f"But the model is not good enough to plan with: {said}.")
     return found
-
-
-def _reason(inside: int, trials: Sequence[Trial]) -> str:
-    if not inside:
-        return "all are beyond the data most of the time, and it the least"
-    if inside == len(trials):
-        return f"it has the lowest careful cost of {inside}"
-    some = f"of the {inside} of {len(trials)} that are mostly where the data are"
-    return f"it has the lowest careful cost {some}"
