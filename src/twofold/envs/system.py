@@ -81,12 +81,14 @@ def uniform(system: System) -> Policy:
 
 def episode(key: Key, system: System, policy: Policy, steps: int) -> tuple[Array, Array, Array]:
     """Observations ``[steps + 1, D]``, actions and costs of one episode from its reset on."""
-    return _episode(key, (system.reset, system.step, system.observe, system.cost), policy, steps)
+    return _episode(key, (system.reset, system.step, system.observe, system.cost), policy, steps)[
+        1:
+    ]
 
 
 def _episode(
     key: Key, system: tuple[Callable, ...], policy: Policy, steps: int
-) -> tuple[Array, Array, Array]:
+) -> tuple[State, Array, Array, Array]:
     reset, follow, observe, pay = system
     reset_key, memory_key, run_key = jax.random.split(key, 3)
     state, memory = reset(reset_key), policy.init(memory_key)
@@ -102,17 +104,25 @@ def _episode(
     keys = jax.random.split(run_key, steps)
     (state, _), (observations, actions, costs) = jax.lax.scan(advance, (state, memory), keys)
     last = observe(state)[None]
-    return jnp.concatenate([observations, last]), actions, costs
+    return state, jnp.concatenate([observations, last]), actions, costs
+
+
+def simulate(
+    key: Key, system: System, policy: Policy, steps: int, num: int
+) -> tuple[State, Episodes]:
+    """The states after ``num`` episodes side by side, and the episodes."""
+    parts = system.reset, system.step, system.observe, system.cost
+    states, *seen = _simulate(parts, policy, steps, jax.random.split(key, num))
+    return states, Episodes(*seen)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _simulate(
+    system: tuple[Callable, ...], policy: Policy, steps: int, keys: Keys
+) -> tuple[State, Array, Array, Array]:
+    return jax.vmap(lambda key: _episode(key, system, policy, steps))(keys)
 
 
 def episodes(key: Key, system: System, policy: Policy, steps: int, num: int) -> Episodes:
     """``num`` episodes side by side."""
-    parts = system.reset, system.step, system.observe, system.cost
-    return Episodes(*_episodes(parts, policy, steps, jax.random.split(key, num)))
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _episodes(
-    system: tuple[Callable, ...], policy: Policy, steps: int, keys: Keys
-) -> tuple[Array, Array, Array]:
-    return jax.vmap(lambda key: _episode(key, system, policy, steps))(keys)
+    return simulate(key, system, policy, steps, num)[1]

@@ -3,11 +3,10 @@
 import json
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -68,12 +67,19 @@ def read_minari(dataset: Any, *, root: Any = None) -> Log:
         entry.get(f"{kind}s", [f"{kind}_{i}" for i in range(_width(dataset, kind))])
         for kind in ("observation", "action")
     )
-    titles, bounds = entry.get("episodes", []), dataset.action_space
-    episodes = tuple(
-        _episode(one, entry.get("costs", True), titles[i] if i < len(titles) else str(i))
-        for i, one in enumerate(dataset.iterate_episodes())
-    )
-    return Log(observations, actions, bounds.low.ravel(), bounds.high.ravel(), episodes)
+    names, bounds, episodes = entry.get("episodes", []), dataset.action_space, []
+    for number, one in enumerate(dataset.iterate_episodes()):
+        steps = len(one.actions)
+        episodes.append(
+            Episode(
+                np.reshape(one.observations, (steps + 1, -1)),
+                np.reshape(one.actions, (steps, -1)),
+                -np.asarray(one.rewards) if entry.get("costs", True) else None,
+                (one.infos or {}).get("time"),
+                names[number] if number < len(names) else str(number),
+            )
+        )
+    return Log(observations, actions, bounds.low.ravel(), bounds.high.ravel(), tuple(episodes))
 
 
 def _buffer(number: int, episode: Episode) -> Any:
@@ -90,14 +96,6 @@ def _buffer(number: int, episode: Episode) -> Any:
     )
 
 
-def _episode(found: Any, has_costs: bool, name: str) -> Episode:
-    steps = len(found.actions)
-    observations = np.reshape(found.observations, (steps + 1, -1))
-    actions = np.reshape(found.actions, (steps, -1))
-    costs = -np.asarray(found.rewards) if has_costs else None
-    return Episode(observations, actions, costs, (found.infos or {}).get("time"), name)
-
-
 def _width(dataset: Any, kind: str) -> int:
     space = getattr(dataset, f"{kind}_space")
     if type(space).__name__ != "Box":
@@ -107,19 +105,10 @@ def _width(dataset: Any, kind: str) -> int:
     return int(np.prod(space.shape))
 
 
-@contextmanager
-def _data_sets(root: Any) -> Iterator[None]:
+def _data_sets(root: Any) -> Any:
     """Minari's folder of data sets, for a while; Minari takes it from the environment only."""
-    before = os.environ.get("MINARI_DATASETS_PATH")
-    if root is not None:
-        os.environ["MINARI_DATASETS_PATH"] = str(Path(root).absolute())
-    try:
-        yield
-    finally:
-        if before is not None:
-            os.environ["MINARI_DATASETS_PATH"] = before
-        elif root is not None:
-            del os.environ["MINARI_DATASETS_PATH"]
+    folder = {} if root is None else {"MINARI_DATASETS_PATH": str(Path(root).absolute())}
+    return patch.dict(os.environ, folder)
 
 
 def _import(module: str) -> Any:

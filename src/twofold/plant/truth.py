@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float, Key, Keys
-from twofold.envs.system import Policy, System
+from twofold.envs.system import Policy, System, simulate
 from twofold.plant.embedding import Embedding
 from twofold.plant.forecast import Forecast
 from twofold.plant.log import Window
@@ -30,39 +30,9 @@ def warm_up(key: Key, system: System, policy: Policy, steps: int, history: int, 
     """``num`` states after ``steps`` of a policy, with windows of ``history`` observations."""
     if steps < history - 1:
         raise ValueError(f"a window of {history} needs at least {history - 1} steps, got {steps}")
-
-    parts = system.reset, system.step, system.observe
-    return _warm_up(parts, policy, steps, history, jax.random.split(key, num))
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _warm_up(
-    system: tuple[Callable, Callable, Callable],
-    policy: Policy,
-    steps: int,
-    history: int,
-    keys: Keys,
-) -> Starts:
-    reset, follow, observe = system
-
-    def one(key: Key) -> Starts:
-        reset_key, memory_key, run_key = jax.random.split(key, 3)
-        state, memory = reset(reset_key), policy.init(memory_key)
-
-        def advance(carry, step_key):
-            state, memory = carry
-            act_key, noise_key = jax.random.split(step_key)
-            observation = observe(state)
-            memory, action = policy.act(act_key, memory, observation)
-            return (follow(noise_key, state, action), memory), (observation, action)
-
-        (state, _), (seen, done) = jax.lax.scan(
-            advance, (state, memory), jax.random.split(run_key, steps)
-        )
-        seen = jnp.concatenate([seen, observe(state)[None]])
-        return Starts(state, Window(seen[steps + 1 - history :], done[steps + 1 - history :]))
-
-    return jax.vmap(one)(keys)
+    states, seen = simulate(key, system, policy, steps, num)
+    first = steps + 1 - history
+    return Starts(states, Window(seen.observations[:, first:], seen.actions[:, first:]))
 
 
 def true_costs(
