@@ -41,8 +41,8 @@ class Cost:
         self, observation: Float[Array, "D"], action: Float[Array, "A"]
     ) -> Float[Array, ""]:
         """The cost of having come to an observation by an action."""
-        row = dict(zip(self.observations, observation, strict=True))
-        return self.function(row | dict(zip(self.actions, action, strict=True)))
+        names, values = (*self.observations, *self.actions), (*observation, *action)
+        return self.function(dict(zip(names, values, strict=True)))
 
     def of(self, log: Log) -> list[np.ndarray]:
         """The costs of each episode's steps."""
@@ -77,7 +77,15 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
         ) from error
     if shape != ():
         raise LogError(f"cost(row) must give one number for a row, got the shape {shape}")
-    _check_finite(cost, log)
+    for episode, costs in zip(log.episodes, cost.of(log), strict=True):
+        bad = np.flatnonzero(~np.isfinite(costs))
+        if len(bad):
+            values = *episode.observations[bad[0] + 1], *episode.actions[bad[0]]
+            row = zip((*log.observations, *log.actions), values, strict=True)
+            raise LogError(
+                f"cost(row) must be finite, got {costs[bad[0]]} in episode {episode.name!r}, step "
+                f"{bad[0]}, where {', '.join(f'{name} = {value:g}' for name, value in row)}"
+            )
     return cost
 
 
@@ -86,19 +94,6 @@ def with_costs(log: Log, function: CostFunction) -> Log:
     costs = cost_of(function, log).of(log)
     pairs = zip(log.episodes, costs, strict=True)
     return replace(log, episodes=tuple(replace(one, costs=each) for one, each in pairs))
-
-
-def _check_finite(cost: Cost, log: Log) -> None:
-    for episode, costs in zip(log.episodes, cost.of(log), strict=True):
-        bad = np.flatnonzero(~np.isfinite(costs))
-        if len(bad):
-            row = dict(zip(log.observations, episode.observations[bad[0] + 1], strict=True))
-            row |= dict(zip(log.actions, episode.actions[bad[0]], strict=True))
-            said = ", ".join(f"{name} = {value:g}" for name, value in row.items())
-            raise LogError(
-                f"cost(row) must be finite, got {costs[bad[0]]} in episode {episode.name!r}, step "
-                f"{bad[0]}, where {said}"
-            )
 
 
 class Risks(NamedTuple):

@@ -39,8 +39,7 @@ class Episode:
         steps = len(self.actions)
         expected = {"observations": steps + 1, "actions": steps, "costs": steps, "times": steps + 1}
         for field, length in expected.items():
-            value = getattr(self, field)
-            if value is None:
+            if (value := getattr(self, field)) is None:
                 continue
             object.__setattr__(self, field, np.asarray(value, float))
             if len(value) != length:
@@ -77,9 +76,6 @@ class Log:
             )
         for name, low, high in zip(self.actions, self.action_low, self.action_high, strict=True):
             check_bounds(name, (low, high))
-        self._check_episodes()
-
-    def _check_episodes(self) -> None:
         if not self.observations or not self.episodes:
             raise LogError("a log needs at least one observation column and one episode, got none")
         for number, episode in enumerate(self.episodes):
@@ -198,11 +194,12 @@ def steps(log: Log, history: int) -> Steps:
             f"a history of {history} needs episodes of at least {history + 1} rows, but the "
             f"longest has {longest}; use a shorter history"
         )
-    firsts = [np.arange(len(one) - history + 1)[:, None] for one in long_enough]
-    pairs = list(zip(long_enough, firsts, strict=True))
-    observations = [one.observations[first + np.arange(history)] for one, first in pairs]
-    past = [one.actions[first + np.arange(history - 1)] for one, first in pairs]
-    actions = [one.actions[history - 1 :] for one in long_enough]
-    following = [one.observations[history:] for one in long_enough]
-    window = Window(np.concatenate(observations), np.concatenate(past))
-    return Steps(window, np.concatenate(actions), np.concatenate(following))
+    pairs = [(one, np.arange(len(one) - history + 1)[:, None]) for one in long_enough]
+    window = Window(
+        np.concatenate([one.observations[first + np.arange(history)] for one, first in pairs]),
+        np.concatenate([one.actions[first + np.arange(history - 1)] for one, first in pairs]),
+    )
+    actions = np.concatenate([one.actions[history - 1 :] for one in long_enough])
+    return Steps(
+        window, actions, np.concatenate([one.observations[history:] for one in long_enough])
+    )
