@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from paper.truth import Starts, warm_up
 from twofold.core.arrays import Array, Key, Keys
 from twofold.envs.industrial import dynamics
 from twofold.envs.industrial.task import HISTORY, Watched, industrial_benchmark
@@ -17,7 +18,6 @@ from twofold.envs.wind import task as wind
 from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding, embed
 from twofold.plant.log import Log, Window, from_episodes
-from twofold.plant.truth import Starts, warm_up
 
 STEERINGS = ("velocity", "gain", "shift")
 # Far beyond what a turbine of this kind does.

@@ -15,12 +15,12 @@ import numpy as np
 import optax
 
 from paper.control_problems import ControlProblem
+from paper.truth import Starts, costs_from
 from twofold.core.arrays import Array, Float, Key
 from twofold.core.numerics import Standardizer
 from twofold.plant import policy
 from twofold.plant.embedding import Embedding
 from twofold.plant.policy import LearnedPolicy, PolicyNetwork
-from twofold.plant.truth import Starts, costs_from
 
 
 class Strategy(NamedTuple):

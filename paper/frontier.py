@@ -18,6 +18,7 @@ import numpy as np
 
 from paper.control_problems import ControlProblem
 from paper.records import commit, device
+from paper.truth import bias_by_start, model_bias, true_costs
 from twofold import BNNLVRegressor
 from twofold.core import persistence
 from twofold.core.persistence import OtherRunError, claim_folder, differences, to_plain
@@ -34,7 +35,6 @@ from twofold.plant.rollout import (
     fit_regressors,
 )
 from twofold.plant.search import SearchSettings, best_of, search_policies
-from twofold.plant.truth import bias_by_start, model_bias, true_costs
 
 MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
 CLAIM, TRIALS = "group.json", "trials.json"

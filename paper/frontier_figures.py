@@ -25,9 +25,9 @@ from paper.frontier import (
 )
 from paper.frontier_claims import CAREFUL, at, curves_of, mean_of, pairs
 from paper.frontier_tables import METHODS
+from paper.truth import Starts, true_costs
 from twofold.plant.forecast import forecast
 from twofold.plant.rollout import MODEL
-from twofold.plant.truth import Starts, true_costs
 from twofold.report.figures import ALEATORIC, CHOSEN, DATA, EPISTEMIC, style
 
 SHOWN_ROLLOUTS = 100

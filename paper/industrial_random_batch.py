@@ -14,10 +14,10 @@ from paper.control_problems import industrial_random
 from paper.direct_search import Strategy, direct_search
 from paper.frontier import LUCK_STREAM, START_STREAM, Method, Trials, finish_group
 from paper.records import Context, Record
+from paper.truth import true_costs
 from twofold.core.numerics import Standardizer
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.search import SearchSettings
-from twofold.plant.truth import true_costs
 
 NAME = "industrial_random_batch"
 SEEDS: tuple[int, ...] = (0, 1, 2, 3, 4)

@@ -6,10 +6,10 @@ import numpy as np
 
 from paper.control_problems import river
 from paper.direct_search import Strategy, direct_search, direction, ranks
+from paper.truth import true_costs
 from twofold.core.numerics import Standardizer
 from twofold.plant.policy import LearnedPolicy, PolicyNetwork
 from twofold.plant.policy import init as random_weights
-from twofold.plant.truth import true_costs
 
 
 def test_direction_weighs_noise_by_ranks(rng):

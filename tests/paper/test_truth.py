@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from paper.truth import bias_by_start, model_bias, true_costs, warm_up
 from twofold.core.numerics import Standardizer
 from twofold.envs.system import constant, episodes
 from twofold.envs.wet_chicken import wet_chicken
@@ -14,7 +15,6 @@ from twofold.plant.forecast import Forecast
 from twofold.plant.log import from_episodes
 from twofold.plant.policy import LearnedPolicy, PolicyNetwork
 from twofold.plant.policy import init as random_weights
-from twofold.plant.truth import bias_by_start, model_bias, true_costs, warm_up
 
 SYSTEM = wet_chicken()
 
