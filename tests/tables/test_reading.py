@@ -30,8 +30,7 @@ def found(tables):
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("seed", range(4))
 def test_ragged_blank_and_quoted_rows_keep_their_lines(tmp_path, monkeypatch, seed, end):
-    # Several rows to a block of Arrow's, so that rows of another length lie at its edges too.
-    monkeypatch.setattr(reading, "CSV_BYTES", 64)
+    monkeypatch.setattr(reading, "PARSED_ROWS", 5)
     rng = np.random.default_rng(seed)
     kinds = ["1,2,3", "4,5", "6", "", " , ,", "7,8,9,", '"a\nb",2,3', '1,"c ""d""",""']
     lines = ["a,b,c", *rng.choice(kinds, 60).tolist()]

@@ -73,10 +73,11 @@ def run_jobs(
             f"executor must be one of {', '.join(EXECUTORS)}, got {executor!r}"
             f"{nearest(executor, EXECUTORS)}"
         )
-    files = None if folder is None else [_work_file(Path(folder), job) for job in jobs]
-    results: dict[int, Any] = {} if files is None else _find_results(jobs, files)
+    files = [] if folder is None else _work_files(jobs, Path(folder))
+    stored = {number: file.find() for number, file in enumerate(files)}
+    results = {n: json.loads(one.metadata["result"]) for n, one in stored.items() if one}
     missing = {number: job for number, job in enumerate(jobs) if number not in results}
-    if missing and files is not None:
+    if missing and files:
         _check_folder(files[0])
     failed: dict[int, BaseException] = {}
     # Closing it cancels jobs that still run elsewhere, whatever ends this call.
@@ -86,7 +87,7 @@ def run_jobs(
                 failed[number] = outcome
                 continue
             results[number] = json.loads(outcome)
-            if files is not None:
+            if files:
                 _keep(files[number], jobs[number].name, outcome)
     if failed:
         reasons = [f"{jobs[n].name}: {_describe(error)}" for n, error in sorted(failed.items())]
@@ -101,17 +102,15 @@ def _call(function: Callable[..., Any], *arguments: Any) -> str:
     try:
         return json.dumps(result)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"a job must return JSON values ({error}); return numbers, strings, lists or dicts"
-        ) from error
+        rule = "a job must return JSON values"
+        raise TypeError(f"{rule} ({error}); return numbers, strings, lists or dicts") from error
 
 
 def _run_locally(jobs: Mapping[int, Job], _: Mapping[str, Any]) -> Outcomes:
     """One by one in this process; each may use all devices."""
     for number, job in jobs.items():
-        outcome: str | BaseException
         try:
-            outcome = _call(job.function, *job.arguments)
+            outcome: str | BaseException = _call(job.function, *job.arguments)
         except Exception as error:
             outcome = error
         yield number, outcome
@@ -123,25 +122,17 @@ def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes
         return
     ray = _connect()
     remote = ray.remote(_call).options(**options)
-    shared: dict[int, Any] = {}
+    # Arrays are stored once, however many jobs read them.
+    arrays = [a for job in jobs.values() for a in job.arguments if isinstance(a, np.ndarray)]
+    shared = {n: ray.put(a) for n, a in {id(a): a for a in arrays if not a.dtype.hasobject}.items()}
     running: dict[Any, int] = {}
-
-    def share(argument: Any) -> Any:
-        """Arrays are stored once, however many jobs read them."""
-        if not isinstance(argument, np.ndarray):
-            return argument
-        if id(argument) not in shared:
-            shared[id(argument)] = ray.put(argument)
-        return shared[id(argument)]
-
     try:
         for number, job in jobs.items():
+            arguments = [shared.get(id(one), one) for one in job.arguments]
             try:
-                task = remote.remote(job.function, *map(share, job.arguments))
+                running[remote.remote(job.function, *arguments)] = number
             except Exception as error:  # what pickle cannot copy
                 yield number, error
-            else:
-                running[task] = number
         while running:
             (task,), _ = ray.wait(list(running), num_returns=1)
             number = running.pop(task)
@@ -166,17 +157,16 @@ def _connect() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ImportError(
-            "jobs on a cluster need Ray, which is not installed; pip install 'twofold[ray]'"
-        ) from error
-    if not ray.is_initialized():
-        try:
+        needed = "jobs on a cluster need Ray, which is not installed"
+        raise ImportError(f"{needed}; pip install 'twofold[ray]'") from error
+    try:
+        if not ray.is_initialized():
             ray.init()
-        except Exception as error:
-            raise ConnectionError(
-                f"no Ray cluster for RAY_ADDRESS={address} ({_describe(error)}); name one that "
-                "runs, or unset RAY_ADDRESS to have one started on this machine"
-            ) from error
+    except Exception as error:
+        raise ConnectionError(
+            f"no Ray cluster for RAY_ADDRESS={address} ({_describe(error)}); name one that "
+            "runs, or unset RAY_ADDRESS to have one started on this machine"
+        ) from error
     return ray
 
 
@@ -187,41 +177,35 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
-def _work_file(folder: Path, job: Job) -> WorkFile:
-    """Where a job's result is kept."""
-    name = getattr(job.function, "__qualname__", "<unnamed>")
-    if "<" in name:
-        raise ValueError(
-            f"the result of job {job.name!r} can only be kept if its function has a name of its "
-            f"own, got {job.function!r}; define it in a module with def, or give no folder"
-        )
-    function, version = f"{job.function.__module__}.{name}", persistence.LIBRARY_VERSION
-    identity = {"function": function, "identity": job.identity, "version": version}
-    try:
-        return WorkFile(folder / hash_identity(identity), "result", identity)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the result of job {job.name!r} can only be kept if its identity consists of JSON "
-            f"values ({error}); change the identity, or give no folder"
-        ) from error
-
-
-def _find_results(jobs: Sequence[Job], files: Sequence[WorkFile]) -> dict[int, Any]:
-    """The kept results by the numbers of their jobs."""
-    names: dict[Path, str] = {}
-    results = {}
-    for number, (job, file) in enumerate(zip(jobs, files, strict=True)):
-        if file.path in names:
+def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
+    """Where the results of jobs are kept."""
+    files: dict[str, WorkFile] = {}
+    for job in jobs:
+        refusal = f"the result of job {job.name!r} can only be kept if its"
+        name = getattr(job.function, "__qualname__", "<unnamed>")
+        if "<" in name:
             raise ValueError(
-                f"jobs {names[file.path]!r} and {job.name!r} have the same function and identity, "
-                "so that one result would be taken for the other's; put what differs into the "
-                "identity, leave one out, or give no folder"
+                f"{refusal} function has a name of its own, got {job.function!r}; define it in a "
+                "module with def, or give no folder"
             )
-        names[file.path] = job.name
-        stored = file.find()
-        if stored is not None:
-            results[number] = json.loads(stored.metadata["result"])
-    return results
+        function, version = f"{job.function.__module__}.{name}", persistence.LIBRARY_VERSION
+        identity = {"function": function, "identity": job.identity, "version": version}
+        try:
+            place = hash_identity(identity)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{refusal} identity consists of JSON values ({error}); change the identity, or "
+                "give no folder"
+            ) from error
+        if place in files:
+            same = jobs[list(files).index(place)].name
+            raise ValueError(
+                f"jobs {same!r} and {job.name!r} have the same function and identity, so that one "
+                "result would be taken for the other's; put what differs into the identity, leave "
+                "one out, or give no folder"
+            )
+        files[place] = WorkFile(folder / place, "result", identity)
+    return list(files.values())
 
 
 def _check_folder(file: WorkFile) -> None:
@@ -231,10 +215,8 @@ def _check_folder(file: WorkFile) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         file.check_writable()
     except OSError as error:
-        raise OSError(
-            f"results cannot be kept in {folder} ({error}); give a folder that can be written to, "
-            "or none"
-        ) from error
+        remedy = "give a folder that can be written to, or none"
+        raise OSError(f"results cannot be kept in {folder} ({error}); {remedy}") from error
 
 
 def _keep(file: WorkFile, name: str, result: str) -> None:
@@ -242,9 +224,6 @@ def _keep(file: WorkFile, name: str, result: str) -> None:
     try:
         file.write(metadata={"name": name, "result": result})
     except OSError as error:
-        warnings.warn(
-            f"the result of job {name!r} could not be kept ({error}); it will be computed again "
-            "another time",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        problem = f"the result of job {name!r} could not be kept ({error})"
+        message = f"{problem}; it will be computed again another time"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)

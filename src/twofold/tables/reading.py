@@ -1,6 +1,7 @@
 """Tables from CSV and Parquet files and from data frames: whole, or a block of rows at a time.
 
-CSV files are parsed by Arrow; a row keeps the number of its line, and missing cells are blank.
+CSV files are parsed by Python's ``csv``, which knows the lines of its rows and takes rows of any
+length, as Arrow does not.
 """
 
 import csv
@@ -10,8 +11,8 @@ import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, lookup
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -38,8 +39,8 @@ SEEN = 200
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 # What a file may begin with to say its encoding.
 MARKS = {BOM_UTF8: "utf-8-sig", BOM_UTF16_LE: "utf-16", BOM_UTF16_BE: "utf-16"}
-CSV_BYTES = 2**22  # parsed at a time
-LONGEST_CELL = 2**17  # bytes
+PARSED_ROWS = 2**12  # at a time
+Record: TypeAlias = tuple[int, list[str]]
 
 
 class CsvFile:
@@ -53,7 +54,7 @@ class CsvFile:
         self.source, self._open = str(path), open_bytes
         with disk_errors(path, "read"), open_bytes() as file:
             self._encoding = _encoding(path, file.read(100), encoding)
-        with self._decoding(), io.TextIOWrapper(open_bytes(), self._encoding) as text:
+        with self._decoding(), self._open_text() as text:
             self._delimiter = delimiter or max(DELIMITERS, key=text.readline().count)
             text.seek(0)
             first = next(csv.reader(text, delimiter=self._delimiter), [])
@@ -74,89 +75,58 @@ class CsvFile:
         """What marks decimals: a comma where columns are separated otherwise and one has it."""
         if self._delimiter == ",":
             return "."
-        first = next(self._records(), None)
-        columns = [] if first is None else first.data.slice(0, SEEN).to_pydict().values()
+        columns = zip(*(cells for _, cells in islice(self._records(), SEEN)), strict=True)
         commas = [cells for cells in columns if any(map(COMMA.fullmatch, cells))]
         return "," if any("." not in "".join(cells) for cells in commas) else "."
 
     def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
         """At most ``size`` rows at a time; the cells are texts."""
-        columns, waiting = list(self._headings if names is None else names), list[Table]()
-        for table in self._records():
-            waiting.append(replace(table, data=table.data.select(columns), decimal=self.decimal))
-            if sum(map(len, waiting)) >= size:
-                rows = join_tables(waiting)
-                starts = range(0, len(rows) - size + 1, size)
-                yield from (rows.slice(start, size) for start in starts)
-                waiting = [rows.slice(starts[-1] + size)]
-        if any(map(len, waiting)):
-            yield join_tables(waiting)
+        columns, records = list(self._headings if names is None else names), self._records()
+        while parts := list(self._tables(islice(records, size), columns)):
+            yield join_tables(parts)
 
-    def _records(self) -> Iterator[Table]:
-        """Rows that are not blank, as they are parsed; a row has the number of its last line."""
-        line = 0
-        for data, wide in self._parse():
-            lines = line + np.cumsum(1 + _line_breaks(data))
-            for place, cells in wide.items():
-                raise TableError(
-                    f"{self.source}, line {lines[place]}: {cells} cells for {data.num_columns} "
-                    "columns; if numbers have decimal commas, separate the columns by semicolons"
-                )
-            self._check_lengths(data, lines)
-            kept = np.flatnonzero(~_is_blank(data))[0 if line else 1 :]  # without the heading
-            line = int(lines[-1])
-            found = Table(self.source, "line", data.rename_columns(self._headings), lines)
-            yield found.take(kept)
-
-    def _check_lengths(self, data: Any, lines: np.ndarray) -> None:
-        """Refuse a cell that swallowed what follows it."""
-        import pyarrow.compute as pc
-
-        for column in data.columns:
-            lengths = pc.binary_length(column).to_numpy()
-            if len(lengths) and lengths.max() > LONGEST_CELL:
-                raise TableError(
-                    f"{self.source} cannot be read as a CSV file: line {lines[lengths.argmax()]} "
-                    f"has a cell of {lengths.max():,} bytes, more than the limit of "
-                    f"{LONGEST_CELL:,}; close its quotes"
-                )
-
-    def _parse(self) -> Iterator[tuple[Any, dict[int, int]]]:
-        """Records in their order, the heading first, with blanks where cells are missing; and the
-        number of cells of those that have too many."""
+    def _tables(self, records: Iterator[Record], names: list[str]) -> Iterator[Table]:
+        """A few rows at a time, for Python's texts need far more memory than Arrow's."""
         import pyarrow as pa
-        import pyarrow.csv as arrow_csv
 
-        ragged: dict[int, str] = {}
+        while rows := list(islice(records, PARSED_ROWS)):
+            columns = zip(*(cells for _, cells in rows), strict=True)
+            cells = dict(zip(self._headings, columns, strict=True))
+            with self._decoding():
+                data = pa.table([pa.array(cells[name], pa.string()) for name in names], names)
+            yield Table(self.source, "line", data, np.array([n for n, _ in rows]), self.decimal)
 
-        def note(row: Any) -> str:
-            ragged[row.number] = row.text
-            return "skip"
+    def _records(self) -> Iterator[Record]:
+        """Rows that are not blank, with blanks where cells are missing; each with the number of its
+        last line."""
+        width = len(self._headings)
+        with self._decoding(), self._open_text() as text:
+            reader = csv.reader(text, delimiter=self._delimiter)
+            next(reader)
+            try:
+                for cells in reader:
+                    if len(cells) != width:
+                        self._check_width(reader.line_num, cells)
+                        cells = [*cells[:width], *[""] * (width - len(cells))]
+                    if any(map(str.strip, cells)):
+                        yield reader.line_num, cells
+            except csv.Error as error:
+                raise TableError(
+                    f"{self.source} cannot be read as a CSV file: line {reader.line_num} has a "
+                    f"cell above the limit of {csv.field_size_limit():,} characters; close its "
+                    "quotes"
+                ) from error
 
-        kinds = {str(place): pa.string() for place in range(len(self._headings))}
-        with self._decoding(), self._open() as file:
-            reader = arrow_csv.open_csv(
-                file,
-                arrow_csv.ReadOptions(
-                    use_threads=False, block_size=CSV_BYTES, column_names=list(kinds),
-                    encoding=self._encoding,
-                ),
-                arrow_csv.ParseOptions(
-                    delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=False,
-                    invalid_row_handler=note,
-                ),
-                arrow_csv.ConvertOptions(check_utf8=False, column_types=kinds),
-            )  # fmt: skip
-            last, batch = 0, next(reader, None)
-            while batch is not None or ragged:
-                data = reader.schema.empty_table() if batch is None else pa.table(batch)
-                numbers = last + 1 + np.arange(len(data) + len(ragged))
-                numbers = numbers[~np.isin(numbers, list(ragged))][: len(data)]
-                last = max(ragged) if batch is None else max(last, *numbers[-1:].tolist())
-                between = {one: ragged.pop(one) for one in sorted(ragged) if one <= last}
-                if len(data) or between:
-                    yield _insert(data, numbers, between, self._delimiter)
-                batch = next(reader, None) if batch is not None else None
+    def _check_width(self, line: int, cells: list[str]) -> None:
+        width = len(self._headings)
+        if any(map(str.strip, cells[width:])):
+            raise TableError(
+                f"{self.source}, line {line}: {len(cells)} cells for {width} columns; if numbers "
+                "have decimal commas, separate the columns by semicolons"
+            )
+
+    def _open_text(self) -> io.TextIOWrapper:
+        return io.TextIOWrapper(self._open(), self._encoding, newline="")
 
     @contextmanager
     def _decoding(self) -> Iterator[None]:
@@ -168,50 +138,6 @@ class CsvFile:
                     f"{self.source} is not written in {self._encoding} ({error}); for a file of an "
                     "older Windows program pass encoding='cp1252'"
                 ) from error
-
-
-def _insert(
-    data: Any, numbers: np.ndarray, ragged: dict[int, str], delimiter: str
-) -> tuple[Any, dict[int, int]]:
-    """Records among which those of another length are put in their places."""
-    import pyarrow as pa
-
-    if not ragged:
-        return data, {}
-    width, order = data.num_columns, np.sort([*numbers, *ragged])
-    texts = (csv.reader(io.StringIO(text, ""), delimiter=delimiter) for text in ragged.values())
-    split = {one: next(cells, []) for one, cells in zip(ragged, texts, strict=True)}
-    wide = {
-        int(np.searchsorted(order, one)): len(cells)
-        for one, cells in split.items()
-        if any(cell.strip() for cell in cells[width:])
-    }
-    rows = [[*cells[:width], *[""] * (width - len(cells))] for cells in split.values()]
-    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-    joined = pa.concat_tables([data, pa.table(columns, data.column_names)])
-    return joined.take(np.argsort([*numbers, *ragged])), wide
-
-
-def _line_breaks(data: Any) -> np.ndarray:
-    """How many line breaks the cells of each row have."""
-    import pyarrow.compute as pc
-
-    found = np.zeros(len(data), int)
-    for column in data.columns:
-        if any(pc.any(pc.match_substring(column, mark)).as_py() for mark in "\n\r"):
-            found += pc.count_substring_regex(column, "\r\n?|\n").to_numpy()
-    return found
-
-
-def _is_blank(data: Any) -> np.ndarray:
-    """Whether no cell of a row says anything."""
-    import pyarrow.compute as pc
-
-    blank = np.ones(len(data), bool)
-    for column in data.columns:
-        if blank.any():
-            blank &= pc.equal(pc.utf8_trim_whitespace(column), "").to_numpy()
-    return blank
 
 
 def _encoding(path: Path, start: bytes, otherwise: str) -> str:
@@ -229,8 +155,7 @@ def _encoding(path: Path, start: bytes, otherwise: str) -> str:
             "Parquet, unpack what is packed, and for UTF-16 without a mark pass "
             "encoding='utf-16-le' (in Python)"
         )
-    # Arrow itself would pass UTF-8 on without decoding it, and so without an error.
-    return "utf-8-sig" if name == "utf-8" else encoding
+    return encoding
 
 
 class ParquetFiles:
