@@ -13,7 +13,7 @@ product of sizes (``LABELS``, ``HELD_LABELS``):
 
 W counts weights (``D + 1`` inputs, two layers of H units, one output). Constants are not negative
 and make the largest relative error small; ``results/cost_model.json`` has the points. What a split
-holds depends on its chunks, and is what ``twofold.estimators.memory`` says beforehand.
+holds depends on its chunks, and is what ``benchmarks.prediction_memory`` says.
 """
 
 from collections.abc import Callable
@@ -179,7 +179,7 @@ class Point(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Constants of a job's time and memory on a device (none where the library has an estimate),
+    """Constants of a job's time and memory on a device (none where there is an estimate),
     and the largest relative errors (None where nothing is known)."""
 
     job: str
@@ -193,7 +193,7 @@ class Fit(NamedTuple):
         return float(np.dot(self.time, TERMS[self.job](sizes)))
 
     def bytes(self, point: Point) -> float:
-        """Predicted memory: the library's estimate, or the formula's; 0 where there is neither."""
+        """Predicted memory: the estimate, or the formula's; 0 where there is neither."""
         if point.estimate or not len(self.memory):
             return point.estimate
         return float(np.dot(self.memory, HELD[self.job](point.sizes)))

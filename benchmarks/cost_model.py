@@ -37,12 +37,12 @@ from benchmarks.cost_formulas import (
     updates,
 )
 from benchmarks.peak_rates import seconds
+from benchmarks.prediction_memory import DOUBLE, Request, prediction_bytes
 from benchmarks.search import BETA, Setting
 from benchmarks.timed_jobs import schedule
 from paper.records import Record
 from twofold import Alpha, Ensemble
 from twofold.core.numerics import pad
-from twofold.estimators.memory import DOUBLE, Request, prediction_bytes
 from twofold.inference import alpha, ensemble, loop
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV

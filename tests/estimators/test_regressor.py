@@ -344,7 +344,7 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
         calls.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(energy, "alpha_energy", counted)
+    monkeypatch.setattr(alpha, "alpha_energy", counted)
     X, y = make_data(rows=845)
     for rows in range(750, 850, 5):
         BNNLVRegressor((3,), inference=Alpha(epochs=1, draws=3), random_state=0).fit(
@@ -375,7 +375,7 @@ def test_with_room_to_grow_there_is_one_program(monkeypatch):
         calls.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(energy, "alpha_energy", counted)
+    monkeypatch.setattr(alpha, "alpha_energy", counted)
     X, y = make_data(rows=300)
     fitted = []
     for rows in range(100, 301, 50):

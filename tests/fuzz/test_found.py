@@ -9,8 +9,9 @@ import pytest
 from twofold import BNNLVRegressor, decompose_table, fit_table
 from twofold.campaign import Campaign, CampaignError, Continuous, Integer
 from twofold.cli.terminal import CommandError, check_place
+from twofold.core import memory
 from twofold.core.persistence import FileFormatError
-from twofold.estimators import memory, streaming
+from twofold.estimators import streaming
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.plant.project import ProjectError, open_project, read_trial
 from twofold.tables import TableError, open_table, read_table, write_table

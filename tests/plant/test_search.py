@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from twofold import Alpha, BNNLVRegressor
+from twofold.core import memory
 from twofold.core.persistence import OtherRunError
-from twofold.estimators import memory
 from twofold.plant import search as module
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import forecast

@@ -209,11 +209,12 @@ def test_decompose_is_pure_and_equals_the_host_under_jit_and_vmap(by):
 def test_in_chunks_keeps_integers_and_order():
     x, rows = np.arange(10.0)[:, None], np.arange(10)[:, None]
 
+    @jax.jit
     def function(x, rows):
         assert rows.dtype == jnp.int32
         return x[:, 0] * 2, rows[:, 0]
 
-    doubled, same = in_chunks(function, [x, rows], 4, "float32")
+    doubled, same = in_chunks(function, (), [x, rows], 4, "float32")
     np.testing.assert_array_equal(doubled, 2.0 * np.arange(10))
     np.testing.assert_array_equal(same, np.arange(10))
 

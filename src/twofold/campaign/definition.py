@@ -77,15 +77,14 @@ def _rehearse(model: "BNNLVRegressor") -> None:
     """All that a fit does with its settings before it sees data."""
     from sklearn.utils import check_random_state
 
-    from twofold.estimators import memory
-    from twofold.estimators.fitting import check_settings
+    from twofold.estimators.fitting import check_memory, check_settings
     from twofold.inference.method import resolve_method
     from twofold.model.spec import BNNLV
 
     check_settings(model)
     check_random_state(model.random_state)
     shape = BNNLV(1, 1, tuple(model.hidden_layer_sizes), model.latent_dim, 1.0, 1.0)
-    memory.check_fit([model], shape, 2)
+    check_memory([model], shape, 2)
     resolve_method(model.inference).set_up(shape, np.array([2]), model.dtype)
 
 

@@ -61,8 +61,8 @@ def sample(
 
     Example: twofold env sample industrial_benchmark --transitions 30000 --out plant.csv
     """
+    from twofold.core import memory
     from twofold.core.sharding import enable_compile_cache
-    from twofold.estimators import memory
     from twofold.plant.log_files import write_log
     from twofold.plant.minari import write_minari
 

@@ -144,7 +144,8 @@ def by_rows(
 
     ``static`` names arguments that are compiled in. Results have as many rows as there is ``room``
     for. Of a lone row the weight draws are shared out instead, and XLA divides the work: ``draws``
-    names the argument that holds them, and says of each of its fields which axis is theirs.
+    names the argument that holds them, and says of each of its fields which axis is theirs. The
+    result has a ``lower``, as what ``jax.jit`` returns.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,20 +163,24 @@ def by_rows(
 
             return divided(whole, mesh, specs)(*values)
 
-        @wraps(function)
-        def call(*arguments: Any) -> Any:
+        def prepare(*arguments: Any) -> tuple[Any, ...]:
             given = dict(zip(names, arguments, strict=True))
             fixed = tuple(given[name] for name in static)
             mesh = devices_for(len(given[rows[0]]))
             if mesh is None:
                 own = given | _draws_apart(given, draws or {})
-                return compiled(None, fixed, *(own[name] for name in arrays))
+                return None, fixed, *(own[name] for name in arrays)
             values = [
                 spread(mesh, given[name]) if name in rows else copied(mesh, given[name])
                 for name in arrays
             ]
-            return compiled(mesh, fixed, *values)
+            return mesh, fixed, *values
 
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            return compiled(*prepare(*arguments))
+
+        call.lower = lambda *arguments: compiled.lower(*prepare(*arguments))  # type: ignore[attr-defined]
         return call
 
     return decorate

@@ -9,13 +9,18 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from twofold.core import persistence
+from twofold.core import memory, persistence
 from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
-from twofold.estimators import memory
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, Plan, train
 from twofold.inference.loop import Setup
-from twofold.inference.method import check_integer, check_positive, resolve_method, to_mapping
+from twofold.inference.method import (
+    check_integer,
+    check_positive,
+    option_names,
+    resolve_method,
+    to_mapping,
+)
 from twofold.model.spec import BNNLV
 
 TRAINING_STREAM = 2
@@ -62,7 +67,7 @@ def fit_many(
     if capacity is not None:
         check_integer("capacity", capacity, int(sizes.max()))
     room = padded_size(capacity or int(sizes.max()))
-    memory.check_fit(estimators, abouts[0].model, capacity or int(sizes.max()))
+    check_memory(estimators, abouts[0].model, capacity or int(sizes.max()))
     with jax.enable_x64(dtype == "float64"):
         setup = method.set_up(abouts[0].model, sizes, dtype)
         checkpoint = checkpoint_of(estimators, abouts, setup)
@@ -92,6 +97,25 @@ def fit_many(
             store(estimator, about, judge(about.model, result, own_data), energies.mean(axis=1))
     warn(estimators)
     return list(estimators)
+
+
+def check_memory(estimators: Sequence[Regressor], model: BNNLV, rows: int) -> None:
+    """Refuse a fit to so many rows by the arrays that it cannot do without, before they are made;
+    its compiled programs are checked before they run."""
+    first, method = estimators[0], resolve_method(estimators[0].inference)
+    options = {name: getattr(method, name) for name in option_names(method)}
+    room = padded_size(rows)
+    numbers = room * (model.inputs + model.outputs) + method.weight_sets * model.num_weights
+    numbers += min(options.get("batch_size", room), room) * (options["nodes"] or 0)
+    traces = 2 * 8 * (options.get("epochs") or 0)
+    each = np.dtype(first.dtype).itemsize * numbers + traces
+    memory.refuse_beyond(
+        float(len(estimators) * method.runs * each),
+        f"a fit of {rows:,} rows",
+        f"lower options of {type(method).__name__} ({', '.join(options)}) or hidden_layer_sizes, "
+        "or use fewer rows",
+        surely=1.0,
+    )
 
 
 def keys_of(abouts: Sequence[About], runs: int) -> jax.Array:

@@ -5,7 +5,8 @@ Validate, standardise, build, run, store; the mathematics lives in ``model``, ``
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -17,10 +18,10 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
-from twofold.core import persistence, sharding
+from twofold.core import memory, persistence, sharding
 from twofold.core.numerics import key_of
-from twofold.estimators import memory, storage
 from twofold.estimators.fitting import check_inputs, check_outputs, check_split, fit_many
+from twofold.estimators.storage import pack, unpack
 from twofold.estimators.training import row_progress
 from twofold.inference.method import (
     Method,
@@ -29,7 +30,7 @@ from twofold.inference.method import (
     replace_options,
     resolve_method,
 )
-from twofold.model.spec import Posterior, SampledPosterior
+from twofold.model.spec import SampledPosterior
 from twofold.uncertainty import predictive
 from twofold.uncertainty.decomposition import Decomposition, Parts, by_variance, decompose_rows
 from twofold.uncertainty.predictive import in_chunks, nest, rows_at_once
@@ -185,16 +186,12 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
             check_integer("random_state", random_state, 0)
         check_is_fitted(self)
         x = self._standardised(X)
-        rows = np.arange(len(x))[:, None]
-        limit = rows_at_once(self.model_, n_samples, 1)
-        results = n_samples * self.model_.outputs
-        self._check_memory(memory.Request("sample", len(x), limit, n_samples, 1, results))
+        columns = x, np.arange(len(x))[:, None]
         streams = () if random_state is None else (random_state,)
-        with self._precision(), self._progress("sampling", len(x), limit) as on_progress:
+        with self._work("sampling", len(x), n_samples, 1) as (posterior, limit, on_progress):
             weight_key, row_key = jax.random.split(key_of(self.seed_, SAMPLE_STREAM, *streams))
-            draws = self._posterior().sample(weight_key, n_samples)
-            function = partial(_sample, row_key, self.model_, draws)
-            values = in_chunks(function, [x, rows], limit, self.dtype, on_progress)
+            shared = row_key, self.model_, posterior.sample(weight_key, n_samples)
+            values = in_chunks(_sample, shared, columns, limit, self.dtype, on_progress)
         _warn_of_overflow(values, self.dtype, stacklevel=3)
         values = np.swapaxes(self.y_standardizer_.inverse(values), 0, 1)
         return values[..., 0] if self.y_ndim_ == 1 else values
@@ -205,14 +202,13 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         x = self._standardised(X)
         y = check_outputs(y, len(x), self.model_.outputs)
         y = self.y_standardizer_.transform(y)
-        density = self._by_row(_log_density, x, y, results=1, program="density")
+        density = self._by_row(_log_density, x, y)
         return density - np.log(self.y_standardizer_.scale).sum()
 
     def conditional_moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """``E[y|x,W]`` and ``Var[y|x,W]`` for each weight draw, ``[M, O, N]``, in raw units."""
         check_is_fitted(self)
-        results = 2 * self._weight_draws() * self.model_.outputs
-        found = self._by_row(_conditional_moments, self._standardised(X), results=results)
+        found = self._by_row(_conditional_moments, self._standardised(X))
         scale, shift = self.y_standardizer_.scale[:, None], self.y_standardizer_.mean[:, None]
         mean, variance = (np.moveaxis(part, 0, -1) for part in found)
         return mean * scale + shift, variance * np.square(scale)
@@ -235,22 +231,18 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_split(by, joint, estimator)
-        x = self._standardised(X)
-        limit = rows_at_once(self.model_, self.n_weight_draws, self.n_latent_draws)
-        program: Any = "entropy" if by == "entropy" else "moments"
-        draws = self._weight_draws(), self.n_latent_draws
-        self._check_memory(memory.Request(program, len(x), limit, *draws, 6 * self.model_.outputs))
-        with self._precision(), self._progress("splitting", len(x), limit) as on_progress:
+        x, weights, latents = self._standardised(X), self.n_weight_draws, self.n_latent_draws
+        with self._work("splitting", len(x), weights, latents) as (posterior, _, on_progress):
             split = decompose_rows(
                 key_of(self.seed_, PREDICTION_STREAM),
                 self.model_,
-                self._posterior(),
+                posterior,
                 x,
                 by,
                 joint=bool(joint),
                 estimator=estimator,
-                weights=self.n_weight_draws,
-                latents=self.n_latent_draws,
+                weights=weights,
+                latents=latents,
                 on_progress=on_progress,
             )
         _warn_of_doubts(split)
@@ -265,7 +257,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; ``twofold.load`` reads it back."""
         check_is_fitted(self)
-        stored = storage.pack(self)
+        stored = pack(self)
         persistence.write(path, "model", stored.arrays, stored.metadata)
 
     def _in_raw_units(self, split: Decomposition, joint: bool) -> Decomposition:
@@ -281,47 +273,34 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         total, epistemic, aleatoric = map(shape, parts)
         return Decomposition(split.by, total, epistemic, aleatoric, Parts(*map(shape, errors)))
 
-    def _weight_draws(self) -> int:
-        """How many weight draws there are, of a set of draws no more than it has."""
-        posterior = self.posterior_
-        several = isinstance(posterior, SampledPosterior)
-        return min(self.n_weight_draws, len(posterior.weights)) if several else self.n_weight_draws
-
-    def _check_memory(self, request: memory.Request) -> None:
-        memory.check_prediction(self.model_, request, self.dtype)
-
-    def _by_row(
-        self,
-        function: Callable,
-        *columns: np.ndarray,
-        results: int | None = None,
-        program: Literal["density", "moments"] = "moments",
-    ) -> Any:
-        """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows.
-
-        ``results`` is how many numbers it gives for a row, where that is not two an output;
-        ``program`` what it does, for the estimate of memory.
-        """
-        results = 2 * self.model_.outputs if results is None else results
-        limit = rows_at_once(self.model_, self.n_weight_draws, self.n_latent_draws)
-        rows, draws = len(columns[0]), (self._weight_draws(), self.n_latent_draws)
-        self._check_memory(memory.Request(program, rows, limit, *draws, results))
-        with self._precision(), self._progress("predicting", rows, limit) as on_progress:
-            key, weights = key_of(self.seed_, PREDICTION_STREAM), self.n_weight_draws
-            nested = nest(key, self.model_, self._posterior(), weights, self.n_latent_draws)
-            function = partial(function, self.model_, nested)
-            found = in_chunks(function, columns, limit, self.dtype, on_progress)
+    def _by_row(self, function: Any, *columns: np.ndarray) -> Any:
+        """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows."""
+        draws = self.n_weight_draws, self.n_latent_draws
+        with self._work("predicting", len(columns[0]), *draws) as (posterior, limit, on_progress):
+            key = key_of(self.seed_, PREDICTION_STREAM)
+            shared = self.model_, nest(key, self.model_, posterior, *draws)
+            found = in_chunks(function, shared, columns, limit, self.dtype, on_progress)
         _warn_of_overflow(found, self.dtype, stacklevel=4)
         return found
 
-    def _precision(self) -> Any:
-        return jax.enable_x64(self.dtype == "float64")
-
-    def _progress(self, what: str, rows: int, limit: int) -> Any:
-        return row_progress(self.verbose, what, rows, limit)
-
-    def _posterior(self) -> Posterior:
-        return type(self.posterior_)(*(jnp.asarray(leaf, self.dtype) for leaf in self.posterior_))
+    @contextmanager
+    def _work(self, what: str, rows: int, weights: int, latents: int) -> Iterator[Any]:
+        """Precision and progress bar of work with so many draws, for which there is room; gives the
+        posterior on the device, how many rows go at once, and whom to tell how many are done."""
+        model, limit = self.model_, rows_at_once(self.model_, weights, latents)
+        if isinstance(self.posterior_, SampledPosterior) and what != "sampling":
+            weights = min(weights, len(self.posterior_.weights))
+        numbers = weights * (model.num_weights + model.outputs + latents * model.latents)
+        memory.refuse_beyond(
+            np.dtype(self.dtype).itemsize * numbers,
+            f"{weights:,} weight draws of {latents:,} latent draws each",
+            "ask for fewer draws (n_weight_draws, n_latent_draws, n_samples)",
+            surely=1.0,
+        )
+        progress = row_progress(self.verbose, what, rows, limit)
+        with jax.enable_x64(self.dtype == "float64"), progress as on_progress:
+            leaves = (jnp.asarray(leaf, self.dtype) for leaf in self.posterior_)
+            yield type(self.posterior_)(*leaves), limit, on_progress
 
     def _standardised(self, X: Any) -> np.ndarray:
         return self.x_standardizer_.transform(check_inputs(self, X))
@@ -367,7 +346,7 @@ def _warn_of_doubts(split: Decomposition) -> None:
 
 def load(path: Any) -> BNNLVRegressor:
     """Read a model that ``BNNLVRegressor.save`` wrote; it predicts exactly as before."""
-    return storage.unpack(persistence.read(path, "model"), BNNLVRegressor)
+    return unpack(persistence.read(path, "model"), BNNLVRegressor)
 
 
 # The least variance of a residual, of its output's: an output without noise has a density too.

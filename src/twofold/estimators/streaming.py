@@ -20,8 +20,13 @@ from sklearn.base import clone
 
 from twofold.core.naming import listed
 from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, padded_size
-from twofold.estimators import memory
-from twofold.estimators.fitting import about_data, check_settings, checkpoint_of, keys_of
+from twofold.estimators.fitting import (
+    about_data,
+    check_memory,
+    check_settings,
+    checkpoint_of,
+    keys_of,
+)
 from twofold.estimators.storage import About, judge, store, warn
 from twofold.estimators.training import Plan, train
 from twofold.inference.method import (
@@ -176,7 +181,7 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
     about = about_data(estimator, (x, y), y_ndim, scratch.fingerprint)
     method = _for_blocks(resolve_method(estimator.inference), scratch)
     stand_in = clone(estimator).set_params(inference=method)
-    memory.check_fit([stand_in], about.model, scratch.block_rows)
+    check_memory([stand_in], about.model, scratch.block_rows)
     with jax.enable_x64(estimator.dtype == "float64"):
         setup = method.set_up(about.model, np.array([scratch.block_rows]), estimator.dtype)
         with ThreadPoolExecutor(1) as pool:

@@ -17,12 +17,13 @@ from jax.sharding import Mesh
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from twofold.core import sharding
+from twofold.core import memory, sharding
 from twofold.core.arrays import Keys
 from twofold.core.persistence import FileFormatError, WorkFile
-from twofold.estimators import memory
 from twofold.inference import loop
 from twofold.inference.loop import Algorithm
+
+SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer rows"
 
 
 class NonFiniteEnergyError(ArithmeticError):
@@ -143,11 +144,11 @@ def train(
     keys, schedule = sharding.spread(mesh, keys), sharding.copied(mesh, schedule)
     passing = callable(problems)
     first = sharding.spread(mesh, problems(0) if passing else problems, times)
-    run = _start(algorithm, keys, first, plan.checkpoint, mesh, members)
+    run = _start(algorithm, keys, first, plan.checkpoint, mesh, members, plan.title)
     # The same program as the first chunk's: it is compiled once.
     one = np.int32(1)
     lowered = loop.advance.lower(algorithm, keys, run.states, first, schedule, one, one, mesh)
-    memory.check_program(lowered.compile(), plan.title)
+    memory.check_program(lowered.compile(), plan.title, SMALLER)
     batches = int(plan.batches.max())
     labels = plan.title, plan.unit, plan.energy
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
@@ -179,7 +180,10 @@ def _start(
     checkpoint: Checkpoint | None,
     mesh: Mesh | None,
     members: int,
+    title: str,
 ) -> Resumed:
+    program = loop.init.lower(algorithm, keys, problems, mesh).compile()
+    memory.check_program(program, title, SMALLER)
     states = loop.init(algorithm, keys, problems, mesh)
     stored = None if checkpoint is None else checkpoint.load(like=states)
     if stored is not None:

@@ -145,6 +145,11 @@ class Alpha(MinibatchMethod):
         """One."""
         return 1
 
+    @property
+    def weight_sets(self) -> int:
+        """The draws."""
+        return self.draws
+
     def config(self, model: BNNLV, batch_size: int) -> Config:
         """What is compiled into the program."""
         if self.encoder is not None and not model.latents:

@@ -98,6 +98,11 @@ class ChainMethod(Method):
         return self.chains
 
     @property
+    def weight_sets(self) -> int:
+        """The draws."""
+        return self.samples
+
+    @property
     def length(self) -> int:
         """How long a path may be, in the kernel's own measure."""
         raise NotImplementedError

@@ -63,6 +63,11 @@ class Method(ABC):
     def runs(self) -> int:
         """How many runs side by side make one fit: members, or chains."""
 
+    @property
+    def weight_sets(self) -> int:
+        """How many sets of the network's weights a run holds at once, at least."""
+        return 1
+
     @abstractmethod
     def set_up(self, model: "BNNLV", sizes: np.ndarray, dtype: str) -> "Setup":
         """The run for data sets of these sizes, fitted together."""

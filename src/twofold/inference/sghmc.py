@@ -131,6 +131,11 @@ class SGHMC(MinibatchMethod):
         """The chains."""
         return self.chains
 
+    @property
+    def weight_sets(self) -> int:
+        """The draws."""
+        return self.samples
+
     def config(self, model: BNNLV, batch_size: int) -> Config:
         """What is compiled into the program."""
         return Config(

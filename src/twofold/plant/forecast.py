@@ -20,9 +20,8 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from sklearn.neighbors import NearestNeighbors
 
-from twofold.core import sharding
+from twofold.core import memory, sharding
 from twofold.core.arrays import Array, Float, Key
-from twofold.estimators import memory
 from twofold.model.spec import Draws
 from twofold.plant.cost import risks
 from twofold.plant.log import Log, Window

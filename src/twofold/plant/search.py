@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from twofold.core import memory
 from twofold.core.arrays import Array, Float, Int, Key, Keys
 from twofold.core.numerics import Standardizer
 from twofold.core.persistence import claim_folder
-from twofold.estimators import memory
 from twofold.estimators.training import (
     Checkpoint,
     NonFiniteEnergyError,

@@ -219,8 +219,8 @@ def decompose_rows(
     nested = nest(key, model, posterior, weights, latents)
     # Slower estimators cost too much for rows that nobody asked for.
     fewest = FEWEST_ROWS if by == "variance" or chosen is integrate else 1
-    function = partial(SPLITS[by], by, joint, chosen, model, key, nested)
+    shared = by, joint, chosen, model, key, nested
     limit = rows_at_once(model, weights, latents)
     dtype = nested.weights.dtype
-    split: Split = in_chunks(function, [x], limit, dtype, on_progress, fewest)
+    split: Split = in_chunks(SPLITS[by], shared, [x], limit, dtype, on_progress, fewest)
     return Decomposition(by, *split.parts, split.errors)

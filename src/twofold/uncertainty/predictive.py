@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twofold.core import numerics, sharding
+from twofold.core import memory, numerics, sharding
 from twofold.core.arrays import Array, Float, Int, Key
 from twofold.core.numerics import gaussian_log_density, stratified_normal
 from twofold.model import density, network
@@ -174,14 +174,16 @@ def chunk_rows(rows: int, limit: int, fewest: int = FEWEST_ROWS) -> int:
 
 
 def in_chunks(
-    function: Callable[..., Any],
+    function: Any,
+    shared: Sequence[Any],
     columns: Sequence[np.ndarray],
     limit: int,
     dtype: Any,
     on_progress: OnProgress | None = None,
     fewest: int = FEWEST_ROWS,
 ) -> Any:
-    """``function`` of equal chunks of rows (the last one padded), its results joined.
+    """A function of ``sharding.by_rows`` or ``jax.jit`` of the ``shared`` arguments and of equal
+    chunks of rows (the last one padded), its results joined.
 
     The results are arrays with the rows first, in float64 on the host. ``on_progress`` is called
     with the number of rows done. A lone chunk is a power of two, at least ``fewest``. Several
@@ -196,11 +198,23 @@ def in_chunks(
         filled = min(size, rows - start)
         chunk = (column[start : start + size] for column in columns)
         padded = (np.pad(column, ((0, size - filled), (0, 0)), "edge") for column in chunk)
-        values = sharding.on_host(function(*(_on_device(column, dtype) for column in padded)))
+        arrays = [_on_device(column, dtype) for column in padded]
+        if start == 0:
+            _check_memory(function.lower(*shared, *arrays), rows, size)
+        values = sharding.on_host(function(*shared, *arrays))
         parts.append(jax.tree.map(lambda v, n=filled: v[:n].astype(np.float64), values))
         if on_progress is not None:
             on_progress(start + filled)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def _check_memory(lowered: Any, rows: int, size: int) -> None:
+    """Refuse what has no room on the devices for a chunk, or on the host for all results."""
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(lowered.out_info)) / size
+    what, remedy = f"a prediction of {rows:,} rows", "ask for fewer rows at a time, or fewer draws"
+    memory.check_program(lowered.compile(), what, remedy)
+    # The chunks, and all of them joined, in double precision.
+    memory.refuse_beyond(2 * 8 * rows * numbers, what, remedy, 1.0, memory.physical())
 
 
 def _on_device(column: np.ndarray, dtype: Any) -> jax.Array:

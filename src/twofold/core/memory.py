@@ -1,0 +1,61 @@
+"""How much memory there is, and a refusal beforehand of what would need more."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+
+# Estimates are right within this factor.
+SURELY = 3
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+class TooLargeError(ValueError):
+    """A request needs more memory than there is."""
+
+
+def available() -> int:
+    """Bytes that the devices have, or, where they do not say, that this computer has."""
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
+    devices = jax.local_devices() if chosen is None else [chosen]
+    stats: list[dict[str, Any]] = [getattr(one, "memory_stats", dict)() or {} for one in devices]
+    limits = [int(one["bytes_limit"]) for one in stats if "bytes_limit" in one]
+    return sum(limits) if limits else physical()
+
+
+def physical() -> int:
+    """Bytes of this computer, or of the container that this runs in."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize  # A system that does not say refuses nothing beforehand.
+    try:
+        return min(whole, int(CONTAINER_LIMIT.read_text()))
+    except (OSError, ValueError):
+        return whole
+
+
+def refuse_beyond(
+    needed: float, what: str, remedy: str, surely: float = SURELY, limit: int | None = None
+) -> None:
+    """Refuse what needs more than ``surely`` times the ``limit`` (None: what is available), and
+    warn of what needs more than that."""
+    limit = available() if limit is None else limit
+    there, wanted = (f"{number / 2**30:,.1f} GiB" for number in (limit, needed))
+    sentence = f"{what} would take about {wanted} of memory, and there are {there}; {remedy}"
+    if needed > surely * limit:
+        raise TooLargeError(sentence)
+    if needed > limit:
+        warnings.warn(sentence, RuntimeWarning, stacklevel=5)
+
+
+def check_program(program: Any, what: str, remedy: str) -> None:
+    """Refuse a compiled program whose arguments, results and temporary arrays, each counted once by
+    the compiler, are more than there is; nothing where the compiler does not say."""
+    found = program.memory_analysis()
+    if found is not None:
+        held = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+        refuse_beyond(held - found.alias_size_in_bytes, what, remedy, surely=1.0)
