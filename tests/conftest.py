@@ -12,8 +12,12 @@ import pytest
 from twofold.inference import alpha, loop
 
 # Almost all of the tests' time is compilation; the optimiser's share of it gains nothing at their
-# sizes. JAX reads this when its first program is compiled, also in processes that tests start.
-FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+# sizes, and XLA's newer emitters of fused loops take twice as long as its older ones. JAX reads
+# this when its first program is compiled, also in processes that tests start.
+FAST_COMPILATION = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
 os.environ.setdefault("XLA_FLAGS", FAST_COMPILATION)
 
 # Linux gives a process 65,530 memory maps. Every compiled program takes some, and a process that

@@ -32,7 +32,7 @@ def start(code, folder, process, processes, port):
         "COORDINATOR": f"127.0.0.1:{port}",
         "PROCESSES": str(processes),
         "PROCESS": str(process),
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2",
         "JAX_PLATFORMS": "cpu",
         "PYTHONWARNINGS": "ignore",
     }

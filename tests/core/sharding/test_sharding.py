@@ -40,7 +40,7 @@ def folder(work, tmp_path_factory):
 @pytest.fixture(scope="module")
 def apart(folder):
     """What a process with eight devices finds, going on with the run that was begun here."""
-    flags = f"--xla_force_host_platform_device_count={DEVICES}"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={DEVICES}"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     words = [sys.executable, SCRIPT, folder]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)
