@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,33 @@ LIKELY = {
 MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?\d+)?", re.I)
 # A step that differs from the usual one by more than this part of it is said to be uneven.
 UNEVEN = 0.1
-Severity: TypeAlias = Literal["error", "warning"]
+SENTENCES = {
+    "text": "column {column!r} has text in {rows} ({examples}) at {where}; {remedy}",
+    "missing": "column {column!r} has {what} of {all:,} values, at {where}; leave those rows out "
+    "with drop_missing=True",
+    "sentinel": "column {column!r} is {value:.15g} in {rows}, far from all its other values, at "
+    "{where}; if it means no value, pass missing=[{value:.15g}]",
+    "interleaved": "rows of another episode lie between those of {episodes}, which goes on at "
+    "{where}; {remedy}",
+    "mixed": "as if several episodes were one, the time starts over at {where}; name the episode "
+    "column (episode=…), or cut there with split_at_restarts=True",
+    "unsorted": "the time goes back at {where}; sort the rows of each episode with sort=True",
+    "duplicate": "{rows} with the time of another one, at {where}; keep the first of each with "
+    "drop_duplicates=True",
+    "gap": "the time step is {usual:g}, but {range} before {where}; cut there with "
+    "split_at_gaps=True",
+    "uneven": "{steps} of the {where} differ by more than {part:.0%} from the usual {usual:g} "
+    "({range}); the model takes all steps for equal",
+    "constant": "{where} is {value:g} in every row; {remedy}",
+    "stuck": "column {column!r} stands still for up to {most} while others move, at {where}; if "
+    "the sensor was stuck, leave those rows out with drop_stuck=True",
+    "out_of_bounds": "action {column!r} leaves its bounds {low:g} and {high:g} in {rows} "
+    "({range}), at {where}; widen the bounds or pass clip_actions=True",
+    "unnamed": "no {role} column was named; if {column!r} is one, pass {role}={column!r}",
+    "short": "{brief} of {all} have too few rows to learn from, at least {least} are needed: "
+    "{where}; {remedy}",
+}
+WARNINGS = ("sentinel", "uneven", "constant", "stuck", "unnamed")
 
 
 def read_log(
@@ -177,7 +203,7 @@ class Finding:
     kind: str
     where: str
     sentence: str
-    severity: Severity = "error"
+    severity: Literal["error", "warning"] = "error"
     column: str | None = None
     source: str = "the log"
 
@@ -198,7 +224,6 @@ def check(what: Any, *, history: int = 1, strict: bool = False) -> list[Finding]
     raw = raw_log_of(what) if isinstance(what, Log) else what
     findings = [finding for find in CHECKS for finding in find(raw)]
     findings += find_short_episodes(raw, history)
-    findings = [replace(finding, source=raw.source) for finding in findings]
     if strict and findings:
         raise log_error(raw.source, findings)
     return findings
@@ -215,12 +240,11 @@ def find_texts(raw: RawLog) -> Iterator[Finding]:
     """Cells that are neither numbers nor blank."""
     for name, cells in raw.texts.items():
         words = list(dict.fromkeys(cells.values()))
-        examples = ", ".join(map(repr, words[:3])) + (", …" if len(words) > 3 else "")
+        examples = _list(list(map(repr, words)), 3)
         remedy = _remedy(words) or f"if it means no value, pass missing=[{examples}]"
         if name == raw.time:
             remedy = f"write times as numbers or like 2024-03-01 06:00:00, or {remedy}"
-        said = f"column {name!r} has text in {_count(cells, 'row')} ({examples}) at"
-        yield from _at(raw, "text", list(cells), said, remedy, column=name)
+        yield from _find(raw, "text", list(cells), name, examples=examples, remedy=remedy)
 
 
 def find_missing(raw: RawLog) -> Iterator[Finding]:
@@ -229,9 +253,7 @@ def find_missing(raw: RawLog) -> Iterator[Finding]:
         rows = np.setdiff1d(raw_log.missing_rows(raw, name), list(raw.texts.get(name, {})))
         infinite = int(np.isinf(values[rows]).sum())
         what = f"{len(rows) - infinite:,} missing" + f" and {infinite:,} infinite" * (infinite > 0)
-        said = f"column {name!r} has {what} of {len(raw):,} values, at"
-        remedy = "leave those rows out with drop_missing=True"
-        yield from _at(raw, "missing", rows, said, remedy, column=name)
+        yield from _find(raw, "missing", rows, name, what=what, all=len(raw))
 
 
 def find_odd_values(raw: RawLog) -> Iterator[Finding]:
@@ -239,71 +261,50 @@ def find_odd_values(raw: RawLog) -> Iterator[Finding]:
     for name in (one for one in raw.values if one not in raw.actions):
         for value in sentinels(raw.values[name]):
             rows = np.flatnonzero(raw.values[name] == value)
-            said = f"column {name!r} is {value:.15g} in {_count(rows, 'row')}, far from all its "
-            said += "other values, at"
-            remedy = f"if it means no value, pass missing=[{value:.15g}]"
-            yield from _at(raw, "sentinel", rows, said, remedy, "warning", name)
+            yield from _find(raw, "sentinel", rows, name, value=value)
 
 
 def find_disorder(raw: RawLog) -> Iterator[Finding]:
     """Episodes whose rows are mixed with those of others, and times that start over, go back,
     repeat, leave gaps or are uneven."""
     rows = raw_log.returns(raw)
-    names = [raw.parts[one] for one in dict.fromkeys(raw.part[rows].tolist())]
-    some = ", ".join(map(repr, names[:4])) + (", …" if names[4:] else "")
-    said = f"rows of another episode lie between those of {some}, which goes on at"
+    episodes = _list([repr(raw.parts[one]) for one in dict.fromkeys(raw.part[rows].tolist())])
     if raw.times is None:
         remedy = "name the time column (time=…), or cut there with split_at_restarts=True"
-        yield from _at(raw, "interleaved", rows, said, remedy)
+        yield from _find(raw, "interleaved", rows, episodes=episodes, remedy=remedy)
         return
     remedy = "rows are put together by the name of their episode"
-    yield from _at(raw, "interleaved", rows, said, remedy, "warning")
+    yield from _find(raw, "interleaved", rows, None, "warning", episodes=episodes, remedy=remedy)
     over, back = raw_log.backward_rows(raw)
-    said = "as if several episodes were one, the time starts over at"
-    remedy = "name the episode column (episode=…), or cut there with split_at_restarts=True"
-    yield from _at(raw, "mixed", over, said, remedy)
-    remedy = "sort the rows of each episode with sort=True"
-    yield from _at(raw, "unsorted", back, "the time goes back at", remedy)
+    yield from _find(raw, "mixed", over)
+    yield from _find(raw, "unsorted", back)
     # Where the time starts over the same times are no duplicates, and its steps no gaps.
     if not len(over):
-        rows = raw_log.duplicates(raw)
-        said = f"{_count(rows, 'row')} with the time of another one, at"
-        remedy = "keep the first of each with drop_duplicates=True"
-        yield from _at(raw, "duplicate", rows, said, remedy)
+        yield from _find(raw, "duplicate", raw_log.duplicates(raw))
         rows, steps, usual = raw_log.gaps(raw)
-        said = f"the time step is {usual:g}, but {_range(steps)} before"
-        yield from _at(raw, "gap", rows, said, "cut there with split_at_gaps=True")
+        yield from _find(raw, "gap", rows, usual=usual, range=_range(steps))
     _, steps, usual = raw_log.gaps(raw, UNEVEN)
     steps = steps[np.abs(steps - usual) <= GAP * usual]
-    if len(steps):
-        said = (
-            f"{_count(steps, 'step')} of the time differ by more than {UNEVEN:.0%} from the usual "
-            f"{usual:g} ({_range(steps)}); the model takes all steps for equal"
-        )
-        yield Finding("uneven", "time", said, "warning")
+    facts = {"steps": _count(steps, "step"), "part": UNEVEN, "usual": usual, "range": _range(steps)}
+    yield from _find(raw, "uneven", "time" if len(steps) else "", **facts)
 
 
 def find_stuck_sensors(raw: RawLog) -> Iterator[Finding]:
     """Sensors that are stuck, and columns that never change."""
     for name, own in raw_log.find_stuck(raw).items():
-        yield from _constant(raw, name, "it tells the model nothing: leave it out")
+        yield from _find_constant(raw, name, "it tells the model nothing: leave it out")
         most = _count(max(own, key=len, default=()), "row")
-        said = f"column {name!r} stands still for up to {most} while others move, at"
-        remedy = "if the sensor was stuck, leave those rows out with drop_stuck=True"
-        rows = [row for rows in own for row in rows]
-        yield from _at(raw, "stuck", rows, said, remedy, "warning", name)
+        yield from _find(raw, "stuck", [row for rows in own for row in rows], name, most=most)
 
 
 def find_bad_actions(raw: RawLog) -> Iterator[Finding]:
     """Actions out of bounds, but for rounding, and actions from which nothing can be learnt."""
     for name, (low, high) in raw.actions.items():
         values, slack = raw.values[name], 1e-6 * (high - low)
-        yield from _constant(raw, name, "what it does cannot be learnt from this log")
+        yield from _find_constant(raw, name, "what it does cannot be learnt from this log")
         rows = np.flatnonzero((values < low - slack) | (values > high + slack))
-        where = f"{low:g} and {high:g} in {_count(rows, 'row')} ({_range(values[rows])})"
-        said = f"action {name!r} leaves its bounds {where}, at"
-        remedy = "widen the bounds or pass clip_actions=True"
-        yield from _at(raw, "out_of_bounds", rows, said, remedy, column=name)
+        facts = {"low": low, "high": high, "range": _range(values[rows])}
+        yield from _find(raw, "out_of_bounds", rows, name, **facts)
 
 
 def find_unnamed_columns(raw: RawLog) -> Iterator[Finding]:
@@ -312,22 +313,19 @@ def find_unnamed_columns(raw: RawLog) -> Iterator[Finding]:
     for role, names in LIKELY.items():
         likely = [name for name in raw.others if name.casefold() in names]
         if likely and not is_named[role]:
-            said = f"no {role} column was named; if {likely[0]!r} is one, pass {role}={likely[0]!r}"
-            yield Finding("unnamed", f"column {likely[0]!r}", said, "warning", likely[0])
+            yield from _find(raw, "unnamed", f"column {likely[0]!r}", likely[0], role=role)
 
 
 def find_short_episodes(raw: RawLog, history: int) -> Iterator[Finding]:
     """Episodes without a single step that a model can learn from."""
     brief = [group for group in raw.groups if len(group) <= history]
-    if brief:
-        names = [f"{raw.parts[raw.part[group[0]]]!r} ({len(group)})" for group in brief]
-        some = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        every = len(brief) == len(raw.groups)
-        said = (
-            f"{len(brief)} of {_count(raw.groups, 'episode')} have too few rows to learn from, at "
-            f"least {history + 1} are needed: {some}; "
-        ) + ("use a shorter history" if every else "they are left out")
-        yield Finding("short", f"episodes {some}", said, "error" if every else "warning")
+    names = [f"{raw.parts[raw.part[group[0]]]!r} ({len(group)})" for group in brief]
+    severity, remedy = "warning", "they are left out"
+    if len(brief) == len(raw.groups):
+        severity, remedy = "error", "use a shorter history"
+    facts = {"brief": len(brief), "all": _count(raw.groups, "episode"), "least": history + 1}
+    where = f"episodes {_list(names)}" if brief else ""
+    yield from _find(raw, "short", where, None, severity, **facts, remedy=remedy)
 
 
 CHECKS = (
@@ -336,26 +334,23 @@ CHECKS = (
 )  # fmt: skip
 
 
-def _at(
-    raw: RawLog,
-    kind: str,
-    rows: Sequence[int] | np.ndarray,
-    said: str,
-    remedy: str,
-    severity: Severity = "error",
-    column: str | None = None,
+def _find(
+    raw: RawLog, kind: str, at: Any, column: str | None = None, severity: Any = None, **facts: Any
 ) -> Iterator[Finding]:
-    """The finding at some rows, if there are any."""
-    if len(rows):
-        where = raw.places(rows)
-        yield Finding(kind, where, f"{said} {where}; {remedy}", severity, column)
+    """The fault at some rows, or at a place that is given in words, if there are any."""
+    if len(at):
+        where = at if isinstance(at, str) else raw.places(at)
+        facts |= {"where": where, "column": column, "rows": _count(at, "row")}
+        severity = severity or ("warning" if kind in WARNINGS else "error")
+        sentence = SENTENCES[kind].format(**facts)
+        yield Finding(kind, where, sentence, severity, column, raw.source)
 
 
-def _constant(raw: RawLog, name: str, so: str) -> Iterator[Finding]:
+def _find_constant(raw: RawLog, name: str, remedy: str) -> Iterator[Finding]:
     known = raw.values[name][np.isfinite(raw.values[name])]
     if len(known) > 1 and known.min() == known.max():
-        sentence = f"column {name!r} is {known[0]:g} in every row; {so}"
-        yield Finding("constant", f"column {name!r}", sentence, "warning", name)
+        where = f"column {name!r}"
+        yield from _find(raw, "constant", where, name, value=known[0], remedy=remedy)
 
 
 def _remedy(words: Sequence[str]) -> str:
@@ -371,6 +366,10 @@ def _remedy(words: Sequence[str]) -> str:
 def _count(what: Sized, unit: str) -> str:
     """``1 row``, ``2 rows``."""
     return f"{len(what):,} {unit}{'' if len(what) == 1 else 's'}"
+
+
+def _list(words: Sequence[str], most: int = 4) -> str:
+    return ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
 def _range(values: np.ndarray) -> str:
