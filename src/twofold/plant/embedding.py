@@ -66,6 +66,12 @@ class Embedding:
         return max(1, *self.lags, *self.action_lags)
 
     @property
+    def past_lags(self) -> tuple[int, ...]:
+        """How many values of each observation and then of each action are there before an action
+        is chosen."""
+        return *self.lags, *(max(lags - 1, 0) for lags in self.action_lags)
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         """A name for each column of the model's input: ``level[t-1]``, ``level[t]``, …"""
         names = []

@@ -23,13 +23,13 @@ UNITS = "those of the log that the policy was found from; names say them where t
 
 
 def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
-    """Write a policy as an ONNX file."""
-    persistence.write_bytes(path, onnx_model(policy).SerializeToString())
-
-
-def onnx_model(policy: LearnedPolicy) -> Any:
-    """The policy as a checked ``onnx.ModelProto``, with what an engineer should know of it."""
-    onnx = _onnx()
+    """Write a policy as a checked ONNX file, with what an engineer should know of it."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(
+            "exporting a policy needs onnx, which is not installed; pip install 'twofold[onnx]'"
+        ) from error
     graph = _Graph(onnx)
     _act(graph, policy)
     inputs, output = _interface(onnx, policy)
@@ -43,11 +43,11 @@ def onnx_model(policy: LearnedPolicy) -> Any:
     )
     onnx.helper.set_model_props(model, _properties(policy))
     onnx.checker.check_model(model, full_check=True)
-    return model
+    persistence.write_bytes(path, model.SerializeToString())
 
 
 class _Graph:
-    """A graph in the making; its methods give the names of what they add."""
+    """A graph in the making."""
 
     def __init__(self, onnx: ModuleType):
         self.onnx = onnx
@@ -55,19 +55,19 @@ class _Graph:
         self.constants: list[Any] = []
 
     def node(
-        self, operator: str, *inputs: str, doc: str = "", output: str = "", **attributes: Any
+        self, operator: str, *inputs: Any, doc: str = "", output: str = "", **more: Any
     ) -> str:
-        """One operation."""
+        """Add one operation on what others give, by their names, and on numbers, which are in
+        single precision unless they are arrays of another kind; its own name."""
+        names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
         name = f"{operator.lower()}_{len(self.nodes)}"
         output = output or name
-        made = self.onnx.helper.make_node(operator, inputs, [output], name, doc, **attributes)
-        self.nodes.append(made)
+        self.nodes.append(self.onnx.helper.make_node(operator, names, [output], name, doc, **more))
         return output
 
-    def constant(self, values: Any, dtype: Any = np.float32) -> str:
-        """Numbers that the graph holds."""
+    def _constant(self, values: Any) -> str:
         name = f"constant_{len(self.constants)}"
-        array = np.asarray(values, dtype)
+        array = values if isinstance(values, np.ndarray) else np.asarray(values, np.float32)
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
@@ -76,78 +76,65 @@ def _act(graph: _Graph, policy: LearnedPolicy) -> None:
     """``policy.act_on`` as a graph."""
     weights, mean, scale = policy.leaves
     values, features = _columns(graph, policy)
-    centred = graph.node("Sub", features, graph.constant(mean), doc="standardise")
-    outputs = graph.node("Div", centred, graph.constant(scale), doc="standardise")
-    for index, layer in enumerate(network.unflatten(policy.shape.sizes, weights[None])):
+    centred = graph.node("Sub", features, mean, doc="standardise")
+    outputs = graph.node("Div", centred, scale, doc="standardise")
+    for index, (kernel, bias) in enumerate(network.unflatten(policy.shape.sizes, weights[None])):
         inputs = graph.node("Relu", outputs) if index else outputs
-        kernel, bias = graph.constant(layer.kernel[0]), graph.constant(layer.bias[0])
-        outputs = graph.node("Gemm", inputs, kernel, bias, transB=1, doc=f"layer {index + 1}")
+        doc = f"layer {index + 1}"
+        outputs = graph.node("Gemm", inputs, kernel[0], bias[0], transB=1, doc=doc)
     low, high = (np.asarray(bound, np.float32) for bound in (policy.shape.low, policy.shape.high))
-    half, middle = graph.constant(0.5 * (high - low)), graph.constant(0.5 * (low + high))
-    spread = graph.node("Mul", graph.node("Tanh", outputs), half, doc="bounds of the actions")
-    action = graph.node("Add", spread, middle, doc="bounds of the actions")
-    graph.node("Add", action, _zero_or_nan(graph, values), output="action")
+    doc, outputs = "bounds of the actions", graph.node("Tanh", outputs)
+    spread = graph.node("Mul", outputs, 0.5 * (high - low), doc=doc)
+    action = graph.node("Add", spread, 0.5 * (low + high), doc=doc)
+    # [batch, 1]: 0, or NaN where a value is not finite, whatever clipping makes of it.
+    nothing = graph.node("Mul", values, 0.0)
+    zero_or_nan = graph.node("ReduceSum", nothing, np.array([1], np.int64), keepdims=1)
+    graph.node("Add", action, zero_or_nan, output="action")
 
 
 def _columns(graph: _Graph, policy: LearnedPolicy) -> tuple[str, str]:
     """What the policy sees, ``Embedding.features``, before and after values are clipped."""
     embedding, history = policy.embedding, policy.history
+    seen, done = len(embedding.observations), len(embedding.actions)
+    places = [("observations", history, seen, index) for index in range(seen)]
+    places += [("actions", history - 1, done, index) for index in range(done)]
+    transforms = *embedding.transforms, *[Transform()] * done
+    names = *embedding.observations, *embedding.actions
     values, features = [], []
-    for index, (name, lags) in enumerate(zip(embedding.observations, embedding.lags, strict=True)):
-        if lags:
-            rows = range(history - lags, history)
-            seen = _gather(graph, "observations", name, rows, index, len(embedding.observations))
-            transform = embedding.transforms[index]
-            if transform.kind.startswith("log1p"):
-                seen = _log1p(graph, seen, name)
-            values.append(seen)
-            if transform.kind.endswith("logit"):
-                seen = _logit(graph, seen, transform, name)
-            features.append(seen)
-    for index, (name, lags) in enumerate(
-        zip(embedding.actions, embedding.action_lags, strict=True)
+    for (source, rows, width, index), doc, transform, lags in zip(
+        places, names, transforms, embedding.past_lags, strict=True
     ):
-        if lags > 1:
-            rows = range(history - lags, history - 1)
-            seen = _gather(graph, "actions", name, rows, index, len(embedding.actions))
-            values.append(seen)
-            features.append(seen)
+        if lags:
+            flat = graph.node("Flatten", source, axis=1)
+            own = np.arange(rows - lags, rows, dtype=np.int64) * width + index
+            column = graph.node("Gather", flat, own, axis=1, doc=doc)
+            if transform.kind.startswith("log1p"):
+                column = _log1p(graph, column, doc)
+            values.append(column)
+            if transform.kind.endswith("logit"):
+                column = _logit(graph, column, transform, doc)
+            features.append(column)
     return graph.node("Concat", *values, axis=1), graph.node("Concat", *features, axis=1)
-
-
-def _gather(graph: _Graph, source: str, name: str, rows: range, index: int, columns: int) -> str:
-    """One column's values ``[batch, lags]``, oldest first."""
-    flat = graph.node("Flatten", source, axis=1)
-    places = graph.constant([row * columns + index for row in rows], np.int64)
-    return graph.node("Gather", flat, places, axis=1, doc=name)
 
 
 def _log1p(graph: _Graph, values: str, doc: str) -> str:
     """ONNX has no log1p, and 1 + value would lose a small value's digits in single precision."""
     double = graph.node("Cast", values, to=graph.onnx.TensorProto.DOUBLE, doc=doc)
-    above = graph.node("Add", double, graph.constant(1.0, np.float64), doc=doc)
-    found = graph.node("Log", above, doc=doc)
+    found = graph.node("Log", graph.node("Add", double, np.array(1.0), doc=doc), doc=doc)
     return graph.node("Cast", found, to=graph.onnx.TensorProto.FLOAT, doc=doc)
 
 
 def _logit(graph: _Graph, values: str, transform: Transform, doc: str) -> str:
     """Of the place between the transform's bounds, kept off its ends."""
-    above = graph.node("Sub", values, graph.constant(transform.low), doc=doc)
+    above = graph.node("Sub", values, transform.low, doc=doc)
     # A product, as XLA makes of a quotient by a constant: near the upper bound the last digit
     # of the place is much of its distance to 1.
     reciprocal = np.float32(1.0) / np.float32(transform.high - transform.low)
-    place = graph.node("Mul", above, graph.constant(reciprocal), doc=doc)
-    ends = graph.constant(EDGE), graph.constant(1.0 - EDGE)
-    place = graph.node("Clip", place, *ends, doc=doc)
-    rest = graph.node("Sub", graph.constant(1.0), place, doc=doc)
+    place = graph.node("Mul", above, reciprocal, doc=doc)
+    place = graph.node("Clip", place, EDGE, 1.0 - EDGE, doc=doc)
+    rest = graph.node("Sub", 1.0, place, doc=doc)
     logs = graph.node("Log", place, doc=doc), graph.node("Log", rest, doc=doc)
     return graph.node("Sub", *logs, doc=doc)
-
-
-def _zero_or_nan(graph: _Graph, values: str) -> str:
-    """``[batch, 1]``: 0, or NaN where a value is not finite, whatever clipping makes of it."""
-    nothing = graph.node("Mul", values, graph.constant(0.0))
-    return graph.node("ReduceSum", nothing, graph.constant([1], np.int64), keepdims=1)
 
 
 def _interface(onnx: ModuleType, policy: LearnedPolicy) -> tuple[list[Any], Any]:
@@ -189,19 +176,7 @@ def _properties(policy: LearnedPolicy) -> dict[str, str]:
         "action_high": policy.shape.high,
         "history": policy.history,
         "units": UNITS,
-        "epistemic_weight": policy.epistemic_weight,
-        "aleatoric_weight": policy.aleatoric_weight,
-        "seed": policy.seed,
-        "notes": policy.notes,
     }
+    found = "epistemic_weight", "aleatoric_weight", "seed", "notes"
+    properties |= {name: getattr(policy, name) for name in found}
     return {name: json.dumps(value) for name, value in properties.items()}
-
-
-def _onnx() -> ModuleType:
-    try:
-        import onnx
-    except ImportError as error:
-        raise ImportError(
-            "exporting a policy needs onnx, which is not installed; pip install 'twofold[onnx]'"
-        ) from error
-    return onnx

@@ -5,7 +5,7 @@ It is a small ReLU network of standardised features whose actions cannot leave t
     a = middle + half · tanh(network(features))
 """
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -28,6 +28,10 @@ from twofold.plant.log import Window
 
 FIRST_ACTIONS = 0.1
 DTYPE = jnp.float32
+# What a policy's file has of its embedding, of its network, and of how it was found.
+SEEN = ("observations", "actions", "lags", "action_lags", "transforms")
+SIZES = ("hidden", "low", "high")
+FOUND = ("epistemic_weight", "aleatoric_weight", "seed", "notes")
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,10 @@ def init(key: Key, shape: PolicyNetwork) -> Float[Array, "P"]:
     """Weights of variance 2 over the number of inputs, biases 0; the last layer a tenth of that,
     so that actions begin near the middle, where tanh has a slope."""
     pairs = list(pairwise(shape.sizes))
-    parts = []
-    for index, (own, (fan_in, fan_out)) in enumerate(
-        zip(jax.random.split(key, len(pairs)), pairs, strict=True)
-    ):
-        scale = jnp.sqrt(2.0 / fan_in) * (FIRST_ACTIONS if index == len(pairs) - 1 else 1.0)
+    factors = [1.0] * (len(pairs) - 1) + [FIRST_ACTIONS]
+    keys, parts = jax.random.split(key, len(pairs)), []
+    for own, factor, (fan_in, fan_out) in zip(keys, factors, pairs, strict=True):
+        scale = jnp.sqrt(2.0 / fan_in) * factor
         kernel = scale * jax.random.normal(own, (fan_out * fan_in,), DTYPE)
         parts += [kernel.astype(DTYPE), jnp.zeros(fan_out, DTYPE)]
     return jnp.concatenate(parts)
@@ -95,10 +98,9 @@ class LearnedPolicy:
 
     def __post_init__(self):
         embedding = self.embedding
-        for parts in (embedding.lags, embedding.transforms):
-            if len(parts) != len(embedding.observations):
-                raise ValueError("a policy needs lags and a transform for each of its columns")
-        features = sum((*embedding.lags, *_past_lags(embedding)))
+        if not len(embedding.lags) == len(embedding.transforms) == len(embedding.observations):
+            raise ValueError("a policy needs lags and a transform for each of its columns")
+        features = sum(embedding.past_lags)
         if features == 0 or not embedding.actions:
             raise ValueError("a policy needs something to see and an action to choose")
         expected = features, *self.shape.hidden, len(embedding.actions)
@@ -106,9 +108,13 @@ class LearnedPolicy:
             raise ValueError(
                 f"the embedding needs a network of the sizes {expected}, got {self.shape.sizes}"
             )
-        _check_numbers("weights", self.weights, network.num_weights(self.shape.sizes))
-        for name, values in self.standardizer._asdict().items():
-            _check_numbers(f"the features' {name}", values, features)
+        for name, values, count in (
+            ("weights", self.weights, network.num_weights(self.shape.sizes)),
+            ("the features' mean", self.standardizer.mean, features),
+            ("the features' scale", self.standardizer.scale, features),
+        ):
+            if np.shape(values) != (count,) or not np.isfinite(values).all():
+                raise ValueError(f"{name} must be {count} finite numbers, got {values!r}")
 
     @property
     def risk_weights(self) -> tuple[float, float]:
@@ -123,7 +129,7 @@ class LearnedPolicy:
     @property
     def sees_actions(self) -> bool:
         """Whether past actions are among what it sees."""
-        return any(_past_lags(self.embedding))
+        return any(lags > 1 for lags in self.embedding.action_lags)
 
     def act(self, observations: Any, actions: Any = None) -> np.ndarray:
         """The action after some observations ``[H, D]``, newest last, and the actions
@@ -195,75 +201,34 @@ class LearnedPolicy:
     @property
     def leaves(self) -> tuple[Array, Array, Array]:
         """Weights, and the means and deviations of the features, for compiled programs."""
-        weights, mean, scale = (
-            jnp.asarray(leaf, jnp.float32) for leaf in (self.weights, *self.standardizer)
-        )
-        return weights, mean, scale
+        mean, scale = self.standardizer
+        return jnp.asarray(self.weights, DTYPE), jnp.asarray(mean, DTYPE), jnp.asarray(scale, DTYPE)
 
     def save(self, path: persistence.FilePath) -> None:
         """Write the policy to one file; ``load_policy`` reads it back."""
-        embedding = self.embedding
-        metadata = {
-            "observations": embedding.observations,
-            "actions": embedding.actions,
-            "lags": embedding.lags,
-            "action_lags": embedding.action_lags,
-            "transforms": [[t.kind, t.low, t.high] for t in embedding.transforms],
-            "hidden": self.shape.hidden,
-            "low": self.shape.low,
-            "high": self.shape.high,
-            "epistemic_weight": self.epistemic_weight,
-            "aleatoric_weight": self.aleatoric_weight,
-            "seed": self.seed,
-            "notes": self.notes,
-        }
+        parts = (self.embedding, SEEN), (self.shape, SIZES), (self, FOUND)
+        metadata = {name: getattr(part, name) for part, names in parts for name in names}
+        metadata["transforms"] = [astuple(transform) for transform in self.embedding.transforms]
         arrays = {"weights": self.weights, **self.standardizer._asdict()}
         persistence.write(path, "policy", arrays, metadata)
 
 
 def load_policy(path: persistence.FilePath) -> LearnedPolicy:
     """Read a policy that ``LearnedPolicy.save`` wrote; it acts exactly as before."""
-    stored = persistence.read(path, "policy")
+    arrays, metadata = persistence.read(path, "policy")
     try:
-        return _unpack(stored.arrays, stored.metadata)
+        seen, sizes = ({name: tuple(metadata[name]) for name in names} for names in (SEEN, SIZES))
+        seen["transforms"] = tuple(Transform(*one) for one in seen["transforms"])
+        return LearnedPolicy(
+            Embedding(**seen, targets=(), deltas=()),
+            PolicyNetwork(len(arrays["mean"]), **sizes),
+            Standardizer(arrays["mean"], arrays["scale"]),
+            arrays["weights"],
+            **{name: metadata[name] for name in FOUND},
+        )
     except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(
-            f"{path} is a policy that this twofold cannot read: {error}"
-        ) from error
-
-
-def _unpack(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> LearnedPolicy:
-    lags, action_lags = tuple(metadata["lags"]), tuple(metadata["action_lags"])
-    embedding = Embedding(
-        tuple(metadata["observations"]),
-        tuple(metadata["actions"]),
-        lags,
-        action_lags,
-        targets=(),
-        deltas=(),
-        transforms=tuple(Transform(*one) for one in metadata["transforms"]),
-    )
-    shape = PolicyNetwork(
-        len(arrays["mean"]),
-        tuple(metadata["hidden"]),
-        tuple(metadata["low"]),
-        tuple(metadata["high"]),
-    )
-    return LearnedPolicy(
-        embedding,
-        shape,
-        Standardizer(arrays["mean"], arrays["scale"]),
-        arrays["weights"],
-        metadata["epistemic_weight"],
-        metadata["aleatoric_weight"],
-        metadata["seed"],
-        metadata["notes"],
-    )
-
-
-def _check_numbers(name: str, values: np.ndarray, count: int) -> None:
-    if np.shape(values) != (count,) or not np.isfinite(values).all():
-        raise ValueError(f"{name} must be {count} finite numbers, got {values!r}")
+        message = f"{path} is a policy that this twofold cannot read: {error}"
+        raise FileFormatError(message) from error
 
 
 def _check_seen(embedding: Embedding, window: Window) -> None:
@@ -271,7 +236,7 @@ def _check_seen(embedding: Embedding, window: Window) -> None:
     columns = zip(
         (*embedding.observations, *embedding.actions),
         (*window.observations.T, *window.actions.T),
-        (*embedding.lags, *_past_lags(embedding)),
+        embedding.past_lags,
         (*embedding.transforms, *[Transform()] * len(embedding.actions)),
         strict=True,
     )
@@ -281,11 +246,6 @@ def _check_seen(embedding: Embedding, window: Window) -> None:
             raise ValueError(f"{name!r} must be finite, got {values}; fill gaps before acting")
         if transform.kind.startswith("log1p") and (values <= -1).any():
             raise ValueError(f"{name!r} is seen as log(1 + value), got {values}; mend it first")
-
-
-def _past_lags(embedding: Embedding) -> tuple[int, ...]:
-    """How many values of each action a policy sees, to which the next one is not known yet."""
-    return tuple(max(lags - 1, 0) for lags in embedding.action_lags)
 
 
 def act_on(
@@ -300,7 +260,7 @@ def act_on(
         return act(shape, layers, features[None, None])[0, 0]
 
 
-_act = partial(jax.jit, static_argnums=(0, 1))(act_on)
+_act = jax.jit(act_on, static_argnums=(0, 1))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
