@@ -74,52 +74,25 @@ class Embedding:
     @property
     def input_names(self) -> tuple[str, ...]:
         """A name for each column of the model's input: ``level[t-1]``, ``level[t]``, …"""
-        names = []
-        for name, lags in zip(self.observations, self.lags, strict=True):
-            ahead = name in self.computed
-            names += [_at(name, ahead - lag) for lag in reversed(range(lags))]
-        for name, lags in zip(self.actions, self.action_lags, strict=True):
-            names += [_at(name, -lag) for lag in reversed(range(lags))]
-        return tuple(names)
+        columns = zip(
+            (*self.observations, *self.actions), (*self.lags, *self.action_lags), strict=True
+        )
+        return tuple(
+            f"{name}[t{step:+d}]" if step else f"{name}[t]"
+            for name, lags in columns
+            for step in (np.arange(1 - lags, 1) + (name in self.computed)).tolist()
+        )
 
     @property
     def target_names(self) -> tuple[str, ...]:
         """A name for each of the model's outputs."""
-        return tuple(self._target_name(name) for name in self.targets)
-
-    def _target_name(self, name: str) -> str:
-        kind = self._transform(name).kind
-        seen = (lambda text: text) if kind == "identity" else (lambda text: f"{kind}({text})")
-        if name in self.residual:
-            return f"{seen(name + '[t+1]')} - known"
-        return seen(f"{name}[t+1]") + (f" - {seen(f'{name}[t]')}" if name in self.deltas else "")
-
-    def input(self, window: Window, action: Float[Array, "A"]) -> Float[Array, "I"]:
-        """The model's input: what is in the window, and the action about to be applied."""
-        return self.input_of(self.see(window), action)
-
-    def features(self, window: Window) -> Float[Array, "F"]:
-        """What a policy sees: the window's columns up to now, and the actions of the past."""
-        return self.features_of(self.see(window))
-
-    def output(
-        self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
-    ) -> Float[Array, "O"]:
-        """The output that a model which is right has: the inverse of ``advance``."""
-        seen = self.see(window)
-        base = self._base(seen.latest, seen.newest, action)
-        following = dict(zip(self.observations, next_observation, strict=True))
-        return jnp.stack(
-            [self._transform(name).forward(following[name]) - base[name] for name in self.targets]
-        )
-
-    def advance(
-        self, window: Window, action: Float[Array, "A"], output: Float[Array, "O"]
-    ) -> Window:
-        """The window one step later, its newest observation made from the model's output."""
-        seen = self.see(window)
-        _, newest = self.follow(seen.latest, seen.newest, action, output)
-        return Window(_shift(window.observations, newest), _shift(window.actions, action))
+        names = []
+        for name in self.targets:
+            kind = self.transforms[self.observations.index(name)].kind
+            seen = "{}[{}]" if kind == "identity" else f"{kind}({{}}[{{}}])"
+            base = f" - {seen.format(name, 't')}" if name in self.deltas else ""
+            names.append(seen.format(name, "t+1") + (" - known" if name in self.residual else base))
+        return tuple(names)
 
     @cached_property
     def layout(self) -> Past:
@@ -128,33 +101,46 @@ class Embedding:
 
     def see(self, window: Window) -> Seen:
         """The window through the transforms; in a roll-out this is done once, at its start."""
-        columns = [
-            transform.forward(window.observations[:, index])
-            for index, transform in enumerate(self.transforms)
-        ]
+        rows = window.observations
+        columns = [own.forward(rows[:, index]) for index, own in enumerate(self.transforms)]
         past = self.layout.gather(columns, list(window.actions.T))
-        latest = jnp.stack([column[-1] for column in columns])
-        return Seen(past, latest, window.observations[-1])
+        return Seen(past, jnp.stack([own[-1] for own in columns]), rows[-1])
 
-    def features_of(self, seen: Seen) -> Float[Array, "F"]:
-        """``features`` of a window that has been seen."""
-        return seen.past[self.layout.features]
+    def features(self, window: Window) -> Float[Array, "F"]:
+        """What a policy sees: the window's columns up to now, and the actions of the past."""
+        return self.see(window).past[self.layout.features]
 
-    def input_of(self, seen: Seen, action: Float[Array, "A"]) -> Float[Array, "I"]:
-        """``input`` of a window that has been seen."""
-        known = jnp.concatenate([seen.past, self.new_of(seen.newest, action)])
-        return known[self.layout.inputs]
+    def input(self, window: Window, action: Float[Array, "A"]) -> Float[Array, "I"]:
+        """The model's input: what is in the window, and the action about to be applied."""
+        past, _, newest = self.see(window)
+        return jnp.concatenate([past, self.new_of(newest, action)])[self.layout.inputs]
 
     def new_of(self, newest: Float[Array, "D"], action: Float[Array, "A"]) -> Float[Array, "new"]:
         """What a model's input has beyond the past: the computed columns after the step, and the
         action."""
-        ahead = self.known_values(newest, action)
-        values = [
-            self.transforms[index].forward(ahead[self.observations[index]])
-            for index in self.layout.computed
-        ]
-        values += [action[index] for index in self.layout.applied]
-        return _stack(values, newest.dtype)
+        known, names = self.known_values(newest, action), self.observations
+        ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.computed]
+        return jnp.asarray([*ahead, *(action[i] for i in self.layout.applied)], newest.dtype)
+
+    def output(
+        self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
+    ) -> Float[Array, "O"]:
+        """The output that a model which is right has: the inverse of ``advance``."""
+        _, latest, newest = self.see(window)
+        known = self.known_values(newest, action)
+        places = [self.observations.index(name) for name in self.targets]
+        following = [self.transforms[i].forward(next_observation[i]) for i in places]
+        bases = [self._base(i, latest, known) for i in places]
+        return jnp.stack([own - base for own, base in zip(following, bases, strict=True)])
+
+    def advance(
+        self, window: Window, action: Float[Array, "A"], output: Float[Array, "O"]
+    ) -> Window:
+        """The window one step later, its newest observation made from the model's output."""
+        _, latest, newest = self.see(window)
+        _, following = self.follow(latest, newest, action, output)
+        rows = zip(window, (following, action), strict=True)
+        return Window(*(jnp.concatenate([part, own[None]])[1:] for part, own in rows))
 
     def follow(
         self,
@@ -164,22 +150,33 @@ class Embedding:
         output: Float[Array, "O"],
     ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
         """The next observation, through the transforms and in the log's units."""
-        base, ahead = self._base(latest, newest, action), self.known_values(newest, action)
+        known = self.known_values(newest, action)
         outputs = dict(zip(self.targets, output, strict=True))
-        values, seen = [], []
-        for index, (name, transform) in enumerate(
-            zip(self.observations, self.transforms, strict=True)
-        ):
+        seen, values = [*latest], [*newest]
+        for index, name in enumerate(self.observations):
+            transform = self.transforms[index]
             if name in outputs:
-                seen.append(transform.clamp(base[name] + outputs[name]))
-                values.append(transform.inverse(seen[-1]))
+                seen[index] = transform.clamp(self._base(index, latest, known) + outputs[name])
+                values[index] = transform.inverse(seen[index])
             elif name in self.computed:
-                values.append(ahead[name])
-                seen.append(transform.forward(values[-1]))
-            else:
-                values.append(newest[index])
-                seen.append(latest[index])
-        return _stack(seen, newest.dtype), _stack(values, newest.dtype)
+                values[index] = known[name]
+                seen[index] = transform.forward(known[name])
+        cast = partial(jnp.asarray, dtype=newest.dtype)
+        return jnp.stack([*map(cast, seen)]), jnp.stack([*map(cast, values)])
+
+    def _base(self, index: int, latest: Array, known: Mapping[str, Any]) -> Array | float:
+        """What the output of a target is added to."""
+        name = self.observations[index]
+        if name in self.residual:
+            return self.transforms[index].forward(known[name])
+        return latest[index] if name in self.deltas else 0.0
+
+    def known_values(self, now: Float[Array, "D"], action: Float[Array, "A"]) -> dict[str, Any]:
+        """What is known of the next observation, by the names of its columns."""
+        if self.known is None:
+            return {}
+        seen = dict(zip(self.observations, now, strict=True))
+        return dict(self.known(seen, dict(zip(self.actions, action, strict=True))))
 
     def steps(self, log: Log) -> Steps:
         """The log's steps with their windows, as NumPy arrays: where roll-outs start.
@@ -195,58 +192,17 @@ class Embedding:
         """Inputs ``[N, I]`` and outputs ``[N, O]`` to fit a model to, in double precision."""
         found = self.steps(log)
         count = len(found.actions)
-        parts = []
+        blocks = np.minimum(np.arange(-(-count // ROWS) * ROWS), count - 1).reshape(-1, ROWS)
         with jax.enable_x64(True):
-            for start in range(0, count, ROWS):
-                index = np.minimum(np.arange(start, start + ROWS), count - 1)
-                parts.append(_rows(self, *jax.tree.map(lambda leaf, i=index: leaf[i], found)))
-        x, y = (np.concatenate([np.asarray(part[i]) for part in parts])[:count] for i in (0, 1))
+            parts = [_rows(self, *jax.tree.map(lambda leaf, i=i: leaf[i], found)) for i in blocks]
+        x, y = (np.concatenate(part)[:count] for part in zip(*parts, strict=True))
         return x, y
-
-    def _base(self, latest: Array, newest: Array, action: Array) -> dict[str, Any]:
-        """What an output is added to."""
-        known = self.known_values(newest, action) if self.residual else {}
-        base = {}
-        for name in self.targets:
-            last = latest[self.observations.index(name)]
-            if name in self.residual:
-                last = self._transform(name).forward(known[name])
-            base[name] = last if name in self.residual or name in self.deltas else 0.0
-        return base
-
-    def known_values(self, now: Float[Array, "D"], action: Float[Array, "A"]) -> dict[str, Any]:
-        """What is known of the next observation, by the names of its columns."""
-        if self.known is None:
-            return {}
-        seen = dict(zip(self.observations, now, strict=True))
-        return dict(self.known(seen, dict(zip(self.actions, action, strict=True))))
-
-    def _transform(self, name: str) -> Transform:
-        return self.transforms[self.observations.index(name)]
 
 
 @partial(jax.jit, static_argnums=0)
 def _rows(embedding: Embedding, windows: Window, actions: Array, following: Array) -> Any:
     inputs = jax.vmap(embedding.input)(windows, actions)
     return inputs, jax.vmap(embedding.output)(windows, actions, following)
-
-
-def _stack(values: list[Any], dtype: Any) -> Array:
-    """Scalars as one array, of which there may be none."""
-    return (
-        jnp.stack([jnp.asarray(value, dtype) for value in values])
-        if values
-        else jnp.zeros(0, dtype)
-    )
-
-
-def _shift(rows: Float[Array, "H D"], newest: Float[Array, "D"]) -> Float[Array, "H D"]:
-    """The rows one step later."""
-    return jnp.concatenate([rows, newest[None]])[1:]
-
-
-def _at(name: str, step: int) -> str:
-    return f"{name}[t{step:+d}]" if step else f"{name}[t]"
 
 
 def embed(
@@ -291,6 +247,8 @@ def embed(
     held = _names("held", held, names)
     chosen = _targets(names, targets, held, known_names)
     _check_count("history", history, 1)
+    kinds = transforms or {}
+    check_known("transform of", kinds, names)
     embedding = Embedding(
         observations=names,
         actions=log.actions,
@@ -298,7 +256,9 @@ def embed(
         action_lags=_lags("action_history", log.actions, action_history, history),
         targets=chosen,
         deltas=_names("deltas", chosen if deltas is True else deltas or (), names),
-        transforms=_transforms(log, transforms or {}),
+        transforms=tuple(
+            choose_transform(name, kinds.get(name, "identity"), log.column(name)) for name in names
+        ),
         known=known,
         computed=tuple(name for name in known_names if name not in chosen),
         residual=tuple(name for name in known_names if name in chosen),
@@ -307,7 +267,8 @@ def embed(
         raise LogError("the model would see nothing: give it a window or an action_history")
     if not len(embedding.layout.features):
         raise LogError("a policy would see nothing: give at least one observation a window")
-    _check_computed(log, embedding)
+    if embedding.computed:
+        _check_computed(log, embedding)
     return embedding
 
 
@@ -357,14 +318,6 @@ def _targets(
     return targets
 
 
-def _transforms(log: Log, given: Mapping[str, Any]) -> tuple[Transform, ...]:
-    check_known("transform of", given, log.observations)
-    return tuple(
-        choose_transform(name, given.get(name, "identity"), log.column(name))
-        for name in log.observations
-    )
-
-
 def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
     """The columns that a known part gives, after a try under ``jit``."""
     if known is None:
@@ -379,9 +332,10 @@ def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
             f"{', '.join(now)} and actions {', '.join(action) or 'none'}"
         ) from error
     except Exception as error:
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise LogError(
             "known(observation, action) must give a mapping from names to values and be written "
-            f"with jax.numpy, without if or float() of values; it failed with {_first_line(error)}"
+            f"with jax.numpy, without if or float() of values; it failed with {why}"
         ) from error
     check_known("known gives", found, log.observations)
     for name, value in found.items():
@@ -392,8 +346,6 @@ def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
 
 def _check_computed(log: Log, embedding: Embedding) -> None:
     """Warn if what is said to be known is not what the log says."""
-    if not embedding.computed:
-        return
     found = steps(log, 1)
     with jax.enable_x64(True):
         said = jax.jit(jax.vmap(embedding.known_values))(
@@ -410,7 +362,3 @@ def _check_computed(log: Log, embedding: Embedding) -> None:
                 LogWarning,
                 stacklevel=3,
             )
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
