@@ -7,7 +7,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from twofold.cli import fitting, models
+from twofold.cli import models
 from twofold.cli.run import hash_files
 from twofold.cli.terminal import MISTAKE
 from twofold.tables import read_table
@@ -54,7 +54,7 @@ def test_a_streamed_fit_is_judged_by_rows_that_it_has_not_seen(table, command, t
 
 
 def test_large_tables_are_streamed_unasked(table, command, tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "LARGE_BYTES", 1000)
+    monkeypatch.setattr(models, "LARGE_BYTES", 1000)
     out = tmp_path / "oven.twofold"
     assert fit(command, table, "--out", out, "--held-out", 0)[0] == 0
     assert models.load_model(out)[1].streamed

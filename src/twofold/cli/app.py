@@ -18,7 +18,7 @@ from twofold.cli.doctor import doctor
 from twofold.cli.fit import fit
 from twofold.cli.report import report
 from twofold.cli.suggest import suggest
-from twofold.cli.terminal import FAULT, StoppedError, exit_code, say
+from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, say
 
 DEBUG = "--debug"
 EPILOG = (
@@ -27,11 +27,18 @@ EPILOG = (
 )
 
 
+# The library's own errors are all of these kinds, and say what was wrong with their input.
+EXPECTED = ValueError, OSError, ImportError, ArithmeticError
+
+
+class StoppedError(Exception):
+    """Ctrl-C was pressed; the message says what was kept."""
+
+
 class Commands(typer.core.TyperGroup):
     """Keeps the message of an interrupted command, which Typer would drop."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
@@ -39,13 +46,10 @@ class Commands(typer.core.TyperGroup):
 
 
 app = typer.Typer(
-    cls=Commands,
-    help="Predict, split the uncertainty in two, and decide with each part.",
-    epilog=EPILOG,
-    no_args_is_help=True,
+    cls=Commands, help="Predict, split the uncertainty in two, and decide with each part.",
+    epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-)
+)  # fmt: skip
 for command in (fit, decompose, suggest, report, demo, doctor):
     app.command()(command)
 for group in (campaign, policy, env):
@@ -64,10 +68,7 @@ def about(
     version: Annotated[
         bool,
         Option(
-            "--version",
-            is_eager=True,
-            callback=show_version,
-            help="Show the version and exit.",
+            "--version", is_eager=True, callback=show_version, help="Show the version and exit."
         ),
     ] = False,
     debug: Annotated[bool, Option(DEBUG, help="Show the traceback of an error.")] = False,
@@ -100,9 +101,13 @@ def report_error(error: BaseException, debug: bool) -> int:
     """Print an error; returns the exit code."""
     if debug:
         traceback.print_exception(error)
-    code = exit_code(error)
     text = str(error) or "stopped"
-    if code == FAULT:
+    if isinstance(error, KeyboardInterrupt | StoppedError):
+        code = STOPPED
+    elif isinstance(error, EXPECTED):
+        code = MISTAKE
+    else:
         text = f"{type(error).__name__}: {text}; please report this bug, with the output of {DEBUG}"
+        code = FAULT
     say(text)
     return code

@@ -94,12 +94,10 @@ def ask(
     """
     from twofold.campaign import Campaign
     from twofold.campaign.table import proposal_row
-    from twofold.core.sharding import enable_compile_cache
 
     run = Run(ctx)
     campaign = Campaign.open(place)
     check_place(out)
-    enable_compile_cache()
     with run.timed("ask"):
         proposals = campaign.ask(num)
     curve = campaign.status().curve
@@ -196,10 +194,8 @@ def refit(
     Example: twofold campaign refit oven.db mill.db --executor ray
     """
     from twofold.campaign import refit as refit_all
-    from twofold.core.sharding import enable_compile_cache
 
     run = Run(ctx)
-    enable_compile_cache()
     with run.timed("refit"):
         models = refit_all(places, executor)
     run.write(None)

@@ -34,18 +34,15 @@ def decompose(
 
     Example: twofold decompose oven.twofold new.csv --by variance --out split.csv
     """
-    from twofold.cli.fitting import is_large
-    from twofold.cli.models import load_model, name_columns, name_options, read_values
-    from twofold.core.sharding import enable_compile_cache
+    from twofold.cli.models import is_large, load_model, name_columns, name_options, read_values
     from twofold.estimators.streaming import decompose_table, split_columns
-    from twofold.tables import csv_text, open_table, read_table, write_table
+    from twofold.tables import csv_text, open_table, read_table
 
     check_place(out, reads=[model, data, config])
     run = Run(ctx)
     run.reads(model)
     regressor, about = load_model(model)
     names, outputs = name_columns(model, regressor, about)
-    enable_compile_cache()
     if stream or is_large(data):
         if out is None or as_json:
             raise CommandError(
@@ -69,11 +66,7 @@ def decompose(
     columns: dict[str, Any] = table.take(kept).to_lists()
     columns |= {name: column.tolist() for name, column in parts.items()}
     run.metrics |= {f"mean {name}": float(column.mean()) for name, column in parts.items()}
-    if out is not None:
-        write_table(out, columns)
-    record = run.write(out)
-    if out is not None:
-        say(f"wrote {out}: {len(values)} rows; record: {record}")
+    run.write_table(out, columns)
     if as_json:
         show_records(columns)
     elif out is None:

@@ -62,7 +62,6 @@ def sample(
     Example: twofold env sample industrial_benchmark --transitions 30000 --out plant.csv
     """
     from twofold.core import memory
-    from twofold.core.sharding import enable_compile_cache
     from twofold.plant.log_files import write_log
     from twofold.plant.minari import write_minari
 
@@ -81,7 +80,6 @@ def sample(
     memory.refuse_beyond(
         COPIES * 8.0 * transitions * numbers, f"a log of {transitions} transitions", "ask for fewer"
     )
-    enable_compile_cache()
     with run.timed("sample"):
         log = _sample_log(system, policy, transitions, seed)
     counts = {"transitions": log.transitions, "episodes": len(log.episodes)}

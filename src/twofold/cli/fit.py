@@ -6,17 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from twofold.cli import terminal
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import (
-    TABLES,
-    AsJson,
-    CommandError,
-    build_regressor,
-    check_place,
-    say,
-    show_json,
-    show_table,
-)
+from twofold.cli.terminal import TABLES, AsJson, CommandError, check_place
 from twofold.core.naming import listed
 
 if TYPE_CHECKING:
@@ -25,6 +17,7 @@ if TYPE_CHECKING:
 
 DropMissing = Annotated[bool, Option("--drop-missing", help="Drop rows with missing values.")]
 Stream = Annotated[bool, Option("--stream", help="Read in blocks, as large tables are.")]
+Seed = Annotated[int, Option(help="Random seed.")]
 
 
 def fit(
@@ -41,7 +34,7 @@ def fit(
     ] = None,
     drop_missing: DropMissing = False,
     setting: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
-    seed: Annotated[int, Option(help="Random seed.")] = 0,
+    seed: Seed = 0,
     stream: Stream = False,
     config: Config = None,
     as_json: AsJson = False,
@@ -52,9 +45,7 @@ def fit(
 
     Example: twofold fit oven.csv --target yield --out oven.twofold
     """
-    from twofold.cli.fitting import Task, fit_in_blocks, fit_in_memory, is_large
-    from twofold.cli.models import About, find_columns, save_model
-    from twofold.core.sharding import enable_compile_cache
+    from twofold.cli import models
     from twofold.tables import open_table, read_table
 
     check_place(out, (), [data, config])
@@ -67,22 +58,20 @@ def fit(
             f"expected --held-out of 0 to 0.9 and a seed below 2**32, got {held_out} and {seed}"
         )
     run = Run(ctx, seed)
-    streamed = stream or is_large(data)
+    streamed = stream or models.is_large(data)
     table: Any = open_table(data) if streamed else read_table(data)
     digest = run.reads(data)
-    outputs = find_columns(table, target)
+    outputs = models.find_columns(table, target)
     names = _find_inputs(table, outputs, inputs, ignore)
     checkpoint = out.with_name(out.name + ".checkpoint")
-    model = build_regressor(setting or []).set_params(random_state=seed, checkpoint=checkpoint)
-    enable_compile_cache()
-    fit_table: Any = fit_in_blocks if streamed else fit_in_memory
-    result = fit_table(model, table, Task(names, outputs, held_out, seed, drop_missing), run)
+    model = terminal.build_regressor(setting or [])
+    model.set_params(random_state=seed, checkpoint=checkpoint)
+    source = str(data.resolve()), digest
+    about = models.About(names, outputs, [], [], *source, held_out, seed, drop_missing, streamed)
+    fit_table: Any = models.fit_in_blocks if streamed else models.fit_in_memory
+    result: models.Result = fit_table(model, table, about, run)
     model.set_params(checkpoint=None)
-    about = About(
-        names, outputs, result.low.tolist(), result.high.tolist(), str(data.resolve()), digest,
-        result.share, seed, drop_missing, streamed,
-    )  # fmt: skip
-    save_model(out, model, about)
+    models.save_model(out, model, result.about)
     checkpoint.unlink(missing_ok=True)
     with run.timed("judge"):
         run.metrics |= evaluate(model, result.train, result.test, outputs)
@@ -90,12 +79,12 @@ def fit(
     record = run.write(out)
     if as_json:
         metrics = {"metrics": run.metrics, "doubts": result.doubts}
-        show_json({"model": out, "record": record, **metrics})
+        terminal.show_json({"model": out, "record": record, **metrics})
         return
-    show_table(["", "value"], [[name, f"{v:.4g}"] for name, v in run.metrics.items()])
+    terminal.show_table(["", "value"], [[name, f"{v:.4g}"] for name, v in run.metrics.items()])
     print(f"wrote {out} and {record}")
     for doubt in result.doubts:
-        say(f"note: {doubt}")
+        terminal.say(f"note: {doubt}")
 
 
 def evaluate(
@@ -125,14 +114,13 @@ def evaluate(
 def _find_inputs(
     table: Any, outputs: list[str], inputs: str | None, ignore: str | None
 ) -> list[str]:
-    """The input columns."""
+    """The input columns: those that are named, or all others."""
     from twofold.cli.models import find_columns
 
-    ignored = [] if ignore is None else find_columns(table, ignore)
-    if inputs is None:
-        names = [name for name in table.names if name not in [*outputs, *ignored]]
-    else:
-        names = [name for name in find_columns(table, inputs) if name not in ignored]
+    ignored = find_columns(table, ignore)
+    names = find_columns(table, inputs) if inputs is not None else table.names
+    excluded = ignored if inputs is not None else [*outputs, *ignored]
+    names = [name for name in names if name not in excluded]
     if not outputs or not names or len({*names, *outputs}) < len(names) + len(outputs):
         raise CommandError(
             "expected at least one target and one input, and no column twice, got "

@@ -1,25 +1,32 @@
-"""Model files of the command line: a fitted model with the columns and rows of its table, in one
-file that ``twofold.load`` reads too."""
+"""Model files of the command line, a fitted model with the columns and rows of its table in one
+file that ``twofold.load`` reads too; and fits to tables, in memory or in blocks."""
 
-from collections.abc import Iterator, Sequence
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.cli.terminal import CommandError, split_words
+from twofold.cli.run import Run
+from twofold.cli.terminal import CommandError, say, split_words
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.tables import Table, TableFile
 
+LARGE_BYTES = 2**27
+HELD_OUT = 0.1
+# Scores of fewer rows say nothing; that of so many has a standard error of a hundredth of a row's.
+FEWEST_HELD_OUT, MOST_HELD_OUT = 5, 10_000
+
 
 class About(NamedTuple):
-    """The table that a model was fitted to: its columns, its file, and which rows were held out.
-
-    In a table that was read in blocks (``streamed``) these were drawn one by one.
-    """
+    """The table that a model is fitted to: its columns, the range of inputs, its file, and which
+    rows are held out: a share (None: the default), in a table that is read in blocks
+    (``streamed``) drawn one by one."""
 
     inputs: list[str]
     outputs: list[str]
@@ -27,10 +34,15 @@ class About(NamedTuple):
     high: list[float]
     source: str
     sha256: str
-    held_out: float
+    held_out: float | None
     seed: int
     drop_missing: bool
     streamed: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """All columns."""
+        return [*self.inputs, *self.outputs]
 
 
 class Rows(NamedTuple):
@@ -39,6 +51,17 @@ class Rows(NamedTuple):
     x: np.ndarray
     y: np.ndarray
     places: np.ndarray
+
+
+class Result(NamedTuple):
+    """What is known of the table after a fit, rows to evaluate it on, the number of training rows,
+    and warnings."""
+
+    about: About
+    train: Rows
+    test: Rows | None
+    rows: int
+    doubts: list[str]
 
 
 def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
@@ -82,13 +105,18 @@ def name_columns(
     return [str(name) for name in names], outputs if len(outputs) > 1 else ["y"]
 
 
-def find_columns(table: "Table | TableFile", text: str) -> list[str]:
+def find_columns(table: "Table | TableFile", text: str | None) -> list[str]:
     """``a,b,c``, or the one column of that very name; all of them must exist."""
     from twofold.tables import check_names
 
-    names = [text] if text in table.names else split_words(text)
+    names = [text] if text in table.names else split_words(text or "")
     check_names(table, names)
     return names
+
+
+def is_large(path: Path) -> bool:
+    """Whether a table is read in blocks: a folder, or a file of more than LARGE_BYTES."""
+    return path.is_dir() or (path.is_file() and path.stat().st_size > LARGE_BYTES)
 
 
 def read_values(
@@ -115,23 +143,71 @@ def name_options() -> Iterator[None]:
 
 def read_rows(table: "Table", about: About) -> tuple[Rows, Rows | None]:
     """Training rows and held-out rows of a model; ``places`` are row numbers of the table."""
-    values, kept = read_values(table, [*about.inputs, *about.outputs], about.drop_missing)
+    values, kept = read_values(table, about.names, about.drop_missing)
+    share = about.held_out or 0.0
     if about.streamed:
-        held_out = draw_streamed(table.rows[kept], about.held_out, about.seed)
+        held_out = draw_streamed(table.rows[kept], share, about.seed)
     else:
-        held_out = draw_held_out(len(values), about.held_out, about.seed)
-    train, test = split_rows(values, len(about.inputs), held_out)
-    return train._replace(places=kept[train.places]), test and test._replace(
-        places=kept[test.places]
-    )
+        held_out = draw_held_out(len(values), share, about.seed)
+    return split_rows(values, len(about.inputs), held_out, kept)
 
 
-def split_rows(values: np.ndarray, inputs: int, held_out: np.ndarray) -> tuple[Rows, Rows | None]:
+def fit_in_memory(model: "BNNLVRegressor", table: "Table", about: About, run: Run) -> Result:
+    """Fit to a whole table."""
+    values, kept = read_values(table, about.names, about.drop_missing)
+    inputs = len(about.inputs)
+    _check_targets(table.source, values[:, inputs:], about.outputs)
+    share = _choose_share(about.held_out, len(values))
+    train, test = split_rows(values, inputs, draw_held_out(len(values), share, about.seed), kept)
+    with run.timed("fit"):
+        doubts = _fit_with_doubts(lambda: model.fit(train.x, train.y), model)
+    low, high = train.x.min(axis=0).tolist(), train.x.max(axis=0).tolist()
+    about = about._replace(low=low, high=high, held_out=share)
+    return Result(about, train, test, len(train.x), doubts)
+
+
+def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", about: About, run: Run) -> Result:
+    """Fit to a table that need not fit into memory."""
+    from twofold.estimators.streaming import BLOCK_ROWS, check_streamed, fit_scratch, write_scratch
+
+    inputs, count = len(about.inputs), table.count_rows()
+    check_streamed(model, count)
+    if count is None:
+        count = sum(map(len, table.blocks(BLOCK_ROWS, about.inputs[:1])))
+    share = HELD_OUT if about.held_out is None else about.held_out
+    share = min(share, MOST_HELD_OUT / max(count, 1))
+    aside: list[np.ndarray] = []
+
+    def read_training_rows() -> Iterator[np.ndarray]:
+        for block in table.blocks(BLOCK_ROWS, about.names):
+            values, kept = block.values(about.names, about.drop_missing)
+            held_out = draw_streamed(block.rows[kept], share, about.seed)
+            aside.append(values[held_out])
+            yield values[~held_out]
+
+    with tempfile.TemporaryDirectory(prefix="twofold-") as folder:
+        with run.timed("read"), name_options():
+            scratch = write_scratch(Path(folder) / "rows", read_training_rows())
+        ends = np.stack([scratch.running.low, scratch.running.high])
+        _check_targets(table.source, ends[:, inputs:], about.outputs)
+        with run.timed("fit"):
+            doubts = _fit_with_doubts(
+                lambda: fit_scratch(model, scratch, inputs, min(len(about.outputs), 2)), model
+            )
+        places = scratch.rows_of(0, about.seed)
+        train = to_rows(scratch.read(places), inputs, places)
+    held_out = np.concatenate(aside)
+    test = to_rows(held_out, inputs, np.arange(len(held_out))) if len(held_out) else None
+    low, high = ends[:, :inputs].tolist()
+    about = about._replace(low=low, high=high, held_out=share)
+    return Result(about, train, test, scratch.rows, doubts)
+
+
+def split_rows(
+    values: np.ndarray, inputs: int, held_out: np.ndarray, places: np.ndarray
+) -> tuple[Rows, Rows | None]:
     """Training rows and held-out rows, given a mask of the latter."""
-    train, test = (
-        to_rows(values[places], inputs, places)
-        for places in map(np.flatnonzero, (~held_out, held_out))
-    )
+    train, test = (to_rows(values[mask], inputs, places[mask]) for mask in (~held_out, held_out))
     return train, test if held_out.any() else None
 
 
@@ -143,9 +219,8 @@ def to_rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
 
 def draw_held_out(count: int, share: float, seed: int) -> np.ndarray:
     """A mask of the rows to hold out, an exact share of a table in memory."""
-    order = np.random.default_rng(seed).permutation(count)
     held_out = np.zeros(count, bool)
-    held_out[order[: round(share * count)]] = True
+    held_out[np.random.default_rng(seed).permutation(count)[: round(share * count)]] = True
     return held_out
 
 
@@ -160,3 +235,41 @@ def draw_streamed(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
         words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         words = words ^ (words >> np.uint64(31))
     return (words >> np.uint64(11)) * 2.0**-53 < share
+
+
+def _check_targets(source: str, targets: np.ndarray, outputs: list[str]) -> None:
+    """Refuse targets that nothing can be learnt from."""
+    if len(targets) < 2:
+        raise CommandError(f"{source} has {len(targets)} row; at least 2 are needed, better 50")
+    for name, column in zip(outputs, targets.T, strict=True):
+        if column.min() == column.max():
+            raise CommandError(
+                f"{source}: {name!r} is {column[0]:g} in every row: nothing to learn"
+            )
+
+
+def _fit_with_doubts(fit: Callable[[], Any], model: "BNNLVRegressor") -> list[str]:
+    """Fit, and return the warnings about the result."""
+    from twofold.estimators.training import whole_fits
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with whole_fits(f"progress is kept in {model.checkpoint}; run the same command to resume"):
+            fit()
+    ignored = DeprecationWarning, FutureWarning
+    return [str(one.message) for one in caught if not issubclass(one.category, ignored)]
+
+
+def _choose_share(held_out: float | None, rows: int) -> float:
+    """The share to hold out of a table in memory."""
+    share = HELD_OUT if held_out is None else held_out
+    count = round(share * rows)
+    if not share or count >= FEWEST_HELD_OUT:
+        return share
+    if held_out is not None:
+        raise CommandError(
+            f"{share:g} of {rows} rows are {count}, too few to evaluate a model; hold out a larger "
+            "share, or none with --held-out 0"
+        )
+    say(f"note: {rows} rows are too few to hold some out, so the fit is not evaluated")
+    return 0.0

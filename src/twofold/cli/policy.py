@@ -66,7 +66,6 @@ def search(
     Example: twofold policy search tank.csv --observations temperature,heater --action valve:0:1
     --cost tank.py:cost --episode run --time time --history 6 --out tank
     """
-    from twofold.core.sharding import enable_compile_cache
     from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
     from twofold.plant.project import find_policies, planning_regressor
@@ -88,7 +87,6 @@ def search(
         known=dynamics,
     )  # fmt: skip
     run.reads(log)
-    enable_compile_cache()
     with run.timed("search"):
         project = find_policies(
             episodes, cost_function, out, embedding=embedding, regressor=regressor,

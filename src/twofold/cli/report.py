@@ -27,10 +27,8 @@ def report(
 
     Example: twofold report oven.twofold
     """
-    from twofold.core.sharding import enable_compile_cache
 
     run = Run(ctx)
-    enable_compile_cache()
     kind = kind_of(subject)
     page = out or default_place(subject, kind)
     check_place(page, (".html",), [Path(subject), data, config])
@@ -82,8 +80,7 @@ def default_place(subject: str, kind: str) -> Path:
 
 
 def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> None:
-    from twofold.cli.fitting import is_large
-    from twofold.cli.models import load_model, read_rows
+    from twofold.cli.models import is_large, load_model, read_rows
     from twofold.report import write_model_page
     from twofold.tables import read_table
 

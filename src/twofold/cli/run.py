@@ -13,7 +13,7 @@ import shlex
 import sys
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,12 +43,10 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
 Config = Annotated[
     Path | None,
     Option(
-        "--config",
-        is_eager=True,
-        callback=read_config,
+        "--config", is_eager=True, callback=read_config,
         help="TOML file with options of this command, in a table of its name.",
     ),
-]
+]  # fmt: skip
 
 
 class Run:
@@ -76,16 +74,27 @@ class Run:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Note how long a part takes."""
+        """Note how long a part takes, whose compiled programs are kept on disk."""
+        from twofold.core.sharding import enable_compile_cache
+
+        enable_compile_cache()
         begun = time.perf_counter()
         yield
         self._times[part] = round(time.perf_counter() - begun, 3)
 
-    def write(self, wrote: Path | None = None) -> Path:
-        """Write the record beside the output, or to the folder of runs.
+    def write_table(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Write the result to its file, if it has one, and the record."""
+        from twofold.tables import write_table
 
-        If that fails there is a note, and the result stays.
-        """
+        if out is not None:
+            write_table(out, columns)
+        record = self.write(out)
+        if out is not None:
+            say(f"wrote {out}: {len(next(iter(columns.values())))} rows; record: {record}")
+
+    def write(self, wrote: Path | None = None) -> Path:
+        """Write the record beside the output, or to the folder of runs; if that fails there is a
+        note, and the result stays."""
         from twofold.core import persistence
 
         path = self._place(wrote)
@@ -131,8 +140,7 @@ def hash_files(path: Path) -> str:
     parts = sorted(part for part in path.iterdir() if part.is_file()) if path.is_dir() else [path]
     for part in parts:
         with part.open("rb") as file:
-            while chunk := file.read(2**20):
-                digest.update(chunk)
+            hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()
 
 

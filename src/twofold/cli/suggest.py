@@ -9,7 +9,7 @@ from typer import Argument, Option
 from twofold.cli.decompose import ModelFile
 from twofold.cli.fit import DropMissing
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import AsJson, CommandError, check_place, say, show_records, show_table
+from twofold.cli.terminal import AsJson, CommandError, check_place, show_records, show_table
 
 if TYPE_CHECKING:
     from twofold.cli.models import About
@@ -43,9 +43,8 @@ def suggest(
 
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """
-    from twofold.cli.models import load_model, name_columns
-    from twofold.core.sharding import enable_compile_cache
-    from twofold.tables import write_table
+    from twofold.cli.models import load_model, name_columns, read_values
+    from twofold.tables import read_table
 
     check_place(out, reads=[model, candidates, config])
     run = Run(ctx, seed)
@@ -56,42 +55,25 @@ def suggest(
         pool = _spread_over_range(model, about, seed)
     else:
         run.reads(candidates)
-        pool = read_candidates(candidates, names, drop_missing)
-    if not 1 <= num <= len(pool[names[0]]):
-        raise CommandError(
-            f"--num must lie between 1 and {len(pool[names[0]])} candidates, got {num}"
-        )
-    enable_compile_cache()
+        table = read_table(candidates)
+        pool = table.take(read_values(table, names, drop_missing)[1]).to_lists()
+    count = len(pool[names[0]])
+    if not 1 <= num <= count:
+        raise CommandError(f"--num must lie between 1 and {count} candidates, got {num}")
     with run.timed("choose"):
         columns = choose_rows(regressor, pool, names, outputs, num)
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
-    if out is not None:
-        write_table(out, columns)
-    record = run.write(out)
-    if out is not None:
-        say(f"wrote {out}; record: {record}")
+    run.write_table(out, columns)
     if as_json:
         show_records(columns)
-        return
-    _show(columns, f"Measure here next, of {len(pool[names[0]])} candidates")
-
-
-def read_candidates(path: Path, names: list[str], drop_missing: bool) -> dict[str, list[Any]]:
-    """A table of candidates, with every column it has."""
-    from twofold.cli.models import read_values
-    from twofold.tables import read_table
-
-    table = read_table(path)
-    return table.take(read_values(table, names, drop_missing)[1]).to_lists()
+    else:
+        _show(columns, f"Measure here next, of {count} candidates")
 
 
 def choose_rows(
-    model: "BNNLVRegressor",
-    pool: dict[str, list[Any]],
-    names: list[str],
-    outputs: list[str],
+    model: "BNNLVRegressor", pool: dict[str, list[Any]], names: list[str], outputs: list[str],
     num: int,
-) -> dict[str, list[Any]]:
+) -> dict[str, list[Any]]:  # fmt: skip
     """The rows to measure, best first, with the split there."""
     import numpy as np
 
@@ -127,13 +109,12 @@ def _spread_over_range(path: Path, about: "About | None", seed: int) -> dict[str
 def _show(columns: dict[str, list[Any]], title: str) -> None:
     """A row for each point, or, of few points with many columns, a column for each."""
     num = len(columns[NATS])
-    if num > WIDE or len(columns) <= WIDE:
-        rows = [[_cell(one) for one in row] for row in zip(*columns.values(), strict=True)]
-        show_table(list(columns), rows, title)
-        return
-    rows = [[name, *map(_cell, column)] for name, column in columns.items()]
-    show_table(["", *(f"point {index + 1}" for index in range(num))], rows, title)
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    cells = {
+        name: [f"{value:.4g}" if isinstance(value, float) else str(value) for value in column]
+        for name, column in columns.items()
+    }
+    if num > WIDE or len(cells) <= WIDE:
+        show_table(list(cells), list(zip(*cells.values(), strict=True)), title)
+    else:
+        rows = [[name, *column] for name, column in cells.items()]
+        show_table(["", *(f"point {index + 1}" for index in range(num))], rows, title)

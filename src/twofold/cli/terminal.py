@@ -29,21 +29,6 @@ class CommandError(ValueError):
     """A mistake in a command or its input."""
 
 
-class StoppedError(Exception):
-    """Ctrl-C was pressed; the message says what was kept."""
-
-
-def exit_code(error: BaseException) -> int:
-    """The exit code of an error.
-
-    The library's own errors are all of these kinds, and say what was wrong with their input.
-    """
-    if isinstance(error, KeyboardInterrupt | StoppedError):
-        return STOPPED
-    expected = isinstance(error, ValueError | OSError | ImportError | ArithmeticError)
-    return MISTAKE if expected else FAULT
-
-
 def say(text: str) -> None:
     """Print a message beside the result."""
     print(f"twofold: {text}", file=sys.stderr)
@@ -52,6 +37,14 @@ def say(text: str) -> None:
 def show_json(content: Any) -> None:
     """Print one JSON document; numbers that are not finite are null."""
     print(json.dumps(to_plain(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def show(content: Any, text: str, as_json: bool) -> None:
+    """Print a result as JSON, or in words."""
+    if as_json:
+        show_json(content)
+    else:
+        print(text)
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
