@@ -2,23 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
+from twofold.cli import terminal
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import (
-    AsJson,
-    CommandError,
-    check_place,
-    parse_pair,
-    parse_pairs,
-    parse_settings,
-    say,
-    show_json,
-    show_table,
-)
+from twofold.cli.terminal import AsJson, CommandError, check_place, say, show, show_json, show_table
 
 if TYPE_CHECKING:
     from twofold.campaign import Campaign, Proposal, Status
@@ -53,11 +44,10 @@ def init(
 
     space = Space(tuple(parse_input(text) for text in input))
     allowed = None if candidates is None else read_points(candidates, space)
-    settings = parse_settings(setting or [])
+    settings = terminal.parse_settings(setting or [])
     campaign = Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
     names = {"inputs": campaign.space.names, "outputs": campaign.outputs}
-    content = {"campaign": place, **names, "settings": campaign.settings}
-    _show(content, f"created {place}", as_json)
+    show({"campaign": place, **names, "settings": campaign.settings}, f"created {place}", as_json)
 
 
 @app.command()
@@ -74,9 +64,9 @@ def configure(
     from twofold.campaign import Campaign
 
     campaign = Campaign.open(place)
-    campaign.configure(parse_settings(settings or []))
+    campaign.configure(terminal.parse_settings(settings or []))
     text = f"settings: {campaign.settings or 'the defaults'}"
-    _show({"settings": campaign.settings}, text, as_json)
+    show({"settings": campaign.settings}, text, as_json)
 
 
 @app.command()
@@ -102,9 +92,8 @@ def ask(
         proposals = campaign.ask(num)
     curve = campaign.status().curve
     run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
-    if out is not None:
-        _write(out, [proposal_row(one, campaign.outputs) for one in proposals])
-    run.write(out)
+    rows = [proposal_row(one, campaign.outputs) for one in proposals]
+    run.write_table(out, {name: [row[name] for row in rows] for name in rows[0]})
     if as_json:
         show_json([one._asdict() for one in proposals])
     elif out is None:
@@ -131,18 +120,18 @@ def tell(
     campaign = Campaign.open(place)
     if (source is None) == (not values):
         raise CommandError("give either NAME=VALUE … or --table FILE")
-    if source is not None and proposal is not None:
-        raise CommandError("--proposal goes with NAME=VALUE; a table has a column for it")
     if source is not None:
+        if proposal is not None:
+            raise CommandError("--proposal goes with NAME=VALUE; a table has a column for it")
         _tell_table(campaign, source, repeat, as_json)
         return
-    result = parse_result(campaign, parse_pairs(values or []))
+    result = parse_result(campaign, terminal.parse_pairs(values or []))
     if proposal is not None:
         if result.proposal not in (None, proposal):
             raise CommandError(f"proposal={result.proposal} and --proposal {proposal} differ")
         result = result._replace(proposal=proposal)
     number = campaign.tell_all([result], repeat)[0]
-    _show({"recorded": [number]}, f"recorded measurement {number}", as_json)
+    show({"recorded": [number]}, f"recorded measurement {number}", as_json)
 
 
 @app.command()
@@ -168,18 +157,20 @@ def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
     Example: twofold campaign export oven.db --table results.csv
     """
     from twofold.campaign import Campaign
-    from twofold.tables import csv_text
+    from twofold.tables import csv_text, write_table
 
     campaign = Campaign.open(place)
     check_place(out)
     rows = campaign.export()
     headings = ["measurement", "proposal", *campaign.space.names, *campaign.outputs]
+    columns = {name: [row[name] for row in rows] for name in headings}
     if out is not None:
-        _write(out, rows, headings)
+        write_table(out, columns)
+        say(f"wrote {out}")
     if as_json:
         show_json(rows)
     elif out is None:
-        print(csv_text(_columns(rows, headings)), end="")
+        print(csv_text(columns), end="")
 
 
 @app.command()
@@ -200,14 +191,14 @@ def refit(
         models = refit_all(places, executor)
     run.write(None)
     lines = [f"{one.place}: a model of {one.measurements} measurements" for one in models]
-    _show([one._asdict() for one in models], "\n".join(lines), as_json)
+    show([one._asdict() for one in models], "\n".join(lines), as_json)
 
 
 def parse_input(text: str) -> "Input":
     """``NAME=LOW..HIGH``, ``NAME=LOW..HIGH:int`` or ``NAME=a|b|c``."""
     from twofold.campaign import CampaignError, Categorical, Continuous, Integer
 
-    name, values = parse_pair(text)
+    name, values = terminal.parse_pair(text)
     if "|" in values:
         return Categorical(name, tuple(word.strip() for word in values.split("|")))
     bounds, _, kind = values.partition(":")
@@ -235,7 +226,7 @@ def _tell_table(campaign: "Campaign", source: Path, repeat: bool, as_json: bool)
     text = f"recorded {len(numbers)}"
     text += f", {duplicates} were recorded before" if duplicates else ""
     text += f", {blank} have no result yet" if blank else ""
-    _show({"recorded": numbers, "known": duplicates, "blank": blank}, text, as_json)
+    show({"recorded": numbers, "known": duplicates, "blank": blank}, text, as_json)
 
 
 def _show_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> None:
@@ -243,10 +234,11 @@ def _show_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> No
     from twofold.campaign.definition import PARTS
 
     parts = PARTS if any(proposal.split for proposal in proposals) else ()
-    rows = [
-        [*_place(one, campaign), *(_deviations(one, part) for part in parts), one.reason]
-        for one in proposals
-    ]
+    rows = []
+    for one in proposals:
+        every = [one.split.get("standard_deviation", {}).get(part, {}) for part in parts]
+        cells = ["\n".join(_name_values(values)) for values in every]
+        rows.append([*_place(one, campaign), *cells, one.reason])
     show_table(["proposal", *campaign.space.names, *(f"{part} sd" for part in parts), "why"], rows)
 
 
@@ -269,32 +261,11 @@ def _show_status(state: "Status", campaign: "Campaign") -> None:
     print(state.advice)
 
 
-def _show(content: Any, text: str, as_json: bool) -> None:
-    if as_json:
-        show_json(content)
-    else:
-        print(text)
-
-
 def _place(proposal: "Proposal", campaign: "Campaign") -> list[str]:
     point = [one.format(proposal.point[one.name]) for one in campaign.space.inputs]
     return [str(proposal.number), *point]
 
 
-def _deviations(proposal: "Proposal", part: str) -> str:
-    deviations = proposal.split.get("standard_deviation", {}).get(part, {})
-    if len(deviations) == 1:
-        return f"{next(iter(deviations.values())):.3g}"
-    return "\n".join(f"{name} {value:.3g}" for name, value in deviations.items())
-
-
-def _columns(rows: Sequence[dict[str, Any]], headings: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """Rows as columns; without rows the headings alone."""
-    return {name: [row[name] for row in rows] for name in (rows[0] if rows else headings)}
-
-
-def _write(out: Path, rows: Sequence[dict[str, Any]], headings: Sequence[str] = ()) -> None:
-    from twofold.tables import write_table
-
-    write_table(out, _columns(rows, headings))
-    say(f"wrote {out}")
+def _name_values(values: dict[str, float]) -> list[str]:
+    """Values of several outputs with their names, that of a single one without."""
+    return [f"{name} {v:.3g}" if len(values) > 1 else f"{v:.3g}" for name, v in values.items()]

@@ -65,12 +65,9 @@ def _describe_software() -> dict[str, Any]:
     from twofold.core.provenance import versions
 
     extras = [name for name, module in EXTRAS.items() if find_spec(module)]
-    absent = [name for name in EXTRAS if name not in extras]
-    facts: dict[str, Any] = dict(versions())
-    facts["extras"] = ", ".join(extras) or "none"
-    if absent:
-        facts["extras not installed"] = ", ".join(absent)
-    return facts
+    absent = ", ".join(name for name in EXTRAS if name not in extras)
+    facts = versions() | {"extras": ", ".join(extras) or "none"}
+    return facts | ({"extras not installed": absent} if absent else {})
 
 
 def _describe_hardware() -> dict[str, Any]:
@@ -80,18 +77,16 @@ def _describe_hardware() -> dict[str, Any]:
     devices = jax.devices()
     kinds = ", ".join(sorted({f"{one.platform}: {one.device_kind}" for one in devices}))
     stats = devices[0].memory_stats() or {}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     facts: dict[str, Any] = {"devices": f"{len(devices)} × {kinds}", "cores": os.cpu_count()}
-    facts["memory"] = f"{_memory() / GIB:.1f} GiB"
+    facts["memory"] = f"{memory / GIB:.1f} GiB"
     if "bytes_limit" in stats:
         facts["device memory for JAX"] = f"{stats['bytes_limit'] / GIB:.1f} GiB"
-    facts["precision"] = f"{jnp.zeros(0).dtype} (float64 with dtype='float64')"
     precision = getattr(jax.config, "jax_default_matmul_precision", None)
-    facts["precision of products"] = precision or "the device's default"
-    return facts
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return facts | {
+        "precision": f"{jnp.zeros(0).dtype} (float64 with dtype='float64')",
+        "precision of products": precision or "the device's default",
+    }
 
 
 def _describe_cache(folder: Path) -> dict[str, Any]:
@@ -112,9 +107,8 @@ def small_model() -> "tuple[BNNLVRegressor, np.ndarray]":
     rng = np.random.default_rng(0)
     x = rng.uniform(-1.0, 1.0, (ROWS, 1))
     y = 2.0 * x[:, 0] + (0.2 + 0.2 * x[:, 0]) * rng.normal(size=ROWS)
-    model = BNNLVRegressor(
-        (10,), inference=Ensemble(members=8, epochs=200), random_state=0, verbose=False
-    )
+    method = Ensemble(members=8, epochs=200)
+    model = BNNLVRegressor((10,), inference=method, random_state=0, verbose=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return model.fit(x, y), x
@@ -180,9 +174,5 @@ def _expect(holds: bool, message: str) -> None:
 
 
 CHECKS: tuple[Callable[[], None], ...] = (
-    check_prediction,
-    check_split,
-    check_storage,
-    check_gradients,
-    check_double_precision,
-)
+    check_prediction, check_split, check_storage, check_gradients, check_double_precision
+)  # fmt: skip

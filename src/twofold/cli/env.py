@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import AsJson, CommandError, check_place, show_json, show_table
+from twofold.cli.terminal import AsJson, CommandError, check_place, show, show_json, show_table
 
 if TYPE_CHECKING:
     from twofold.envs.system import System
@@ -51,9 +51,7 @@ def sample(
     minari: Annotated[str | None, Option(help="Minari data set, such as mine/a-v0.")] = None,
     policy: Annotated[str, Option(help="Policy: behaviour or uniform.")] = "behaviour",
     seed: Annotated[int, Option(help="Random seed.")] = 0,
-    param: Annotated[
-        list[str] | None, Option(help="Parameter: NAME=VALUE, such as history=1")
-    ] = None,
+    param: Annotated[list[str] | None, Option(help="NAME=VALUE, such as history=1")] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -89,12 +87,10 @@ def sample(
     if minari is not None:
         write_minari(log, minari, description=f"{policy} of {name}, seed {seed}")
     record = run.write(out)
-    if as_json:
-        show_json({"file": out, "minari": minari, **counts, "record": record})
-        return
-    for place in (out, f"the Minari data set {minari}" if minari else None):
-        if place is not None:
-            print(f"wrote {place}: {log.transitions} transitions in {len(log.episodes)} episodes")
+    places = [place for place in (out, minari and f"the Minari data set {minari}") if place]
+    count = f"{log.transitions} transitions in {len(log.episodes)} episodes"
+    content = {"file": out, "minari": minari, **counts, "record": record}
+    show(content, "\n".join(f"wrote {place}: {count}" for place in places), as_json)
 
 
 def _sample_log(system: "System", policy: str, transitions: int, seed: int) -> "Log":
@@ -121,10 +117,8 @@ def _check_data_set(name: str | None) -> None:
         parse = import_module("minari.dataset.minari_dataset").parse_dataset_id
         path = import_module("minari.storage").get_dataset_path
     except ImportError as error:
-        raise CommandError(
-            "Minari data sets need gymnasium and minari; install them with: "
-            "pip install 'twofold[rl]'"
-        ) from error
+        needed = "Minari data sets need gymnasium and minari; install them with: "
+        raise CommandError(f"{needed}pip install 'twofold[rl]'") from error
     try:
         parse(name)
     except (TypeError, ValueError) as error:

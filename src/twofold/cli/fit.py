@@ -117,7 +117,7 @@ def _find_inputs(
     """The input columns: those that are named, or all others."""
     from twofold.cli.models import find_columns
 
-    ignored = find_columns(table, ignore)
+    ignored = find_columns(table, ignore or "")
     names = find_columns(table, inputs) if inputs is not None else table.names
     excluded = ignored if inputs is not None else [*outputs, *ignored]
     names = [name for name in names if name not in excluded]

@@ -105,11 +105,11 @@ def name_columns(
     return [str(name) for name in names], outputs if len(outputs) > 1 else ["y"]
 
 
-def find_columns(table: "Table | TableFile", text: str | None) -> list[str]:
+def find_columns(table: "Table | TableFile", text: str) -> list[str]:
     """``a,b,c``, or the one column of that very name; all of them must exist."""
     from twofold.tables import check_names
 
-    names = [text] if text in table.names else split_words(text or "")
+    names = [text] if text in table.names else split_words(text)
     check_names(table, names)
     return names
 

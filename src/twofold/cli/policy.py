@@ -6,21 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from twofold.cli import terminal
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import (
-    AsJson,
-    CommandError,
-    build_regressor,
-    check_names,
-    load_function,
-    parse_bounds,
-    parse_numbers,
-    parse_pairs,
-    parse_settings,
-    show_json,
-    show_table,
-    split_words,
-)
+from twofold.cli.terminal import AsJson, CommandError, parse_settings, show_json, show_table
 
 if TYPE_CHECKING:
     from twofold.plant.log import Window
@@ -47,9 +35,7 @@ def search(
     history: Annotated[int, Option(help="Number of past rows the model sees.")] = 1,
     known: Annotated[str | None, Option(help=f"Known dynamics: {FUNCTION}")] = None,
     held: Annotated[list[str] | None, Option(help="Column that stays constant.")] = None,
-    transforms: Annotated[
-        list[str] | None, Option("--transform", help="NAME=log1p, logit or log1p_logit")
-    ] = None,
+    transform: Annotated[list[str] | None, Option(help="NAME=log1p, logit or log1p_logit")] = None,
     missing: Annotated[list[str] | None, Option(help="Marker for missing values.")] = None,
     mend: Annotated[str, Option(help="Repairs to allow: sort,drop_missing, …")] = "",
     beta: Annotated[str, Option(help="Weights of the epistemic risk.")] = "0,1,2,4",
@@ -72,20 +58,21 @@ def search(
     from twofold.report import write_policy_report
 
     run = Run(ctx, seed)
-    cost_function = load_function("cost", cost)
-    dynamics = None if known is None else load_function("known", known)
-    betas, gammas = parse_numbers("beta", beta), parse_numbers("gamma", gamma)
+    cost_function = terminal.load_function("cost", cost)
+    dynamics = None if known is None else terminal.load_function("known", known)
+    betas, gammas = terminal.parse_numbers("beta", beta), terminal.parse_numbers("gamma", gamma)
     settings = build_search_settings(horizon, setting or [])
-    regressor = build_regressor(model or [], "model", planning_regressor())
-    repairs: dict[str, Any] = dict.fromkeys(split_words(mend), True)
+    regressor = terminal.build_regressor(model or [], "model", planning_regressor())
+    repairs: dict[str, Any] = dict.fromkeys(terminal.split_words(mend), True)
+    names, bounds = terminal.split_words(observations), dict(map(terminal.parse_bounds, action))
     episodes = read_log(
-        log, observations=split_words(observations), actions=dict(map(parse_bounds, action)),
-        episode=episode, time=time, missing=missing or [], history=history, **repairs,
+        log, observations=names, actions=bounds, episode=episode, time=time, missing=missing or [],
+        history=history, **repairs,
     )  # fmt: skip
+    transforms = terminal.parse_pairs(transform or [])
     embedding = embed(
-        episodes, history=history, held=held or [], transforms=parse_pairs(transforms or []),
-        known=dynamics,
-    )  # fmt: skip
+        episodes, history=history, held=held or [], transforms=transforms, known=dynamics
+    )
     run.reads(log)
     with run.timed("search"):
         project = find_policies(
@@ -101,8 +88,7 @@ def search(
 
 @app.command()
 def report(
-    folder: Annotated[Path, Argument(help="Output folder of a search.")],
-    as_json: AsJson = False,
+    folder: Annotated[Path, Argument(help="Output folder of a search.")], as_json: AsJson = False
 ) -> None:
     """Show the policies of a search and write its report again; nothing is fitted.
 
@@ -164,7 +150,7 @@ def build_search_settings(horizon: int, texts: list[str]) -> "SearchSettings":
 
     settings = parse_settings(texts)
     names = [field.name for field in fields(SearchSettings) if field.name != "horizon"]
-    check_names("setting", settings, names)
+    terminal.check_names("setting", settings, names)
     return SearchSettings(horizon=horizon, **settings)
 
 
@@ -211,15 +197,10 @@ def show_project(project: "Project", as_json: bool) -> None:
     sentences = advice(project.doubts, project.trials, project.logged_cost)
     if as_json:
         best = project.trials[recommend(project.trials)]
-        show_json(
-            {
-                "folder": project.folder,
-                "recommended": dict(zip(("beta", "gamma"), best.risk_weights, strict=True)),
-                "advice": sentences,
-                "doubts": [str(doubt) for doubt in project.doubts],
-                "metrics": list_metrics(project),
-            }
-        )
+        doubts = [str(doubt) for doubt in project.doubts]
+        chosen = dict(zip(("beta", "gamma"), best.risk_weights, strict=True))
+        known = {"folder": project.folder, "recommended": chosen, "advice": sentences}
+        show_json(known | {"doubts": doubts, "metrics": list_metrics(project)})
         return
     head, *body = frontier_rows(project.trials)
     show_table(head, body)

@@ -6,17 +6,16 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from twofold.cli import terminal
 from twofold.cli.run import Config, Run
-from twofold.cli.terminal import AsJson, CommandError, check_place, say, show_json
+from twofold.cli.terminal import AsJson, CommandError, check_place, say
 
 SQLITE = b"SQLite format 3\0"
 
 
 def report(
     ctx: typer.Context,
-    subject: Annotated[
-        str, Argument(help="Model file, campaign file, or folder of a policy search.")
-    ],
+    subject: Annotated[str, Argument(help="Model or campaign file, or folder of a policy search.")],
     out: Annotated[Path | None, Option(help="HTML file (default: beside the subject).")] = None,
     data: Annotated[Path | None, Option(help="Table of the model, if it was moved.")] = None,
     show: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
@@ -28,6 +27,10 @@ def report(
     Example: twofold report oven.twofold
     """
 
+    from twofold.campaign import Campaign
+    from twofold.plant import open_project
+    from twofold.report import write_campaign_page, write_policy_page
+
     run = Run(ctx)
     kind = kind_of(subject)
     page = out or default_place(subject, kind)
@@ -38,20 +41,11 @@ def report(
         if kind == "model":
             _write_model_page(page, Path(subject), data, run)
         elif kind == "campaign":
-            from twofold.campaign import Campaign
-            from twofold.report import write_campaign_page
-
             write_campaign_page(page, Campaign.open(subject))
         else:
-            from twofold.plant import open_project
-            from twofold.report import write_policy_page
-
             write_policy_page(page, open_project(subject))
     record = run.write(page)
-    if as_json:
-        show_json({"page": page, "kind": kind, "record": record})
-    else:
-        print(f"wrote {page}")
+    terminal.show({"page": page, "kind": kind, "record": record}, f"wrote {page}", as_json)
     if show:
         typer.launch(page.resolve().as_uri())
 
