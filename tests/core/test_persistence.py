@@ -483,7 +483,7 @@ def test_a_file_is_found_by_its_own_run_only(tmp_path):
 
 def test_damaged_work_is_refused_or_done_again(tmp_path):
     work = WorkFile(tmp_path / "work", "checkpoint", IDENTITY)
-    work.write()
+    work.write({}, {})
     content = work.path.read_bytes()
     work.path.write_bytes(content[:-1] + b"?")
     with pytest.raises(FileFormatError):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sqlalchemy as sql
 
-from twofold.campaign.space import CampaignError, Point, Space
+from twofold.campaign.space import CampaignError, Point, Space, is_whole, require
 from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, Row, insert, rows
 
 # A spreadsheet shows six digits or so of a number, and writes what it shows.
@@ -99,41 +99,33 @@ def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
 
 def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | None]:
     """The point that a result belongs to, and the proposal it answers, if any."""
-    if result.measurement is not None:
-        row = _find("measurement", result.measurement, ledger.measurements)
-        _check_point(space, f"measurement {row['number']}", row["point"], result.point)
-        if result.proposal not in (None, row["proposal"]):
-            answers = f"measurement {row['number']} answers proposal {row['proposal']}"
-            wrong = f"not {result.proposal}; leave out the number that is wrong"
-            raise CampaignError(f"{answers}, {wrong}")
-        return row["point"], row["proposal"]
-    if result.proposal is not None:
-        row = _find("proposal", result.proposal, ledger.proposals)
-        _check_point(space, f"proposal {row['number']}", row["point"], result.point)
-        return row["point"], row["number"]
-    if result.point is None:
-        raise CampaignError("say where the outputs were measured: a proposal or a point")
-    where = dict(result.point)
-    return where, ledger.find_proposal(where)
-
-
-def _find(what: str, number: Any, known: dict[int, Row]) -> Row:
-    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number not in known:
-        raise CampaignError(f"there is no {what} {number!r}; status and export list what there is")
-    return known[int(number)]
-
-
-def _check_point(space: Space, what: str, expected: Point, given: Mapping[str, Any] | None) -> None:
-    if given is not None and not space.agree(expected, given):
+    numbers = {"measurement": result.measurement, "proposal": result.proposal}
+    what, number = next(((what, one) for what, one in numbers.items() if one is not None), ("", 0))
+    if not what:
+        if result.point is None:
+            raise CampaignError("say where the outputs were measured: a proposal or a point")
+        return dict(result.point), ledger.find_proposal(dict(result.point))
+    known = ledger.measurements if what == "measurement" else ledger.proposals
+    there = is_whole(number) and number in known
+    require(there, f"there is no {what} {number!r}; status and export list what there is")
+    point = known[number]["point"]
+    if result.point is not None and not space.agree(point, result.point):
         raise CampaignError(
-            f"{what} is at {space.format(expected)}, not at {space.format(given)}; leave out the "
-            "number or the point, whichever is wrong"
+            f"{what} {number} is at {space.format(point)}, not at {space.format(result.point)}; "
+            "leave out the number or the point, whichever is wrong"
         )
+    if what == "proposal":
+        return point, int(number)
+    proposal = known[number]["proposal"]
+    answers = f"measurement {number} answers proposal {proposal}, not {result.proposal}"
+    agree = result.proposal in (None, proposal)
+    require(agree, f"{answers}; leave out the number that is wrong")
+    return point, proposal
 
 
 def _agree(outputs: Mapping[str, float], values: Mapping[str, float], rounding: float) -> bool:
     """Whether outputs that are in both are the same."""
-    both = [name for name in values if name in outputs]
+    both = outputs.keys() & values
     return all(np.isclose(values[name], outputs[name], rtol=rounding, atol=0.0) for name in both)
 
 

@@ -31,17 +31,23 @@ def require(condition: Any, message: str) -> None:
 
 def check_number(name: str, value: Any) -> float:
     """The value as a finite float."""
-    is_number = isinstance(value, int | float | np.integer | np.floating)
     try:
-        number = float(value) if is_number and not isinstance(value, bool) else np.nan
+        number = (
+            float(value) if is_whole(value) or isinstance(value, float | np.floating) else np.nan
+        )
     except OverflowError:
         number = np.inf
     require(np.isfinite(number), f"{name} must be a finite number, got {reprlib.repr(value)}")
     return number
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, of Python or NumPy."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 class _Input:
-    """Values that are never rounded."""
+    """What all kinds share; values that are never rounded agree if they are equal."""
 
     def agree(self, one: Any, other: Any) -> bool:
         """Whether two values are the same, but for rounding where there is any."""
@@ -52,6 +58,7 @@ class _Input:
         return str(value)
 
 
+@dataclass(frozen=True)
 class _Number(_Input):
     """A number between two bounds, both included; one column."""
 
@@ -76,30 +83,24 @@ class _Number(_Input):
 class Continuous(_Number):
     """A number between two bounds."""
 
-    name: str
-    low: float
-    high: float
-
     def __post_init__(self):
         for bound in (self.low, self.high):
             check_number(f"a bound of {self.name}", bound)
-        given = f"got {self.low} and {self.high}"
-        require(self.low < self.high, f"{self.name}: bounds must be finite and low < high, {given}")
-        wide_enough = NARROWEST < self.high - self.low < 1.0 / NARROWEST
+        given, size = f"got {self.low} and {self.high}", self.high - self.low
+        require(size > 0, f"{self.name}: bounds must be finite and low < high, {given}")
         problem = "the range is too narrow or too wide to compute with"
-        require(wide_enough, f"{self.name}: {problem}, {given}; use other units")
+        fits = NARROWEST < size < 1.0 / NARROWEST
+        require(fits, f"{self.name}: {problem}, {given}; use other units")
 
     def at_fractions(self, u: np.ndarray) -> list[float]:
         """Values at fractions of the range, rounded to a multiple of ``STEP``."""
         values = np.round(self.low + (self.high - self.low) * u, self._decimals)
-        return [float(v) for v in np.clip(values, self.low, self.high)]
+        return np.clip(values, self.low, self.high).tolist()
 
     def agree(self, one: Any, other: Any) -> bool:
-        """Whether two values are the same but for rounding."""
         return bool(abs(one - other) <= ROUNDING * (self.high - self.low))
 
     def format(self, value: Any) -> str:
-        """The value with as many digits as a proposal has."""
         return f"{round(value, self._decimals):.10g}"
 
     @property
@@ -111,18 +112,12 @@ class Continuous(_Number):
 class Integer(_Number):
     """A whole number between two bounds, both included."""
 
-    name: str
-    low: int
-    high: int
-
     def __post_init__(self):
-        bounds = self.low, self.high
-        whole = all(isinstance(b, int | np.integer) and not isinstance(b, bool) for b in bounds)
-        require(
-            whole and -LARGEST <= self.low < self.high <= LARGEST,
-            f"{self.name}: bounds must be whole numbers of at most 2**53 and low < high, got "
-            f"{self.low!r} and {self.high!r}",
-        )
+        whole = all(is_whole(bound) for bound in (self.low, self.high))
+        rule = "bounds must be whole numbers of at most 2**53 and low < high"
+        given = f"got {self.low!r} and {self.high!r}"
+        inside = whole and -LARGEST <= self.low < self.high <= LARGEST
+        require(inside, f"{self.name}: {rule}, {given}")
 
     def check(self, value: Any) -> int:
         """The value as an int within bounds."""
@@ -146,10 +141,8 @@ class Categorical(_Input):
     def __post_init__(self):
         object.__setattr__(self, "choices", tuple(self.choices))
         words = all(isinstance(choice, str) for choice in self.choices)
-        require(
-            words and len(set(self.choices)) == self.width >= 2,
-            f"{self.name}: choices must be at least two different words, got {self.choices!r}",
-        )
+        rule = f"{self.name}: choices must be at least two different words, got {self.choices!r}"
+        require(words and len(set(self.choices)) == self.width >= 2, rule)
 
     @property
     def width(self) -> int:
@@ -158,11 +151,9 @@ class Categorical(_Input):
 
     def check(self, value: Any) -> str:
         """The value, if it is one of the choices."""
-        if not isinstance(value, str) or value not in self.choices:
-            raise CampaignError(
-                f"{self.name} must be one of {', '.join(self.choices)}, got {value!r}"
-                f"{nearest(value, self.choices)}"
-            )
+        rule = f"{self.name} must be one of {', '.join(self.choices)}, got {value!r}"
+        known = isinstance(value, str) and value in self.choices
+        require(known, f"{rule}{nearest(value, self.choices)}")
         return str(value)
 
     def columns(self, values: Sequence[Any]) -> np.ndarray:
@@ -186,9 +177,10 @@ class Space:
 
     def __post_init__(self):
         object.__setattr__(self, "inputs", tuple(self.inputs))
-        require(self.names, "a campaign needs at least one input, got none")
-        different = len(set(self.names)) == len(self.inputs)
-        require(different, f"inputs need different names, got {', '.join(map(str, self.names))}")
+        names = self.names
+        require(names, "a campaign needs at least one input, got none")
+        different = len(set(names)) == len(names)
+        require(different, f"inputs need different names, got {', '.join(map(str, names))}")
 
     @property
     def names(self) -> list[str]:
@@ -217,8 +209,7 @@ class Space:
         """Points as rows of numbers, ``[N, columns]``."""
         if not points:
             return np.zeros((0, self.width))
-        values = ([point[one.name] for point in points] for one in self.inputs)
-        return np.hstack([one.columns(v) for one, v in zip(self.inputs, values, strict=True)])
+        return np.hstack([one.columns([p[one.name] for p in points]) for one in self.inputs])
 
     def spread(self, num: int, seed: int) -> list[Point]:
         """Points spread evenly over the space (scrambled Sobol)."""
@@ -236,14 +227,12 @@ class Space:
     @classmethod
     def from_plain(cls, plain: Sequence[Mapping[str, Any]]) -> "Space":
         """The space that ``to_plain`` described."""
-        inputs = []
-        for one in plain:
-            fields = dict(one)
-            kind = fields.pop("kind", None)
-            known = ", ".join(KINDS)
-            require(kind in KINDS, f"an input's kind must be one of {known}, got {kind!r}")
-            inputs.append(KINDS[kind](**fields))
-        return cls(tuple(inputs))
+        kinds = [one.get("kind") for one in plain]
+        for kind in kinds:
+            rule = f"an input's kind must be one of {', '.join(KINDS)}"
+            require(kind in KINDS, f"{rule}, got {kind!r}")
+        fields = [{name: one[name] for name in one if name != "kind"} for one in plain]
+        return cls(tuple(KINDS[kind](**own) for kind, own in zip(kinds, fields, strict=True)))
 
 
 def check_names(what: str, given: Mapping[str, Any], known: Sequence[str], complete: bool) -> None:
@@ -252,7 +241,8 @@ def check_names(what: str, given: Mapping[str, Any], known: Sequence[str], compl
         raise CampaignError(f"expected a mapping from each {what} to its value, got {given!r}")
     for name in given:
         if name not in known:
-            only = f"only {', '.join(known)}{nearest(name, known)}"
-            raise CampaignError(f"there is no {what} {name!r}, {only}")
+            raise CampaignError(
+                f"there is no {what} {name!r}, only {', '.join(known)}{nearest(name, known)}"
+            )
     missing = ", ".join(name for name in known if name not in given)
     require(not (complete and missing), f"the {what} {missing} is missing")

@@ -222,7 +222,7 @@ def _check_folder(file: WorkFile) -> None:
 def _keep(file: WorkFile, name: str, result: str) -> None:
     """A file that cannot be written must not cost what has been computed."""
     try:
-        file.write(metadata={"name": name, "result": result})
+        file.write({}, {"name": name, "result": result})
     except OSError as error:
         problem = f"the result of job {name!r} could not be kept ({error})"
         message = f"{problem}; it will be computed again another time"

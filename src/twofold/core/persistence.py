@@ -56,9 +56,25 @@ def write(
 
     Metadata come back as JSON has them (tuples as lists, keys as strings), so without NaN.
     """
-    storable = {name: _storable(name, array) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if name == "__metadata__" or array.dtype.name not in DTYPES:
+            raise ValueError(
+                f"array {name!r} must have another name than '__metadata__' and one of the types "
+                f"{', '.join(DTYPES)}, got {array.dtype}; rename or convert it"
+            )
+    # In native bytes and in C order, without which safetensors stores other numbers.
+    storable = {n: np.asarray(a, a.dtype.newbyteorder("="), order="C") for n, a in arrays.items()}
     mark = secrets.token_hex(32)  # stands in for the checksum, and occurs nowhere else
-    content = safetensors.numpy.save(storable, {"twofold": _document(mark, kind, metadata)})
+    document = {"checksum": mark, "format_version": FORMAT_VERSION, "kind": kind}
+    document |= {"library_version": LIBRARY_VERSION, "metadata": dict(metadata)}
+    try:
+        text = json.dumps(document, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"metadata must be JSON values with finite numbers, got something else ({error}); "
+            "convert NumPy numbers with .item(), and put NaN and infinity into arrays"
+        ) from error
+    content = safetensors.numpy.save(storable, {"twofold": text})
     end = 8 + int.from_bytes(content[:8], "little")
     head, body = content[:end], memoryview(content)[end:]
     checksum = _checksum(head, body, mark)
@@ -72,9 +88,7 @@ def read(path: FilePath, kind: str) -> Stored:
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(
-            f"expected a twofold {kind}, but there is no {path}; check the path"
-        )
+        raise FileNotFoundError(f"expected a twofold {kind}, but there is no {path}")
     try:
         # Checked before opening, because opening a pipe would wait for its other end.
         if not path.is_file():
@@ -198,26 +212,20 @@ class WorkFile:
         except (OSError, OtherRunError, FileFormatError):
             return None
 
-    def write(
-        self,
-        arrays: Mapping[str, np.ndarray] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> None:
+    def write(self, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
         """Replace the file atomically."""
-        content = dict(metadata or {}) | {"identity": self.identity}
-        write(self.path, self.kind, arrays or {}, content)
+        write(self.path, self.kind, arrays, dict(metadata) | {"identity": self.identity})
 
     def check_writable(self) -> None:
         """Raise now, not after hours of work, if the file cannot be written."""
         folder = self.path.absolute().parent
         if self.path.is_dir():
             raise IsADirectoryError(f"{self.kind} must be a file, but {self.path} is a directory")
+        place = f"the {self.kind}'s directory {folder}"
         if not folder.is_dir():
-            raise FileNotFoundError(
-                f"the {self.kind}'s directory {folder} does not exist; create it"
-            )
+            raise FileNotFoundError(f"{place} does not exist; create it")
         if not os.access(folder, os.W_OK):
-            raise PermissionError(f"the {self.kind}'s directory {folder} is not writable")
+            raise PermissionError(f"{place} is not writable")
 
 
 def claim_folder(
@@ -234,10 +242,8 @@ def claim_folder(
         content = read_claim(path)
         changed = differences(content["identity"], identity)
         if changed:
-            raise OtherRunError(
-                f"{folder} belongs to another run: {'; '.join(changed)}. Give this run a folder of "
-                "its own"
-            )
+            remedy = "Give this run a folder of its own"
+            raise OtherRunError(f"{folder} belongs to another run: {'; '.join(changed)}. {remedy}")
         return content
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OtherRunError(f"{folder} is not empty and has no {file}; give a new or empty folder")
@@ -257,34 +263,9 @@ def read_claim(path: FilePath) -> dict[str, Any]:
         why = f"{type(error).__name__}: {error}"
         raise FileFormatError(f"{path} is damaged ({why}); {RESTORE}") from error
     if version > CLAIM_VERSION:
-        raise FileFormatError(
-            f"{path} has format {version}, and this twofold reads up to {CLAIM_VERSION}; "
-            "upgrade twofold"
-        )
+        limit = f"this twofold reads up to {CLAIM_VERSION}; upgrade twofold"
+        raise FileFormatError(f"{path} has format {version}, and {limit}")
     return found
-
-
-def _storable(name: str, array: np.ndarray) -> np.ndarray:
-    """The array in C order, without which safetensors stores other numbers, and native bytes."""
-    if name == "__metadata__" or array.dtype.name not in DTYPES:
-        raise ValueError(
-            f"array {name!r} must have another name than '__metadata__' and one of the types "
-            f"{', '.join(DTYPES)}, got {array.dtype}; rename or convert it"
-        )
-    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
-
-
-def _document(checksum: str, kind: str, metadata: Mapping[str, Any]) -> str:
-    """The JSON document of the header."""
-    document = {"checksum": checksum, "format_version": FORMAT_VERSION, "kind": kind}
-    content = {"library_version": LIBRARY_VERSION, "metadata": dict(metadata)}
-    try:
-        return json.dumps(document | content, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(
-            f"metadata must be JSON values with finite numbers, got something else ({error}); "
-            "convert NumPy numbers with .item(), and put NaN and infinity into arrays"
-        ) from error
 
 
 def _checksum(head: bytes, body: bytes | memoryview, own_digits: str) -> str:
@@ -296,8 +277,20 @@ def _checksum(head: bytes, body: bytes | memoryview, own_digits: str) -> str:
 
 def _read(file: BinaryIO, kind: str) -> Stored:
     """Header first, so that of a large foreign file no more than that is read."""
-    head = _read_head(file)
-    document = _parse(head[8:])
+    size, start = os.fstat(file.fileno()).st_size, file.read(9)
+    if start[8:] not in (b"{", b""):
+        raise FileFormatError("it is no safetensors file; give a file twofold wrote")
+    end = 8 + int.from_bytes(start[:8], "little")
+    if end > size:
+        raise FileFormatError(f"it is empty or cut short, with {size} bytes; {RESTORE}")
+    file.seek(0)
+    head = file.read(end)
+    try:
+        document = dict(json.loads(json.loads(head[8:].decode())["__metadata__"]["twofold"]))
+    except (KeyError, TypeError) as error:
+        raise FileFormatError("another program wrote it; give a file twofold wrote") from error
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"its header is not JSON ({error}); {RESTORE}") from error
     version, checksum = document.get("format_version"), str(document.get("checksum"))
     # Before the checksum, which a later format may compute differently.
     if isinstance(version, int) and version > FORMAT_VERSION:
@@ -314,28 +307,6 @@ def _read(file: BinaryIO, kind: str) -> Stored:
         return Stored(safetensors.numpy.load(head + body), document["metadata"])
     except (safetensors.SafetensorError, KeyError) as error:
         raise FileFormatError(f"its content is not understood ({error!r}); {RESTORE}") from error
-
-
-def _read_head(file: BinaryIO) -> bytes:
-    """The header's length in 8 bytes and the header, a JSON object."""
-    size, start = os.fstat(file.fileno()).st_size, file.read(9)
-    if start[8:] not in (b"{", b""):
-        raise FileFormatError("it is no safetensors file; give a file twofold wrote")
-    end = 8 + int.from_bytes(start[:8], "little")
-    if end > size:
-        raise FileFormatError(f"it is empty or cut short, with {size} bytes; {RESTORE}")
-    file.seek(0)
-    return file.read(end)
-
-
-def _parse(header: bytes) -> dict[str, Any]:
-    """The document in a safetensors header."""
-    try:
-        return dict(json.loads(json.loads(header.decode())["__metadata__"]["twofold"]))
-    except (KeyError, TypeError) as error:
-        raise FileFormatError("another program wrote it; give a file twofold wrote") from error
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"its header is not JSON ({error}); {RESTORE}") from error
 
 
 def _sync_directory(directory: Path) -> None:

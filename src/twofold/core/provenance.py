@@ -9,33 +9,20 @@ from pathlib import Path
 
 from twofold.core import persistence
 
-LIBRARIES = (
-    "twofold",
-    "jax",
-    "jaxlib",
-    "optax",
-    "blackjax",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "tinygp",
-)
+LIBRARIES = "twofold jax jaxlib optax blackjax numpy scipy scikit-learn tinygp".split()
 
 
 def command() -> str:
     """The command line that made the record."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
-    program = f"python -m {module.parent}" if module and module.parent else _program()
+    script = Path(sys.argv[0])
+    program = "twofold" if script.name == "twofold" else f"python {os.path.relpath(script)}"
+    program = f"python -m {module.parent}" if module and module.parent else program
     words = list(sys.argv[1:])
     if "--output" in words:  # where the result was put is nobody's business
         place = words.index("--output")
         del words[place : place + 2]
     return " ".join([program, *words])
-
-
-def _program() -> str:
-    script = Path(sys.argv[0])
-    return "twofold" if script.name == "twofold" else f"python {os.path.relpath(script)}"
 
 
 def commit() -> str:
@@ -47,16 +34,13 @@ def commit() -> str:
     if "TWOFOLD_COMMIT" in os.environ:
         return os.environ["TWOFOLD_COMMIT"]
     try:
-        answer = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
+        words = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
+        stated = subprocess.check_output(
+            words, cwd=Path(__file__).parent, text=True, stderr=subprocess.DEVNULL
         )
     except (OSError, subprocess.CalledProcessError):
         return f"version-{persistence.LIBRARY_VERSION}"
-    return answer.stdout.strip()
+    return stated.strip()
 
 
 def versions() -> dict[str, str]:
