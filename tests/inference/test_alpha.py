@@ -40,7 +40,13 @@ def case(normal):
     return Case(
         alpha.Shared(Gaussian(normal(WEIGHTS), normal(WEIGHTS)), normal(2)),
         Gaussian(normal(ROWS, 1), normal(ROWS, 1)),
-        alpha.Batch(normal(ROWS, 2), normal(ROWS, 2), jnp.ones(ROWS), jnp.asarray(float(ROWS))),
+        alpha.Batch(
+            normal(ROWS, 2),
+            normal(ROWS, 2),
+            jnp.ones(ROWS),
+            jnp.int32(ROWS),
+            jnp.asarray(float(ROWS)),
+        ),
         normal(DRAWS, WEIGHTS + ROWS),
     )
 
@@ -48,7 +54,7 @@ def case(normal):
 @jax.jit
 def energy_of(case, power):
     """``batch_energy``, and so ``alpha_energy``, of a case of any batch size."""
-    config = alpha.Alpha(draws=DRAWS).config(MODEL, len(case.batch.mask))
+    config = alpha.Alpha(draws=DRAWS).config(MODEL, len(case.batch.importance))
     return alpha.batch_energy(config, case.shared, case.latents, case.batch, power, case.noise)
 
 
@@ -58,7 +64,7 @@ def slots_of(case, slots):
     return Case(
         case.shared,
         jax.tree.map(lambda leaf: leaf[slots], case.latents),
-        batch._replace(x=batch.x[slots], y=batch.y[slots], mask=batch.mask[slots]),
+        batch._replace(x=batch.x[slots], y=batch.y[slots], importance=batch.importance[slots]),
         jnp.concatenate([case.noise[:, :WEIGHTS], case.noise[:, columns]], axis=1),
     )
 
@@ -176,7 +182,9 @@ def test_gradients_are_the_finite_differences_of_every_parameter(x64, case, powe
 @pytest.mark.parametrize("power", [1.0, 1e-6])
 def test_empty_slots_change_neither_energy_nor_gradients(x64, case, power):
     real, empty = np.array([0, 2, 3, 5]), np.array([1, 4])
-    full = case._replace(batch=case.batch._replace(mask=case.batch.mask.at[empty].set(0.0)))
+    full = case._replace(
+        batch=case.batch._replace(importance=case.batch.importance.at[empty].set(0.0))
+    )
 
     def energy_and_gradients(case):
         def energy(shared, latents):
@@ -204,7 +212,9 @@ update = jax.jit(alpha.update, static_argnums=0)
 
 @pytest.mark.parametrize(("rate", "latent_rate"), [(0.01, 0.05), (0.2, alpha.MAX_LATENT_RATE)])
 def test_latents_move_at_n_over_b_times_the_rate_up_to_a_limit(x64, case, rate, latent_rate):
-    batch = case.batch._replace(num_data=jnp.asarray(25.0), mask=case.batch.mask.at[5].set(0.0))
+    batch = case.batch._replace(
+        num_data=jnp.asarray(25.0), importance=case.batch.importance.at[5].set(0.0)
+    )
     case = case._replace(batch=batch)
     parameters = case.shared, case.latents
     energy = lambda p: energy_of(case._replace(shared=p[0], latents=p[1]), 1.0)  # noqa: E731
@@ -442,7 +452,7 @@ def test_integrated_energy_is_that_of_the_marginal_likelihood(x64, rng):
     x, y = data.x, data.y
     state = alpha.init(config, jax.random.key(0), alpha.Problem(data, jnp.asarray(0.7)))
     assert state.latents.mean.shape == (4, 0)
-    batch = alpha.Batch(x, y, jnp.ones(4), jnp.asarray(20.0))
+    batch = alpha.Batch(x, y, jnp.ones(4), jnp.int32(4), jnp.asarray(20.0))
     noise = jnp.asarray(rng.normal(size=(6, model.num_weights)))
     found = alpha.batch_energy(config, state.shared, state.latents, batch, 0.7, noise)
 

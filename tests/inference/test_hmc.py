@@ -30,7 +30,8 @@ def run(config, x, y, dtype="float32", chains=CHAINS, parts=1):
     keys = jax.random.split(jax.random.key(0), chains)
     problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * chains), data)
     states = loop.init(algorithm, keys, problems)
-    ends = np.linspace(0, config.transitions, parts + 1).astype(int).tolist()
+    transitions = config.method.warmup + config.method.samples * config.method.thin
+    ends = np.linspace(0, transitions, parts + 1).astype(int).tolist()
     for first, last in itertools.pairwise(ends):
         for chunk in loop.run(algorithm, keys, states, problems, jnp.zeros(()), first, last):
             states = chunk.states
@@ -173,7 +174,7 @@ def test_posterior_joins_the_chains(rng):
     x, y = rng.normal(size=(20, 1)), rng.normal(size=(20, 1))
     config = hmc.NUTS(warmup=5, samples=4).config(BNNLV(1, 1, (), 0, 1.0, 1.0))
     states = run(config, x, y, chains=3)
-    posterior = hmc.posterior(states)
+    posterior = config.method.finish(config, states, np.zeros((9, 3)), 9).posterior
     assert posterior.weights.shape == (12, 2)
     np.testing.assert_array_equal(posterior.weights[4:8], states.weights[1])
 

@@ -165,7 +165,10 @@ def loop_epoch(key, state, problem, schedule, epoch):
         local, _, _ = jax.jit(alpha.update, static_argnums=0)(
             replace(CONFIG, batch_size=len(rows)),
             alpha.State(*state[:2], *take(state[2:], rows)),
-            alpha.Batch(data.x[rows], data.y[rows], jnp.ones(len(rows)), jnp.asarray(float(size))),
+            alpha.Batch(
+                *(data.x[rows], data.y[rows], jnp.ones(len(rows)), jnp.int32(len(rows))),
+                jnp.asarray(float(size)),
+            ),
             problem.alpha,
             noise[:, : CONFIG.model.num_weights + len(rows)],
             alpha.learning_rate(schedule, progress),
@@ -240,7 +243,9 @@ def test_the_energy_of_a_block_is_that_of_its_rows_among_all(block):
     schedule = Schedule(jnp.int32(1), jnp.int32(1), jnp.float32(0.0), jnp.float32(0.0))
     _, info = alpha.step(config, key, state, problem, schedule, jnp.int32(0))
     noise = alpha.draw_noise(config, jax.random.fold_in(jax.random.split(key)[1], 0), jnp.float32)
-    batch = alpha.Batch(block.x[:ROWS], block.y[:ROWS], jnp.ones(ROWS), jnp.float32(TOTAL))
+    batch = alpha.Batch(
+        block.x[:ROWS], block.y[:ROWS], jnp.ones(ROWS), jnp.int32(ROWS), jnp.float32(TOTAL)
+    )
     expected = alpha.batch_energy(config, state.shared, state.latents, batch, 1.0, noise) / TOTAL
     np.testing.assert_allclose(float(info.energy), float(expected), rtol=1e-5)
     alone = alpha.batch_energy(

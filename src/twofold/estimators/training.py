@@ -153,10 +153,9 @@ def train(
     labels = plan.title, plan.unit, plan.energy
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
     with bar, graceful_interrupt() as interrupt:
-        advance: Callable[..., Iterator[loop.Progress]] = loop.run_past if passing else loop.run
         given = (lambda epoch: sharding.spread(mesh, problems(epoch), times)) if passing else first
-        chunks = advance(algorithm, keys, run.states, given, schedule, run.epoch, plan.epochs, mesh)
-        for chunk in chunks:
+        span = run.epoch, plan.epochs
+        for chunk in loop.run(algorithm, keys, run.states, given, schedule, *span, mesh):
             energies = np.concatenate([run.energies, chunk.energies[:, :members]])
             skipped = np.concatenate([run.skipped, chunk.skipped[:, :members]])
             run = Resumed(chunk.states, chunk.epoch, energies, skipped)

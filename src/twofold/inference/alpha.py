@@ -27,12 +27,15 @@ from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import Padded, power_log_mean_exp
 from twofold.inference.loop import (
     Algorithm,
+    Batch,
     Info,
     Result,
     Schedule,
     batch_bounds,
     bind,
     convergence,
+    deal,
+    each_batch,
     learning_rate,
     shuffle,
 )
@@ -193,15 +196,6 @@ class Shared(NamedTuple):
     encoder: Float[Array, "E"] | None = None
 
 
-class Batch(NamedTuple):
-    """A minibatch of at most B data; slots with ``mask`` 0 are empty."""
-
-    x: Float[Array, "B D"]
-    y: Float[Array, "B O"]
-    mask: Float[Array, "B"]
-    num_data: Float[Array, ""]
-
-
 class Problem(NamedTuple):
     """One member's data and its α."""
 
@@ -271,7 +265,7 @@ def batch_energy(
         z, log_ratio_z = draw_latents(config, latents, latent_noise)
         likelihood = log_likelihood(model, weights, log_noise, batch.x, batch.y, z)
     ratio = jnp.sum(log_ratio, axis=1)
-    return alpha_energy(likelihood, ratio, log_ratio_z, alpha, batch.num_data, batch.mask)
+    return alpha_energy(likelihood, ratio, log_ratio_z, alpha, batch.num_data, batch.importance)
 
 
 def draw_latents(
@@ -336,13 +330,13 @@ def update(
     shared = jax.tree.map(lambda p, d: p - rate * d, state.shared, direction)
     latents, latent_moments = state.latents, state.latent_moments
     if config.latents:
-        scale = batch.num_data / jnp.maximum(jnp.sum(batch.mask), 1.0)
+        scale = batch.num_data / jnp.maximum(jnp.sum(batch.importance), 1.0)
         latent_rate = jnp.minimum(rate * scale, MAX_LATENT_RATE)
         direction, latent_moments = jax.vmap(ADAM.update)(gradients[1], latent_moments)
         latents = jax.tree.map(lambda p, d: p - latent_rate * d, latents, direction)
 
     applied = finite & nonempty
-    rows = applied & (batch.mask > 0)
+    rows = applied & (batch.importance > 0)
     new = State(
         _choose(applied, shared, state.shared),
         _choose(applied, shared_moments, state.shared_moments),
@@ -371,54 +365,36 @@ def step(
     epoch: Int[Array, ""],
 ) -> tuple[State, Info]:
     """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
-    data, size = problem.data, config.batch_size
+    data, size, dtype = problem.data, config.batch_size, problem.data.x.dtype
     shuffle_key, batch_key = jax.random.split(key)
+    batches, batch_at = deal(shuffle_key, data, jnp.ones(data.x.shape[:1], dtype), size)
     order = shuffle(shuffle_key, data)
-    overhang = ((0, size), (0, 0))
-    x = jnp.pad(data.x[order], overhang)
-    y = jnp.pad(data.y[order], overhang)
     rows = jax.tree.map(
         lambda leaf: jnp.pad(leaf[order], ((0, size), *([(0, 0)] * (leaf.ndim - 1)))),
         (state.latents, state.latent_moments),
     )
-    batches = -(-data.size // size)
 
-    def noise_for(index: Any) -> Any:
-        return draw_noise(config, jax.random.fold_in(batch_key, index), x.dtype)
-
-    def on_batch(index: Any, carry: Any) -> Any:
-        shared, shared_moments, rows, total, skipped = carry
-        noise = fenced(noise_for, index, index < schedule.batches)
-        start, length = batch_bounds(data.size, batches, index)
-
-        def cut(leaf: Any) -> Any:
-            return jax.lax.dynamic_slice_in_dim(leaf, start, size)
-
-        # Empty slots hold rows of the next batch: cleared, lest a bad row spoil two batches.
-        filled = jnp.arange(size) < length
-        batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
-        batch = Batch(batch_x, batch_y, filled.astype(x.dtype), data.num_data.astype(x.dtype))
-        local = State(shared, shared_moments, *jax.tree.map(cut, rows))
-        progress = (epoch + index / batches) / schedule.epochs
-        rate = learning_rate(schedule, progress).astype(x.dtype)
-        nonempty = index < batches
-        local, energy, finite = update(config, local, batch, problem.alpha, noise, rate, nonempty)
-        rows = jax.tree.map(
-            lambda leaf, part: jax.lax.dynamic_update_slice_in_dim(leaf, part, start, 0),
-            rows,
-            (local.latents, local.latent_moments),
+    def on_batch(carry: Any, index: Any, nonempty: Any) -> Any:
+        shared, shared_moments, rows = carry
+        start, _ = batch_bounds(data.size, batches, index)
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
+        put = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
+        noise = fenced(
+            lambda index: draw_noise(config, jax.random.fold_in(batch_key, index), dtype),
+            index,
+            index < schedule.batches,
         )
-        counted = nonempty & finite
-        total += jnp.where(counted, energy / batch.num_data, 0.0)
-        skipped += (nonempty & ~finite).astype(skipped.dtype)
-        return local.shared, local.shared_moments, rows, total, skipped
+        local = State(shared, shared_moments, *jax.tree.map(cut, rows))
+        rate = learning_rate(schedule, (epoch + index / batches) / schedule.epochs).astype(dtype)
+        batch = batch_at(index)
+        local, energy, finite = update(config, local, batch, problem.alpha, noise, rate, nonempty)
+        rows = jax.tree.map(put, rows, (local.latents, local.latent_moments))
+        return (local.shared, local.shared_moments, rows), energy / batch.num_data, finite
 
-    carry = (state.shared, state.shared_moments, rows, jnp.zeros((), x.dtype), jnp.zeros((), int))
-    shared, moments, rows, total, skipped = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
+    carry = state.shared, state.shared_moments, rows
+    (shared, moments, rows), info = each_batch(on_batch, carry, batches, schedule.batches, dtype)
     back = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))
-    latents, latent_moments = jax.tree.map(lambda leaf: leaf[back], rows)
-    energy = total / jnp.maximum(batches - skipped, 1)
-    return State(shared, moments, latents, latent_moments), Info(energy, skipped)
+    return State(shared, moments, *jax.tree.map(lambda leaf: leaf[back], rows)), info
 
 
 def build(config: Config) -> Algorithm:

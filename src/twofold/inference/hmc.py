@@ -48,41 +48,26 @@ START_STREAM = 2**31 - 1  # no transition has this number
 
 @dataclass(frozen=True)
 class Config:
-    """What is compiled into the program.
-
-    ``nodes`` latent nodes integrate z out; 0 samples z beside the weights. ``log_noise_prior`` is
-    mean and deviation of ``log σ²`` in standardised units; deviation 0 fixes it at the mean.
-    ``annealing`` is the number of transitions until the likelihood counts in full, 0 for none.
-    """
+    """What is compiled into the program; ``nodes`` latent nodes integrate z out, 0 samples z beside
+    the weights."""
 
     model: BNNLV
-    kernel: str
-    length: int
-    warmup: int
-    annealing: int
-    samples: int
-    thin: int
+    method: "ChainMethod"
     nodes: int
-    target_acceptance: float
-    log_noise_prior: tuple[float, float]
-
-    @property
-    def transitions(self) -> int:
-        """Length of a chain, warm-up included."""
-        return self.warmup + self.samples * self.thin
 
 
+@dataclass(frozen=True, kw_only=True)
 class ChainMethod(Method):
-    """Markov chains that look at all data in every step."""
+    """Markov chains that look at all data in every step; the options that they share."""
 
-    chains: int
-    warmup: int
-    annealing: int
-    samples: int
-    thin: int
-    nodes: int | None
-    target_acceptance: float
-    log_noise_prior: tuple[float, float]
+    chains: int = option(4, integer(2))
+    warmup: int = option(1000, integer(1))
+    annealing: int = option(0, integer(0))
+    samples: int = option(1000, integer(1))
+    thin: int = option(1, integer(1))
+    nodes: int | None = option(None, optional(integer(0)))
+    target_acceptance: float = option(0.8, number("(0, 1)"))
+    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=True))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,36 +97,22 @@ class ChainMethod(Method):
         nodes = default_nodes(model) if self.nodes is None else self.nodes
         if nodes:
             latent_nodes(model, nodes)
-        return Config(
-            model,
-            self.name,
-            self.length,
-            self.warmup,
-            self.annealing,
-            self.samples,
-            self.thin,
-            nodes,
-            self.target_acceptance,
-            self.log_noise_prior,
-        )
+        return Config(model, self, nodes)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
         """Chains, warm-up included."""
         del dtype
         config = self.config(model)
-        once = np.ones(len(sizes), int)
-        return Setup(config, build(config), jnp.zeros(()), config.transitions, once, "transitions")
+        once, transitions = np.ones(len(sizes), int), self.warmup + self.samples * self.thin
+        return Setup(config, build(config), jnp.zeros(()), transitions, once, "transitions")
 
     def finish(self, config: Config, states: "State", energies: np.ndarray, epochs: int) -> Result:
         """The draws of all chains together, as far as the chains went."""
         del epochs
         kept = np.clip((len(energies) - self.warmup) // self.thin, 1, self.samples)
-        states = states._replace(
-            weights=states.weights[:, :kept], log_noise=states.log_noise[:, :kept]
-        )
-        found = jax.tree.map(np.asarray, posterior(states))
-        drawn = Chains(states.weights, states.log_noise, states.divergences)
-        return Result(found, config.nodes, chains=drawn)
+        drawn = Chains(states.weights[:, :kept], states.log_noise[:, :kept], states.divergences)
+        found = SampledPosterior.of_chains(drawn.weights, drawn.log_noise)
+        return Result(jax.tree.map(np.asarray, found), config.nodes, chains=drawn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,26 +135,18 @@ class HMC(ChainMethod):
         Number of nodes over which the latent input is integrated out; 0 samples z beside the
         weights (None: enough for noise of a quarter of the deviation of y, and 0 for more than two
         latent inputs).
-    leapfrog_steps : int
-        Steps of a path.
     target_acceptance : float in (0, 1)
         The acceptance rate that the step size is tuned to.
     log_noise_prior : pair of float
         Mean and deviation of ``log σ²`` of the noise, in standardised units; a deviation of 0 fixes
         it at the mean.
+    leapfrog_steps : int
+        Steps of a path.
     """
 
     name: ClassVar[str] = "hmc"
 
-    chains: int = option(4, integer(2))
-    warmup: int = option(1000, integer(1))
-    annealing: int = option(0, integer(0))
-    samples: int = option(1000, integer(1))
-    thin: int = option(1, integer(1))
-    nodes: int | None = option(None, optional(integer(0)))
     leapfrog_steps: int = option(32, integer(1))
-    target_acceptance: float = option(0.8, number("(0, 1)"))
-    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=True))
 
     @property
     def length(self) -> int:
@@ -200,15 +163,7 @@ class NUTS(ChainMethod):
 
     name: ClassVar[str] = "nuts"
 
-    chains: int = option(4, integer(2))
-    warmup: int = option(1000, integer(1))
-    annealing: int = option(0, integer(0))
-    samples: int = option(1000, integer(1))
-    thin: int = option(1, integer(1))
-    nodes: int | None = option(None, optional(integer(0)))
     max_doublings: int = option(8, integer(1))
-    target_acceptance: float = option(0.8, number("(0, 1)"))
-    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=True))
 
     @property
     def length(self) -> int:
@@ -237,7 +192,7 @@ class State(NamedTuple):
 
 def noise_at(config: Config, position: Position) -> Float[Array, "O"]:
     """``log σ²``, sampled or fixed."""
-    mean, deviation = config.log_noise_prior
+    mean, deviation = config.method.log_noise_prior
     if deviation == 0:
         return jnp.full(config.model.outputs, mean, position.weights.dtype)
     return position.log_noise
@@ -255,7 +210,7 @@ def log_density(
         data.y,
         None if config.nodes else position.latents,
         nodes=config.nodes,
-        log_noise_prior=config.log_noise_prior,
+        log_noise_prior=config.method.log_noise_prior,
         mask=jnp.arange(data.x.shape[0]) < data.size,
         power=power,
     )
@@ -263,9 +218,9 @@ def log_density(
 
 def likelihood_power(config: Config, transition: Int[Array, ""]) -> Float[Array, ""]:
     """From almost 0 to 1 along the annealing: the fourth power of the part of it that is done."""
-    if not config.annealing:
+    if not config.method.annealing:
         return jnp.ones(())
-    return jnp.minimum((transition + 1) / config.annealing, 1.0) ** 4
+    return jnp.minimum((transition + 1) / config.method.annealing, 1.0) ** 4
 
 
 def start(config: Config, key: Key, data: Padded) -> Position:
@@ -273,10 +228,12 @@ def start(config: Config, key: Key, data: Padded) -> Position:
     their prior: every chain its own."""
     model, dtype = config.model, data.x.dtype
     weight_key, latent_key = jax.random.split(jax.random.fold_in(key, START_STREAM))
-    fixed = config.log_noise_prior[1] == 0
+    fixed = config.method.log_noise_prior[1] == 0
     rows = 0 if config.nodes else data.x.shape[0]
     deviation = jnp.sqrt(model.latent_variance).astype(dtype)
-    scale = jnp.sqrt(model.weight_variance).astype(dtype) if config.annealing else START_SCALE
+    scale = (
+        jnp.sqrt(model.weight_variance).astype(dtype) if config.method.annealing else START_SCALE
+    )
     return Position(
         scale * jax.random.normal(weight_key, (model.num_weights,), dtype),
         jnp.zeros(0 if fixed else model.outputs, dtype),
@@ -289,15 +246,15 @@ def init(config: Config, key: Key, data: Padded) -> State:
     position = start(config, key, data)
     dimensions = sum(part.size for part in position)
     mass_init, _, _ = mass_matrix_adaptation()
-    step_size_init, _, _ = dual_averaging_adaptation(config.target_acceptance)
+    step_size_init, _, _ = dual_averaging_adaptation(config.method.target_acceptance)
     dtype = data.x.dtype
     first = likelihood_power(config, jnp.zeros((), int)).astype(dtype)
     return State(
         blackjax.hmc.init(position, partial(log_density, config, data, first)),
         step_size_init(jnp.asarray(INITIAL_STEP_SIZE, dtype)),
         mass_init(dimensions),
-        jnp.zeros((config.samples, config.model.num_weights), dtype),
-        jnp.zeros((config.samples, config.model.outputs), dtype),
+        jnp.zeros((config.method.samples, config.model.num_weights), dtype),
+        jnp.zeros((config.method.samples, config.model.outputs), dtype),
         jnp.zeros((), int),
     )
 
@@ -317,13 +274,13 @@ def transition(
     key, jitter_key = jax.random.split(key)
     inverse_mass = state.mass.inverse_mass_matrix
     function = partial(log_density, config, data, power)
-    if config.kernel == "nuts":
+    if isinstance(config.method, NUTS):
         kernel = blackjax.nuts.build_kernel()
     else:
         kernel = blackjax.hmc.build_kernel()
         step_size *= jax.random.uniform(jitter_key, (), step_size.dtype, 0.8, 1.2)
     moved: tuple[Any, Any]
-    moved = kernel(key, state.chain, function, step_size, inverse_mass, config.length)
+    moved = kernel(key, state.chain, function, step_size, inverse_mass, config.method.length)
     return moved
 
 
@@ -331,11 +288,11 @@ def anneal(
     config: Config, state: State, data: Padded, power: Float[Array, ""], epoch: Int[Array, ""]
 ) -> State:
     """The chain where it is, but under the likelihood's new power."""
-    if not config.annealing:
+    if not config.method.annealing:
         return state
     function = partial(log_density, config, data, power)
     chain = jax.lax.cond(
-        epoch < config.annealing,
+        epoch < config.method.annealing,
         lambda: blackjax.hmc.init(state.chain.position, function),
         lambda: state.chain,
     )
@@ -350,7 +307,7 @@ def tune(
     window_ends: Bool[Array, ""],
 ) -> tuple[Any, Any]:
     """Step size after every transition, mass matrix at the end of a window (Stan's scheme)."""
-    step_init, step_update, step_final = dual_averaging_adaptation(config.target_acceptance)
+    step_init, step_update, step_final = dual_averaging_adaptation(config.method.target_acceptance)
     _, mass_update, mass_final = mass_matrix_adaptation()
     step_size = step_update(state.step_size, acceptance)
     mass = jax.lax.cond(
@@ -369,7 +326,7 @@ def step(
 ) -> tuple[State, Info]:
     """One transition, with tuning during warm-up and the draw kept after it."""
     del schedule
-    warm = epoch < config.warmup
+    warm = epoch < config.method.warmup
     tuning = state.step_size
     step_size = jnp.exp(jnp.where(warm, tuning.log_step_size, tuning.log_step_size_avg))
     power = likelihood_power(config, epoch).astype(data.x.dtype)
@@ -377,15 +334,15 @@ def step(
     chain, report = transition(config, key, state, data, step_size, power)
     state = state._replace(chain=chain)
 
-    stages = jnp.asarray(build_schedule(config.warmup))
-    stage = stages[jnp.minimum(epoch, config.warmup - 1)]
+    stages = jnp.asarray(build_schedule(config.method.warmup))
+    stage = stages[jnp.minimum(epoch, config.method.warmup - 1)]
     step_size_state, mass = jax.lax.cond(
         warm,
         lambda: tune(config, state, report.acceptance_rate, stage[0] == 1, stage[1] == 1),
         lambda: (state.step_size, state.mass),
     )
     # During warm-up everything goes to the first slot, which the first kept draw overwrites.
-    slot = jnp.maximum(epoch - config.warmup, 0) // config.thin
+    slot = jnp.maximum(epoch - config.method.warmup, 0) // config.method.thin
     divergent = report.is_divergent & ~warm
     new = State(
         chain,
@@ -402,8 +359,3 @@ def step(
 def build(config: Config) -> Algorithm:
     """The algorithm for ``loop.run``; its problems are data sets, one for each chain."""
     return bind(init, step, config)
-
-
-def posterior(states: State) -> SampledPosterior:
-    """The draws of all chains (the leading axis of every leaf) together."""
-    return SampledPosterior.of_chains(states.weights, states.log_noise)

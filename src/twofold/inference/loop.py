@@ -85,42 +85,28 @@ def advance(
     mesh: Mesh | None = None,
 ) -> tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]:
     """Run ``count`` (at most CHUNK_EPOCHS) epochs from epoch ``first`` on, in one program."""
-    shared, whole = sharding.SHARED, sharding.WHOLE
-    traces = PartitionSpec(None, sharding.AXIS)
-    advance_some = sharding.divided(
-        partial(_advance, algorithm),
-        mesh,
-        [shared, shared, shared, whole, whole, whole],
-        (shared, traces, traces),
+
+    def advance_some(keys: Any, states: Any, problems: Any, *rest: Any) -> Any:
+        (schedule, first, count), members = rest, keys.shape[0]
+        step = algorithm.step if algorithm.together else _over_members(algorithm.step, members)
+
+        def one_epoch(index: Any, carry: Any) -> Any:
+            states, energies, skipped = carry
+            epoch = first + index
+            epoch_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, epoch)
+            states, info = step(epoch_keys, states, problems, schedule, epoch)
+            return states, energies.at[index].set(info.energy), skipped.at[index].set(info.skipped)
+
+        shape = CHUNK_EPOCHS, members
+        traces = jnp.zeros(shape, jnp.result_type(float)), jnp.zeros(shape, int)
+        return jax.lax.fori_loop(0, count, one_epoch, (states, *traces))
+
+    shared, traces = sharding.SHARED, PartitionSpec(None, sharding.AXIS)
+    given = [shared] * 3 + [sharding.WHOLE] * 3
+    results: tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]
+    results = sharding.divided(advance_some, mesh, given, (shared, traces, traces))(
+        keys, states, problems, schedule, first, count
     )
-    results: tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]
-    results = advance_some(keys, states, problems, schedule, first, count)
-    return results
-
-
-def _advance(
-    algorithm: Algorithm,
-    keys: Keys,
-    states: Any,
-    problems: Any,
-    schedule: Any,
-    first: Int[Array, ""],
-    count: Int[Array, ""],
-) -> tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]:
-    members = keys.shape[0]
-    step = algorithm.step if algorithm.together else _over_members(algorithm.step, members)
-
-    def one_epoch(index: Any, carry: Any) -> Any:
-        states, energies, skipped = carry
-        epoch = first + index
-        epoch_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, epoch)
-        states, info = step(epoch_keys, states, problems, schedule, epoch)
-        return states, energies.at[index].set(info.energy), skipped.at[index].set(info.skipped)
-
-    dtype = jnp.result_type(float)
-    traces = jnp.zeros((CHUNK_EPOCHS, members), dtype), jnp.zeros((CHUNK_EPOCHS, members), int)
-    results: tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]
-    results = jax.lax.fori_loop(0, count, one_epoch, (states, *traces))
     return results
 
 
@@ -147,39 +133,23 @@ def run(
     last: int,
     mesh: Mesh | None = None,
 ) -> Iterator[Progress]:
-    """Advance from epoch ``first`` to ``last``, yielding after chunks of about half a second."""
-    count, epoch = 1, first
+    """Advance from epoch ``first`` to ``last``, yielding after chunks of about half a second.
+
+    Problems that are a function of the epoch, data that pass by in blocks, go one epoch at a time.
+    """
+    count, epoch, most = 1, first, 1 if callable(problems) else CHUNK_EPOCHS
     while epoch < last:
-        count = min(count, last - epoch, CHUNK_EPOCHS)
+        count = min(count, last - epoch, most)
+        given = problems(epoch) if callable(problems) else problems
         started = time.perf_counter()
         states, energies, skipped = advance(
-            algorithm, keys, states, problems, schedule, np.int32(epoch), np.int32(count), mesh
+            algorithm, keys, states, given, schedule, np.int32(epoch), np.int32(count), mesh
         )
         energies, skipped = (sharding.on_host(trace)[:count] for trace in (energies, skipped))
         seconds = time.perf_counter() - started
         epoch += count
         yield Progress(states, epoch, energies, skipped)
         count = sharding.agreed(_next_count(count, seconds, compiled_before=epoch - count > first))
-
-
-def run_past(
-    algorithm: Algorithm,
-    keys: Keys,
-    states: Any,
-    problems_of: Callable[[int], Any],
-    schedule: Any,
-    first: int,
-    last: int,
-    mesh: Mesh | None = None,
-) -> Iterator[Progress]:
-    """As ``run``, with the problems of each epoch its own: data that pass by in blocks."""
-    for epoch in range(first, last):
-        problems = problems_of(epoch)
-        states, energies, skipped = advance(
-            algorithm, keys, states, problems, schedule, np.int32(epoch), np.int32(1), mesh
-        )
-        energies, skipped = (sharding.on_host(trace)[:1] for trace in (energies, skipped))
-        yield Progress(states, epoch + 1, energies, skipped)
 
 
 def _next_count(count: int, seconds: float, compiled_before: bool) -> int:
@@ -314,14 +284,9 @@ def convergence(energies: np.ndarray, planned_epochs: int) -> Convergence:
     window = max(1, len(energies) // 20)
     middle = energies[len(energies) // 2 :][:window]
     last = energies[-window:]
-    error = np.sqrt((np.var(middle) + np.var(last)) / window)
-    return Convergence(
-        float(last.mean()),
-        float(middle.mean() - last.mean()),
-        float(error),
-        len(energies),
-        planned_epochs,
-    )
+    error = float(np.sqrt((np.var(middle) + np.var(last)) / window))
+    drop = float(middle.mean() - last.mean())
+    return Convergence(float(last.mean()), drop, error, len(energies), planned_epochs)
 
 
 def convergence_advice(report: Convergence) -> str | None:
