@@ -11,8 +11,13 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 
+<<<<<<< HEAD
 from twofold.core.numerics import pad
 from twofold.inference import alpha
+=======
+from twofold.core.data import pad
+from twofold.inference import alpha, loop
+>>>>>>> 24cf31d (Minibatches are dealt in one place; checks of options shortened)
 from twofold.inference.meanfield import Gaussian
 from twofold.model.density import latent_nodes, log_marginal
 from twofold.model.spec import BNNLV
@@ -248,7 +253,7 @@ def test_an_update_that_must_not_count_changes_nothing(case, problem):
 def test_every_datum_is_in_exactly_one_batch_of_nearly_equal_size():
     pairs = [(size, batches) for size in range(1, 131) for batches in range(1, min(size, 40) + 1)]
     sizes, counts = np.array(pairs).T
-    bounds = jax.jit(jax.vmap(jax.vmap(alpha.batch_bounds, (None, None, 0)), (0, 0, None)))
+    bounds = jax.jit(jax.vmap(jax.vmap(loop.batch_bounds, (None, None, 0)), (0, 0, None)))
     starts, lengths = map(np.asarray, bounds(jnp.array(sizes), jnp.array(counts), jnp.arange(40)))
     for size, batches, start, length in zip(sizes, counts, starts, lengths, strict=True):
         start, length = start[:batches], length[:batches]
@@ -260,9 +265,7 @@ def test_every_datum_is_in_exactly_one_batch_of_nearly_equal_size():
 def test_shuffle_permutes_the_data_keeps_padding_last_and_ignores_its_amount(rng):
     x, y = rng.normal(size=(50, 2)), rng.normal(size=(50, 1))
     order, longer, other = (
-        np.asarray(
-            alpha.shuffle(jax.random.key(seed), jax.device_put(pad(x, y, length, "float32")))
-        )
+        np.asarray(loop.shuffle(jax.random.key(seed), jax.device_put(pad(x, y, length, "float32"))))
         for seed, length in ((0, 64), (0, 128), (1, 64))
     )
     np.testing.assert_array_equal(np.sort(order[:50]), np.arange(50))
@@ -277,7 +280,7 @@ def test_shuffle_permutes_the_data_keeps_padding_last_and_ignores_its_amount(rng
 )
 def test_the_learning_rate_stays_or_falls_as_a_cosine(decay, expected):
     schedule = alpha.Schedule(jnp.int32(9), jnp.int32(1), jnp.float32(0.3), jnp.float32(decay))
-    rates = [alpha.learning_rate(schedule, jnp.float32(progress)) for progress in (0.0, 0.5, 1.0)]
+    rates = [loop.learning_rate(schedule, jnp.float32(progress)) for progress in (0.0, 0.5, 1.0)]
     np.testing.assert_allclose(rates, expected, atol=1e-7)
 
 

@@ -157,7 +157,7 @@ def loop_epoch(key, state, problem, schedule, epoch):
     """``alpha.step`` with lists of rows instead of slices, and without empty slots."""
     data, size = problem.data, int(problem.data.size)
     shuffle_key, batch_key = jax.random.split(key)
-    order = np.asarray(alpha.shuffle(shuffle_key, data))[:size]
+    order = np.asarray(loop.shuffle(shuffle_key, data))[:size]
     groups = np.array_split(order, -(-size // CONFIG.batch_size))
     for index, rows in enumerate(groups):
         noise = alpha.draw_noise(CONFIG, jax.random.fold_in(batch_key, index), data.x.dtype)
@@ -171,7 +171,7 @@ def loop_epoch(key, state, problem, schedule, epoch):
             ),
             problem.alpha,
             noise[:, : CONFIG.model.num_weights + len(rows)],
-            alpha.learning_rate(schedule, progress),
+            loop.learning_rate(schedule, progress),
             jnp.asarray(True),
         )
         state = alpha.State(*local[:2], *put(state[2:], rows, local[2:]))
@@ -213,7 +213,7 @@ def test_twenty_sizes_of_a_growing_data_set_compile_twice(members, monkeypatch):
         calls.append(size)
         return original(*arguments)
 
-    monkeypatch.setattr(energy, "alpha_energy", counted)
+    monkeypatch.setattr(alpha, "alpha_energy", counted)
     config = alpha.Alpha(draws=2).config(BNNLV(2, 1, (3,), 1, 1.0, 2.0), 75)
     for size in range(750, 850, 5):
         members(config, [problem(size, padded_size(size))], keys_of(0), 1).fit()

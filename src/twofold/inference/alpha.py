@@ -25,43 +25,10 @@ import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import Padded, power_log_mean_exp
-from twofold.inference.loop import (
-    Algorithm,
-    Batch,
-    Info,
-    Result,
-    Schedule,
-    batch_bounds,
-    bind,
-    convergence,
-    deal,
-    each_batch,
-    learning_rate,
-    shuffle,
-)
-from twofold.inference.meanfield import (
-    START_RHO,
-    Gaussian,
-    MeanFieldPosterior,
-    encode,
-    fast_normal,
-    fenced,
-    latent_variance,
-    log_prior_ratio,
-    reparametrise,
-    start_encoder,
-    weight_variance,
-)
-from twofold.inference.method import (
-    MinibatchMethod,
-    check_flag,
-    check_positive,
-    integer,
-    layers,
-    number,
-    option,
-    optional,
-)
+from twofold.inference import loop, meanfield
+from twofold.inference.loop import Algorithm, Batch, Info, Result, Schedule
+from twofold.inference.meanfield import Gaussian, MeanFieldPosterior
+from twofold.inference.method import MinibatchMethod, integer, layers, number, option, optional
 from twofold.model.density import latent_nodes, log_likelihood, log_marginal
 from twofold.model.spec import BNNLV
 
@@ -130,10 +97,6 @@ class Alpha(MinibatchMethod):
     draws: int = option(50, integer(1))
     nodes: int = option(0, integer(0))
     encoder: tuple[int, ...] | None = option(None, optional(layers))
-    epochs: int | None = option(None, optional(integer(1)))
-    batch_size: int = option(75, integer(1))
-    learning_rate: float = option(5e-3, check_positive)
-    learning_rate_decay: bool = option(True, check_flag)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -173,7 +136,7 @@ class Alpha(MinibatchMethod):
         """q(W) and the noise of the one run."""
         found = jax.vmap(partial(posterior, config))(states)
         lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), found)
-        return Result(lone, config.nodes, convergence(energies[:, 0], epochs))
+        return Result(lone, config.nodes, loop.convergence(energies[:, 0], epochs))
 
     def check_streamed(self, latents: int, itemsize: int, rows: int | None) -> None:
         """Refuse a q(z) for every row."""
@@ -235,7 +198,7 @@ def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
     model = config.model
     count = model.num_weights + config.drawn * config.batch_size
     if dtype == jnp.float32:
-        return fast_normal(key, (config.draws, count))
+        return meanfield.fast_normal(key, (config.draws, count))
     return jax.random.normal(key, (config.draws, count), dtype)
 
 
@@ -250,9 +213,9 @@ def batch_energy(
     """``alpha_energy`` at the W and z that ``noise`` gives by reparametrisation."""
     model = config.model
     weight_noise, latent_noise = noise[:, : model.num_weights], noise[:, model.num_weights :]
-    variance = weight_variance(shared.weights.rho, model.weight_variance)
-    weights = reparametrise(shared.weights.mean, jnp.sqrt(variance), weight_noise)
-    log_ratio = log_prior_ratio(weights, weight_noise, variance, model.weight_variance)
+    variance = meanfield.weight_variance(shared.weights.rho, model.weight_variance)
+    weights = meanfield.reparametrise(shared.weights.mean, jnp.sqrt(variance), weight_noise)
+    log_ratio = meanfield.log_prior_ratio(weights, weight_noise, variance, model.weight_variance)
 
     log_noise = jnp.broadcast_to(shared.log_noise, (config.draws, model.outputs))
     if config.nodes:
@@ -261,7 +224,7 @@ def batch_energy(
         log_ratio_z = jnp.zeros_like(likelihood)
     else:
         if config.encoder is not None and shared.encoder is not None:
-            latents = encode(model, config.encoder, shared.encoder, batch.x, batch.y)
+            latents = meanfield.encode(model, config.encoder, shared.encoder, batch.x, batch.y)
         z, log_ratio_z = draw_latents(config, latents, latent_noise)
         likelihood = log_likelihood(model, weights, log_noise, batch.x, batch.y, z)
     ratio = jnp.sum(log_ratio, axis=1)
@@ -274,9 +237,9 @@ def draw_latents(
     """Each datum's z from its q(z), and ``log p(z) − log q(z)``."""
     model = config.model
     noise = noise.reshape(config.draws, model.latents, config.batch_size)
-    variance = latent_variance(latents.rho.T, model.latent_variance)
-    z = reparametrise(latents.mean.T, jnp.sqrt(variance), noise)
-    log_ratio = log_prior_ratio(z, noise, variance, model.latent_variance)
+    variance = meanfield.latent_variance(latents.rho.T, model.latent_variance)
+    z = meanfield.reparametrise(latents.mean.T, jnp.sqrt(variance), noise)
+    log_ratio = meanfield.log_prior_ratio(z, noise, variance, model.latent_variance)
     return z, jnp.sum(log_ratio, axis=1)
 
 
@@ -284,15 +247,14 @@ def init(config: Config, key: Key, problem: Problem) -> State:
     """The authors' starting point: small random means, narrow q(W), q(z) near its prior."""
     model, dtype = config.model, problem.data.x.dtype
     means = 0.1 * jax.random.normal(key, (model.num_weights,), dtype)
+    weights, log_noise = Gaussian(means, jnp.full_like(means, -10.0)), jnp.full(model.outputs, -5.0)
     encoder = None
     if config.encoder is not None:
         encoder_key = jax.random.fold_in(key, ENCODER_STREAM)
-        encoder = start_encoder(encoder_key, model, config.encoder, dtype)
-    shared = Shared(
-        Gaussian(means, jnp.full_like(means, -10.0)), jnp.full(model.outputs, -5.0, dtype), encoder
-    )
+        encoder = meanfield.start_encoder(encoder_key, model, config.encoder, dtype)
+    shared = Shared(weights, log_noise.astype(dtype), encoder)
     shape = (problem.data.x.shape[0], config.latents)
-    latents = Gaussian(jnp.zeros(shape, dtype), jnp.full(shape, START_RHO, dtype))
+    latents = Gaussian(jnp.zeros(shape, dtype), jnp.full(shape, meanfield.START_RHO, dtype))
     moments = jax.vmap(ADAM.init)(latents) if config.latents else None
     return State(shared, ADAM.init(shared), latents, moments)
 
@@ -367,8 +329,8 @@ def step(
     """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
     data, size, dtype = problem.data, config.batch_size, problem.data.x.dtype
     shuffle_key, batch_key = jax.random.split(key)
-    batches, batch_at = deal(shuffle_key, data, jnp.ones(data.x.shape[:1], dtype), size)
-    order = shuffle(shuffle_key, data)
+    batches, batch_at = loop.deal(shuffle_key, data, jnp.ones(data.x.shape[:1], dtype), size)
+    order = loop.shuffle(shuffle_key, data)
     rows = jax.tree.map(
         lambda leaf: jnp.pad(leaf[order], ((0, size), *([(0, 0)] * (leaf.ndim - 1)))),
         (state.latents, state.latent_moments),
@@ -376,34 +338,38 @@ def step(
 
     def on_batch(carry: Any, index: Any, nonempty: Any) -> Any:
         shared, shared_moments, rows = carry
-        start, _ = batch_bounds(data.size, batches, index)
+        start, _ = loop.batch_bounds(data.size, batches, index)
         cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
         put = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
-        noise = fenced(
+        noise = meanfield.fenced(
             lambda index: draw_noise(config, jax.random.fold_in(batch_key, index), dtype),
             index,
             index < schedule.batches,
         )
         local = State(shared, shared_moments, *jax.tree.map(cut, rows))
-        rate = learning_rate(schedule, (epoch + index / batches) / schedule.epochs).astype(dtype)
+        rate = loop.learning_rate(schedule, (epoch + index / batches) / schedule.epochs).astype(
+            dtype
+        )
         batch = batch_at(index)
         local, energy, finite = update(config, local, batch, problem.alpha, noise, rate, nonempty)
         rows = jax.tree.map(put, rows, (local.latents, local.latent_moments))
         return (local.shared, local.shared_moments, rows), energy / batch.num_data, finite
 
     carry = state.shared, state.shared_moments, rows
-    (shared, moments, rows), info = each_batch(on_batch, carry, batches, schedule.batches, dtype)
+    (shared, moments, rows), info = loop.each_batch(
+        on_batch, carry, batches, schedule.batches, dtype
+    )
     back = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))
     return State(shared, moments, *jax.tree.map(lambda leaf: leaf[back], rows)), info
 
 
 def build(config: Config) -> Algorithm:
     """The algorithm for ``loop.run``; its problems are ``Problem``s, one for each member."""
-    return bind(init, step, config)
+    return loop.bind(init, step, config)
 
 
 def posterior(config: Config, state: State) -> MeanFieldPosterior:
     """The fitted q(W) and noise."""
     weights = state.shared.weights
-    variance = weight_variance(weights.rho, config.model.weight_variance)
+    variance = meanfield.weight_variance(weights.rho, config.model.weight_variance)
     return MeanFieldPosterior(weights.mean, variance, state.shared.log_noise)

@@ -2,9 +2,11 @@
 knows how to set up a run, and what to keep of it. The methods by their names, and the forms in
 which a user may give one."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from importlib import import_module
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,17 +33,92 @@ METHODS = {
     "nuts": ("twofold.inference.hmc", "NUTS"),
     "hmc": ("twofold.inference.hmc", "HMC"),
 }
+NAMES = ", ".join(map(repr, METHODS))
 DEFAULT = "ensemble"
 # Options that regressors had before methods had them.
-FORMER = {
-    "inference_options",
-    "alpha",
-    "draws",
-    "epochs",
-    "batch_size",
-    "learning_rate",
-    "learning_rate_decay",
-}
+FORMER = {"inference_options", "alpha", "draws", "epochs", "batch_size"}
+FORMER |= {"learning_rate", "learning_rate_decay"}
+
+
+def option(default: Any, check: Check) -> Any:
+    """A field of a method, with a check that returns the value as it is stored, or raises."""
+    return field(default=default, metadata={"check": check})
+
+
+def is_number(value: Any) -> bool:
+    """A real number that a float can hold; True and False are none."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and bool(abs(value) <= sys.float_info.max)
+
+
+def check_integer(name: str, value: Any, minimum: int) -> int:
+    """An integer of at least ``minimum``, and no more than 32 bits hold."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+    if int(value) > LARGEST_INTEGER:
+        raise ValueError(f"{name} must be an integer of at most {LARGEST_INTEGER}, got {value!r}")
+    return int(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """A finite positive number."""
+    if not is_number(value) or value <= 0:
+        raise ValueError(f"{name} must be a positive number, got {value!r}")
+    return float(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def integer(minimum: int) -> Check:
+    """An integer of at least ``minimum``."""
+    return partial(check_integer, minimum=minimum)
+
+
+def optional(check: Check) -> Check:
+    """None, or what ``check`` lets pass."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def number(interval: str, hint: str = "") -> Check:
+    """A number in an interval such as ``(0, 1]``."""
+    low, high = (float(edge) for edge in interval[1:-1].split(","))
+
+    def check(name: str, value: Any) -> float:
+        inside = is_number(value) and low <= value <= high
+        if not inside or (value == low and "(" in interval) or (value == high and ")" in interval):
+            raise ValueError(f"{name} must lie in {interval}, got {value!r}{hint}")
+        return float(value)
+
+    return check
+
+
+def mean_and_deviation(fixed: bool) -> Check:
+    """A pair of numbers; a deviation of 0 passes where it may be ``fixed``."""
+
+    def check(name: str, value: Any) -> tuple[float, float]:
+        pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
+        if not pair:
+            raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
+        if value[1] < 0 or (value[1] == 0 and not fixed):
+            zero = ", or 0 to fix the noise" if fixed else ""
+            raise ValueError(f"the deviation in {name} must be positive{zero}, got {value}")
+        return float(value[0]), float(value[1])
+
+    return check
+
+
+def layers(name: str, value: Any) -> tuple[int, ...]:
+    """The units of hidden layers."""
+    if not isinstance(value, tuple | list):
+        raise ValueError(
+            f"{name} must be a list of the units of its layers such as [20], or None, got {value!r}"
+        )
+    return tuple(check_integer(f"every entry of {name}", units, 1) for units in value)
 
 
 class Method(ABC):
@@ -83,14 +160,16 @@ class Method(ABC):
         return data
 
 
+@dataclass(frozen=True, kw_only=True)
 class MinibatchMethod(Method):
     """A method that passes over the data in minibatches."""
 
     min_updates: ClassVar[int]
-    epochs: int | None
-    batch_size: int
-    learning_rate: float
-    learning_rate_decay: bool
+
+    epochs: int | None = option(None, optional(integer(1)))
+    batch_size: int = option(75, integer(1))
+    learning_rate: float = option(5e-3, check_positive)
+    learning_rate_decay: bool = option(True, check_flag)
 
     @abstractmethod
     def config(self, model: "BNNLV", batch_size: int) -> Any:
@@ -111,12 +190,9 @@ class MinibatchMethod(Method):
         slots = min(self.batch_size, padded_size(int(sizes.max())))
         batches = -(-sizes // slots)
         epochs = int(self.epochs or max(MIN_EPOCHS, -(-self.min_updates // batches.min())))
-        schedule = Schedule(
-            jnp.int32(epochs),
-            jnp.int32(batches.max()),
-            jnp.asarray(self.learning_rate, dtype),
-            jnp.asarray(self.learning_rate_decay, dtype),
-        )
+        rates = self.learning_rate, self.learning_rate_decay
+        length = jnp.int32(epochs), jnp.int32(batches.max())
+        schedule = Schedule(*length, *(jnp.asarray(rate, dtype) for rate in rates))
         config = self.config(model, int(slots))
         return Setup(config, self.build(config), schedule, epochs, batches, "epochs")
 
@@ -124,106 +200,10 @@ class MinibatchMethod(Method):
         """Refuse data that pass by in blocks where something is kept for each row."""
 
 
-def option(default: Any, check: Check) -> Any:
-    """A field of a method, with a check that returns the value as it is stored, or raises."""
-    return field(default=default, metadata={"check": check})
-
-
-def is_number(value: Any) -> bool:
-    """A real number that a float can hold; True and False are none."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        return False
-    try:
-        float(value)
-    except OverflowError:
-        return False
-    return True
-
-
-def check_integer(name: str, value: Any, minimum: int) -> None:
-    """An integer of at least ``minimum``, and no more than 32 bits hold."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
-    if int(value) > LARGEST_INTEGER:
-        raise ValueError(f"{name} must be an integer of at most {LARGEST_INTEGER}, got {value!r}")
-
-
-def check_positive(name: str, value: Any) -> float:
-    """A finite positive number."""
-    if not is_number(value) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive number, got {value!r}")
-    return float(value)
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
-
-
-def integer(minimum: int) -> Check:
-    """An integer of at least ``minimum``."""
-
-    def check(name: str, value: Any) -> int:
-        check_integer(name, value, minimum)
-        return int(value)
-
-    return check
-
-
-def optional(check: Check) -> Check:
-    """None, or what ``check`` lets pass."""
-    return lambda name, value: None if value is None else check(name, value)
-
-
-def number(interval: str, hint: str = "") -> Check:
-    """A number in an interval such as ``(0, 1]``."""
-    low, high = (float(edge) for edge in interval[1:-1].split(","))
-
-    def check(name: str, value: Any) -> float:
-        inside = is_number(value) and low <= value <= high
-        if not inside or (value == low and "(" in interval) or (value == high and ")" in interval):
-            raise ValueError(f"{name} must lie in {interval}, got {value!r}{hint}")
-        return float(value)
-
-    return check
-
-
-def mean_and_deviation(fixed: bool) -> Check:
-    """A pair of numbers; a deviation of 0 passes where it may be ``fixed``."""
-
-    def check(name: str, value: Any) -> tuple[float, float]:
-        pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
-        if not pair or not np.isfinite([float(one) for one in value]).all():
-            raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
-        if value[1] < 0 or (value[1] == 0 and not fixed):
-            zero = ", or 0 to fix the noise" if fixed else ""
-            raise ValueError(f"the deviation in {name} must be positive{zero}, got {value}")
-        return float(value[0]), float(value[1])
-
-    return check
-
-
-def layers(name: str, value: Any) -> tuple[int, ...]:
-    """The units of hidden layers."""
-    if not isinstance(value, tuple | list):
-        raise ValueError(
-            f"{name} must be a list of the units of its hidden layers such as [20], or None, got "
-            f"{value!r}"
-        )
-    for units in value:
-        check_integer(f"every entry of {name}", units, 1)
-    return tuple(int(units) for units in value)
-
-
 def method_class(name: Any) -> type[Method]:
     """The class of a method by its name."""
     if not isinstance(name, str) or name not in METHODS:
-        raise ValueError(
-            f"inference must be one of {', '.join(map(repr, METHODS))}, got {name!r}"
-            f"{nearest(name, METHODS)}"
-        )
+        raise ValueError(f"inference must be one of {NAMES}, got {name!r}{nearest(name, METHODS)}")
     module, attribute = METHODS[name]
     found: type[Method] = getattr(import_module(module), attribute)
     return found
@@ -242,8 +222,8 @@ def resolve_method(inference: Any) -> Method:
     if isinstance(inference, Mapping):
         if "method" not in inference:
             raise ValueError(
-                "a mapping for inference needs the key 'method' (one of "
-                f"{', '.join(map(repr, METHODS))}), got {dict(inference)!r}"
+                f"a mapping for inference needs the key 'method' (one of {NAMES}), got "
+                f"{dict(inference)!r}"
             )
         options = {name: value for name, value in inference.items() if name != "method"}
         return replace_options(method_class(inference["method"])(), options)
@@ -251,13 +231,12 @@ def resolve_method(inference: Any) -> Method:
         method: Method = inference
         return method
     raise ValueError(
-        f"inference must be a name ({', '.join(map(repr, METHODS))}), a method such as "
-        f"Alpha(alpha=0.5), or a mapping such as {{'method': 'alpha', 'alpha': 0.5}}, got "
-        f"{inference!r}"
+        f"inference must be a name ({NAMES}), a method such as Alpha(alpha=0.5), or a mapping such "
+        f"as {{'method': 'alpha', 'alpha': 0.5}}, got {inference!r}"
     )
 
 
-def replace_options(method: Method, options: Mapping[Any, Any]) -> "Method":
+def replace_options(method: Method, options: Mapping[Any, Any]) -> Method:
     """The method with some options changed."""
     known = option_names(method)
     for name in options:
