@@ -11,13 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 
-<<<<<<< HEAD
 from twofold.core.numerics import pad
-from twofold.inference import alpha
-=======
-from twofold.core.data import pad
 from twofold.inference import alpha, loop
->>>>>>> 24cf31d (Minibatches are dealt in one place; checks of options shortened)
 from twofold.inference.meanfield import Gaussian
 from twofold.model.density import latent_nodes, log_marginal
 from twofold.model.spec import BNNLV
