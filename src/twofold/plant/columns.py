@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -115,51 +115,45 @@ def _logarithms(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
     return np.log1p(values)
 
 
-class Group(NamedTuple):
-    """Columns, counted over observations and then actions, of which equally many values are kept,
-    at ``start:stop`` of the vector."""
-
-    lags: int
-    columns: tuple[int, ...]
-    start: int
-
-    @property
-    def stop(self) -> int:
-        """Where the next group begins."""
-        return self.start + self.lags * len(self.columns)
-
-
 @dataclass(frozen=True, eq=False)
 class Past:
-    """Places in the vector.
+    """Places in the vector, whose blocks are groups of columns, counted over observations and then
+    actions, of which equally many values are kept.
 
     ``features`` says where each feature of a policy is; ``inputs`` the same for a model's input,
     of the vector with ``computed`` observations and ``applied`` actions behind it. ``newest`` has,
-    for each value, the feature that is its column's newest value.
+    for each value, the feature that is its column's newest value, and ``ends`` the places of the
+    newest values, group by group.
     """
 
-    groups: tuple[Group, ...]
+    groups: dict[int, list[int]]
     computed: tuple[int, ...]
     applied: tuple[int, ...]
     features: np.ndarray
     inputs: np.ndarray
     newest: np.ndarray
+    ends: np.ndarray
 
     @classmethod
     def of(cls, lags: Sequence[int], action_lags: Sequence[int], ahead: Sequence[bool]) -> "Past":
         """For so many values of each observation and action, the action about to be applied among
         them; the values of some observations end one step ahead."""
         kept = [*lags, *(max(own - 1, 0) for own in action_lags)]
-        groups, places = list[Group](), [list[int]() for _ in kept]
-        for size in sorted({own for own in kept if own}):
-            columns = tuple(column for column, own in enumerate(kept) if own == size)
-            groups.append(Group(size, columns, groups[-1].stop if groups else 0))
-            for place, column in enumerate(columns, groups[-1].start):
-                places[column] = list(range(place, groups[-1].stop, len(columns)))
+        groups = {
+            size: [column for column, own in enumerate(kept) if own == size]
+            for size in sorted({own for own in kept if own})
+        }
+        places, start = [list[int]() for _ in kept], 0
+        for size, columns in groups.items():
+            stop = start + size * len(columns)
+            for place, column in enumerate(columns, start):
+                places[column] = list(range(place, stop, len(columns)))
+            start = stop
         features = [place for own in places for place in own]
         newest = np.zeros(len(features), np.int32)
         for own in filter(None, places):
             newest[own] = features.index(own[-1])
+        ends = [places[column][-1] for columns in groups.values() for column in columns]
         computed = tuple(i for i, own in enumerate(lags) if own and ahead[i])
         applied = tuple(i for i, own in enumerate(action_lags) if own)
         inputs, behind = list[int](), count(len(features))
@@ -168,35 +162,27 @@ class Past:
                 inputs += [*own[1:], next(behind)]
             else:
                 inputs += [*own, next(behind)] if column - len(lags) in applied else own
-        listed = np.array(features, np.int32), np.array(inputs, np.int32)
-        return cls(tuple(groups), computed, applied, *listed, newest)
+        listed = (np.array(each, np.int32) for each in (features, inputs, newest, ends))
+        return cls(groups, computed, applied, *listed)
 
     def gather(self, observed: Sequence[Array], applied: Sequence[Array]) -> Float[Array, "F"]:
         """The vector of the last values of each observation and action, oldest first."""
         columns, parts = [*observed, *applied], []
-        for group in self.groups:
-            own = [columns[i][len(columns[i]) - group.lags :] for i in group.columns]
+        for lags, group in self.groups.items():
+            own = [columns[i][len(columns[i]) - lags :] for i in group]
             parts.append(jnp.stack(own, axis=1).reshape(-1))
         return jnp.concatenate(parts)
-
-    @property
-    def ends(self) -> np.ndarray:
-        """The places of the newest values, group by group."""
-        ends = [np.arange(group.stop - len(group.columns), group.stop) for group in self.groups]
-        return np.concatenate(ends).astype(np.int32)
 
     def arrivals(
         self, observed: Float[Array, "D"], applied: Float[Array, "A"]
     ) -> Float[Array, "ends"]:
         """What comes to the ends with a new observation and the action before it."""
         values = [*observed, *applied]
-        return jnp.stack([values[i] for group in self.groups for i in group.columns])
+        return jnp.stack([values[i] for group in self.groups.values() for i in group])
 
     def shift(self, past: Float[Array, "F"], arrivals: Float[Array, "ends"]) -> Float[Array, "F"]:
         """The vector one step later."""
-        parts, first = [], 0
-        for group in self.groups:
-            width = len(group.columns)
-            parts += [past[group.start + width : group.stop], arrivals[first : first + width]]
-            first += width
-        return jnp.concatenate(parts)
+        sizes = [[lags * len(group), len(group)] for lags, group in self.groups.items()]
+        stops = np.cumsum(sizes, axis=0)[:-1]
+        blocks = zip(jnp.split(past, stops[:, 0]), jnp.split(arrivals, stops[:, 1]), strict=True)
+        return jnp.concatenate([part for old, new in blocks for part in (old[len(new) :], new)])

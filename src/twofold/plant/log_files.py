@@ -41,7 +41,7 @@ SENTENCES = {
     "drop_duplicates=True",
     "gap": "the time step is {usual:g}, but {range} before {where}; cut there with "
     "split_at_gaps=True",
-    "uneven": "{steps} of the {where} differ by more than {part:.0%} from the usual {usual:g} "
+    "uneven": "{steps} of the {where} differ by more than {part} from the usual {usual:g} "
     "({range}); the model takes all steps for equal",
     "constant": "{where} is {value:g} in every row; {remedy}",
     "stuck": "column {column!r} stands still for up to {most} while others move, at {where}; if "
@@ -285,8 +285,8 @@ def find_disorder(raw: RawLog) -> Iterator[Finding]:
         yield from _find(raw, "gap", rows, usual=usual, range=_range(steps))
     _, steps, usual = raw_log.gaps(raw, UNEVEN)
     steps = steps[np.abs(steps - usual) <= GAP * usual]
-    facts = {"steps": _count(steps, "step"), "part": UNEVEN, "usual": usual, "range": _range(steps)}
-    yield from _find(raw, "uneven", "time" if len(steps) else "", **facts)
+    facts = {"steps": _count(steps, "step"), "part": f"{UNEVEN:.0%}", "range": _range(steps)}
+    yield from _find(raw, "uneven", "time" if len(steps) else "", usual=usual, **facts)
 
 
 def find_stuck_sensors(raw: RawLog) -> Iterator[Finding]:
@@ -320,12 +320,12 @@ def find_short_episodes(raw: RawLog, history: int) -> Iterator[Finding]:
     """Episodes without a single step that a model can learn from."""
     brief = [group for group in raw.groups if len(group) <= history]
     names = [f"{raw.parts[raw.part[group[0]]]!r} ({len(group)})" for group in brief]
+    every, facts = _count(raw.groups, "episode"), {"brief": len(brief), "least": history + 1}
     severity, remedy = "warning", "they are left out"
     if len(brief) == len(raw.groups):
         severity, remedy = "error", "use a shorter history"
-    facts = {"brief": len(brief), "all": _count(raw.groups, "episode"), "least": history + 1}
     where = f"episodes {_list(names)}" if brief else ""
-    yield from _find(raw, "short", where, None, severity, **facts, remedy=remedy)
+    yield from _find(raw, "short", where, None, severity, all=every, remedy=remedy, **facts)
 
 
 CHECKS = (

@@ -164,26 +164,22 @@ class Quality:
 
     def __str__(self) -> str:
         one, many = self.one_step, self.multi_step
+        covered = zip(self.targets, one.coverage_50, one.coverage_90, strict=True)
         rows = [
             ("mean log-likelihood", "model", "linear"),
             ("raw units", f"{one.model.raw:.3f}", f"{one.linear.raw:.3f}"),
             ("standardised", f"{one.model.standardised:.3f}", f"{one.linear.standardised:.3f}"),
             ("coverage of intervals", "50 %", "90 %"),
+            *((name, f"{half:.1%}", f"{most:.1%}") for name, half, most in covered),
         ]
-        for name, half, most in zip(self.targets, one.coverage_50, one.coverage_90, strict=True):
-            rows.append((name, f"{half:.1%}", f"{most:.1%}"))
         along: list[tuple[str, ...]] = [("step", "bias", "error", "of mean", "90 %", "not finite")]
         for t in np.unique(np.linspace(0, many.horizon - 1, 6).round().astype(int)):
             costs = (f"{v[t]:.3f}" for v in (many.bias, many.error, many.mean_error))
             shares = (f"{v[t]:.1%}" for v in (many.coverage_90, many.non_finite))
             along.append((str(t + 1), *costs, *shares))
-        lines = [
-            f"One step ahead, {one.rows:,} held-out rows",
-            *_align(rows),
-            f"Along logged actions, {many.windows} windows; costs in units of their deviation, "
-            f"{many.deviation:.4g}",
-            *_align(along),
-        ]
+        lines = [f"One step ahead, {one.rows:,} held-out rows", *_align(rows)]
+        units = f"costs in units of their deviation, {many.deviation:.4g}"
+        lines += [f"Along logged actions, {many.windows} windows; {units}", *_align(along)]
         if many.horizon < self.horizon:
             lines.append(f"No held-out episode is long enough for the {self.horizon} steps asked.")
         return "\n".join([*lines, *(f"Doubt: {doubt}." for doubt in self.doubts)])
@@ -323,15 +319,17 @@ def compare(
 ) -> MultiStep:
     """Predicted costs beside observed ones."""
     lost = np.logical_or.accumulate(~np.isfinite(samples), axis=2)
-    series = np.full((4, costs.shape[1]), np.nan)
-    for step, fine in enumerate(~lost.any(axis=0).T):
+    bias, error, mean_error, coverage = series = np.full((4, costs.shape[1]), np.nan)
+    for step in range(costs.shape[1]):
+        fine = ~lost[:, :, step].any(axis=0)
         if fine.any():
             found, true = samples[:, fine, step], costs[fine, step]
             mean, constant = found.mean(axis=0), np.full_like(true, cost_mean)
             errors = np.mean(mean - true), metrics.rmse(true, mean), metrics.rmse(true, constant)
             series[:3, step] = np.divide(errors, cost_scale)
-            series[3, step] = metrics.coverage(metrics.pit(found, true), LEVELS[1:])[0]
-    return MultiStep(len(costs), cost_scale, *series, lost.mean(axis=(0, 1)))
+            coverage[step] = metrics.coverage(metrics.pit(found, true), LEVELS[1:])[0]
+    gone = lost.mean(axis=(0, 1))
+    return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone)
 
 
 def recommend(trials: Sequence[Trial]) -> int:

@@ -122,8 +122,8 @@ class RawLog:
             times = None if self.times is None else self.times[group]
             columns = self._table(self.observations, group), self._table(self.actions, group[:-1])
             episodes.append(Episode(*columns, costs, times, name, origin))
-        bounds = np.asarray(list(self.actions.values()), float).reshape(-1, 2)
-        return Log(self.observations, tuple(self.actions), *bounds.T, tuple(episodes))
+        low, high = np.asarray(list(self.actions.values()), float).reshape(-1, 2).T
+        return Log(self.observations, tuple(self.actions), low, high, tuple(episodes))
 
     def _table(self, names: Iterable[str], group: np.ndarray) -> np.ndarray:
         columns = [self.values[name][group] for name in names]
