@@ -1,11 +1,12 @@
-"""A cost is a function of named columns, tried before it is trusted."""
+"""A cost is a function of named columns, tried before it is trusted; the criterion against a loop
+over its sums, and its risks where they are known."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.plant.cost import cost_of, with_costs
+from twofold.plant.cost import cost_of, criterion, risks, with_costs
 from twofold.plant.log import LogError
 
 
@@ -43,3 +44,39 @@ def test_a_cost_runs_in_a_roll_out_and_has_a_gradient(log):
 def test_what_cannot_be_a_cost_is_refused_in_words(log, function, message):
     with pytest.raises(LogError, match=message):
         cost_of(function, log)
+
+
+def test_criterion_is_the_sum_that_the_paper_writes(rng):
+    costs = rng.gamma(2.0, size=(5, 7, 4)) * rng.uniform(0.5, 2.0, (1, 7, 1))
+    beta, gamma = 1.5, 0.7
+    total = 0.0
+    for matrix in costs:
+        rows = [np.mean(row) for row in matrix]
+        within = sum(np.sum((row - np.mean(row)) ** 2) / 3 for row in matrix) / 7
+        between = sum((mean - np.mean(rows)) ** 2 for mean in rows) / 6 - within / 4
+        total += np.mean(matrix) + max(beta**2 * between + gamma**2 * within, 0.0) ** 0.5
+    assert criterion(jnp.asarray(costs), beta, gamma) == pytest.approx(total, rel=1e-5)
+
+
+def test_risks_are_unbiased_however_few_the_draws():
+    """``c = b_m + e_mn`` with deviations 0.3 and 2: the plain variance of the means would report
+    0.09 + 4/2 = 2.09 of epistemic risk."""
+    between_key, within_key = jax.random.split(jax.random.key(1))
+    steps = 200_000
+    costs = 0.3 * jax.random.normal(between_key, (steps, 3, 1))
+    costs = costs + 2.0 * jax.random.normal(within_key, (steps, 3, 2))
+    found = risks(costs)
+    # Standard errors: the variance of two means of variance 2.09 is about 2.09, of A about 3.3.
+    for values, expected in ((found.epistemic, 0.09), (found.aleatoric, 4.0)):
+        error = float(jnp.std(values)) / steps**0.5
+        assert float(values.mean()) == pytest.approx(expected, abs=4 * error)
+        assert error < 0.01
+
+
+def test_without_weights_only_the_mean_is_left_and_its_slope_is_finite(rng):
+    costs = jnp.asarray(rng.normal(size=(4, 3, 2)))
+    value, slope = jax.value_and_grad(criterion)(costs, 0.0, 0.0)
+    assert value == pytest.approx(float(costs.mean(axis=(1, 2)).sum()), rel=1e-5)
+    np.testing.assert_allclose(slope, np.full(costs.shape, 1 / 6), rtol=1e-5)
+    certain = jnp.ones((4, 3, 2))
+    assert bool(jnp.all(jnp.isfinite(jax.grad(criterion)(certain, 2.0, 1.0))))
