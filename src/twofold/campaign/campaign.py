@@ -13,26 +13,10 @@ import numpy as np
 
 from twofold.active.choice import Assessment, advise, assess, choose_batch, is_enough, left_to_learn
 from twofold.campaign.definition import NATS, check_model_settings, define
-from twofold.campaign.recording import Ledger, Result, record
-from twofold.campaign.space import (
-    CampaignError,
-    Input,
-    Point,
-    Space,
-    check_names,
-    check_number,
-    require,
-)
-from twofold.campaign.storage import (
-    CURVE,
-    MEASUREMENTS,
-    PROPOSALS,
-    Fit,
-    Row,
-    Storage,
-    count,
-    insert,
-)
+from twofold.campaign.recording import Ledger, Result, check_result, record
+from twofold.campaign.space import CampaignError, Input, Point, Space, is_whole, require
+from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Fit, Storage, count, insert
+from twofold.core.jobs import Job, run_jobs
 from twofold.inference.method import upgrade_settings
 
 if TYPE_CHECKING:
@@ -69,9 +53,9 @@ class Status(NamedTuple):
 class Snapshot(NamedTuple):
     """What a campaign holds at one moment, read once."""
 
-    proposals: list[Row]
-    measurements: list[Row]
-    curve: list[Row]
+    proposals: list[dict[str, Any]]
+    measurements: list[dict[str, Any]]
+    curve: list[dict[str, Any]]
 
     @property
     def pending(self) -> list[Proposal]:
@@ -80,7 +64,7 @@ class Snapshot(NamedTuple):
         unanswered = (row for row in self.proposals if row["number"] not in answered)
         return [Proposal(*(row[name] for name in Proposal._fields)) for row in unanswered]
 
-    def complete(self, outputs: Sequence[str]) -> list[Row]:
+    def complete(self, outputs: Sequence[str]) -> list[dict[str, Any]]:
         """Measurements that have every output."""
         return [row for row in self.measurements if len(row["outputs"]) == len(outputs)]
 
@@ -165,8 +149,7 @@ class Campaign:
     def fit_model(self) -> Fit:
         """As ``model``, with its name and whether it is stored in ``model_file``."""
         snapshot = self._read()
-        missing = self._missing(snapshot)
-        require(missing <= 0, advise([], missing, 0))
+        require(self._missing(snapshot) <= 0, advise([], self._missing(snapshot), 0))
         return self._fit(snapshot)
 
     def load_model(self) -> "BNNLVRegressor | None":
@@ -200,7 +183,7 @@ class Campaign:
         With ``skip_known`` a result that was recorded before this call is left out instead of
         refused, so that a table may be told again when more of it has been filled in.
         """
-        checked = [self.check_result(result) for result in results]
+        checked = [check_result(result, self.space, self.outputs) for result in results]
         numbers = []
         with self._storage.writing() as connection:
             ledger = Ledger(connection)
@@ -215,14 +198,6 @@ class Campaign:
                 if not known:
                     numbers.append(number)
         return numbers
-
-    def check_result(self, result: Result) -> Result:
-        """The result with every value of its kind, unknown names and bad values refused."""
-        check_names("output", result.outputs, self.outputs, complete=False)
-        require(result.outputs, f"tell at least one of the outputs {', '.join(self.outputs)}")
-        values = {name: check_number(name, value) for name, value in result.outputs.items()}
-        where = None if result.point is None else self.space.check(result.point)
-        return result._replace(outputs=values, point=where)
 
     def pending(self) -> list[Proposal]:
         """Proposals that have no measurement yet."""
@@ -261,8 +236,7 @@ class Campaign:
         return self._storage.load_or_fit(self.settings, x, y)
 
     def _check_num(self, num: Any) -> None:
-        whole = isinstance(num, int | np.integer) and not isinstance(num, bool)
-        require(whole and num >= 1, f"ask for at least 1 point, got {num!r}")
+        require(is_whole(num) and num >= 1, f"ask for at least 1 point, got {num!r}")
         require(num <= MOST_ASKED, f"ask for at most {MOST_ASKED} points at once, got {num}")
         most = MOST_ASKED if self.candidates is None else len(self.candidates)
         require(num <= most, f"there are {most} candidates, got num={num}")
@@ -294,15 +268,55 @@ class Campaign:
         self, points: list[Point], known: Assessment, chosen: np.ndarray
     ) -> list[dict[str, Any]]:
         """Chosen points with their information, and standard deviations in units of the outputs."""
-        epistemic, aleatoric = known.epistemic[:, chosen], known.aleatoric[:, chosen]
+        epistemic, aleatoric = known.epistemic, known.aleatoric
         variances = {"total": epistemic + aleatoric, "epistemic": epistemic, "aleatoric": aleatoric}
         described = []
-        for i, (point, nats) in enumerate(zip(points, known.information[chosen], strict=True)):
+        for point, i in zip(points, chosen, strict=True):
             deviations = {
                 part: dict(zip(self.outputs, np.sqrt(values[:, i]).tolist(), strict=True))
                 for part, values in variances.items()
             }
-            split = {NATS: float(nats), "standard_deviation": deviations}
+            nats = float(known.information[i])
+            split = {NATS: nats, "standard_deviation": deviations}
             reason = f"expected to teach {nats:.2f} nats about the model"
             described.append({"point": point, "split": split, "reason": reason})
         return described
+
+
+class Refit(NamedTuple):
+    """A campaign whose model is up to date: how many measurements it knows, and which it is."""
+
+    place: str
+    measurements: int
+    model: str
+
+
+def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
+    """Fit the models of all campaigns whose measurements or settings are newer than their models.
+
+    A model is kept in the file beside its campaign, where ``Campaign.ask`` finds it; one that is up
+    to date is left as it is. ``executor`` is ``"local"`` or ``"ray"``; Ray's workers on other
+    machines must see the same files.
+    """
+    # Workers may be in another folder, where a relative path leads nowhere.
+    absolute = [str(p) if "://" in str(p) else str(Path(p).resolve()) for p in places]
+    named = zip(places, absolute, strict=True)
+    jobs = [Job(str(place), update_model, (where,), {}) for place, where in named]
+    try:
+        results = run_jobs(jobs, executor=executor)
+    except KeyboardInterrupt as stopped:
+        kept = "models that were fitted are kept, and the same call fits the others"
+        raise KeyboardInterrupt(f"stopped by Ctrl-C; {kept}") from stopped
+    return [Refit(str(place), *result) for place, result in zip(places, results, strict=True)]
+
+
+def update_model(place: str) -> tuple[int, str]:
+    """Bring one model up to date; returns its number of measurements and its name."""
+    campaign = Campaign.open(place)
+    if campaign.model_file is None:
+        kept = "models are stored beside campaigns in SQLite files"
+        raise CampaignError(f"the model of {place} would be lost: {kept}")
+    fit = campaign.fit_model()
+    if not fit.stored:
+        raise CampaignError(f"the model of {place} could not be written beside it")
+    return campaign.status().complete, fit.name

@@ -1,13 +1,21 @@
 """What ``tell`` writes: where a result belongs, and whether it is new."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
 
-from twofold.campaign.space import CampaignError, Point, Space, is_whole, require
+from twofold.campaign.space import (
+    CampaignError,
+    Point,
+    Space,
+    check_names,
+    check_number,
+    is_whole,
+    require,
+)
 from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, Row, insert, rows
 
 # A spreadsheet shows six digits or so of a number, and writes what it shows.
@@ -22,6 +30,15 @@ class Result(NamedTuple):
     point: Mapping[str, Any] | None = None
     proposal: int | None = None
     measurement: int | None = None
+
+
+def check_result(result: Result, space: Space, outputs: Sequence[str]) -> Result:
+    """The result with every value of its kind, unknown names and bad values refused."""
+    check_names("output", result.outputs, outputs, complete=False)
+    require(result.outputs, f"tell at least one of the outputs {', '.join(outputs)}")
+    values = {name: check_number(name, value) for name, value in result.outputs.items()}
+    where = None if result.point is None else space.check(result.point)
+    return result._replace(outputs=values, point=where)
 
 
 # The measurement that holds a result, and whether it did so before.

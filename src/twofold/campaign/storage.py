@@ -23,7 +23,7 @@ import numpy as np
 import sqlalchemy as sql
 from sqlalchemy.engine import make_url
 
-from twofold.campaign.space import CampaignError
+from twofold.campaign.space import CampaignError, require
 from twofold.core import persistence
 
 if TYPE_CHECKING:
@@ -34,32 +34,23 @@ BUSY_SECONDS = 60
 TABLES = sql.MetaData()
 
 
-def _required(kind: Any, *names: str) -> list[sql.Column]:
-    return [sql.Column(name, kind, nullable=False) for name in names]
+def _numbered(name: str, kinds: dict[str, Any], *optional: sql.Column) -> sql.Table:
+    required = (kinds | {"created": sql.Float}).items()
+    columns = [sql.Column(one, kind, nullable=False) for one, kind in required]
+    number = sql.Column("number", sql.Integer, primary_key=True)
+    return sql.Table(name, TABLES, number, *columns, *optional)
 
 
-def _numbered(name: str, *columns: sql.Column) -> sql.Table:
-    return sql.Table(name, TABLES, sql.Column("number", sql.Integer, primary_key=True), *columns)
-
-
-NAME = sql.Column("name", sql.String(64), primary_key=True)
-ABOUT = sql.Table("twofold_campaign", TABLES, NAME, *_required(sql.Text, "value"))
-PROPOSALS = _numbered(
-    "proposal", *_required(sql.Text, "point", "split", "reason"), *_required(sql.Float, "created")
+NAME, VALUE = (
+    sql.Column("name", sql.String(64), primary_key=True),
+    sql.Column("value", sql.Text, nullable=False),
 )
-MEASUREMENTS = _numbered(
-    "measurement",
-    sql.Column("proposal", sql.Integer, sql.ForeignKey("proposal.number"), nullable=True),
-    *_required(sql.Text, "point", "outputs"),
-    *_required(sql.Float, "created"),
-)
-CURVE = _numbered(
-    "snapshot",
-    *_required(sql.Integer, "measurements"),
-    *_required(sql.Text, "numbers"),
-    *_required(sql.Float, "created"),
-    sql.Column("model", sql.String(64), nullable=True),
-)
+ABOUT = sql.Table("twofold_campaign", TABLES, NAME, VALUE)
+PROPOSALS = _numbered("proposal", dict.fromkeys(("point", "split", "reason"), sql.Text))
+ANSWERED = sql.Column("proposal", sql.Integer, sql.ForeignKey("proposal.number"))
+MEASUREMENTS = _numbered("measurement", dict.fromkeys(("point", "outputs"), sql.Text), ANSWERED)
+MODEL = sql.Column("model", sql.String(64))
+CURVE = _numbered("snapshot", {"measurements": sql.Integer, "numbers": sql.Text}, MODEL)
 READING = {"twofold_reading": True}
 TEXTS = {"point", "split", "outputs", "numbers"}
 # SQLite locks when a transaction begins; elsewhere this row is what writers take turns at.
@@ -98,11 +89,9 @@ class Storage:
         """A new, empty campaign; refuses a place that holds anything already."""
         storage = cls(*_connect(place, must_exist=False), definition)
         with storage._explain_errors(), storage._engine.begin() as connection:
-            present = sql.inspect(connection).get_table_names()
-            if present:
-                remedy = "open the campaign that is there, or choose another place"
-                held = ", ".join(sorted(present))
-                raise CampaignError(f"{storage._place} already holds {held}; {remedy}")
+            held = ", ".join(sorted(sql.inspect(connection).get_table_names()))
+            remedy = "open the campaign that is there, or choose another place"
+            require(not held, f"{storage._place} already holds {held}; {remedy}")
             TABLES.create_all(connection)
             for name, value in {"version": VERSION, "definition": definition}.items():
                 connection.execute(ABOUT.insert().values(name=name, value=json.dumps(value)))
@@ -113,8 +102,8 @@ class Storage:
         """The campaign at a place, brought up to date; refuses other databases and newer ones."""
         storage = cls(*_connect(place, must_exist=True))
         with storage.reading() as connection:
-            if not sql.inspect(connection).has_table(ABOUT.name):
-                raise CampaignError(f"{storage._place} is a database, but holds no campaign")
+            held = sql.inspect(connection).has_table(ABOUT.name)
+            require(held, f"{storage._place} is a database, but holds no campaign")
             storage._check_pages(connection)
             version = storage._version(connection)
             storage.definition = storage._about(connection, "definition")
@@ -156,8 +145,7 @@ class Storage:
         name = persistence.hash_identity(identity)
         file = self.model_file
         work = None if file is None else persistence.WorkFile(file, "model", identity)
-        found = None if work is None else work.find()
-        if found is not None:
+        if work is not None and (found := work.find()) is not None:
             with suppress(*UNREADABLE):
                 return Fit(storage.unpack(found, BNNLVRegressor), name, True)
         try:
@@ -217,9 +205,8 @@ class Storage:
         version = self._about(connection, "version")
         if not isinstance(version, int) or version < min(STEPS):
             raise self._damaged(f": its version is {version!r}")
-        if version > VERSION:
-            limit = f"this twofold reads up to {VERSION}; upgrade twofold"
-            raise CampaignError(f"{self._place} has schema version {version}, {limit}")
+        limit = f"this twofold reads up to {VERSION}; upgrade twofold"
+        require(version <= VERSION, f"{self._place} has schema version {version}, {limit}")
         return version
 
     def _about(self, connection: sql.Connection, name: str) -> Any:
@@ -241,8 +228,8 @@ class Storage:
         try:
             yield
         except sql.exc.DatabaseError as error:
-            problem = f"cannot be used as a campaign: {error.__cause__}"
-            raise CampaignError(f"{self._place} {problem}") from error
+            problem = f"{self._place} cannot be used as a campaign: {error.__cause__}"
+            raise CampaignError(problem) from error
         except UnicodeError as error:
             # What SQLite says of a damaged schema may hold bytes of it that are no text.
             raise self._damaged(f" ({error}); restore it from a copy") from error
@@ -286,10 +273,9 @@ def _connect(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
     text = str(place)
     if "://" not in text:
         path = Path(text)
-        if must_exist and not path.is_file():
-            raise CampaignError(f"there is no campaign at {path}; create one first")
-        if not path.parent.is_dir():
-            raise CampaignError(f"there is no folder {path.parent} to put {path.name} into")
+        there = path.is_file() or not must_exist
+        require(there, f"there is no campaign at {path}; create one first")
+        require(path.parent.is_dir(), f"there is no folder {path.parent} to put {path.name} into")
         text = f"sqlite:///{path}"
     try:
         url = make_url(text)

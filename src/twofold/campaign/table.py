@@ -1,6 +1,7 @@
 """Tables of a campaign: candidates and results in, proposals and measurements out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from twofold.campaign.definition import (
     deviation_column,
     explanation_columns,
 )
-from twofold.campaign.recording import Result
+from twofold.campaign.recording import Result, check_result
 from twofold.campaign.space import CampaignError, Categorical, Point, Space, check_names
 from twofold.core.naming import shortened
 from twofold.tables import TableError, read_table
@@ -39,10 +40,11 @@ def read_rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], str]:
 def read_points(path: Path, space: Space) -> list[Point]:
     """Candidates: one column for each input."""
     rows, decimal = read_rows(path)
-    return [
-        _at_line(path, line, lambda row=row: space.check(parse_point(space, row, decimal)))
-        for line, row in rows
-    ]
+    points = []
+    for line, row in rows:
+        with _at_line(path, line):
+            points.append(space.check(parse_point(space, row, decimal)))
+    return points
 
 
 def read_results(path: Path, campaign: Campaign) -> tuple[list[Result], int]:
@@ -50,9 +52,10 @@ def read_results(path: Path, campaign: Campaign) -> tuple[list[Result], int]:
     rows, decimal = read_rows(path)
     results = []
     for line, row in rows:
-        result = _at_line(path, line, lambda row=row: parse_result(campaign, row, decimal))
-        if result.outputs:
-            results.append(_at_line(path, line, lambda one=result: campaign.check_result(one)))
+        with _at_line(path, line):
+            result = parse_result(campaign, row, decimal)
+            if result.outputs:
+                results.append(check_result(result, campaign.space, campaign.outputs))
     return results, len(rows) - len(results)
 
 
@@ -101,8 +104,9 @@ def _whole(name: str, text: str) -> int:
     return int(number)
 
 
-def _at_line(path: Path, line: int, read: Any) -> Any:
+@contextmanager
+def _at_line(path: Path, line: int) -> Iterator[None]:
     try:
-        return read()
+        yield
     except CampaignError as error:
         raise CampaignError(f"{path}, line {line}: {error}") from error
