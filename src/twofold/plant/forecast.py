@@ -145,8 +145,7 @@ def _forecast(
     # The devices' shares must be of one size: the last start is repeated, with any noise.
     more = sharding.room(mesh, count) - count
     starts, rows = jax.tree.map(
-        lambda leaf: jnp.pad(leaf, ((0, more), *[(0, 0)] * (leaf.ndim - 1)), "edge"),
-        (starts, rows),
+        lambda leaf: jnp.pad(leaf, ((0, more), *[(0, 0)] * (leaf.ndim - 1)), "edge"), (starts, rows)
     )
     beside = (0, 0), (0, 0), (0, more * noise_draws), (0, 0)
     noise = jax.tree.map(lambda leaf: jnp.pad(leaf, beside), noise)

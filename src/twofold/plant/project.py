@@ -6,8 +6,9 @@ each. A run that was stopped or killed is resumed with what is missing when it i
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -97,10 +98,10 @@ class Project:
     def policy(self, epistemic_weight: float, aleatoric_weight: float = 0.0) -> LearnedPolicy:
         """The policy that was found with these weights."""
         pair = epistemic_weight, aleatoric_weight
-        for policy in self.policies:
-            if policy.risk_weights == pair:
-                return policy
-        known = ", ".join(f"({b:g}, {g:g})" for b, g in (one.risk_weights for one in self.policies))
+        found = {policy.risk_weights: policy for policy in self.policies}
+        if pair in found:
+            return found[pair]
+        known = ", ".join(f"({beta:g}, {gamma:g})" for beta, gamma in found)
         raise ProjectError(f"there is no policy with the risk weights {pair}; there are {known}")
 
     @property
@@ -145,8 +146,16 @@ def find_policies(
     if own.random_state is None:
         own.set_params(random_state=random_state)
     train, test = log.split(held_out, seed=random_state)
+    episodes = [part for one in log.episodes for part in (one.observations, one.actions)]
     identity = {
-        **_data_identity(log, cost, embedding),
+        "log": persistence.fingerprint(*episodes, log.action_low, log.action_high)[:16],
+        # Functions are known by what they make of the log, and of places far beyond it.
+        "cost": cost_fingerprint(cost, log)[:16],
+        "embedding": embedding_fingerprint(embedding, log)[:16],
+        "observations": embedding.observations,
+        "actions": embedding.actions,
+        "inputs": embedding.input_names,
+        "targets": embedding.target_names,
         **{f"model {k}": v for k, v in own.get_params().items() if k not in WATCHING},
         **asdict(settings),
         "risk_weights": pairs,
@@ -169,11 +178,9 @@ def find_policies(
         return project
     (fit,) = fit_regressors([own], embedding, train, folder)
     model = DynamicsModel(fit, embedding, cost, train)
-    if (folder / QUALITY).exists():
-        quality = read_quality(folder / QUALITY)
-    else:
-        quality = assess(model, test, settings.horizon, random_state=random_state)
-        write_json(folder / QUALITY, asdict(quality))
+    horizon = settings.horizon
+    judge = partial(assess, model, test, horizon, random_state=random_state)
+    quality = _keep(folder / QUALITY, read_quality, judge)
     warn_of(quality.doubts)
     policies = search_policies(
         model,
@@ -185,36 +192,15 @@ def find_policies(
         checkpoint_seconds=own.checkpoint_seconds,
         verbose=verbose,
     )
-    trials = evaluate_policies(
-        model, policies, test, settings.horizon, folder / POLICIES, random_state, verbose
-    )
-    return Project(folder, quality, tuple(policies), tuple(trials), about)
-
-
-def evaluate_policies(
-    model: DynamicsModel,
-    policies: Sequence[LearnedPolicy],
-    held_out: Log,
-    horizon: int,
-    folder: Path,
-    random_state: int = 0,
-    verbose: bool | str = "auto",
-) -> list[Trial]:
-    """What the model says of each policy; it is kept in the folder, with the policy for ONNX where
-    ``onnx`` is installed, and read where it is there."""
-    disable = not (sys.stderr.isatty() if verbose == "auto" else verbose)
-    console = Console(stderr=True)
+    shown = {"disable": not (sys.stderr.isatty() if verbose == "auto" else verbose)}
     trials = []
-    for policy in track(policies, "evaluating policies", console=console, disable=disable):
-        path = folder / f"{file_name(policy.risk_weights)}.json"
+    for policy in track(policies, "evaluating policies", console=Console(stderr=True), **shown):
+        path = folder / POLICIES / f"{file_name(policy.risk_weights)}.json"
         if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
             policy.export_onnx(path.with_suffix(".onnx"))
-        if path.exists():
-            trials.append(read_trial(path))
-        else:
-            trials.append(evaluate_policy(model, policy, held_out, horizon, random_state))
-            write_json(path, asdict(trials[-1]))
-    return trials
+        evaluate = partial(evaluate_policy, model, policy, test, horizon, random_state)
+        trials.append(_keep(path, read_trial, evaluate))
+    return Project(folder, quality, tuple(policies), tuple(trials), about)
 
 
 def open_project(folder: str | Path) -> Project:
@@ -263,13 +249,7 @@ def planning_regressor() -> BNNLVRegressor:
 
 def read_quality(path: Path) -> Quality:
     """The judgement of a model, from its file."""
-
-    def make(content: dict[str, Any]) -> Quality:
-        quality = Quality.from_dict(content)
-        str(quality)  # what cannot be said is damaged
-        return quality
-
-    return _read(path, make)
+    return _read(path, Quality.from_dict)
 
 
 def read_trial(path: Path) -> Trial:
@@ -282,9 +262,20 @@ def write_json(path: Path, content: Any) -> None:
     persistence.write_text(path, json.dumps(to_plain(content), indent=1, allow_nan=False))
 
 
-def _read(path: Path, make: Any) -> Any:
+def _keep(path: Path, read: Callable[[Path], Any], make: Callable[[], Any]) -> Any:
+    """What a file has; it is made and written there if there is none."""
+    if path.exists():
+        return read(path)
+    made = make()
+    write_json(path, asdict(made))
+    return made
+
+
+def _read(path: Path, make: Callable[[Any], Any]) -> Any:
     try:
-        return make(_numbers(json.loads(path.read_text(encoding="utf-8"))))
+        made = make(_numbers(json.loads(path.read_text(encoding="utf-8"))))
+        str(made)  # what cannot be said is damaged
+        return made
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ProjectError(f"{path} is damaged ({error}); {MADE_AGAIN}") from error
 
@@ -305,24 +296,6 @@ def _missing_files(folder: Path, pairs: Sequence[Pair]) -> list[Path]:
     return [Path(name) for name in names if not (folder / name).exists()]
 
 
-def _data_identity(log: Log, cost: Cost, embedding: Embedding) -> dict[str, Any]:
-    """A known part and a cost are functions; they are known by what they make of the log, and of
-    places far beyond it."""
-    episodes = [part for one in log.episodes for part in (one.observations, one.actions)]
-    prints = {
-        "log": persistence.fingerprint(*episodes, log.action_low, log.action_high),
-        "cost": cost_fingerprint(cost, log),
-        "embedding": embedding_fingerprint(embedding, log),
-    }
-    return {
-        **{name: value[:16] for name, value in prints.items()},
-        "observations": embedding.observations,
-        "actions": embedding.actions,
-        "inputs": embedding.input_names,
-        "targets": embedding.target_names,
-    }
-
-
 def _check(
     log: Log, risk_weights: Any, settings: SearchSettings, held_out: float, random_state: Any
 ) -> list[Pair]:
@@ -332,9 +305,7 @@ def _check(
     if not 0.0 < held_out < 1.0:
         raise ProjectError(f"held_out must be a part between 0 and 1, got {held_out!r}")
     if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**31:
-        raise ProjectError(
-            f"random_state must be a whole number from 0 to 2**31, got {random_state!r}"
-        )
+        raise ProjectError(f"random_state must be an integer from 0 to 2**31, got {random_state!r}")
     try:
         check_draws(settings.weight_draws, settings.noise_draws)
         return list(dict.fromkeys(check_risk_weights(risk_weights)))

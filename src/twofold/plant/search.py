@@ -8,6 +8,7 @@ risk weights β and γ and by where they began, and not by luck. It is an ``Algo
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,14 +21,7 @@ from twofold.core import memory
 from twofold.core.arrays import Array, Float, Int, Key, Keys
 from twofold.core.numerics import Standardizer
 from twofold.core.persistence import claim_folder
-from twofold.estimators.training import (
-    Checkpoint,
-    NonFiniteEnergyError,
-    Outcome,
-    Plan,
-    train,
-    whole_fits,
-)
+from twofold.estimators.training import Checkpoint, NonFiniteEnergyError, Plan, train, whole_fits
 from twofold.inference.loop import Algorithm, Info, Schedule, bind, learning_rate
 from twofold.inference.method import check_flag, check_integer, check_positive, layers
 from twofold.model.spec import Draws, Posterior
@@ -53,6 +47,7 @@ LAST_EPOCHS = 3
 MOST_BYTES = 8 * 2**30
 CLAIM, CHECKPOINT = "search.json", "search.checkpoint"
 Pair = tuple[float, float]
+Member = tuple[Pair, int]  # with the seed that it begins from
 
 
 @dataclass(frozen=True)
@@ -84,15 +79,7 @@ class SearchSettings:
         object.__setattr__(self, "hidden", layers("hidden", self.hidden))
 
 
-PAPER = SearchSettings(
-    horizon=100,
-    weight_draws=50,
-    noise_draws=25,
-    starts=1,
-    epochs=750,
-    learning_rate=1e-4,
-    learning_rate_decay=False,
-)
+PAPER = SearchSettings(100, 50, 25, 1, epochs=750, learning_rate=1e-4, learning_rate_decay=False)
 
 
 @dataclass(frozen=True)
@@ -196,14 +183,9 @@ def update(
 ) -> tuple[State, Info]:
     """One update; that of a policy whose gradient is not finite is counted and not made."""
     windows, draws, noise = draw(config, plant, number)
+    of_trace = partial(objective, config, problem, plant)
     values, gradients = values_and_gradients(
-        lambda trace: objective(config, problem, plant, trace),
-        config.task,
-        plant.scales,
-        state.weights,
-        draws,
-        noise,
-        windows,
+        of_trace, config.task, plant.scales, state.weights, draws, noise, windows
     )
     fine = jnp.isfinite(values) & jnp.all(jnp.isfinite(gradients), axis=1)
     gradients = gradients / plant.scales.cost
@@ -265,29 +247,33 @@ def search_policies(
         Search by the nearest-neighbour baseline instead, with β as the weight of the distance.
     """
     members = [(pair, seed) for pair in check_risk_weights(risk_weights) for seed in seeds]
-    config = _config(model, settings, distance)
+    draws = settings.weight_draws if distance else model.draws_of(settings.weight_draws)
+    same = {name: getattr(settings, name) for name in ("noise_draws", "starts", "updates", "clip")}
+    task = model.task(settings.hidden)
+    config = Config(task, settings.horizon, draws, distance=distance, **same)
     plant = _plant(model, settings, random_state, distance)
+    if folder is None:
+        return _search(config, plant, members, settings, lambda own, first: None, verbose)
+    folder = Path(folder)
     identity = {
-        "settings": {**asdict(settings), "hidden": list(settings.hidden)},
+        "settings": asdict(settings),
         "random_state": random_state,
         "distance": distance,
         "model": model.fingerprint,
     }
-    if folder is None:
-        return _search(config, plant, members, settings, None, verbose)
-    listed = [[*pair, seed] for pair, seed in members]
-    folder = Path(folder)
-    claim_folder(folder, CLAIM, identity | {"members": listed}, {})
+
+    def identify(own: Sequence[Member]) -> dict[str, Any]:
+        return identity | {"members": [[*pair, seed] for pair, seed in own]}
+
+    def checkpoint(own: Sequence[Member], first: int) -> Checkpoint:
+        name = CHECKPOINT if len(own) == len(members) else f"{CHECKPOINT}.{first}"
+        return Checkpoint(folder / name, checkpoint_seconds, identify(own))
+
+    claim_folder(folder, CLAIM, identify(members), {})
     names = [file_name(pair, seed if len(seeds) > 1 else None) for pair, seed in members]
     paths = [folder / f"{name}.policy" for name in names]
     if all(path.exists() for path in paths):
         return [load_policy(path) for path in paths]
-
-    def checkpoint(first: int, last: int) -> Checkpoint:
-        name = CHECKPOINT if (first, last) == (0, len(members)) else f"{CHECKPOINT}.{first}"
-        own = identity | {"members": listed[first:last]}
-        return Checkpoint(folder / name, checkpoint_seconds, own)
-
     with whole_fits(f"{folder} keeps what there is, and the same call resumes from there"):
         policies = _search(config, plant, members, settings, checkpoint, verbose)
     for path, own in zip(paths, policies, strict=True):
@@ -347,69 +333,45 @@ def check_draws(weight_draws: int, noise_draws: int) -> None:
 def _search(
     config: Config,
     plant: Plant,
-    members: Sequence[tuple[Pair, int]],
+    members: Sequence[Member],
     settings: SearchSettings,
-    checkpoint: Callable[[int, int], Checkpoint] | None,
+    checkpoint: Callable[[Sequence[Member], int], Checkpoint | None],
     verbose: bool | str,
 ) -> list[LearnedPolicy]:
-    """All members, as many at once as fit into memory."""
+    """All updates of all members, as many of them at once as fit into memory."""
     at_once = policies_at_once(config)
     memory.refuse_beyond(
         min(at_once, len(members)) * policy_bytes(config),
         f"roll-outs of {settings.horizon:,} steps",
         "use a shorter horizon, or fewer weight_draws, noise_draws or starts",
     )
-    parts = []
-    for first in range(0, len(members), at_once):
-        own = members[first : first + at_once]
-        file = None if checkpoint is None else checkpoint(first, first + len(own))
-        parts.append(_train(config, plant, own, settings, file, verbose))
-        if len(parts[-1].energies) < settings.epochs and first + at_once < len(members):
-            raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
-    weights = np.concatenate([np.asarray(part.states.weights) for part in parts])
-    last = np.concatenate([part.energies[-LAST_EPOCHS:].mean(axis=0) for part in parts])
     standardizer = Standardizer(*map(np.asarray, plant.scales.features))
     fixed = config.task.embedding, config.task.shape, standardizer
-    return [
-        LearnedPolicy(*fixed, own, *pair, seed, {"criterion": float(value)})
-        for own, (pair, seed), value in zip(weights, members, last, strict=True)
-    ]
-
-
-def _train(
-    config: Config,
-    plant: Plant,
-    members: Sequence[tuple[Pair, int]],
-    settings: SearchSettings,
-    file: Checkpoint | None,
-    verbose: bool | str,
-) -> Outcome:
-    """All updates of some policies."""
-    keys = jnp.stack([jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in members])
-    risk_weights = RiskWeights(*jnp.asarray([pair for pair, _ in members], DTYPE).T)
-    batches = np.full(len(members), settings.updates)
-    plan = Plan(settings.epochs, batches, "epochs", verbose, file, "searching", "criterion")
-    try:
-        return train(build(config), keys, risk_weights, plant, plan)
-    except NonFiniteEnergyError as error:
-        raise NonFiniteEnergyError(
-            f"roll-outs of a policy are no longer finite, of {len(members)} from (β, γ) = "
-            f"{members[0][0]} on ({error}); bound what the model predicts with transforms, shorten "
-            "the horizon, or lower learning_rate"
-        ) from error
-
-
-def _config(model: DynamicsModel, settings: SearchSettings, distance: bool) -> Config:
-    return Config(
-        model.task(tuple(settings.hidden)),
-        settings.horizon,
-        settings.weight_draws if distance else model.draws_of(settings.weight_draws),
-        settings.noise_draws,
-        settings.starts,
-        settings.updates,
-        settings.clip,
-        distance,
-    )
+    policies: list[LearnedPolicy] = []
+    for first in range(0, len(members), at_once):
+        own = members[first : first + at_once]
+        keys = jnp.stack([jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in own])
+        risk_weights = RiskWeights(*jnp.asarray([pair for pair, _ in own], DTYPE).T)
+        batches, file = np.full(len(own), settings.updates), checkpoint(own, first)
+        plan = Plan(settings.epochs, batches, "epochs", verbose, file, "searching", "criterion")
+        try:
+            found = train(build(config), keys, risk_weights, plant, plan)
+        except NonFiniteEnergyError as error:
+            raise NonFiniteEnergyError(
+                f"roll-outs of a policy are no longer finite, of {len(own)} from (β, γ) = "
+                f"{own[0][0]} on ({error}); bound what the model predicts with transforms, shorten "
+                "the horizon, or lower learning_rate"
+            ) from error
+        if len(found.energies) < settings.epochs and first + at_once < len(members):
+            raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
+        last = found.energies[-LAST_EPOCHS:].mean(axis=0)
+        policies += [
+            LearnedPolicy(*fixed, weights, *pair, seed, {"criterion": float(value)})
+            for weights, (pair, seed), value in zip(
+                np.asarray(found.states.weights), own, last, strict=True
+            )
+        ]
+    return policies
 
 
 def _plant(
@@ -420,16 +382,8 @@ def _plant(
     if distance:
         seen = jax.tree.map(np.asarray, scales.features).of(model.features)
         known = centroids(seen, CENTROIDS, random_state)
-    return Plant(
-        jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state),
-        model.posterior,
-        scales,
-        Window(*map(jnp.asarray, model.starts)),
-        Schedule(
-            jnp.int32(settings.epochs),
-            jnp.int32(settings.updates),
-            jnp.asarray(settings.learning_rate, DTYPE),
-            jnp.asarray(settings.learning_rate_decay, DTYPE),
-        ),
-        jnp.asarray(known, DTYPE),
-    )
+    rates = (settings.learning_rate, settings.learning_rate_decay)
+    schedule = Schedule(*map(jnp.int32, (settings.epochs, settings.updates)), *map(DTYPE, rates))
+    key = jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state)
+    starts = Window(*map(jnp.asarray, model.starts))
+    return Plant(key, model.posterior, scales, starts, schedule, jnp.asarray(known, DTYPE))
