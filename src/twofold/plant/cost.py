@@ -59,32 +59,32 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
     gradient.
     """
     cost = Cost(function, log.observations, log.actions)
-    observation = jnp.asarray(log.episodes[0].observations[1])
-    action = jnp.asarray(log.episodes[0].actions[0])
+    first, known = log.episodes[0], (*log.observations, *log.actions)
     try:
-        shape = jnp.shape(jax.jit(cost)(observation, action))
+        result = jax.eval_shape(
+            lambda *row: jnp.asarray(cost(*row)), first.observations[1], first.actions[0]
+        )
     except KeyError as error:
-        known = (*log.observations, *log.actions)
+        hint = nearest(error.args[0], known)
         raise LogError(
-            f"cost(row) asks for {error}, but the log has {', '.join(known)}"
-            f"{nearest(error.args[0], known)}"
+            f"cost(row) asks for {error}, but the log has {', '.join(known)}{hint}"
         ) from error
     except Exception as error:
-        first = str(error).splitlines()[0] if str(error) else ""
+        said = str(error).splitlines()[0] if str(error) else ""
         raise LogError(
             "cost(row) must be written with jax.numpy, without if, max() or float() of values (use "
-            f"jnp.where and jnp.maximum); it failed with {type(error).__name__}: {first}"
+            f"jnp.where and jnp.maximum); it failed with {type(error).__name__}: {said}"
         ) from error
-    if shape != ():
-        raise LogError(f"cost(row) must give one number for a row, got the shape {shape}")
+    if result.shape != ():
+        raise LogError(f"cost(row) must give one number for a row, got the shape {result.shape}")
     for episode, costs in zip(log.episodes, cost.of(log), strict=True):
         bad = np.flatnonzero(~np.isfinite(costs))
         if len(bad):
             values = *episode.observations[bad[0] + 1], *episode.actions[bad[0]]
-            row = zip((*log.observations, *log.actions), values, strict=True)
+            pairs = zip(known, values, strict=True)
             raise LogError(
                 f"cost(row) must be finite, got {costs[bad[0]]} in episode {episode.name!r}, step "
-                f"{bad[0]}, where {', '.join(f'{name} = {value:g}' for name, value in row)}"
+                f"{bad[0]}, where {', '.join(f'{name} = {value:g}' for name, value in pairs)}"
             )
     return cost
 

@@ -145,10 +145,8 @@ def check_known(what: str, names: Iterable[str], known: Sequence[str]) -> None:
     """Refuse names that are not among the known ones."""
     for name in names:
         if name not in known:
-            raise LogError(
-                f"{what} {name!r} is not a column of the log, which has {', '.join(known)}"
-                f"{nearest(name, known)}"
-            )
+            has = f"which has {', '.join(known)}{nearest(name, known)}"
+            raise LogError(f"{what} {name!r} is not a column of the log, {has}")
 
 
 def check_different(names: Sequence[str]) -> None:
@@ -194,12 +192,10 @@ def steps(log: Log, history: int) -> Steps:
             f"a history of {history} needs episodes of at least {history + 1} rows, but the "
             f"longest has {longest}; use a shorter history"
         )
-    pairs = [(one, np.arange(len(one) - history + 1)[:, None]) for one in long_enough]
-    window = Window(
-        np.concatenate([one.observations[first + np.arange(history)] for one, first in pairs]),
-        np.concatenate([one.actions[first + np.arange(history - 1)] for one, first in pairs]),
-    )
-    actions = np.concatenate([one.actions[history - 1 :] for one in long_enough])
-    return Steps(
-        window, actions, np.concatenate([one.observations[history:] for one in long_enough])
-    )
+    parts = []
+    for one in long_enough:
+        rows = np.arange(len(one) - history + 1)[:, None] + np.arange(history)
+        window = one.observations[rows], one.actions[rows[:, :-1]]
+        parts.append((*window, one.actions[history - 1 :], one.observations[history:]))
+    seen, done, actions, following = map(np.concatenate, zip(*parts, strict=True))
+    return Steps(Window(seen, done), actions, following)
