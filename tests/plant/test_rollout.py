@@ -30,6 +30,26 @@ from twofold.plant.rollout import (
 STEPS, DRAWS, COUNT = 6, 3, 4
 
 
+@partial(jax.jit, static_argnums=0)
+def roll(task, *arguments):
+    return rollout(task, *arguments)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def slopes_of(objective, task, *arguments):
+    return values_and_gradients(objective, task, *arguments)
+
+
+@partial(jax.jit, static_argnums=0)
+def act(shape, weights, seen):
+    return policy.act(shape, policy.layers_of(shape, weights[None]), seen[None, None])[0, 0]
+
+
+def to_numpy(tree):
+    """So that entries are read without a program for each."""
+    return jax.tree.map(np.asarray, tree)
+
+
 def setting(task, key=0):
     keys = jax.random.split(jax.random.key(key), 4)
     weights = jnp.stack([policy.init(own, task.shape) for own in jax.random.split(keys[0])])
@@ -40,17 +60,16 @@ def setting(task, key=0):
 
 
 def test_rollout_is_what_a_loop_over_particles_and_steps_gives(task, scales):
-    weights, draws, noise, windows = setting(task)
-    found = rollout(task, scales, weights, draws, noise, windows)
+    weights, draws, noise, windows = to_numpy(setting(task))
+    found = to_numpy(roll(task, scales, weights, draws, noise, windows))
     for draw, own, particle in np.ndindex(DRAWS, 2, 2 * COUNT):
-        level_weight, flow_weight, latent_weight, bias = np.asarray(draws.weights[draw])
+        level_weight, flow_weight, latent_weight, bias = draws.weights[draw]
         level = 0.5 if particle < COUNT else -1.0
         for step in range(STEPS):
-            layers = policy.layers_of(task.shape, weights[own : own + 1])
-            flow = policy.act(task.shape, layers, jnp.full((1, 1, 1), level))
-            change = level_weight * level + flow_weight * float(flow[0, 0, 0]) + bias
-            change += latent_weight * 1.5 * float(noise.latent[step, draw, particle, 0])
-            change += np.exp(-1.5) * float(noise.additive[step, draw, particle, 0])
+            flow = float(act(task.shape, weights[own], np.float32([level]))[0])
+            change = level_weight * level + flow_weight * flow + bias
+            change += latent_weight * 1.5 * noise.latent[step, draw, particle, 0]
+            change += np.exp(-1.5) * noise.additive[step, draw, particle, 0]
             at = step, draw, own, particle
             assert found.features[(*at, 0)] == pytest.approx(level, rel=1e-4, abs=1e-5)
             level += change
@@ -65,14 +84,15 @@ def test_gradient_is_that_of_differentiating_everything(task, scales):
         return jax.vmap(criterion, in_axes=(2, None, None))(trace.costs, 2.0, 0.5)
 
     def direct(weights):
-        return objective(rollout(task, scales, weights, draws, noise, windows))
+        values = objective(rollout(task, scales, weights, draws, noise, windows))
+        return values, values
 
-    slopes = jax.jacrev(direct)(weights)
-    found = values_and_gradients(objective, task, scales, weights, draws, noise, windows)
-    np.testing.assert_allclose(found[0], direct(weights), rtol=1e-6)
+    slopes, values = to_numpy(jax.jit(jax.jacrev(direct, has_aux=True))(weights))
+    found = to_numpy(slopes_of(objective, task, scales, weights, draws, noise, windows))
+    np.testing.assert_allclose(found[0], values, rtol=1e-6)
     for own in range(2):
         np.testing.assert_allclose(found[1][own], slopes[own, own], rtol=1e-4, atol=1e-5)
-        assert float(jnp.abs(slopes[own, own]).max()) > 0.1
+        assert np.abs(slopes[own, own]).max() > 0.1
 
 
 def known(observation, action):
@@ -119,8 +139,8 @@ def plant_of(case):
         warnings.simplefilter("ignore", LogWarning)  # the log does not do what is known
         embedding = embed(log, **options)
     x, y = embedding.design(log)
-    windows = Window(*(jnp.asarray(leaf, jnp.float32) for leaf in embedding.steps(log).windows))
-    features = np.asarray(jax.vmap(embedding.features)(windows))
+    windows = Window(*(np.asarray(leaf, np.float32) for leaf in embedding.steps(log).windows))
+    features = np.asarray(jax.jit(jax.vmap(embedding.features))(windows))
     units = (x.mean(0), x.std(0) + 0.1), (y.mean(0), y.std(0))
     units = *units, (features.mean(0) + 0.3, 1.2 * features.std(0) + 0.1)
     task = Task(
@@ -129,15 +149,15 @@ def plant_of(case):
         cost_of(lambda row: row["a"] + 0.1 * row["u"], log),
         PolicyNetwork(features.shape[1], (5,), (-1.0, -1.0), (1.0, 1.0)),
     )
-    scales = Scales(*(Units(*own) for own in jax.tree.map(jnp.float32, units)), jnp.float32(1.0))
+    scales = Scales(*(Units(*own) for own in jax.tree.map(np.float32, units)), np.float32(1.0))
     return task, scales, Window(*(leaf[:2] for leaf in windows))
 
 
 def inputs_of(task):
-    policies = jnp.stack([policy.init(jax.random.key(i), task.shape) for i in range(2)])
-    weights = 0.4 * jax.random.normal(jax.random.key(5), (3, task.model.num_weights))
-    draws = Draws(weights, jnp.full((3, task.model.outputs), -3.0))
-    return policies, draws, draw_noise(jax.random.key(6), task.model, 4, 3, 2)
+    policies = np.stack([policy.init(jax.random.key(i), task.shape) for i in range(2)])
+    weights = 0.4 * np.asarray(jax.random.normal(jax.random.key(5), (3, task.model.num_weights)))
+    draws = Draws(weights, np.full((3, task.model.outputs), -3.0, np.float32))
+    return policies, draws, to_numpy(draw_noise(jax.random.key(6), task.model, 4, 3, 2))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -159,13 +179,14 @@ def one_step(task, scales, own, weights, log_noise, window, latent, additive):
 def test_rollout_is_what_windows_that_are_moved_one_by_one_give(case):
     task, scales, windows = plant_of(case)
     policies, draws, noise = inputs_of(task)
-    found = rollout(task, scales, policies, draws, noise, windows)
+    found = to_numpy(roll(task, scales, policies, draws, noise, windows))
     for draw, own, particle in np.ndindex(3, 2, 2):
         window = Window(*(leaf[particle] for leaf in windows))
         for step in range(4):
             luck = noise.latent[step, draw, particle], noise.additive[step, draw, particle]
             drawn = draws.weights[draw], draws.log_noise[draw]
-            seen, action, window = one_step(task, scales, policies[own], *drawn, window, *luck)
+            moved = one_step(task, scales, policies[own], *drawn, window, *luck)
+            seen, action, window = to_numpy(moved)
             at = step, draw, own, particle
             newest = window.observations[-1]
             np.testing.assert_allclose(found.features[at], seen, rtol=1e-4, atol=1e-5)
@@ -183,19 +204,19 @@ def test_gradient_follows_everything_that_is_carried(case):
         return jnp.sum(trace.costs, axis=(0, 1, 3))
 
     def by_windows(own):
-        total = 0.0
-        for draw, particle in np.ndindex(3, 2):
-            window = Window(*(leaf[particle] for leaf in windows))
-            for step in range(4):
-                luck = noise.latent[step, draw, particle], noise.additive[step, draw, particle]
-                drawn = draws.weights[draw], draws.log_noise[draw]
+        def along(drawn, window, luck):
+            def move(window, luck):
                 _, action, window = one_step(task, scales, own, *drawn, window, *luck)
-                total += window.observations[-1, 0] + 0.1 * action[0]
-        return total
+                return window, window.observations[-1, 0] + 0.1 * action[0]
 
-    _, slopes = values_and_gradients(objective, task, scales, policies, draws, noise, windows)
-    expected = jax.jit(jax.grad(by_windows))(policies[0])
-    size = float(jnp.abs(expected).max())
+            return jax.lax.scan(move, window, luck)[1]
+
+        particles = jax.vmap(along, in_axes=(None, 0, 1))
+        return jax.vmap(particles, in_axes=(0, None, 1))(draws, windows, noise).sum()
+
+    _, slopes = slopes_of(objective, task, scales, policies, draws, noise, windows)
+    expected = np.asarray(jax.jit(jax.grad(by_windows))(policies[0]))
+    size = np.abs(expected).max()
     assert size > 1e-3
     np.testing.assert_allclose(slopes[0], expected, rtol=1e-3, atol=1e-4 * size)
 
@@ -213,7 +234,7 @@ def test_both_risks_of_a_linear_gaussian_system(task, scales):
     weights = jnp.zeros_like(policy.init(keys[0], task.shape))[None]  # the middle of the bounds, 1
     noise = draw_noise(keys[1], task.model, steps, draw_count, count)
     windows = particles(Window(jnp.full((1, 1, 1), 2.0), jnp.zeros((1, 0, 1))), count)
-    costs = rollout(task, scales, weights, draws, noise, windows).costs[:, :, 0]
+    costs = roll(task, scales, weights, draws, noise, windows).costs[:, :, 0]
     times = np.arange(1, steps + 1)
     mean, epistemic, aleatoric = 2.0 + 0.1 * times, 0.09 * times**2, times * (0.16 * 2.25 + 0.25)
     found = risks(costs)
