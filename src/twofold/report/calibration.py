@@ -10,21 +10,12 @@ from scipy.stats import norm
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
-from twofold.report.figures import (
-    ALEATORIC,
-    CHOSEN,
-    DATA,
-    EPISTEMIC,
-    TOTAL,
-    TRUTH,
-    fill_band,
-    spread_evenly,
-    style,
-)  # fmt: skip
+from twofold.report import figures
+from twofold.report.figures import fill_band, spread_evenly, style
 from twofold.report.model_data import Moments, Subject
 from twofold.uncertainty import metrics
 
-COLOURS = (EPISTEMIC, CHOSEN, TRUTH, ALEATORIC, TOTAL)
+COLOURS = (figures.EPISTEMIC, figures.CHOSEN, figures.TRUTH, figures.ALEATORIC, figures.TOTAL)
 LINE_STYLES = ("-", "--", "-.", ":")
 # Colour and line style together stay apart in print and for 20 names.
 LOOKS: list[Any] = [
@@ -122,8 +113,8 @@ def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
     """Observed against nominal coverage of central intervals; below the diagonal: overconfident."""
     low, high = metrics.share_band(GRID, _points(scores))
     label = "perfect calibration with 95 % band, for each level or bin by itself"
-    fill_band(axes, 100 * GRID, 100 * low, 100 * high, DATA, 0.3, label)
-    axes.plot([0, 100], [0, 100], color=DATA, linewidth=1)
+    fill_band(axes, 100 * GRID, 100 * low, 100 * high, figures.DATA, 0.3, label)
+    axes.plot([0, 100], [0, 100], color=figures.DATA, linewidth=1)
     for (name, score), look in zip(scores.items(), LOOKS, strict=False):
         covered = 100 * metrics.coverage(score.pit, GRID)
         axes.plot(100 * GRID, covered, label=_summary(name, score), **look)
@@ -138,8 +129,8 @@ def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
 def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
     """Where measurements fall in their predictive distributions; a flat line is right."""
     low, high = metrics.share_band(np.array([1.0 / bins]), _points(scores))
-    axes.axhspan(bins * low[0], bins * high[0], color=DATA, alpha=0.3, linewidth=0)
-    axes.axhline(1.0, color=DATA, linewidth=1)
+    axes.axhspan(bins * low[0], bins * high[0], color=figures.DATA, alpha=0.3, linewidth=0)
+    axes.axhline(1.0, color=figures.DATA, linewidth=1)
     for score, look in zip(scores.values(), LOOKS, strict=False):
         heights, edges = np.histogram(score.pit, bins, range=(0.0, 1.0), density=True)
         axes.stairs(heights, 100 * edges, baseline=None, **look)

@@ -12,20 +12,9 @@ from twofold.active import expected_information
 from twofold.active.choice import SMALL_SHARE
 from twofold.campaign.space import Categorical, Input, Integer, Point, Space
 from twofold.estimators.regressor import BNNLVRegressor
+from twofold.report import figures
 from twofold.report.course import Course
-from twofold.report.figures import (
-    ALEATORIC,
-    CHOSEN,
-    DATA,
-    EPISTEMIC,
-    MOST_VECTORS,
-    POINTS,
-    TOTAL,
-    fill_band,
-    place_legend_below,
-    plot_rug,
-    shorten_label,
-)  # fmt: skip
+from twofold.report.figures import fill_band, place_legend_below, plot_rug, shorten_label
 
 MOST_CELLS, WIDEST, NARROWEST, MOST_NUMBERED = 8000, 30, 12, 30
 JITTER, PALE = 0.18, 0.4
@@ -47,10 +36,12 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
     shares = [100.0 * row["epistemic_share"] for row in curve]
     threshold = 100.0 * SMALL_SHARE
     noise = "noise: measuring again does not help"
-    fill_band(axes, counts, shares, 100.0, ALEATORIC, 0.35, noise)
-    fill_band(axes, counts, shares, 0.0, EPISTEMIC, 0.35)
-    axes.plot(counts, shares, "o-", color=EPISTEMIC, label="more data could remove")
-    axes.axhline(threshold, color=CHOSEN, linestyle="--", label=f"stop below {threshold:g} %")
+    fill_band(axes, counts, shares, 100.0, figures.ALEATORIC, 0.35, noise)
+    fill_band(axes, counts, shares, 0.0, figures.EPISTEMIC, 0.35)
+    axes.plot(counts, shares, "o-", color=figures.EPISTEMIC, label="more data could remove")
+    axes.axhline(
+        threshold, color=figures.CHOSEN, linestyle="--", label=f"stop below {threshold:g} %"
+    )
     axes.set(xlabel="measurements", ylabel="share of the variance (%)", ylim=(0, 100))
     axes.set(title="What is left to learn")
     _use_whole_ticks(axes, counts)
@@ -71,9 +62,9 @@ def plot_curve(
 def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
     """Values of one output in the order they came, with the highest and lowest so far."""
     numbers = np.arange(1, len(values) + 1)
-    look: Any = {"color": DATA, "rasterized": len(values) > MOST_VECTORS}
+    look: Any = {"color": figures.DATA, "rasterized": len(values) > figures.MOST_VECTORS}
     axes.plot(numbers, values, "o", markersize=3, label="measured", **look)
-    look = {"where": "post", "color": TOTAL, "linewidth": 1.2}
+    look = {"where": "post", "color": figures.TOTAL, "linewidth": 1.2}
     for extreme, what, line in ((np.fmax, "highest", "-"), (np.fmin, "lowest", "--")):
         axes.step(numbers, extreme.accumulate(values), line, label=f"{what} so far", **look)
     axes.set(xlabel="measurement", ylabel=shorten_label(name))
@@ -133,11 +124,11 @@ def plot_map(
         shown = axes.pcolormesh(*known, vmin=0.0, vmax=most, **look)
         axes.figure.colorbar(shown, ax=axes, label="epistemic part (nats)")
     places = np.stack([_find_places(course.points, one) for one in inputs])
-    hidden, many = list_hidden_words(course.space, pair), len(course.points) > MOST_VECTORS
+    hidden, many = list_hidden_words(course.space, pair), len(course.points) > figures.MOST_VECTORS
     here = np.array([_agrees(point, at, hidden) for point in course.points], bool)
     for which, alpha, name in ((~here, PALE, None), (here, 1.0, "measured")):
         axes.plot(
-            *places[:, which], "o", color="white", markeredgecolor=TOTAL, markersize=4.5,
+            *places[:, which], "o", color="white", markeredgecolor=figures.TOTAL, markersize=4.5,
             markeredgewidth=0.8, alpha=alpha, label=name, rasterized=many,
         )  # fmt: skip
     proposed = find_positions(course.space, [proposal.point for proposal in course.proposals])
@@ -155,7 +146,7 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
     places = find_positions(course.space, [proposal.point for proposal in course.proposals])[:, 0]
     if known is not None:
         look = "o-" if isinstance(one, Categorical) else "-"
-        axes.plot(known.first, known.nats[0], look, color=EPISTEMIC, label="epistemic part")
+        axes.plot(known.first, known.nats[0], look, color=figures.EPISTEMIC, label="epistemic part")
         heights = np.interp(places, known.first, known.nats[0])
         axes.set_ylabel("epistemic part (nats)")
     else:
@@ -166,7 +157,7 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
     axes.set_ylim(min(low, 0.0) - 0.08 * (high - low), high + 0.08 * (high - low))
     if course.points:
         plot_rug(axes, find_positions(course.space, course.points)[:, 0])
-        axes.plot([], [], "|", color=POINTS, label="measured")
+        axes.plot([], [], "|", color=figures.POINTS, label="measured")
     return place_legend_below(axes, ncols=3)
 
 
@@ -185,7 +176,7 @@ def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, pale: list[b
     for i, (proposal, (x, y)) in enumerate(zip(course.proposals, places, strict=True)):
         alpha = PALE if pale[i] else 1.0
         axes.plot(
-            x, y, "^", color=CHOSEN, markersize=8, markeredgecolor="white", alpha=alpha,
+            x, y, "^", color=figures.CHOSEN, markersize=8, markeredgecolor="white", alpha=alpha,
             clip_on=False, label=None if pale[i] else name, zorder=6,
         )  # fmt: skip
         name = name if pale[i] else None

@@ -11,21 +11,12 @@ from matplotlib.ticker import MaxNLocator
 
 from twofold.plant.forecast import Trial
 from twofold.plant.quality import MOST_BEYOND, recommend
-from twofold.report.figures import (
-    ALEATORIC,
-    CHOSEN,
-    DATA,
-    EPISTEMIC,
-    PALETTE,
-    POINTS,
-    TOTAL,
-    draw_panel,
-    fill_band,
-)  # fmt: skip
+from twofold.report import figures
+from twofold.report.figures import draw_panel, fill_band
 
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-ALONE = {"color": CHOSEN, "linewidth": 1.8}
+ALONE = {"color": figures.CHOSEN, "linewidth": 1.8}
 PANEL, SMALL = (4.0, 3.1), (4.0, 2.5)
 # In inches, around the axes of a panel: a layout that measures all text takes longer than drawing.
 LEFT, RIGHT, BOTTOM = 0.75, 0.1, 0.5
@@ -70,11 +61,11 @@ def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any,
                 fontsize=8, ha="right" if right else "left",
             )  # fmt: skip
     axes.scatter(
-        best.epistemic_risk, best.cost, s=170, facecolors="none", edgecolors=CHOSEN,
+        best.epistemic_risk, best.cost, s=170, facecolors="none", edgecolors=figures.CHOSEN,
         linewidths=1.8, zorder=2.5, label="recommended",
     )  # fmt: skip
     if any(one.share_beyond > MOST_BEYOND for one in trials):
-        hollow: Any = {"marker": "o", "markerfacecolor": "white", "color": DATA}
+        hollow: Any = {"marker": "o", "markerfacecolor": "white", "color": figures.DATA}
         axes.plot([], [], linestyle="none", label="hollow: mostly beyond the data", **hollow)
     axes.set(xlabel="epistemic risk (deviation of the cost per step)")
     axes.set(ylabel="expected cost per step")
@@ -102,26 +93,26 @@ def plot_cost_bands(axes: Axes, trial: Trial) -> None:
     steps, expected = _number_steps(trial), trial.expected
     inner, outer = 2.0 * trial.aleatoric, 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
     for low, high, colour, label in (
-        (-outer, -inner, EPISTEMIC, "to ± 2σ total: epistemic"),
-        (inner, outer, EPISTEMIC, None),
-        (-inner, inner, ALEATORIC, "± 2σ aleatoric"),
+        (-outer, -inner, figures.EPISTEMIC, "to ± 2σ total: epistemic"),
+        (inner, outer, figures.EPISTEMIC, None),
+        (-inner, inner, figures.ALEATORIC, "± 2σ aleatoric"),
     ):
         fill_band(axes, steps, expected + low, expected + high, colour, 0.45, label)
-    axes.plot(steps, expected, color=TOTAL, linewidth=1.4, label="expected cost")
+    axes.plot(steps, expected, color=figures.TOTAL, linewidth=1.4, label="expected cost")
     axes.set(xlabel="step", ylabel="cost")
 
 
 def plot_logged_cost(axes: Axes, logged_cost: float) -> None:
     """What a held-out step cost as it was run."""
-    axes.axhline(logged_cost, color=DATA, linestyle="--", label="logged, held out")
+    axes.axhline(logged_cost, color=figures.DATA, linestyle="--", label="logged, held out")
 
 
 def plot_deviations(axes: Axes, trial: Trial) -> None:
     """Both risks over the horizon, as lines."""
     look: Any = {"linewidth": 1.8}
     steps = _number_steps(trial)
-    axes.plot(steps, trial.epistemic, color=EPISTEMIC, label="epistemic", **look)
-    axes.plot(steps, trial.aleatoric, color=ALEATORIC, ls="--", label="aleatoric", **look)
+    axes.plot(steps, trial.epistemic, color=figures.EPISTEMIC, label="epistemic", **look)
+    axes.plot(steps, trial.aleatoric, color=figures.ALEATORIC, ls="--", label="aleatoric", **look)
     axes.set(xlabel="step", ylabel="deviation of the cost", ylim=(0, None))
 
 
@@ -132,8 +123,8 @@ def plot_rollouts(axes: Axes, trial: Trial) -> None:
     costs = np.hstack([trial.rollouts, np.full((number, 1), np.nan)]).ravel()
     each = np.tile(np.append(steps, steps[-1]).astype(float), number)
     label = f"{number} roll-outs"
-    axes.plot(each, costs, color=POINTS, linewidth=0.7, alpha=0.45, label=label)
-    axes.plot(steps, trial.expected, color=TOTAL, linewidth=2.0, label="expected cost")
+    axes.plot(each, costs, color=figures.POINTS, linewidth=0.7, alpha=0.45, label=label)
+    axes.plot(steps, trial.expected, color=figures.TOTAL, linewidth=2.0, label="expected cost")
     axes.set(xlabel="step", ylabel="cost")
 
 
@@ -141,14 +132,14 @@ def plot_column(axes: Axes, trial: Trial, name: str) -> None:
     """A column's quantiles over steps, in front of those of the log."""
     quantiles, steps = trial.visited[name], _number_steps(trial)
     least, low, _, middle, _, high, most = trial.logged[name]
-    axes.axhspan(low, high, color=DATA, alpha=0.28, linewidth=0, label="log: 90 %")
-    axes.axhline(middle, color=DATA, linewidth=1.0, linestyle="--", label="log: median")
+    axes.axhspan(low, high, color=figures.DATA, alpha=0.28, linewidth=0, label="log: 90 %")
+    axes.axhline(middle, color=figures.DATA, linewidth=1.0, linestyle="--", label="log: median")
     for edge, label in ((least, "log: all"), (most, None)):
-        axes.axhline(edge, color=DATA, linewidth=1.0, linestyle=":", label=label)
+        axes.axhline(edge, color=figures.DATA, linewidth=1.0, linestyle=":", label=label)
     for first, last, alpha, label in ((0, 4, 0.3, "policy: 90 %"), (1, 3, 0.45, "policy: 50 %")):
         low, high = quantiles[:, first], quantiles[:, last]
-        fill_band(axes, steps, low, high, CHOSEN, alpha, label)
-    axes.plot(steps, quantiles[:, 2], color=CHOSEN, linewidth=1.6, label="policy: median")
+        fill_band(axes, steps, low, high, figures.CHOSEN, alpha, label)
+    axes.plot(steps, quantiles[:, 2], color=figures.CHOSEN, linewidth=1.6, label="policy: median")
     axes.set(xlabel="step", title=name.replace("$", r"\$"))
 
 
@@ -176,10 +167,10 @@ def plot_distances(axes: Axes, *trials: Trial, looks: Sequence[Any] = (ALONE,)) 
     for trial, look in zip(trials, looks, strict=True):
         axes.plot(_number_steps(trial), trial.apart, **look)
     for height, name in ((trials[0].usual, "median"), (trials[0].far, "99 %")):
-        axes.axhline(height, color=DATA, linestyle=":", linewidth=1.0)
+        axes.axhline(height, color=figures.DATA, linestyle=":", linewidth=1.0)
         axes.annotate(
             f"held out: {name}", (1.0, height), (0, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="right", fontsize=8, color=POINTS,
+            textcoords="offset points", ha="right", fontsize=8, color=figures.POINTS,
         )  # fmt: skip
     axes.set(title="Distance to the nearest logged state (median)", xlabel="step", ylim=(0, None))
     axes.set(ylabel="deviations of what the policy sees")
@@ -189,7 +180,7 @@ def plot_share_beyond(axes: Axes, *trials: Trial, looks: Sequence[Any] = (ALONE,
     """The share of states that are beyond the data, and that of held-out states."""
     for trial, look in zip(trials, looks, strict=True):
         axes.plot(_number_steps(trial), 100.0 * trial.beyond, **look)
-    axes.axhline(1.0, color=DATA, linestyle=":", linewidth=1.0)
+    axes.axhline(1.0, color=figures.DATA, linestyle=":", linewidth=1.0)
     axes.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
     axes.set(ylabel="share beyond 99 % of held-out states (%)")
 
@@ -235,7 +226,7 @@ def _number_steps(trial: Trial) -> np.ndarray:
 
 
 def _choose_colour(index: int) -> str:
-    return PALETTE[index % len(PALETTE)]
+    return figures.PALETTE[index % len(figures.PALETTE)]
 
 
 def _find_limits(trial: Trial) -> tuple[float, float]:
