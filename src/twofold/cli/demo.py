@@ -71,9 +71,8 @@ def _write(folder: Path, panels: list[Any], rows: list[list[str]]) -> None:
     """The panels as ``figure.png``, and the page ``index.html``."""
     from matplotlib.figure import Figure
 
-    from twofold.core.persistence import write_text
     from twofold.report.figures import draw_panel, style
-    from twofold.report.page import render_page
+    from twofold.report.page import write_page
 
     grid = panels[0][1]
     limits = grid[0], grid[-1]
@@ -86,5 +85,4 @@ def _write(folder: Path, panels: list[Any], rows: list[list[str]]) -> None:
         figure.savefig(folder / "figure.png")
     drawn = [draw_panel(*panel, xlim=limits) for panel in panels]
     content = {"figures": drawn, "headings": HEADINGS, "rows": rows}
-    text = render_page("demo.html", "twofold: where to measure next", **content)
-    write_text(folder / "index.html", text)
+    write_page(folder / "index.html", "demo.html", "twofold: where to measure next", **content)

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 from twofold.report import figures
 from twofold.report.figures import fill_band, spread_evenly, style
 from twofold.report.model_data import Moments, Subject
+from twofold.report.page import format_number
 from twofold.uncertainty import metrics
 
 COLOURS = (figures.EPISTEMIC, figures.CHOSEN, figures.TRUTH, figures.ALEATORIC, figures.TOTAL)
@@ -32,6 +33,11 @@ class Accuracy(NamedTuple):
     rmse: np.ndarray
     log_likelihood: float
 
+    @property
+    def cells(self) -> list[str]:
+        """Both as text."""
+        return [f"{self.log_likelihood:.3f}".replace("nan", "—"), *map(format_number, self.rmse)]
+
 
 class Scores(NamedTuple):
     """One output of one model at N test points; ``unit`` is that of y and of its CRPS."""
@@ -47,14 +53,10 @@ class Scores(NamedTuple):
         return float(metrics.coverage(self.pit, np.array([INTERVAL]))[0])
 
     @property
-    def calibration_error(self) -> float:
-        """The mean error of the coverage."""
-        return float(metrics.calibration_error(self.pit))
-
-    @property
-    def chance_calibration_error(self) -> float:
-        """The same of a perfectly calibrated model, by chance."""
-        return float(metrics.chance_calibration_error(self.pit.size))
+    def calibration_errors(self) -> tuple[float, float]:
+        """The mean error of the coverage, and that of a perfectly calibrated model, by chance."""
+        chance = metrics.chance_calibration_error(self.pit.size)
+        return float(metrics.calibration_error(self.pit)), float(chance)
 
 
 def compute_log_densities(about: Subject) -> np.ndarray:
@@ -79,9 +81,8 @@ def compute_scores(about: Subject, densities: np.ndarray) -> dict[str, Scores]:
     x, y = about.test.x[rows], about.test.y[rows]
     samples = about.model.sample(x, DRAWS).reshape(DRAWS, *y.shape)
     pit, crps = metrics.pit(samples, y), metrics.crps(samples, y)
-    return {
-        name: Scores(pit[:, i], crps[:, i], densities[rows]) for i, name in enumerate(about.outputs)
-    }
+    parts = zip(about.outputs, pit.T, crps.T, strict=True)
+    return {name: Scores(pit, crps, densities[rows]) for name, pit, crps in parts}
 
 
 def draw_calibration(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
@@ -143,7 +144,7 @@ def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
 
 
 def _summary(name: str, score: Scores) -> str:
-    error, chance = 100 * score.calibration_error, 100 * score.chance_calibration_error
+    error, chance = (100 * error for error in score.calibration_errors)
     return (
         f"{name}: CRPS {np.mean(score.crps):.3g}{score.unit and ' ' + score.unit} · "
         f"log-likelihood {np.mean(score.log_density):.2f} nats · "

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -11,11 +12,10 @@ from matplotlib.figure import Figure
 from twofold.campaign import Campaign, Proposal
 from twofold.campaign.definition import PARTS
 from twofold.campaign.space import Point
-from twofold.core.persistence import write_text
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
 from twofold.report.figures import EPISTEMIC, TOTAL, draw_panel
-from twofold.report.page import Chooser, Rows, format_number, render_page
+from twofold.report.page import Chooser, Rows, format_number, write_page
 
 MAP_SIZE = 4.8, 3.9
 MOST_INPUTS, MOST_OPEN, LATEST = 6, 50, 20
@@ -31,17 +31,18 @@ def write_campaign_page(
     the last proposals.
     """
     course = campaign if isinstance(campaign, Course) else make_course(campaign, title)
+    every = zip(course.outputs, course.values.T, strict=True)
     content = {
         "course": course,
         "curves": _draw_curves(course),
         "maps": _map_inputs(course) if course.points or course.proposals else None,
         "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
-        "results": _draw_results(course),
+        "results": {name: values for name, values in every if np.isfinite(values).any()},
+        "draw_results": partial(draw_panel, figures.plot_results),
         "latest": _list_latest(course),
         "most_inputs": MOST_INPUTS,
     }
-    write_text(Path(path), render_page("campaign.html", course.title, **content))
-    return Path(path)
+    return write_page(path, "campaign.html", course.title, **content)
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,18 @@ def _draw_curves(course: Course) -> list[tuple[Figure, str]]:
     """Over the number of measurements, with descriptions: what was left to learn, and the score."""
     if not course.curve:
         return []
-    curve, name, nats = course.curve, course.score_name, "mean epistemic part (nats)"
+    curve, name = course.curve, course.score_name
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
     left = draw_panel(figures.plot_remaining_share, curve)
-    mean = draw_panel(figures.plot_curve, curve, "epistemic_nats", nats, EPISTEMIC)
-    curves = [
-        (left, f"Share of the predictive variance that more data could remove, {share}."),
-        (mean, "Mean of what one more measurement would teach, in nats."),
-    ]
-    if name:
-        figure = draw_panel(figures.plot_curve, curve, "score", name, TOTAL)
-        curves.append((figure, f"{name} after each round."))
+    curves = [(left, f"Share of the predictive variance that more data could remove, {share}.")]
+    nats = "Mean of what one more measurement would teach, in nats."
+    for key, label, color, words in (
+        ("epistemic_nats", "mean epistemic part (nats)", EPISTEMIC, nats),
+        ("score", name, TOTAL, f"{name} after each round."),
+    ):
+        if label:
+            figure = draw_panel(figures.plot_curve, curve, key, label, color)
+            curves.append((figure, words))
     return curves
 
 
@@ -114,19 +116,11 @@ def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
     headings = [f"{part} σ of {name}" if several else f"{part} σ" for name, part in parts]
     rows = []
     for one in proposals:
-        deviations = [_format_deviation(one, output, part) for output, part in parts]
-        point = _list_values(course, one.point)
-        rows.append([str(one.number), *point, *deviations, one.reason])
+        known = one.split.get("standard_deviation", {})
+        deviations = [known.get(part, {}).get(output, np.nan) for output, part in parts]
+        cells = *_list_values(course, one.point), *map(format_number, deviations)
+        rows.append([str(one.number), *cells, one.reason])
     return ["proposal", *course.space.names, *headings, "why"], rows
-
-
-def _draw_results(course: Course) -> list[tuple[str, Figure]]:
-    """A figure for each output that has a value."""
-    return [
-        (name, draw_panel(figures.plot_results, values, name))
-        for name, values in zip(course.outputs, course.values.T, strict=True)
-        if np.isfinite(values).any()
-    ]
 
 
 def _list_latest(course: Course) -> Rows:
@@ -140,8 +134,3 @@ def _list_latest(course: Course) -> Rows:
 
 def _list_values(course: Course, point: Point) -> list[str]:
     return [one.format(point[one.name]) for one in course.space.inputs]
-
-
-def _format_deviation(proposal: Proposal, output: str, part: str) -> str:
-    value = proposal.split.get("standard_deviation", {}).get(part, {}).get(output)
-    return "—" if value is None else format_number(float(value))

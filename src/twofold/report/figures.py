@@ -13,32 +13,16 @@ from matplotlib.transforms import ScaledTranslation
 
 from twofold.uncertainty.decomposition import Decomposition, Parts
 
-TOTAL = "#000000"
-EPISTEMIC = "#0072B2"
-ALEATORIC = "#E69F00"
-DATA = "#7f7f7f"
-POINTS = "#404040"
-TRUTH = "#009E73"
-CHOSEN = "#D55E00"
+TOTAL, DATA, POINTS = "#000000", "#7f7f7f", "#404040"
+EPISTEMIC, ALEATORIC, TRUTH, CHOSEN = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 SETTINGS: dict[Any, Any] = {
-    "figure.dpi": 120,
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "svg.hashsalt": "twofold",
-}
-
-MOST_VECTORS = 2000
-MOST_INTERVALS = 60
-MOST_TICKS = 100
-LONGEST_LABEL = 34
+    "figure.dpi": 120, "font.size": 10, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.titlesize": 11, "axes.titlelocation": "left", "legend.frameon": False,
+    "legend.fontsize": 9, "svg.hashsalt": "twofold",
+}  # fmt: skip
+MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, LONGEST_LABEL = 2000, 60, 100, 34
 BELOW_INCHES = 0.45
-
 # In inches: small, one panel a figure, so that its text can be read on a phone.
 PANEL = 4.6, 3.4
 

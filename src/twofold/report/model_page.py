@@ -9,14 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.utils.validation import check_is_fitted
 
-from twofold.core.persistence import write_text
 from twofold.estimators.storage import Fitted
 from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
-from twofold.report.calibration import Accuracy, Scores
+from twofold.report.calibration import Scores
 from twofold.report.figures import DATA, TOTAL, draw_panel
 from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments
-from twofold.report.page import Chooser, Rows, format_number, render_page
+from twofold.report.page import Chooser, Rows, format_number, write_page
 from twofold.uncertainty.decomposition import Parts
 
 METHODS = {
@@ -26,7 +25,6 @@ METHODS = {
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
 }
-SMALL = 3.4, 2.2
 MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 36, 12
 LEAST_KNOWN = 10
 
@@ -50,8 +48,7 @@ def write_model_page(
     """
     check_is_fitted(model)
     about = model_data.make_subject(model, X, y, inputs, outputs, held_out, rows)
-    write_text(Path(path), render_page("model.html", title, about=about, **_collect(about)))
-    return Path(path)
+    return write_page(path, "model.html", title, about=about, **_collect(about))
 
 
 def find_doubts(model: Any) -> str | None:
@@ -88,13 +85,14 @@ class Output:
 
     def list_scores(self) -> list[str]:
         """Name, coverage and its error, what chance makes of that, and CRPS."""
-        errors = self.scores.calibration_error, self.scores.chance_calibration_error
         covered, crps = f"{100 * self.scores.covered:.1f} %", float(self.scores.crps.mean())
-        return [self.name, covered, *(f"{100 * e:.1f}" for e in errors), format_number(crps)]
+        errors = (f"{100 * error:.1f}" for error in self.scores.calibration_errors)
+        return [self.name, covered, *errors, format_number(crps)]
 
-    def draw_effects(self) -> Figure:
-        size = 4.6, 1.4 + 0.38 * len(self.drivers)
-        return draw_panel(figures.plot_effects, self.drivers, self.effects, size=size)
+    @property
+    def bins(self) -> int:
+        """Of the histogram of where measurements fall in their predictive distributions."""
+        return int(np.clip(self.scores.pit.size // 10, 4, 20))
 
     def draw_predicted(self) -> Figure:
         """Predicted and measured values, at the rows that scores are computed from."""
@@ -102,14 +100,6 @@ class Output:
         parts = _pick(self.test.variances, self.number)
         label = figures.shorten_label(f"{self.name}, measured")
         return draw_panel(figures.plot_predicted, *values, parts, xlabel=label)
-
-    def draw_coverage(self) -> Figure:
-        return draw_panel(calibration.plot_coverage, {self.name: self.scores})
-
-    def draw_histogram(self) -> Figure:
-        """Where measurements fall in their predictive distributions."""
-        bins = int(np.clip(self.scores.pit.size // 10, 4, 20))
-        return draw_panel(calibration.plot_pit, {self.name: self.scores}, bins)
 
 
 @dataclass(frozen=True)
@@ -156,8 +146,8 @@ def _collect(about: Subject) -> dict[str, Any]:
     effects = model_data.compute_effects(about, here)
     order = model_data.rank_inputs(effects)
     bars = order[:MOST_BARS]
-    noise = np.sqrt(here.variances.aleatoric.mean(axis=0))
-    share = here.variances.epistemic.mean(axis=0) / here.variances.total.mean(axis=0)
+    total, epistemic, aleatoric = (part.mean(axis=0) for part in here.variances)
+    noise, share = np.sqrt(aleatoric), epistemic / total
     outputs = [
         Output(
             about, i, name, test, accuracies["this model"].rmse[i], noise[i], share[i], scores,
@@ -165,15 +155,16 @@ def _collect(about: Subject) -> dict[str, Any]:
         )
         for i, (name, scores) in enumerate(calibration.compute_scores(about, densities).items())
     ]  # fmt: skip
-    name = METHODS[resolve_method(about.model.inference).name]
     moving = [int(column) for column in order if np.ptp(about.data.x[:, column]) > 0]
     blocks = {(output.name,): output for output in outputs}
     return {
-        "inference": name,
+        "inference": METHODS[resolve_method(about.model.inference).name],
         "doubts": find_doubts(about.model),
         "accuracies": accuracies,
-        "accuracy_rows": [[name, *_list_accuracy(one)] for name, one in accuracies.items()],
-        "error_headings": [f"RMSE of {name}" for name in about.outputs],
+        "accuracy_rows": [
+            ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)],
+            *([name, *one.cells] for name, one in accuracies.items()),
+        ],
         "score_rows": [output.list_scores() for output in outputs],
         "outputs": outputs,
         "by_output": lambda name: Chooser(name, {"output": about.outputs}, blocks),
@@ -182,10 +173,11 @@ def _collect(about: Subject) -> dict[str, Any]:
         "largest_effect": max(part.max() for part in effects),
         "least_known": _list_least_known(about, here, order),
         "columns": _list_columns(about),
-        "histograms": _histograms(about, order),
-        "interval": calibration.INTERVAL,
+        "histograms": _list_histograms(about, order),
+        "draw": draw_panel,
+        "figures": figures,
+        "calibration": calibration,
         "most_bars": MOST_BARS,
-        "most_intervals": figures.MOST_INTERVALS,
         "most_outputs": MOST_OUTPUTS,
         "most_rows": MOST_ROWS,
     }
@@ -207,11 +199,6 @@ def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
     }
     selects = {"input": list(inputs), "other inputs at": list(rows), "output": outputs}
     return Chooser("slices", selects, blocks)
-
-
-def _list_accuracy(one: Accuracy) -> list[str]:
-    nats = f"{one.log_likelihood:.3f}" if np.isfinite(one.log_likelihood) else "—"
-    return [nats, *map(format_number, one.rmse)]
 
 
 def _list_least_known(about: Subject, here: Moments, order: np.ndarray) -> Rows:
@@ -237,12 +224,8 @@ def _list_columns(about: Subject) -> list[list[str]]:
     ]
 
 
-def _histograms(about: Subject, order: np.ndarray) -> list[tuple[str, Figure]]:
-    """Of the outputs, then of the inputs that drive most."""
+def _list_histograms(about: Subject, order: np.ndarray) -> list[tuple[np.ndarray, str, str]]:
+    """Values, name and colour of the outputs, then of the inputs that drive most."""
     x, y = about.data.x, about.data.y
-    every = [(name, y[:, i], TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
-    every += [(about.inputs[c], x[:, c], DATA) for c in sorted(order[:MOST_INPUTS])]
-    return [
-        (name, draw_panel(figures.plot_histogram, values, name, colour, size=SMALL))
-        for name, values, colour in every
-    ]
+    outputs = [(y[:, i], name, TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
+    return outputs + [(x[:, c], about.inputs[c], DATA) for c in sorted(order[:MOST_INPUTS])]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from twofold.core.persistence import LIBRARY_VERSION
+from twofold.core.persistence import LIBRARY_VERSION, write_text
 from twofold.report.figures import style
 from twofold.report.svg import join_options, to_svg
 
@@ -70,11 +71,12 @@ class Document:
         return Markup(to_svg(figure, f"picture-{self.pictures}-", description))
 
 
-def render_page(template: str, title: str, **content: Any) -> str:
-    """The text of a page, in the house style."""
+def write_page(path: str | Path, template: str, title: str, **content: Any) -> Path:
+    """Write a page, in the house style."""
     content |= {"document": Document(), "title": title, "version": LIBRARY_VERSION}
     with style():
-        return _environment().get_template(template).render(content)
+        write_text(Path(path), _environment().get_template(template).render(content))
+    return Path(path)
 
 
 def format_number(value: float) -> str:

@@ -16,7 +16,7 @@ from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project
 from twofold.report import policy_figures as figures
 from twofold.report.figures import style
-from twofold.report.page import Chooser, find_text_columns, render_page
+from twofold.report.page import Chooser, find_text_columns, write_page
 from twofold.report.svg import make_clickable
 
 PAGE, REPORT, FRONTIER = "report.html", "report.md", "frontier.csv"
@@ -107,9 +107,9 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
         "terms": TERMS, "choices": _offer_policies(policies, best),
         "frontier": _draw_frontier(policies, best), "figures": figures,
+        "list_riskiest": list_riskiest,
     }  # fmt: skip
-    write_text(Path(path), render_page("policies.html", TITLE, **content))
-    return Path(path)
+    return write_page(path, "policies.html", TITLE, **content)
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,6 @@ class PolicyView:
         return Chooser("columns", options, blocks) if names else None
 
     @property
-    def riskiest(self) -> list[list[str]]:
-        """The visited states with the largest epistemic part."""
-        return _list_riskiest(self.trial)
-
-    @property
     def bounds(self) -> list[str]:
         """Of the actions."""
         shape, names = self.policy.shape, self.policy.embedding.actions
@@ -179,7 +174,7 @@ def _describe(project: Project) -> str:
         title=TITLE, steps=len(best.expected), advice="\n\n".join(sentences),
         file=project.files[number], policies=_make_table(headings, rows),
         terms="\n".join(f"- *{term}* {words}" for term, words in TERMS.items()),
-        riskiest=_make_table(list(best.riskiest), _list_riskiest(best)[:SHOWN_STATES]),
+        riskiest=_make_table(list(best.riskiest), list_riskiest(best)[:SHOWN_STATES]),
         quality=project.quality, **project.about,
     )  # fmt: skip
 
@@ -189,7 +184,8 @@ def _make_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, rule, *rows))
 
 
-def _list_riskiest(trial: Trial) -> list[list[str]]:
+def list_riskiest(trial: Trial) -> list[list[str]]:
+    """The visited states with the largest epistemic part."""
     rows = zip(*trial.riskiest.values(), strict=True)
     return [[f"{value:.3g}" for value in row] for row in rows]
 
