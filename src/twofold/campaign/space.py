@@ -227,7 +227,7 @@ class Space:
     @classmethod
     def from_plain(cls, plain: Sequence[Mapping[str, Any]]) -> "Space":
         """The space that ``to_plain`` described."""
-        kinds = [one.get("kind") for one in plain]
+        kinds = [str(one.get("kind")) for one in plain]
         for kind in kinds:
             rule = f"an input's kind must be one of {', '.join(KINDS)}"
             require(kind in KINDS, f"{rule}, got {kind!r}")

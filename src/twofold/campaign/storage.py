@@ -133,13 +133,13 @@ class Storage:
 
     def load_or_fit(self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray) -> Fit:
         """The model of inputs ``[N, D]`` and outputs ``[N, O]``: that of the file, or a new one."""
-        from twofold.estimators import storage
         from twofold.estimators.regressor import BNNLVRegressor
+        from twofold.estimators.storage import pack, plain_settings, unpack
         from twofold.estimators.training import whole_fits
         from twofold.inference.method import to_mapping
 
         model = BNNLVRegressor(**(DEFAULTS | settings))
-        settings = storage.plain_settings(model) | {"inference": to_mapping(model.inference)}
+        settings = plain_settings(model) | {"inference": to_mapping(model.inference)}
         used = {name: value for name, value in settings.items() if name not in WITHOUT_EFFECT}
         identity = {"settings": used, "data": persistence.fingerprint(x, y)}
         name = persistence.hash_identity(identity)
@@ -147,7 +147,7 @@ class Storage:
         work = None if file is None else persistence.WorkFile(file, "model", identity)
         if work is not None and (found := work.find()) is not None:
             with suppress(*UNREADABLE):
-                return Fit(storage.unpack(found, BNNLVRegressor), name, True)
+                return Fit(unpack(found, BNNLVRegressor), name, True)
         try:
             with whole_fits():
                 model.fit(x, y[:, 0] if y.shape[1] == 1 else y)
@@ -156,7 +156,7 @@ class Storage:
         # Without the file, the next question takes longer; that is all.
         with suppress(OSError):
             if work is not None:
-                work.write(*storage.pack(model))
+                work.write(*pack(model))
                 return Fit(model, name, True)
         return Fit(model, name, False)
 

@@ -18,7 +18,7 @@ from twofold.campaign.recording import Result, check_result
 from twofold.campaign.space import CampaignError, Categorical, Point, Space, check_names
 from twofold.core.naming import shortened
 from twofold.tables import TableError, read_table
-from twofold.tables.cells import parse_number
+from twofold.tables.table import parse_number
 
 
 def read_rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], str]:

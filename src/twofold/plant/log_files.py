@@ -15,7 +15,7 @@ from twofold.plant import raw_log
 from twofold.plant.log import Log, LogError, LogWarning, check_bounds, check_different
 from twofold.plant.raw_log import GAP, Mending, RawLog, mend, raw_log_of
 from twofold.tables import Table, check_names, read_table, write_table
-from twofold.tables.cells import sentinels
+from twofold.tables.table import sentinels
 
 # Names under which a column that nobody asked for is probably the time or the episode.
 LIKELY = {

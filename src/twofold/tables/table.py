@@ -1,25 +1,40 @@
-"""``Table``: rows of named columns as they were found, over an Arrow table."""
+"""``Table``: rows of named columns as they were found, over an Arrow table; cells as numbers, times
+and labels."""
 
 import csv
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from twofold.core.naming import listed, nearest, shortened
-from twofold.tables.cells import Numbers, to_labels, to_numbers, to_texts, to_times
 
 if TYPE_CHECKING:
     import pyarrow
 
 MOST_SAID = 300  # characters of another library's message
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-"})
+ROUNDING = 1e-7  # of a number that was stored in single precision, as a part of it
+# The ends of the integers that loggers store, and where numbers are too large to be measured.
+LIMITS, HUGE = frozenset({-32768, 32767, 65535, -2147483648, 2147483647}), 1e30
+# It lies further from all other values than these from each other, and than this part of itself.
+FAR = 0.1
 
 
 class TableError(ValueError):
     """A table that cannot be read or written, or that does not hold what was asked for."""
+
+
+class Numbers(NamedTuple):
+    """A column of numbers, NaN where there is none, and the texts that stand in place of one."""
+
+    values: np.ndarray
+    texts: dict[int, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,30 +65,21 @@ class Table:
             return self
         return replace(self, data=self.data.take(index), rows=self.rows[index])
 
-    def slice(self, start: int, length: int | None = None) -> "Table":
-        """Rows one after the other."""
-        end = None if length is None else start + length
-        return replace(self, data=self.data.slice(start, length), rows=self.rows[start:end])
-
     def places(self, index: np.ndarray) -> list[str]:
         """Where rows are in the source: ``line 17``."""
         return [f"{self.unit} {number}" for number in self.rows[index]]
 
-    def numbers(
-        self, name: str, missing: Collection[str | float] = (), decimal: str | None = None
-    ) -> Numbers:
+    def numbers(self, name: str, missing: Collection[str | float] = ()) -> Numbers:
         """A column as numbers; ``missing`` are further markers for missing values."""
-        return self._convert(to_numbers, name, missing, decimal or self.decimal)
+        return self._convert(to_numbers, name, missing, self.decimal)
 
-    def times(
-        self, name: str, missing: Collection[str | float] = (), decimal: str | None = None
-    ) -> Numbers:
+    def times(self, name: str, missing: Collection[str | float] = ()) -> Numbers:
         """A column of numbers or of dates, the latter as seconds since the first one."""
-        return self._convert(to_times, name, missing, decimal or self.decimal)
+        return self._convert(to_times, name, missing, self.decimal)
 
-    def labels(self, name: str, decimal: str | None = None) -> list[str]:
+    def labels(self, name: str) -> list[str]:
         """A column of names, blank where there is none."""
-        return self._convert(to_labels, name, decimal or self.decimal)
+        return self._convert(to_labels, name, self.decimal)
 
     def texts(self, name: str) -> list[str]:
         """A column as texts, blank where there is no value."""
@@ -183,3 +189,134 @@ def disk_errors(path: Path, action: str) -> Iterator[None]:
         if not path.parent.is_dir():
             why = f"there is no folder {path.parent}"
         raise TableError(f"{path} cannot be {action}: {why}") from error
+
+
+def to_numbers(column: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
+    """A column as numbers.
+
+    ``missing`` are further markers for missing values: words, and numbers however they are written.
+    """
+    found = _numbers(column, missing, decimal)
+    for marker in missing:
+        with suppress(ValueError):
+            mark = parse_number(str(marker), decimal if isinstance(marker, str) else ".")
+            found.values[np.isclose(found.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
+    return found
+
+
+def to_times(column: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
+    """A column of numbers, or of dates as seconds since the first one; of ``missing`` only words
+    count, for a clock passes every number."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        unit = pa.duration("ns") if pa.types.is_duration(kind) else pa.timestamp("ns")
+        dates = column.cast(unit, safe=False).to_numpy(zero_copy_only=False)
+        seconds = np.where(np.isnat(dates), np.nan, dates.astype(float) / 1e9)
+        return Numbers(_since_first(seconds), {})
+    found = _numbers(column, missing, decimal)
+    seconds, texts = np.full(len(column), np.nan), dict(found.texts)
+    for index, text in found.texts.items():
+        with suppress(ValueError):
+            date = datetime.fromisoformat(text)
+            seconds[index] = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+            del texts[index]
+    return Numbers(_since_first(seconds), texts) if len(texts) < len(found.texts) else found
+
+
+def to_labels(column: Any, decimal: str = ".") -> list[str]:
+    """A column of names; a whole number is the same name with and without decimals."""
+    whole = re.compile(rf"\A(-?\d+)\{decimal}0+\Z")
+    return [
+        (str(int(cell)) if cell.is_integer() else repr(cell))
+        if isinstance(cell, float)
+        else whole.sub(r"\1", _text(cell))
+        for cell in column.to_pylist()
+    ]
+
+
+def parse_number(text: str, decimal: str = ".") -> float:
+    """A number without thousands separators: 1.234 may be two numbers, and only Python reads
+    1_234."""
+    if "_" in text or (decimal != "." and "." in text):
+        raise ValueError(text)
+    return float(text.replace(decimal, "."))
+
+
+def _numbers(column: Any, missing: Collection[str | float], decimal: str) -> Numbers:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    primitive = pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
+    if primitive or pa.types.is_decimal(kind):
+        return Numbers(_floats(column), {})
+    texts = _texts(column)
+    mark = re.escape(decimal)
+    plain = pc.match_substring_regex(texts, rf"^-?(\d+{mark}?\d*|{mark}\d+)([eE][+-]?\d+)?$")
+    plain = pc.fill_null(plain, False)
+    numerals = pc.if_else(plain, texts, None)
+    values = _floats(numerals if decimal == "." else pc.replace_substring(numerals, decimal, "."))
+    others = np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
+    words = MISSING | {str(marker).strip().casefold() for marker in missing}
+    left = {}
+    for index, text in zip(others.tolist(), texts.take(pa.array(others)).to_pylist(), strict=True):
+        try:
+            values[index] = parse_number(text or "", decimal)
+        except ValueError:
+            if text and text.casefold() not in words:
+                left[index] = text
+    return Numbers(values, left)
+
+
+def _floats(column: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), float)
+
+
+def _texts(column: Any) -> Any:
+    """A column as one array of texts without blanks around them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()])
+    return pc.utf8_trim_whitespace(array.cast(pa.large_string()))
+
+
+def to_texts(column: Any) -> list[str]:
+    """A column as texts without blanks around them, blank where there is no value."""
+    return [_text(cell) for cell in column.to_pylist()]
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None or cell != cell else str(cell).strip()
+
+
+def _since_first(seconds: np.ndarray) -> np.ndarray:
+    known = seconds[np.isfinite(seconds)]
+    return seconds - (known[0] if len(known) else 0.0)
+
+
+def sentinels(values: np.ndarray) -> list[float]:
+    """The smallest and largest values of a column that look as if a logger wrote them where it had
+    no value: -999 among temperatures."""
+    found = np.unique(values[np.isfinite(values)]).tolist()
+    low = next((value for value in found if not _likely(value)), None)
+    if low is None:
+        return []
+    high = next(value for value in reversed(found) if not _likely(value))
+    beyond = ((value, max(low - value, value - high)) for value in found)
+    return [value for value, far in beyond if far > max(high - low, FAR * abs(value))]
+
+
+def _likely(value: float) -> bool:
+    """Whether a number is written in nines, in single or double precision, or is a limit."""
+    written = (f"{abs(value):.{digits}g}".split("e")[0].replace(".", "") for digits in (7, 15))
+    nines = any(len(digits) > 1 and set(digits) == {"9"} for digits in written)
+    return nines or value in LIMITS or abs(value) >= HUGE

@@ -1,5 +1,7 @@
 """Cells are read as what they say; what might say two things is left as text."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,21 +9,21 @@ import pytest
 from twofold.tables import read_table
 
 
-def column_of(cells):
+def column_of(cells, decimal="."):
     """One column of a data frame, as a table of it has it."""
-    return read_table(pd.DataFrame({"x": cells}))
+    return replace(read_table(pd.DataFrame({"x": cells})), decimal=decimal)
 
 
 def numbers(cells, missing=(), decimal="."):
-    return column_of(cells).numbers("x", missing, decimal)
+    return column_of(cells, decimal).numbers("x", missing)
 
 
 def times(cells, missing=(), decimal="."):
-    return column_of(cells).times("x", missing, decimal)
+    return column_of(cells, decimal).times("x", missing)
 
 
 def labels(cells, decimal="."):
-    return column_of(cells).labels("x", decimal)
+    return column_of(cells, decimal).labels("x")
 
 
 def test_a_zero_is_a_number_whatever_the_column_is_made_of():
