@@ -77,12 +77,12 @@ def test_distances_beyond_those_of_held_out_states():
     ``sqrt(0.0099 / 1800) = 0.0023`` and the share of 25 · 20 · 15 visited ones by less."""
     log, held_out = log_of(), log_of(seed=1)
     model = model_of(log, [flat(CHANGES)])
-    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON).distances
+    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON)
     assert found.beyond.shape == found.apart.shape == (HORIZON,)
     assert found.beyond.mean() == pytest.approx(0.01, abs=4 * 0.0023)
     assert found.apart.mean() == pytest.approx(found.usual, rel=0.2)
     # A constant flow of -2 leads to a level of -4, nine deviations from where the log is.
-    away = measure_reach(model, linear_policy(model, [0.0, 0.0, -9.0]), held_out, HORIZON).distances
+    away = measure_reach(model, linear_policy(model, [0.0, 0.0, -9.0]), held_out, HORIZON)
     assert away.far == found.far
     assert away.beyond[-5:].min() > 0.98
     assert away.apart[-1] > 5 * found.far
@@ -91,17 +91,17 @@ def test_distances_beyond_those_of_held_out_states():
 def test_distances_are_those_to_the_nearest_of_all(rng):
     known, usual, visited = (rng.normal(size=(*n, 2)) for n in ((30,), (50,), (3, 5)))
     visited[1, 2, 0] = np.nan
-    found = distances(known, usual, visited)
+    median, beyond, middle, far = distances(known, usual, visited)
     ordinary = [min(np.linalg.norm(one - other) for other in known) for one in usual]
-    assert found.usual == pytest.approx(np.median(ordinary))
-    assert found.far == pytest.approx(np.quantile(ordinary, 0.99))
+    assert middle == pytest.approx(np.median(ordinary))
+    assert far == pytest.approx(np.quantile(ordinary, 0.99))
     for step in range(3):
         apart = np.array(
             [min(np.linalg.norm(one - other) for other in known) for one in visited[step]]
         )
         apart[np.isnan(apart)] = np.inf
-        assert found.apart[step] == pytest.approx(np.median(apart))
-        assert found.beyond[step] == np.mean(apart > found.far)
+        assert median[step] == pytest.approx(np.median(apart))
+        assert beyond[step] == np.mean(apart > far)
 
 
 def test_visited_states_follow_from_each_other():
@@ -143,12 +143,11 @@ def test_the_column_that_drives_the_epistemic_part_comes_first():
     assert found.columns["heat"] == pytest.approx(0.7, abs=0.1)
     assert found.columns["level"] < 0.05
     states = found.riskiest
-    np.testing.assert_allclose(states.epistemic, 0.01 * states.observations[:, 1] ** 2, rtol=1e-3)
-    np.testing.assert_allclose(
-        states.actions[:, 0], 2 * np.tanh(0.1 * states.observations[:, 0]), rtol=1e-4
-    )
-    assert len(states.epistemic) == 10 and np.all(np.diff(states.epistemic) <= 0)
-    assert states.steps.min() >= 1 and states.steps.max() <= HORIZON
+    epistemic = states["epistemic part"]
+    np.testing.assert_allclose(epistemic, 0.01 * states["heat"] ** 2, rtol=1e-3)
+    np.testing.assert_allclose(states["flow"], 2 * np.tanh(0.1 * states["level"]), rtol=1e-4)
+    assert len(epistemic) == 10 and np.all(np.diff(epistemic) <= 0)
+    assert states["after steps"].min() >= 1 and states["after steps"].max() <= HORIZON
 
 
 def test_groups_between_deciles(rng):
@@ -184,8 +183,11 @@ def test_visited_quantiles_are_where_the_plant_goes():
     """Without noise in its weights, the log's own plant and policy visit what was logged."""
     log, held_out = log_of(), log_of(seed=1)
     model = model_of(log, [flat(CHANGES)])
-    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON).quantiles
-    assert found.shape == (3, HORIZON, 5)
+    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON).visited
+    assert {name: band.shape for name, band in found.items()} == dict.fromkeys(
+        ("level", "heat", "flow"), (HORIZON, 5)
+    )
+    found = np.stack(list(found.values()))
     logged = np.concatenate([one.observations for one in held_out.episodes])
     # 500 roll-outs of a few hundred independent rows: the median errs by about a tenth of σ.
     late = found[:2, -5:].mean(axis=1)
@@ -201,7 +203,7 @@ def test_states_that_are_not_finite_are_left_out():
     for part in finite[1], finite[3]:
         part[1:, :, 0] = np.inf
     found = with_epistemic_part(model, finite, np.random.default_rng(0))
-    assert found.steps.tolist() == [1] * 4
+    assert found["after steps"].tolist() == [1] * 4
     finite.inputs[0] = np.nan
     with pytest.raises(ValueError, match="no state that the policy comes to is finite"):
         with_epistemic_part(model, finite, np.random.default_rng(0))

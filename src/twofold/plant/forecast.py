@@ -50,7 +50,7 @@ MOST_ROWS = 4_000
 MOST_STATES = 2_000
 FAR = 0.99
 GROUPS = 10
-RISKIEST = 10
+RISKIEST, EPISTEMIC = 10, "epistemic part"
 # Of what is visited at each step, for the bands of a report.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -164,39 +164,20 @@ def _forecast(
     return sharding.divided(share, mesh, divided)(scales, weights, draws, noise, starts, rows)
 
 
-class Distances(NamedTuple):
-    """To the nearest logged state: the median and the 99th percentile of held-out states, and at
-    each of T steps the median of visited states and the share of them beyond that percentile."""
-
-    usual: float
-    far: float
-    apart: np.ndarray
-    beyond: np.ndarray
-
-
-class States(NamedTuple):
-    """Visited states in the log's units, the action that the policy takes there, after how many
-    steps, and the epistemic part of what comes of it."""
-
-    steps: np.ndarray
-    observations: np.ndarray
-    actions: np.ndarray
-    epistemic: np.ndarray
-
-
 class Reach(NamedTuple):
-    """Distances from the data, observations with the share of the epistemic part that they explain
-    (largest first), the visited states with the largest epistemic part, and ``QUANTILES`` of what
-    was visited, of all observations and then of all actions.
+    """Where a policy leads; all parts as in ``Trial``.
 
     The epistemic part is the variance between weight draws of the expected outputs one step ahead,
     in squared deviations of each and summed.
     """
 
-    distances: Distances
+    apart: np.ndarray
+    beyond: np.ndarray
+    usual: float
+    far: float
     columns: dict[str, float]
-    riskiest: States
-    quantiles: Float[np.ndarray, "columns T Q"]
+    riskiest: dict[str, np.ndarray]
+    visited: dict[str, np.ndarray]
 
 
 class Visited(NamedTuple):
@@ -238,11 +219,14 @@ def measure_reach(
     )
     apart = distances(known, usual, np.asarray(found.features))
     states = with_epistemic_part(model, found, rng)
-    shares = [explained(values, states.epistemic) for values in states.observations.T]
-    ranked = sorted(zip(model.embedding.observations, shares, strict=True), key=lambda own: -own[1])
-    riskiest = np.argsort(-states.epistemic)[:RISKIEST]
-    top = States(*(part[riskiest] for part in states))
-    return Reach(apart, dict(ranked), top, quantiles(found))
+    epistemic = states[EPISTEMIC]
+    names = model.embedding.observations
+    shares = {name: explained(states[name], epistemic) for name in names}
+    columns = dict(sorted(shares.items(), key=lambda item: -item[1]))
+    top = np.argsort(-epistemic)[:RISKIEST]
+    riskiest = {name: values[top] for name, values in states.items()}
+    visited = dict(zip((*names, *model.embedding.actions), quantiles(found), strict=True))
+    return Reach(*apart, columns, riskiest, visited)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -288,9 +272,10 @@ def distances(
     known: Float[np.ndarray, "N F"],
     usual: Float[np.ndarray, "N F"],
     visited: Float[np.ndarray, "T B F"],
-) -> Distances:
-    """To the nearest known state, of usual and of visited ones; what is not finite is infinitely
-    far."""
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """To the nearest known state: at each step the median of visited states and the share of them
+    beyond the 99th percentile of usual ones, and the median and that percentile of those; what is
+    not finite is infinitely far."""
     neighbours = NearestNeighbors(n_neighbors=1).fit(known)
     ordinary = neighbours.kneighbors(usual)[0][:, 0]
     apart = np.full(visited.shape[:2], np.inf)
@@ -298,28 +283,28 @@ def distances(
     if fine.any():
         apart[fine] = neighbours.kneighbors(visited[fine])[0][:, 0]
     far = float(np.quantile(ordinary, FAR))
-    return Distances(
-        float(np.median(ordinary)), far, np.median(apart, axis=1), (apart > far).mean(axis=1)
-    )
+    beyond = (apart > far).mean(axis=1)
+    return np.median(apart, axis=1), beyond, float(np.median(ordinary)), far
 
 
-def with_epistemic_part(model: DynamicsModel, visited: Visited, rng: np.random.Generator) -> States:
-    """Some of the visited states, with the variance between weight draws of ``E[y | x, W]``."""
+def with_epistemic_part(
+    model: DynamicsModel, visited: Visited, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Some of the visited states by column, after how many steps they were, and the variance
+    between weight draws of ``E[y | x, W]`` there."""
     fine = np.isfinite(visited.inputs).all(axis=2) & np.isfinite(visited.observations).all(axis=2)
     steps, rollouts = np.nonzero(fine)
     if len(steps) == 0:
-        raise ValueError(
-            "no state that the policy comes to is finite; look at the model with assess"
-        )
+        raise ValueError("no state that the policy comes to is finite; assess the model")
     rows = rng.permutation(len(steps))[:MOST_STATES]
-    steps, rollouts = steps[rows], rollouts[rows]
-    _, observations, actions, inputs = (
-        np.asarray(part, float)[steps, rollouts] for part in visited
-    )
+    steps, places = steps[rows] + 1, (steps[rows], rollouts[rows])
+    _, observations, actions, inputs = (np.asarray(part, float)[places] for part in visited)
     split = model.regressor.decompose(inputs, by="variance")
     scale = model.regressor.y_standardizer_.scale
     epistemic = (split.epistemic.reshape(len(inputs), -1) / np.square(scale)).sum(axis=1)
-    return States(steps + 1, observations, actions, epistemic)
+    names = *model.embedding.observations, *model.embedding.actions
+    columns = dict(zip(names, (*observations.T, *actions.T), strict=True))
+    return {"after steps": steps, **columns, EPISTEMIC: epistemic}
 
 
 def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
@@ -351,8 +336,9 @@ class Trial:
     """A policy on the model, from held-out starts.
 
     ``expected`` are costs at each of T steps, ``epistemic`` and ``aleatoric`` their deviations,
-    ``apart`` and ``beyond`` the median distance of visited states to the nearest logged one and the
-    share of them that is farther than 99 % of held-out states (``far``) are. ``columns`` are
+    ``apart`` and ``beyond`` the median distance of visited states to the nearest logged one
+    (``usual`` for held-out states) and the share of them that is farther than 99 % of held-out
+    states (``far``) are. ``columns`` are
     observations with the share of the epistemic part that they explain, largest first, and
     ``riskiest`` the visited states where it is largest, by column. ``rollouts`` are costs of some
     roll-outs ``[R, T]``, ``visited`` has for each column the quantiles ``[T, 5]`` of its values at
@@ -426,25 +412,16 @@ def evaluate_policy(
     starts = jax.tree.map(lambda leaf: leaf[rows], windows)
     costs = forecast(model, policy, starts, horizon, random_state=random_state)
     reach = measure_reach(model, policy, held_out, horizon, random_state=random_state)
-    return summarise(policy, costs, reach, model.log)
-
-
-def summarise(policy: LearnedPolicy, costs: Forecast, reach: Reach, log: Log) -> Trial:
-    """Means over starts; of risks those of deviations, as in the criterion."""
-    columns, states = (*log.observations, *log.actions), reach.riskiest
-    values = *states.observations.T, *states.actions.T
-    by_column = dict(zip(columns, values, strict=True))
+    visited = {name: _round(bands) for name, bands in reach.visited.items()}
     return Trial(
         *policy.risk_weights,
+        # Means over starts; of risks those of deviations, as in the criterion.
         expected=costs.expected.mean(axis=0),
         epistemic=np.sqrt(np.maximum(costs.epistemic, 0.0)).mean(axis=0),
         aleatoric=np.sqrt(np.maximum(costs.aleatoric, 0.0)).mean(axis=0),
-        **reach.distances._asdict(),
-        columns=reach.columns,
-        riskiest={"after steps": states.steps, **by_column, "epistemic part": states.epistemic},
         rollouts=_round(costs.sampled),
-        visited=dict(zip(columns, _round(reach.quantiles), strict=True)),
-        logged=logged_range(log),
+        logged=logged_range(model.log),
+        **reach._replace(visited=visited)._asdict(),
     )
 
 
