@@ -1,5 +1,6 @@
 """The regressor with Markov chains as its inference."""
 
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -100,12 +101,11 @@ def test_a_killed_run_continues_where_it_stopped(fitted, tmp_path, monkeypatch):
 def test_ctrl_c_during_warm_up_keeps_the_place_where_the_chains_are(monkeypatch):
     from twofold.estimators import training
 
-    class Pressed:
-        requested = True
-
     @contextmanager
     def pressed():
-        yield Pressed()
+        event = threading.Event()
+        event.set()
+        yield event
 
     monkeypatch.setattr(training, "graceful_interrupt", pressed)
     x, y = make_data()

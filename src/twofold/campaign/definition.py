@@ -84,8 +84,9 @@ def _rehearse(model: "BNNLVRegressor") -> None:
     check_settings(model)
     check_random_state(model.random_state)
     shape = BNNLV(1, 1, tuple(model.hidden_layer_sizes), model.latent_dim, 1.0, 1.0)
-    check_memory([model], shape, 2)
-    resolve_method(model.inference).set_up(shape, np.array([2]), model.dtype)
+    method = resolve_method(model.inference)
+    check_memory(method, shape, 2, model.dtype)
+    method.set_up(shape, np.array([2]), model.dtype)
 
 
 def _check_new_names(inputs: list[str], outputs: list[str]) -> None:

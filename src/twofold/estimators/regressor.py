@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from twofold.core import memory, persistence, sharding
 from twofold.core.numerics import key_of
-from twofold.estimators.fitting import check_inputs, check_outputs, check_split, fit_many
+from twofold.estimators.fitting import check_inputs, check_outputs, fit_many
 from twofold.estimators.storage import pack, unpack
 from twofold.estimators.training import row_progress
 from twofold.inference.method import (
@@ -39,17 +39,13 @@ PREDICTION_STREAM, SAMPLE_STREAM = 0, 1
 
 _by_row = partial(sharding.by_rows, static=["model"])
 _sample = _by_row(rows=["x", "rows"])(predictive.sample)
+_log_density = _by_row(rows=["x", "y"])(predictive.log_density)
 
 
 @_by_row(rows=["x"])
 def _mean_and_deviation(model, nested, x):
     moments = predictive.moments(model, nested, x)
     return moments.mean.mean(axis=0).T, jnp.sqrt(by_variance(moments).parts.total).T
-
-
-@_by_row(rows=["x", "y"])
-def _log_density(model, nested, x, y):
-    return predictive.log_density(model, nested, x, y)
 
 
 @_by_row(rows=["x"])
@@ -169,7 +165,6 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean, and the total standard deviation where asked for."""
-        check_is_fitted(self)
         mean, deviation = self._by_row(_mean_and_deviation, self._standardised(X))
         mean = self._shaped(self.y_standardizer_.inverse(mean))
         if not return_std:
@@ -184,7 +179,6 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         check_integer("n_samples", n_samples, 1)
         if random_state is not None:
             check_integer("random_state", random_state, 0)
-        check_is_fitted(self)
         x = self._standardised(X)
         columns = x, np.arange(len(x))[:, None]
         streams = () if random_state is None else (random_state,)
@@ -198,16 +192,12 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """``log p(y | x)`` of each row, in raw units (joint over outputs), ``[N]``."""
-        check_is_fitted(self)
         x = self._standardised(X)
-        y = check_outputs(y, len(x), self.model_.outputs)
-        y = self.y_standardizer_.transform(y)
-        density = self._by_row(_log_density, x, y)
-        return density - np.log(self.y_standardizer_.scale).sum()
+        y = self.y_standardizer_.transform(check_outputs(y, len(x), self.model_.outputs))
+        return self._by_row(_log_density, x, y) - np.log(self.y_standardizer_.scale).sum()
 
     def conditional_moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """``E[y|x,W]`` and ``Var[y|x,W]`` for each weight draw, ``[M, O, N]``, in raw units."""
-        check_is_fitted(self)
         found = self._by_row(_conditional_moments, self._standardised(X))
         scale, shift = self.y_standardizer_.scale[:, None], self.y_standardizer_.mean[:, None]
         mean, variance = (np.moveaxis(part, 0, -1) for part in found)
@@ -229,8 +219,14 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         paper's), "adaptive", "kernel_density" and "histogram" see draws of y only. A function like
         those of ``twofold.uncertainty.ESTIMATORS`` will do as well.
         """
-        check_is_fitted(self)
-        check_split(by, joint, estimator)
+        named = isinstance(estimator, str) or callable(estimator)
+        for name, value, right, expected in (
+            ("by", by, isinstance(by, str), "'entropy' or 'variance'"),
+            ("joint", joint, isinstance(joint, bool | np.bool_), "True or False"),
+            ("estimator", estimator, named, "a name or a function"),
+        ):
+            if not right:
+                raise ValueError(f"{name} must be {expected}, got {value!r}")
         x, weights, latents = self._standardised(X), self.n_weight_draws, self.n_latent_draws
         with self._work("splitting", len(x), weights, latents) as (posterior, _, on_progress):
             split = decompose_rows(
@@ -261,17 +257,20 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         persistence.write(path, "model", stored.arrays, stored.metadata)
 
     def _in_raw_units(self, split: Decomposition, joint: bool) -> Decomposition:
-        scale = self.y_standardizer_.scale
-        parts, errors = split.parts, split.standard_errors
+        scale: Any = self.y_standardizer_.scale
+        errors: Any = split.standard_errors
+        total, epistemic, aleatoric = split.parts
         if split.by == "variance":
-            parts = Parts(*(part * np.square(scale) for part in parts))
-            errors = Parts(*(error * np.square(scale) for error in errors))
+            square = np.square(scale)
+            total, epistemic, aleatoric = (part * square for part in split.parts)
+            errors = [error * square for error in errors]
         else:
             shift = np.log(scale).sum() if joint else np.log(scale)
-            parts = Parts(parts.total + shift, parts.epistemic, parts.aleatoric + shift)
+            total, aleatoric = total + shift, aleatoric + shift
         shape = (lambda part: part[:, 0]) if joint else self._shaped
-        total, epistemic, aleatoric = map(shape, parts)
-        return Decomposition(split.by, total, epistemic, aleatoric, Parts(*map(shape, errors)))
+        parts = (shape(part) for part in (total, epistemic, aleatoric, *errors))
+        total, epistemic, aleatoric, *errors = parts
+        return Decomposition(split.by, total, epistemic, aleatoric, Parts(*errors))
 
     def _by_row(self, function: Any, *columns: np.ndarray) -> Any:
         """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows."""
@@ -303,6 +302,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
             yield type(self.posterior_)(*leaves), limit, on_progress
 
     def _standardised(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
         return self.x_standardizer_.transform(check_inputs(self, X))
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
@@ -311,9 +311,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
 def _warn_of_overflow(found: Any, dtype: str, stacklevel: int) -> None:
     """Predictions that are no numbers come with a word about why."""
-    finite = [
-        np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in jax.tree.leaves(found)
-    ]
+    leaves = jax.tree.leaves(found)
+    finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in leaves]
     unknown = int((~np.logical_and.reduce(finite)).sum())
     if unknown:
         warnings.warn(
@@ -325,23 +324,18 @@ def _warn_of_overflow(found: Any, dtype: str, stacklevel: int) -> None:
 
 
 def _warn_of_doubts(split: Decomposition) -> None:
-    unknown = ~np.isfinite(split.total)
-    if unknown.any():
-        warnings.warn(
-            f"the entropies of {unknown.sum()} points are not known (NaN): the noise there is "
-            "thousands of times narrower than the range of the predictions; use by='variance' or "
-            "estimator='mixture'",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    if split.doubtful.any():
-        warnings.warn(
-            f"the epistemic part of {split.doubtful.sum()} points is negative beyond its Monte "
-            "Carlo error: there the entropy estimator's bias is larger than the epistemic part; "
-            "use estimator='auto', or more n_latent_draws",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+    sentences = {
+        "the entropies of {} points are not known (NaN): the noise there is thousands of times "
+        "narrower than the range of the predictions; use by='variance' or estimator='mixture'": (
+            ~np.isfinite(split.total)
+        ),
+        "the epistemic part of {} points is negative beyond its Monte Carlo error: there the "
+        "entropy estimator's bias is larger than the epistemic part; use estimator='auto', or more "
+        "n_latent_draws": split.doubtful,
+    }
+    for sentence, points in sentences.items():
+        if points.any():
+            warnings.warn(sentence.format(points.sum()), RuntimeWarning, stacklevel=3)
 
 
 def load(path: Any) -> BNNLVRegressor:

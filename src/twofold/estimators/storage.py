@@ -1,7 +1,8 @@
 """What a fit leaves: a regressor's attributes, how far they are to be trusted, and their file."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,33 +24,115 @@ from twofold.uncertainty.chains import Diagnostics
 POSTERIORS: dict[str, Any] = {
     kind.__name__: kind for kind in (MeanFieldPosterior, SampledPosterior)
 }
-
+# Attributes that a file has as they are, and those that it has as mappings.
+PLAIN = ("y_ndim", "seed", "fingerprint", "integration_error")
+REPORTS: dict[str, Any] = {"convergence": Convergence, "diagnostics": Diagnostics}
+DIAGNOSED_ROWS = 50
+INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
+GOOD_INTEGRATION_ERROR = 0.1
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
+
+
+class About(NamedTuple):
+    """What one estimator keeps of its data, each as an attribute with an underscore."""
+
+    x_standardizer: Standardizer
+    y_standardizer: Standardizer
+    y_ndim: int
+    seed: int
+    fingerprint: str
+    model: BNNLV
+
+
+def store(estimator: Regressor, attributes: Mapping[str, Any]) -> None:
+    """All fitted attributes at once, so that a failed fit leaves an earlier one whole."""
+    for name, value in attributes.items():
+        setattr(estimator, f"{name}_", value)
+
+
+def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
+    """What one estimator keeps of a run, and what it is worth by the data it was fitted to."""
+    # The last step may lead out of all numbers, and no energy after it says so.
+    if not all(np.isfinite(leaf).all() for leaf in result.posterior):
+        raise NonFiniteEnergyError(
+            "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
+            "for extreme values in the data"
+        )
+    rows, diagnostics, error = int(data.size), None, None
+    if result.chains is not None:
+        places = np.linspace(0, rows - 1, DIAGNOSED_ROWS).astype(int)
+        order = np.argsort(data.x[:rows, 0])
+        weights, log_noise, divergences = result.chains
+        trace = chains.predictive_trace(model, weights, log_noise, data.x[order[places]])
+        diagnostics = chains.diagnose(trace, int(divergences.sum()))
+    if result.nodes and model.latents:
+        # Always as many, lest every new datum have a program compiled.
+        some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
+        x, y = data.x[some], data.y[some]
+        error = float(_integration_error(model, result.posterior, x, y, result.nodes))
+    found = {"posterior": result.posterior, "convergence": result.convergence}
+    return found | {"diagnostics": diagnostics, "integration_error": error}
+
+
+@partial(jax.jit, static_argnames=("model", "nodes"))
+def _integration_error(
+    model: BNNLV, posterior: Any, x: jax.Array, y: jax.Array, nodes: int
+) -> jax.Array:
+    draws = posterior.sample(jax.random.key(0), INTEGRATED_DRAWS)
+    return integration_error(model, draws.weights, draws.log_noise, x, y, nodes)
+
+
+def find_worries(estimator: Regressor) -> str | None:
+    """A sentence where the result of a fit is not to be trusted yet."""
+    diagnostics, report = estimator.diagnostics_, estimator.convergence_
+    found = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
+    error = estimator.integration_error_
+    if error is not None and error >= GOOD_INTEGRATION_ERROR:
+        noise = float(np.exp(0.5 * np.mean(estimator.posterior_.log_noise)))
+        found.append(
+            f"the latent input is integrated out with an error of {error:.2f} nats per datum, "
+            f"because the noise is narrow ({noise:.3f} deviations of y); use "
+            f"nodes={nodes_for(noise, estimator.model_.latents)}"
+        )
+    return "; ".join(filter(None, found)) or None
+
+
+def warn(estimators: Sequence[Regressor]) -> None:
+    """Say of which fits the result is not to be trusted yet."""
+    worries = {i: sentence for i, one in enumerate(estimators) if (sentence := find_worries(one))}
+    if worries:
+        index, sentence = next(iter(worries.items()))
+        if len(estimators) > 1:
+            count = f"{len(worries)} of {len(estimators)} fits"
+            sentence = f"{count}, first of them {index}: {sentence}"
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=5)
 
 
 def pack(estimator: Regressor) -> Stored:
     """Arrays and metadata that ``unpack`` turns into the same estimator."""
-    arrays = {f"posterior/{name}": v for name, v in estimator.posterior_._asdict().items()}
-    for side in ("x", "y"):
-        standardizer = getattr(estimator, f"{side}_standardizer_")
-        arrays |= {f"{side}/{name}": v for name, v in standardizer._asdict().items()}
-    arrays["energies"] = estimator.energies_
+    groups = {
+        "posterior": estimator.posterior_,
+        "x": estimator.x_standardizer_,
+        "y": estimator.y_standardizer_,
+    }
+    arrays = {
+        f"{group}/{name}": array
+        for group, arrays in groups.items()
+        for name, array in arrays._asdict().items()
+    }
     names = getattr(estimator, "feature_names_in_", None)
-    model = estimator.model_
     metadata = {
         "estimator": type(estimator).__name__,
         "settings": plain_settings(estimator, estimator.seed_),
-        "model": {name: getattr(model, name) for name in model.__dataclass_fields__},
+        "model": asdict(estimator.model_),
         "columns": None if names is None else list(names),
-        "y_ndim": estimator.y_ndim_,
-        "seed": estimator.seed_,
-        "fingerprint": estimator.fingerprint_,
         "posterior": type(estimator.posterior_).__name__,
-        "convergence": _plain_report(estimator.convergence_),
-        "diagnostics": _plain_report(estimator.diagnostics_),
-        "integration_error": estimator.integration_error_,
     }
-    return Stored(arrays, metadata)
+    metadata |= {name: getattr(estimator, f"{name}_") for name in PLAIN}
+    for name in REPORTS:
+        report = getattr(estimator, f"{name}_")
+        metadata[name] = report and report._asdict()
+    return Stored(arrays | {"energies": estimator.energies_}, metadata)
 
 
 def unpack(stored: Stored, estimator_class: type) -> Regressor:
@@ -60,60 +143,41 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
             f"expected a {estimator_class.__name__}, got a {metadata['estimator']}; "
             "this version of twofold cannot load it"
         )
-    # All that the first files could have been.
+    # The first files have neither the method nor the posterior, which could be one only.
     settings = upgrade_settings({"inference": "alpha"} | metadata["settings"])
     settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
-    settings["inference"] = _method(settings["inference"])
+    kind = metadata.get("posterior", MeanFieldPosterior.__name__)
     unknown = sorted(set(settings) - set(estimator_class().get_params(deep=False)))
+    unknown += [] if kind in POSTERIORS else [kind]
+    try:
+        method = resolve_method(settings["inference"])
+    except ValueError as error:
+        unknown.append(str(error))
     if unknown:
         raise FileFormatError(
-            f"the model uses settings this twofold does not know ({', '.join(unknown)}); "
-            "upgrade twofold"
+            "the model was fitted with what this twofold does not know "
+            f"({', '.join(unknown)}); upgrade twofold"
         )
+    if not isinstance(settings["inference"], str):
+        settings["inference"] = method
     estimator = estimator_class(**settings)
+    groups: dict[str, dict[str, Any]] = {}
+    for path, array in stored.arrays.items():
+        group, _, name = path.partition("/")
+        if name:
+            groups.setdefault(group, {})[name] = array
     model = metadata["model"]
-    estimator.model_ = BNNLV(**{**model, "hidden": tuple(model["hidden"])})
-    estimator.posterior_ = _posterior(stored)
-    estimator.x_standardizer_ = Standardizer(**_group(stored, "x/"))
-    estimator.y_standardizer_ = Standardizer(**_group(stored, "y/"))
-    estimator.energies_ = stored.arrays["energies"]
-    estimator.convergence_ = _report(Convergence, metadata["convergence"])
-    estimator.diagnostics_ = _report(Diagnostics, metadata.get("diagnostics"))
-    estimator.integration_error_ = metadata.get("integration_error")
-    estimator.y_ndim_ = metadata["y_ndim"]
-    estimator.seed_ = metadata["seed"]
-    estimator.fingerprint_ = metadata["fingerprint"]
+    attributes = {name: metadata.get(name) for name in PLAIN}
+    for name, report in REPORTS.items():
+        attributes[name] = metadata.get(name) and report(**metadata[name])
+    attributes |= {f"{side}_standardizer": Standardizer(**groups[side]) for side in "xy"}
+    attributes["posterior"] = POSTERIORS[kind](**groups["posterior"])
+    attributes["model"] = BNNLV(**{**model, "hidden": tuple(model["hidden"])})
+    store(estimator, attributes | {"energies": stored.arrays["energies"]})
     estimator.n_features_in_ = estimator.model_.inputs
     if metadata["columns"] is not None:
         estimator.feature_names_in_ = np.asarray(metadata["columns"], dtype=object)
     return estimator
-
-
-def _method(inference: Any) -> Any:
-    """A name as it is, a mapping as a method."""
-    try:
-        method = resolve_method(inference)
-    except ValueError as error:
-        raise FileFormatError(
-            f"the model was fitted with a method this twofold does not know ({error}); upgrade "
-            "twofold"
-        ) from error
-    return inference if isinstance(inference, str) else method
-
-
-def _posterior(stored: Stored) -> Any:
-    name = stored.metadata.get("posterior", MeanFieldPosterior.__name__)
-    if name not in POSTERIORS:
-        raise FileFormatError(f"this twofold does not know the posterior {name}; upgrade twofold")
-    return POSTERIORS[name](**_group(stored, "posterior/"))
-
-
-def _plain_report(report: Any) -> dict[str, Any] | None:
-    return None if report is None else report._asdict()
-
-
-def _report(kind: type, fields: dict[str, Any] | None) -> Any:
-    return None if fields is None else kind(**fields)
 
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
@@ -127,131 +191,3 @@ def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, A
     settings["hidden_layer_sizes"] = list(settings["hidden_layer_sizes"])
     plain: dict[str, Any] = to_plain(settings)
     return plain
-
-
-def _group(stored: Stored, prefix: str) -> dict[str, Any]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in stored.arrays.items()
-        if name.startswith(prefix)
-    }
-
-
-DIAGNOSED_ROWS = 50
-
-
-INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
-
-
-GOOD_INTEGRATION_ERROR = 0.1
-
-
-class About(NamedTuple):
-    """What one member keeps of its data."""
-
-    x_standardizer: Standardizer
-    y_standardizer: Standardizer
-    y_ndim: int
-    seed: int
-    fingerprint: str
-    model: BNNLV
-
-
-class Fitted(NamedTuple):
-    """What one estimator keeps of a run, and what it should be warned of."""
-
-    posterior: Any
-    convergence: Convergence | None
-    diagnostics: Diagnostics | None
-    integration_error: float | None
-    latents: int
-
-    @property
-    def advice(self) -> str | None:
-        """A sentence where the result is not to be trusted yet."""
-        worries = []
-        if self.diagnostics is not None:
-            worries.append(chains.advice(self.diagnostics))
-        if self.convergence is not None:
-            worries.append(convergence_advice(self.convergence))
-        worries.append(self._integration_advice())
-        return "; ".join(filter(None, worries)) or None
-
-    def _integration_advice(self) -> str | None:
-        if self.integration_error is None or self.integration_error < GOOD_INTEGRATION_ERROR:
-            return None
-        noise = float(np.exp(0.5 * np.mean(self.posterior.log_noise)))
-        return (
-            f"the latent input is integrated out with an error of {self.integration_error:.2f} "
-            f"nats per datum, because the noise is narrow ({noise:.3f} deviations of y); use "
-            f"nodes={nodes_for(noise, self.latents)}"
-        )
-
-
-def judge(model: BNNLV, result: Result, data: Padded) -> Fitted:
-    """What a fit is worth, by the data it was fitted to."""
-    _refuse_lost(result)
-    rows, diagnostics, error = int(data.size), None, None
-    if result.chains is not None:
-        places = np.linspace(0, rows - 1, DIAGNOSED_ROWS).astype(int)
-        order = np.argsort(data.x[:rows, 0])
-        weights, log_noise, divergences = result.chains
-        trace = chains.predictive_trace(model, weights, log_noise, data.x[order[places]])
-        diagnostics = chains.diagnose(trace, int(divergences.sum()))
-    if result.nodes and model.latents:
-        # Always as many, lest every new datum have a program compiled.
-        some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
-        found = _integration_error(
-            model, result.posterior, data.x[some], data.y[some], result.nodes
-        )
-        error = float(found)
-    return Fitted(result.posterior, result.convergence, diagnostics, error, model.latents)
-
-
-@partial(jax.jit, static_argnames=("model", "nodes"))
-def _integration_error(
-    model: BNNLV, posterior: Any, x: jax.Array, y: jax.Array, nodes: int
-) -> jax.Array:
-    draws = posterior.sample(jax.random.key(0), INTEGRATED_DRAWS)
-    return integration_error(model, draws.weights, draws.log_noise, x, y, nodes)
-
-
-def _refuse_lost(result: Result) -> None:
-    """The last step may lead out of all numbers, and no energy after it says so."""
-    if not all(np.isfinite(leaf).all() for leaf in result.posterior):
-        raise NonFiniteEnergyError(
-            "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
-            "for extreme values in the data"
-        )
-
-
-def store(estimator: Regressor, about: About, fitted: Fitted, energies: np.ndarray) -> None:
-    """All fitted attributes at once, so that a failed fit leaves an earlier one whole."""
-    estimator.seed_ = about.seed
-    estimator.y_ndim_ = about.y_ndim
-    estimator.x_standardizer_ = about.x_standardizer
-    estimator.y_standardizer_ = about.y_standardizer
-    estimator.fingerprint_ = about.fingerprint
-    estimator.model_ = about.model
-    estimator.posterior_ = fitted.posterior
-    estimator.energies_ = energies
-    estimator.convergence_ = fitted.convergence
-    estimator.diagnostics_ = fitted.diagnostics
-    estimator.integration_error_ = fitted.integration_error
-
-
-def warn(estimators: Sequence[Regressor]) -> None:
-    """Say of which fits the result is not to be trusted yet."""
-    found = [
-        Fitted(
-            e.posterior_, e.convergence_, e.diagnostics_, e.integration_error_, e.model_.latents
-        ).advice
-        for e in estimators
-    ]
-    worries = {index: sentence for index, sentence in enumerate(found) if sentence is not None}
-    if not worries:
-        return
-    index, sentence = next(iter(worries.items()))
-    if len(estimators) > 1:
-        sentence = f"{len(worries)} of {len(estimators)} fits, first of them {index}: {sentence}"
-    warnings.warn(sentence, ConvergenceWarning, stacklevel=4)

@@ -1,9 +1,10 @@
-"""``fit_table``: fit to a table on disk that is never in memory as a whole.
+"""Tables on disk that are never in memory as a whole: ``fit_table`` and ``decompose_table``.
 
 The table is read once, into a scratch file of plain numbers (8 bytes a number) beside which nothing
 grows with its rows; training then passes over it block by block. A block is trained on as a data
 set of its own would be, in one call of the method's compiled program, but that its prior counts as
-one part of *all* rows.
+one part of *all* rows. Blocks are made of *strips*, a few neighbouring rows, from all over the
+table, others in every pass: a sorted table does not teach one part after the other.
 """
 
 import copy
@@ -11,24 +12,17 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
-from sklearn.base import clone
 
 from twofold.core.naming import listed
 from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, padded_size
-from twofold.estimators.fitting import (
-    about_data,
-    check_memory,
-    check_settings,
-    checkpoint_of,
-    keys_of,
-)
-from twofold.estimators.storage import About, judge, store, warn
-from twofold.estimators.training import Plan, train
+from twofold.estimators.fitting import about_data, check_memory, check_settings, fit_prepared
+from twofold.estimators.storage import About
 from twofold.inference.method import (
     METHODS,
     MinibatchMethod,
@@ -48,6 +42,8 @@ from twofold.tables import (
 from twofold.tables.table import disk_errors, list_of_names
 
 Regressor = Any  # a BNNLVRegressor
+By = Literal["entropy", "variance"]
+POOL_ROWS = 2**14
 STRIP_ROWS = 2**8
 BLOCK_STRIPS = 2**7
 BLOCK_ROWS = STRIP_ROWS * BLOCK_STRIPS
@@ -175,74 +171,54 @@ def check_streamed(estimator: Regressor, rows: int | None) -> None:
 
 def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int) -> None:
     """Fit to the rows of a scratch file, of whose columns the first are the inputs."""
-    joint = scratch.running.standardizer()
+    joint, rows = scratch.running.standardizer(), scratch.block_rows
     sides = (slice(None, inputs), slice(inputs, None))
-    x, y = (Standardizer(joint.mean[side], joint.scale[side]) for side in sides)
-    about = about_data(estimator, (x, y), y_ndim, scratch.fingerprint)
-    method = _for_blocks(resolve_method(estimator.inference), scratch)
-    stand_in = clone(estimator).set_params(inference=method)
-    check_memory([stand_in], about.model, scratch.block_rows)
-    with jax.enable_x64(estimator.dtype == "float64"):
-        setup = method.set_up(about.model, np.array([scratch.block_rows]), estimator.dtype)
-        with ThreadPoolExecutor(1) as pool:
-            blocks = Blocks(scratch, about, estimator.dtype, pool, setup.epochs)
-
-            def problems(visit: int) -> Any:
-                block = jax.tree.map(lambda leaf: leaf[None], blocks(visit))
-                return method.problems([method], block)
-
-            batches = np.repeat(setup.batches, method.runs)
-            checkpoint = checkpoint_of([stand_in], [about], setup)
-            plan = Plan(setup.epochs, batches, "blocks", estimator.verbose, checkpoint)
-            keys = keys_of([about], method.runs)
-            outcome = train(setup.algorithm, keys, problems, setup.schedule, plan, method.runs)
-            result = method.finish(setup.config, outcome.states, outcome.energies, setup.epochs)
-            fitted = judge(about.model, result, blocks(0))
-    store(estimator, about, fitted, outcome.energies.mean(axis=1))
-    estimator.n_features_in_ = inputs
-    warn([estimator])
-
-
-def _for_blocks(method: Any, scratch: Scratch) -> Any:
-    """The method with as many epochs as blocks are trained on, in all passes together."""
-    updates = scratch.blocks * -(-scratch.block_rows // method.batch_size)
-    passes = method.epochs or -(-method.min_updates // updates)
-    visits = int(passes * scratch.blocks)
+    of_x, of_y = (Standardizer(joint.mean[side], joint.scale[side]) for side in sides)
+    about = about_data(estimator, of_x, of_y, y_ndim, scratch.fingerprint)
+    # As many epochs as blocks are trained on, in all passes together.
+    method: Any = resolve_method(estimator.inference)
+    updates = scratch.blocks * -(-rows // method.batch_size)
+    visits = int((method.epochs or -(-method.min_updates // updates)) * scratch.blocks)
     check_integer("the number of blocks in all epochs together", visits, 1)
-    return replace_options(method, {"epochs": visits})
+    method = replace_options(method, {"epochs": visits})
+    check_memory(method, about.model, rows, estimator.dtype)
+    with jax.enable_x64(estimator.dtype == "float64"), ThreadPoolExecutor(1) as pool:
+        blocks = Blocks(scratch, about, estimator.dtype, pool, visits)
+
+        def problems(visit: int) -> Any:
+            return method.problems([method], jax.tree.map(lambda leaf: leaf[None], blocks(visit)))
+
+        sizes = np.array([rows])
+        fit_prepared([estimator], [method], [about], sizes, problems, lambda: [blocks(0)], "blocks")
+    estimator.n_features_in_ = inputs
 
 
+@dataclass
 class Blocks:
     """Standardised blocks by the number of their visit; the next one is read ahead."""
 
-    def __init__(
-        self, scratch: Scratch, about: About, dtype: str, pool: ThreadPoolExecutor, visits: int
-    ):
-        self._scratch, self._about, self._dtype = scratch, about, dtype
-        self._pool, self._visits = pool, visits
-        self._length = padded_size(scratch.block_rows)
-        self._ahead: dict[int, Future[Any]] = {}
+    scratch: Scratch
+    about: About
+    dtype: str
+    pool: ThreadPoolExecutor
+    visits: int
+    ahead: dict[int, Future[Any]] = field(default_factory=dict)
 
     def __call__(self, visit: int) -> Padded:
         """The block of a visit."""
-        ahead = self._ahead.get(visit)
-        x, y, rows = self._read(visit) if ahead is None else ahead.result()
-        if visit + 1 < self._visits:
-            self._ahead = {visit + 1: self._pool.submit(self._read, visit + 1)}
-        numbered: Any = np.pad(rows, (0, self._length - len(rows))).astype(np.int32)
-        total: Any = np.asarray(self._scratch.rows, np.int32)
-        return pad(x, y, self._length, self._dtype)._replace(place=Place(numbered, total))
+        x, y, rows = self.ahead[visit].result() if visit in self.ahead else self._read(visit)
+        if visit + 1 < self.visits:
+            self.ahead = {visit + 1: self.pool.submit(self._read, visit + 1)}
+        length = padded_size(self.scratch.block_rows)
+        numbered: Any = np.pad(rows, (0, length - len(rows))).astype(np.int32)
+        total: Any = np.asarray(self.scratch.rows, np.int32)
+        return pad(x, y, length, self.dtype)._replace(place=Place(numbered, total))
 
     def _read(self, visit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        rows = self._scratch.rows_of(visit, self._about.seed)
-        values, inputs = self._scratch.read(rows), self._about.model.inputs
-        x = self._about.x_standardizer.transform(values[:, :inputs])
-        return x, self._about.y_standardizer.transform(values[:, inputs:]), rows
-
-
-By = Literal["entropy", "variance"]
-PARTS = ("total", "epistemic", "aleatoric")
-POOL_ROWS = 2**14
+        rows = self.scratch.rows_of(visit, self.about.seed)
+        values, inputs = self.scratch.read(rows), self.about.model.inputs
+        x = self.about.x_standardizer.transform(values[:, :inputs])
+        return x, self.about.y_standardizer.transform(values[:, inputs:]), rows
 
 
 class Written(NamedTuple):
@@ -258,7 +234,7 @@ def split_columns(
     """For each output the predictive mean and the parts, in nats or as standard deviations."""
     columns, split = {"mean": model.predict(x)}, model.decompose(x, by=by)
     parts, unit = (split, "nats") if by == "entropy" else (split.standard_deviations(), "sd")
-    columns |= {f"{part} {unit}": getattr(parts, part) for part in PARTS}
+    columns |= {f"{part} {unit}": values for part, values in parts.parts._asdict().items()}
     return {
         f"{name} {kind}": column.reshape(len(x), -1)[:, index]
         for index, name in enumerate(outputs)
@@ -285,7 +261,16 @@ def decompose_table(
     opened, place = open_table(source), Path(out)
     if would_overwrite(Path(opened.source), place):
         raise TableError(f"{place} is what is read; write to another file")
-    names = _inputs(model, inputs)
+    fitted = getattr(model, "feature_names_in_", None)
+    names = fitted if inputs is None else list_of_names("inputs", inputs)
+    if names is None:
+        raise ValueError(
+            f"the model was fitted to {model.n_features_in_} columns without names; say which "
+            "columns of the table they are: inputs=[…]"
+        )
+    if len(names) != model.n_features_in_:
+        raise ValueError(f"the model has {model.n_features_in_} inputs, got {len(names)} names")
+    names = [str(name) for name in names]
     several = [f"y{index}" for index in range(model.model_.outputs)]
     called = list(outputs or (several if len(several) > 1 else ["y"]))
     check_names(opened, names)
@@ -307,16 +292,3 @@ def decompose_table(
         if not rows:
             raise TableError(f"{opened.source}: no row has a value in every column")
     return Written(rows, {name: total / rows for name, total in sums.items()})
-
-
-def _inputs(model: Regressor, inputs: Sequence[str] | None) -> list[str]:
-    fitted = getattr(model, "feature_names_in_", None)
-    names = fitted if inputs is None else list_of_names("inputs", inputs)
-    if names is None:
-        raise ValueError(
-            f"the model was fitted to {model.n_features_in_} columns without names; say which "
-            "columns of the table they are: inputs=[…]"
-        )
-    if len(names) != model.n_features_in_:
-        raise ValueError(f"the model has {model.n_features_in_} inputs, got {len(names)} names")
-    return [str(name) for name in names]

@@ -1,4 +1,4 @@
-"""Run an inference method to its end with progress, checkpoints and a graceful Ctrl-C."""
+"""Run an inference method to its end with a progress bar, checkpoints and a graceful Ctrl-C."""
 
 import signal
 import sys
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -49,8 +48,9 @@ def whole_fits(kept: str = "incomplete fit discarded") -> Iterator[None]:
             raise StoppedFit(f"stopped by Ctrl-C; {kept}") from stopped
 
 
-class Resumed(NamedTuple):
-    """A run as it was: the states after ``epoch`` epochs and all energies so far."""
+class Outcome(NamedTuple):
+    """Where a run stands: the states of all members after ``epoch`` epochs, and all energies per
+    datum and skipped updates so far, ``[epochs, S]``."""
 
     states: Any
     epoch: int
@@ -65,46 +65,49 @@ class Checkpoint:
     def __init__(self, path: str | Path, seconds: float, identity: dict[str, Any]):
         self._file = WorkFile(path, "checkpoint", identity)
         self._file.check_writable()
-        self.path = self._file.path
         self._seconds = seconds
         self._written = time.monotonic()
 
-    def load(self, like: Any) -> Resumed | None:
+    def load(self, like: Any) -> Outcome | None:
         """The stored run, shaped as ``like``; None if there is no file yet."""
         stored = self._file.read()
         if stored is None:
             return None
         leaves, structure = jax.tree.flatten(like)
         found = [stored.arrays.get(f"state/{i}") for i in range(len(leaves))]
-        self._refuse_other_state(leaves, found)
+        # States of other versions hold other things; members may be fewer, for none are added to
+        # fill devices.
+        for expected, leaf in zip(leaves, found, strict=True):
+            kind = expected.shape[1:], expected.dtype
+            if leaf is None or (leaf.shape[1:], leaf.dtype) != kind:
+                raise FileFormatError(
+                    f"the checkpoint {self._file.path} was written by another version of twofold; "
+                    "delete the file to start again"
+                )
         states = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
-        energies, skipped = stored.arrays["energies"], stored.arrays["skipped"]
-        return Resumed(states, stored.metadata["epoch"], energies, skipped)
+        traces = (stored.arrays[name] for name in ("energies", "skipped"))
+        return Outcome(states, stored.metadata["epoch"], *traces)
 
     def due(self) -> bool:
         """Whether enough time has passed since the last write."""
         return time.monotonic() - self._written >= self._seconds
 
-    def save(self, run: Resumed) -> None:
-        """Replace the file atomically."""
+    def save(self, run: Outcome) -> None:
+        """Replace the file atomically; one that cannot be written must not cost what has been
+        learned."""
         leaves = jax.tree.leaves(run.states)
         arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
-        if jax.process_index() == 0:
-            arrays |= {"energies": run.energies, "skipped": run.skipped}
-            self._file.write(arrays, {"epoch": run.epoch})
-        self._written = time.monotonic()
-
-    def _refuse_other_state(self, expected: list[Any], found: list[Any]) -> None:
-        """States of other versions hold other things; members may be fewer, for none are added to
-        fill devices."""
-        same = [
-            leaf is not None and (leaf.shape[1:], leaf.dtype) == (like.shape[1:], like.dtype)
-            for like, leaf in zip(expected, found, strict=True)
-        ]
-        if not all(same):
-            raise FileFormatError(
-                f"the checkpoint {self.path} was written by another version of twofold; delete the "
-                "file to start again"
+        arrays |= {"energies": run.energies, "skipped": run.skipped}
+        try:
+            if jax.process_index() == 0:
+                self._file.write(arrays, {"epoch": run.epoch})
+            self._written = time.monotonic()
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint {self._file.path} could not be written ({error}); the fit goes "
+                "on, but cannot be continued from here if it is stopped",
+                RuntimeWarning,
+                stacklevel=6,
             )
 
 
@@ -123,13 +126,6 @@ class Plan(NamedTuple):
     energy: str = "energy"
 
 
-class Outcome(NamedTuple):
-    """Final states of all members, and energies per datum ``[epochs, S]``."""
-
-    states: Any
-    energies: np.ndarray
-
-
 def train(
     algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: Plan, times: int = 1
 ) -> Outcome:
@@ -137,20 +133,24 @@ def train(
 
     Each of the ``problems`` is that of ``times`` members in a row; they may be a function of the
     epoch, for data that pass by in blocks. The members are spread over all devices; what is stored
-    and returned does not show it.
+    and returned does not show it. Each program is checked before it runs, and compiled once.
     """
-    members = keys.shape[0]
+    members, checkpoint = keys.shape[0], plan.checkpoint
     mesh = sharding.devices_for(members)
     keys, schedule = sharding.spread(mesh, keys), sharding.copied(mesh, schedule)
     passing = callable(problems)
     first = sharding.spread(mesh, problems(0) if passing else problems, times)
-    run = _start(algorithm, keys, first, plan.checkpoint, mesh, members, plan.title)
-    # The same program as the first chunk's: it is compiled once.
+    lowered = loop.init.lower(algorithm, keys, first, mesh)
+    memory.check_program(lowered.compile(), plan.title, SMALLER)
+    nothing = np.empty((0, members))
+    states = loop.init(algorithm, keys, first, mesh)
+    run = Outcome(states, 0, nothing, nothing.astype(np.int64))
+    if checkpoint is not None and (stored := checkpoint.load(like=states)) is not None:
+        run = stored._replace(states=sharding.spread(mesh, stored.states))
     one = np.int32(1)
     lowered = loop.advance.lower(algorithm, keys, run.states, first, schedule, one, one, mesh)
     memory.check_program(lowered.compile(), plan.title, SMALLER)
-    batches = int(plan.batches.max())
-    labels = plan.title, plan.unit, plan.energy
+    labels, batches = (plan.title, plan.unit, plan.energy), int(plan.batches.max())
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
     with bar, graceful_interrupt() as interrupt:
         given = (lambda epoch: sharding.spread(mesh, problems(epoch), times)) if passing else first
@@ -158,53 +158,20 @@ def train(
         for chunk in loop.run(algorithm, keys, run.states, given, schedule, *span, mesh):
             energies = np.concatenate([run.energies, chunk.energies[:, :members]])
             skipped = np.concatenate([run.skipped, chunk.skipped[:, :members]])
-            run = Resumed(chunk.states, chunk.epoch, energies, skipped)
+            run = Outcome(chunk.states, chunk.epoch, energies, skipped)
             _refuse_non_finite(run, plan.batches)
             bar.update(run.epoch, float(energies[-1].mean()))
-            stopped = bool(sharding.agreed(interrupt.requested))
+            stopped = bool(sharding.agreed(interrupt.is_set()))
             done = run.epoch == plan.epochs or stopped
-            if plan.checkpoint is not None and sharding.agreed(done or plan.checkpoint.due()):
-                whole = run._replace(states=sharding.cut(mesh, run.states, members))
-                _keep(plan.checkpoint, whole)
+            if checkpoint is not None and sharding.agreed(done or checkpoint.due()):
+                checkpoint.save(run._replace(states=sharding.cut(mesh, run.states, members)))
             if stopped:
                 break
     _report(run, plan)
-    return Outcome(sharding.cut(mesh, run.states, members), run.energies)
+    return run._replace(states=sharding.cut(mesh, run.states, members))
 
 
-def _start(
-    algorithm: Algorithm,
-    keys: Keys,
-    problems: Any,
-    checkpoint: Checkpoint | None,
-    mesh: Mesh | None,
-    members: int,
-    title: str,
-) -> Resumed:
-    program = loop.init.lower(algorithm, keys, problems, mesh).compile()
-    memory.check_program(program, title, SMALLER)
-    states = loop.init(algorithm, keys, problems, mesh)
-    stored = None if checkpoint is None else checkpoint.load(like=states)
-    if stored is not None:
-        return stored._replace(states=sharding.spread(mesh, stored.states))
-    nothing = np.empty((0, members))
-    return Resumed(states, 0, nothing, nothing.astype(np.int64))
-
-
-def _keep(checkpoint: Checkpoint, run: Resumed) -> None:
-    """A file that cannot be written must not cost what has been learned."""
-    try:
-        checkpoint.save(run)
-    except OSError as error:
-        warnings.warn(
-            f"the checkpoint {checkpoint.path} could not be written ({error}); the fit goes on, "
-            "but cannot be continued from here if it is stopped",
-            RuntimeWarning,
-            stacklevel=5,
-        )
-
-
-def _refuse_non_finite(run: Resumed, batches: np.ndarray) -> None:
+def _refuse_non_finite(run: Outcome, batches: np.ndarray) -> None:
     """An epoch in which a member could not take a single step is the end of the run."""
     lost = np.flatnonzero(run.skipped[-1] >= batches)
     if lost.size:
@@ -215,25 +182,31 @@ def _refuse_non_finite(run: Resumed, batches: np.ndarray) -> None:
         )
 
 
-def _report(run: Resumed, plan: Plan) -> None:
+def _report(run: Outcome, plan: Plan) -> None:
     if run.epoch < plan.epochs:
-        warnings.warn(
+        sentence = (
             f"stopped by Ctrl-C after {run.epoch:,} of {plan.epochs:,} {plan.unit}; the model "
-            "keeps what it has learned so far",
-            InterruptedFitWarning,
-            stacklevel=5,
+            "keeps what it has learned so far"
         )
+        warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
     if run.skipped.any():
-        warnings.warn(
+        sentence = (
             f"{run.skipped.sum():,} updates had a non-finite energy and were skipped; "
-            "if the fit is poor, lower learning_rate or use dtype='float64'",
-            RuntimeWarning,
-            stacklevel=5,
+            "if the fit is poor, lower learning_rate or use dtype='float64'"
         )
+        warnings.warn(sentence, RuntimeWarning, stacklevel=6)
 
 
-def _shown(verbose: bool | str) -> bool:
-    return sys.stderr.isatty() if verbose == "auto" else bool(verbose)
+def _make_bar(verbose: bool | str, title: str, unit: str, *columns: str) -> Progress:
+    shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
+    return Progress(
+        TextColumn(title),
+        BarColumn(),
+        *map(TextColumn, ["{task.completed:,}/{task.total:,} " + unit, *columns]),
+        TimeRemainingColumn(compact=True),
+        console=Console(file=sys.stderr),
+        disable=not shown,
+    )
 
 
 class ProgressBar:
@@ -248,17 +221,8 @@ class ProgressBar:
         done: int,
     ):
         title, unit, energy = labels
-        self._batches = batches
-        self._bar = Progress(
-            TextColumn(title),
-            BarColumn(),
-            TextColumn("{task.completed:,}/{task.total:,} " + unit),
-            TextColumn(energy + " {task.fields[energy]}"),
-            TextColumn("{task.fields[speed]} updates/s"),
-            TimeRemainingColumn(compact=True),
-            console=Console(file=sys.stderr),
-            disable=not _shown(verbose),
-        )
+        columns = energy + " {task.fields[energy]}", "{task.fields[speed]} updates/s"
+        self._batches, self._bar = batches, _make_bar(verbose, title, unit, *columns)
         self._task = self._bar.add_task("", total=epochs, completed=done, energy="–", speed="–")
 
     def __enter__(self) -> "ProgressBar":
@@ -280,42 +244,27 @@ def row_progress(
     verbose: bool | str, what: str, rows: int, at_once: int
 ) -> Iterator[Callable[[int], None]]:
     """A bar over rows for work of several chunks; gives a function to call with the rows done."""
-    bar = Progress(
-        TextColumn(what),
-        BarColumn(),
-        TextColumn("{task.completed:,}/{task.total:,} rows"),
-        TimeRemainingColumn(compact=True),
-        console=Console(file=sys.stderr),
-        disable=not _shown(verbose) or rows <= at_once,
-    )
-    with bar:
+    with _make_bar(verbose if rows > at_once else False, what, "rows") as bar:
         task = bar.add_task("", total=rows)
         yield lambda done: bar.update(task, completed=done)
 
 
-class Interrupt:
-    """Whether Ctrl-C has been pressed."""
-
-    requested = False
-
-
 @contextmanager
-def graceful_interrupt() -> Iterator[Interrupt]:
-    """Turn the first Ctrl-C into a request to stop; a second one stops at once.
-
-    Signals reach the main thread only; elsewhere Ctrl-C keeps its usual meaning.
+def graceful_interrupt() -> Iterator[threading.Event]:
+    """Turn the first Ctrl-C into a request to stop, which sets the event; a second one stops at
+    once. Signals reach the main thread only; elsewhere Ctrl-C keeps its usual meaning.
     """
-    interrupt = Interrupt()
+    requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield interrupt
+        yield requested
         return
 
     def on_signal(number, frame):
-        interrupt.requested = True
+        requested.set()
         signal.signal(signal.SIGINT, before)
 
     before = signal.signal(signal.SIGINT, on_signal) or signal.SIG_DFL
     try:
-        yield interrupt
+        yield requested
     finally:
         signal.signal(signal.SIGINT, before)

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.utils.validation import check_is_fitted
 
-from twofold.estimators.storage import Fitted
+from twofold.estimators.storage import find_worries
 from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
 from twofold.report.calibration import Scores
@@ -54,8 +54,7 @@ def write_model_page(
 def find_doubts(model: Any) -> str | None:
     """Why a fitted model is not to be trusted yet, if there is a reason."""
     report = model.convergence_
-    facts = model.posterior_, report, model.diagnostics_, model.integration_error_
-    advice = Fitted(*facts, model.model_.latents).advice
+    advice = find_worries(model)
     if report is None or report.epochs == report.planned_epochs:
         return advice
     short = f"the fit was stopped after {report.epochs} of {report.planned_epochs} epochs"
