@@ -5,8 +5,7 @@ import jax.numpy as jnp
 
 from twofold.core.arrays import Array, Float, Int
 from twofold.envs.wind import dynamics
-from twofold.envs.wind.aero import Table
-from twofold.envs.wind.dynamics import Commands, Plant
+from twofold.envs.wind.dynamics import Commands, Plant, Table
 from twofold.envs.wind.params import Turbine
 from twofold.envs.wind.turbulence import Wind, hub_wind, rotor_wind
 from twofold.model import density

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from paper.fits import fit_seeds
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
+from paper.transitions import random_transitions
 from twofold import BNNLVRegressor, Decomposition
 from twofold.core.persistence import write_text
-from twofold.envs.wet_chicken import random_transitions
 from twofold.estimators.storage import plain_settings
 from twofold.report import figures
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
+from paper.transitions import random_transitions, uniform_transitions
 from twofold.active import Data
 from twofold.envs import wet_chicken
 from twofold.envs.toy import TOY_PROBLEMS, ToyProblem
@@ -60,13 +61,13 @@ def on_a_line(toy: ToyProblem) -> LearningProblem:
 
 
 def _river_initial(seed: int) -> Data:
-    inputs, targets = wet_chicken.random_transitions(jax.random.key(seed), 7500)
+    inputs, targets = random_transitions(jax.random.key(seed), 7500)
     return Data(inputs.astype(float), targets.astype(float))
 
 
 def _river_test(seed: int) -> Data:
     key = jax.random.fold_in(jax.random.key(seed), 1)
-    inputs, targets = wet_chicken.uniform_transitions(key, 2500)
+    inputs, targets = uniform_transitions(key, 2500)
     return Data(inputs.astype(float), targets.astype(float))
 
 

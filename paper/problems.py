@@ -16,6 +16,7 @@ from scipy.spatial import cKDTree
 from scipy.special import logsumexp
 from scipy.stats import beta, gumbel_r, norm
 
+from paper.transitions import random_transitions, uniform_transitions
 from twofold.envs import wet_chicken
 from twofold.envs.toy import TOY_PROBLEMS, Generator, ToyProblem
 
@@ -150,7 +151,7 @@ def on_a_line(toy: ToyProblem) -> Problem:
 
 
 def _river_training(seed: int) -> Data:
-    inputs, targets = wet_chicken.random_transitions(jax.random.key(seed), TRAINING_SIZE)
+    inputs, targets = random_transitions(jax.random.key(seed), TRAINING_SIZE)
     return inputs.astype(float), targets[:, 1].astype(float)
 
 
@@ -165,7 +166,7 @@ def free(inputs: np.ndarray) -> np.ndarray:
 
 def _river_free(seed: int, stream: int, size: int) -> Data:
     key = jax.random.fold_in(jax.random.key(seed), stream)
-    inputs, targets = wet_chicken.uniform_transitions(key, 40 * size)
+    inputs, targets = uniform_transitions(key, 40 * size)
     chosen = np.flatnonzero(free(inputs))[:size]
     return inputs[chosen].astype(float), targets[chosen, 1].astype(float)
 

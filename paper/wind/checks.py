@@ -12,7 +12,7 @@ import numpy as np
 from paper.wind import energy, published
 from twofold.core.arrays import Array, Float, Key, Keys
 from twofold.envs.system import constant, episode
-from twofold.envs.wind import aero, controller, turbulence
+from twofold.envs.wind import controller, dynamics, turbulence
 from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Turbine
 from twofold.envs.wind.task import PARAMS, Params, wind_turbine
 
@@ -35,7 +35,7 @@ def no_offsets() -> controller.Offsets:
 
 
 def settle(
-    turbine: Turbine, table: aero.Table, wind: Float[Array, ""], seconds: float
+    turbine: Turbine, table: dynamics.Table, wind: Float[Array, ""], seconds: float
 ) -> controller.Machine:
     """The machine after some time in a constant wind."""
 
@@ -50,11 +50,11 @@ def settle(
 
 @partial(jax.jit, static_argnums=(0, 2))
 def _settle_all(turbine: Turbine, winds: Float[Array, "N"], seconds: float) -> dict[str, Array]:
-    table = aero.nrel_5mw()
+    table = dynamics.nrel_5mw()
 
     def one(wind):
         plant = settle(turbine, table, wind, seconds).plant
-        _, thrust = aero.loads(turbine.rotor, table, plant.rotor_speed, plant.pitch, wind)
+        _, thrust = dynamics.loads(turbine.rotor, table, plant.rotor_speed, plant.pitch, wind)
         return {
             "rotor_speed": plant.rotor_speed / RPM,
             "pitch": plant.pitch / DEGREE,
@@ -115,7 +115,7 @@ def _run(
     turbine: Turbine, mean: Float[Array, ""], winds: Float[Array, "T"]
 ) -> tuple[np.ndarray, energy.Flows]:
     """Energy of the drive train at the beginning and the end, flows at both ends of each step."""
-    table, offsets = aero.nrel_5mw(), no_offsets()
+    table, offsets = dynamics.nrel_5mw(), no_offsets()
 
     def advance(before, wind):
         after = controller.step(turbine, table, before, wind, offsets)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from twofold.core.arrays import Scalar
-from twofold.envs.wind import aero, dynamics
+from twofold.envs.wind import dynamics
 from twofold.envs.wind.dynamics import Plant
 from twofold.envs.wind.params import Turbine
 
@@ -25,10 +25,10 @@ def stored_energy(turbine: Turbine, plant: Plant) -> Scalar:
     return 0.5 * (rotor + generator + train.stiffness * plant.twist**2)
 
 
-def flows(turbine: Turbine, table: aero.Table, plant: Plant, wind: Scalar) -> Flows:
+def flows(turbine: Turbine, table: dynamics.Table, plant: Plant, wind: Scalar) -> Flows:
     """``Q Ω`` comes in; ``T ω`` and the shaft's damping ``c φ'²`` go out."""
     relative = wind - plant.tower_velocity
-    torque, _ = aero.loads(turbine.rotor, table, plant.rotor_speed, plant.pitch, relative)
+    torque, _ = dynamics.loads(turbine.rotor, table, plant.rotor_speed, plant.pitch, relative)
     generator = plant.torque * plant.generator_speed
     damping = turbine.drive_train.damping * dynamics.twist_rate(turbine, plant) ** 2
     electric = turbine.drive_train.efficiency * generator

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paper.wind.checks import no_offsets
-from twofold.envs.wind import aero, controller, dynamics
+from twofold.envs.wind import controller, dynamics
 from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Turbine
 
 FLAGS = {"VS_ControlMode": "1", "PS_Mode": "0", "WE_Mode": "0"}
@@ -84,7 +84,7 @@ def summary(turbine: Turbine, plants: dynamics.Plant) -> Run:
 
 def rosco_run(folder: Path, winds: np.ndarray, turbine: Turbine = NREL_5MW) -> Run:
     """The turbine under ROSCO in a series of winds, one for each time step."""
-    interface, table = load("rosco.toolbox.control_interface"), aero.nrel_5mw()
+    interface, table = load("rosco.toolbox.control_interface"), dynamics.nrel_5mw()
     plant = controller.start(turbine, table, jnp.asarray(winds[0], float)).plant
     library = interface.ControllerInterface(
         load("rosco").discon_lib_path,
@@ -106,7 +106,7 @@ def rosco_run(folder: Path, winds: np.ndarray, turbine: Turbine = NREL_5MW) -> R
 
 def baseline_run(winds: np.ndarray, turbine: Turbine = NREL_5MW) -> Run:
     """The turbine under its baseline control in the same series."""
-    table, offsets = aero.nrel_5mw(), no_offsets()
+    table, offsets = dynamics.nrel_5mw(), no_offsets()
 
     def advance(state, wind):
         state = controller.step(turbine, table, state, wind, offsets)

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from paper.transitions import random_transitions, uniform_transitions
 from twofold.envs.wet_chicken import (
     PAPER,
     Params,
     drift,
-    random_transitions,
     reward,
     sample_turbulence,
     step,
     turbulence_magnitude,
-    uniform_transitions,
 )
 
 WIDE = Params(width=7.0, length=4.0, largest_drift=2.0, largest_turbulence=2.5, setback=0.5)

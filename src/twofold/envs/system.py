@@ -24,6 +24,12 @@ def check_fields(params: Any, names: str, rule: str, accepts: Callable[[Any], bo
             raise ValueError(f"{name} must {rule}, got {getattr(params, name)}")
 
 
+def check_horizon(steps: int) -> None:
+    """Refuse an episode without a step."""
+    if steps < 1:
+        raise ValueError(f"horizon must be 1 step or more, got {steps}")
+
+
 class Policy(NamedTuple):
     """How to act: ``init(key)`` makes a memory, ``act(key, memory, observation)`` gives the memory
     after and the action."""
@@ -63,35 +69,40 @@ class Episodes(NamedTuple):
     costs: Float[Array, "E T"]
 
 
+def memoryless(act: Callable[[Key, Float[Array, "D"]], Float[Array, "A"]]) -> Policy:
+    """A policy that looks at the last observation alone."""
+    return Policy(lambda key: (), lambda key, memory, observation: (memory, act(key, observation)))
+
+
 def constant(action: Any) -> Policy:
     """Always the same action."""
     fixed = jnp.asarray(action, float)
-    return Policy(lambda key: (), lambda key, memory, observation: (memory, fixed))
+    return memoryless(lambda key, observation: fixed)
 
 
 def uniform(system: System) -> Policy:
     """Actions uniform between the system's bounds."""
     low, high = jnp.asarray(system.action_low), jnp.asarray(system.action_high)
-
-    def act(key: Key, memory: Any, observation: Array) -> tuple[Any, Array]:
-        return memory, jax.random.uniform(key, low.shape, minval=low, maxval=high)
-
-    return Policy(lambda key: (), act)
+    return memoryless(
+        lambda key, observation: jax.random.uniform(key, low.shape, minval=low, maxval=high)
+    )
 
 
 def episode(key: Key, system: System, policy: Policy, steps: int) -> tuple[Array, Array, Array]:
     """Observations ``[steps + 1, D]``, actions and costs of one episode from its reset on."""
-    return _episode(key, (system.reset, system.step, system.observe, system.cost), policy, steps)[
-        1:
-    ]
+    return _episode(_functions(system), policy, steps, key)[1:]
+
+
+def _functions(system: System) -> tuple[Callable, ...]:
+    """What a program is compiled for: functions, which can be hashed."""
+    return system.reset, system.step, system.observe, system.cost
 
 
 def _episode(
-    key: Key, system: tuple[Callable, ...], policy: Policy, steps: int
+    functions: tuple[Callable, ...], policy: Policy, steps: int, key: Key
 ) -> tuple[State, Array, Array, Array]:
-    reset, follow, observe, pay = system
+    reset, follow, observe, pay = functions
     reset_key, memory_key, run_key = jax.random.split(key, 3)
-    state, memory = reset(reset_key), policy.init(memory_key)
 
     def advance(carry, step_key):
         state, memory = carry
@@ -101,26 +112,24 @@ def _episode(
         state = follow(noise_key, state, action)
         return (state, memory), (observation, action, pay(state))
 
+    start = reset(reset_key), policy.init(memory_key)
     keys = jax.random.split(run_key, steps)
-    (state, _), (observations, actions, costs) = jax.lax.scan(advance, (state, memory), keys)
-    last = observe(state)[None]
-    return state, jnp.concatenate([observations, last]), actions, costs
+    (state, _), (observations, actions, costs) = jax.lax.scan(advance, start, keys)
+    return state, jnp.concatenate([observations, observe(state)[None]]), actions, costs
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _simulate(functions: Any, policy: Policy, steps: int, keys: Keys) -> Any:
+    return jax.vmap(partial(_episode, functions, policy, steps))(keys)
 
 
 def simulate(
     key: Key, system: System, policy: Policy, steps: int, num: int
 ) -> tuple[State, Episodes]:
     """The states after ``num`` episodes side by side, and the episodes."""
-    parts = system.reset, system.step, system.observe, system.cost
-    states, *seen = _simulate(parts, policy, steps, jax.random.split(key, num))
+    keys = jax.random.split(key, num)
+    states, *seen = _simulate(_functions(system), policy, steps, keys)
     return states, Episodes(*seen)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _simulate(
-    system: tuple[Callable, ...], policy: Policy, steps: int, keys: Keys
-) -> tuple[State, Array, Array, Array]:
-    return jax.vmap(lambda key: _episode(key, system, policy, steps))(keys)
 
 
 def episodes(key: Key, system: System, policy: Policy, steps: int, num: int) -> Episodes:

@@ -6,14 +6,13 @@ the right bank it drifts towards the waterfall at ``y = length``. Who falls star
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float, Key, Scalar
-from twofold.envs.system import Policy, System, check_fields
+from twofold.envs.system import System, check_fields, check_horizon, memoryless
 
 
 @dataclass(frozen=True)
@@ -71,52 +70,13 @@ def sample_actions(key: Key, num: int) -> Float[Array, "N 2"]:
     return jax.random.uniform(key, (num, 2), minval=-1.0, maxval=1.0)
 
 
-def random_transitions(key: Key, num: int, params: Params = PAPER) -> tuple[np.ndarray, np.ndarray]:
-    """One trajectory of random actions from the origin.
-
-    Inputs ``[num, 4]`` with columns x, y, a_x, a_y; targets ``[num, 2]``, the next x, y.
-    """
-    inputs, targets = _explore(key, num, params)
-    return np.array(inputs), np.array(targets)
-
-
-def uniform_transitions(
-    key: Key, num: int, params: Params = PAPER
-) -> tuple[np.ndarray, np.ndarray]:
-    """Single steps from states and actions uniform in their ranges; arrays as above."""
-    inputs, targets = _scatter(key, num, params)
-    return np.array(inputs), np.array(targets)
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def _explore(key: Key, num: int, params: Params) -> tuple[Float[Array, "N 4"], Float[Array, "N 2"]]:
-    action_key, turbulence_key = jax.random.split(key)
-    actions = sample_actions(action_key, num)
-    turbulences = sample_turbulence(turbulence_key, (num,))
-
-    def advance(state, choices):
-        new_state = step(params, state, *choices)
-        return new_state, (state, new_state)
-
-    origin = jnp.zeros(2, actions.dtype)
-    _, (states, targets) = jax.lax.scan(advance, origin, (actions, turbulences))
-    return jnp.concatenate([states, actions], axis=1), targets
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def _scatter(key: Key, num: int, params: Params) -> tuple[Float[Array, "N 4"], Float[Array, "N 2"]]:
-    state_key, action_key, turbulence_key = jax.random.split(key, 3)
-    states = jnp.array([params.width, params.length]) * jax.random.uniform(state_key, (num, 2))
-    actions = sample_actions(action_key, num)
-    turbulences = sample_turbulence(turbulence_key, (num,))
-    targets = jax.vmap(partial(step, params))(states, actions, turbulences)
-    return jnp.concatenate([states, actions], axis=1), targets
-
-
 def wet_chicken(params: Params = PAPER, horizon: int = 100) -> System:
     """The river as a system: from the origin, with random paddling as its behaviour."""
-    if horizon < 1:
-        raise ValueError(f"horizon must be 1 step or more, got {horizon}")
+    check_horizon(horizon)
+
+    def advance(key: Key, state: Float[Array, "2"], action: Float[Array, "2"]) -> Array:
+        return step(params, state, jnp.clip(action, -1.0, 1.0), sample_turbulence(key))
+
     return System(
         name="wet_chicken",
         observations=("x", "y"),
@@ -127,12 +87,8 @@ def wet_chicken(params: Params = PAPER, horizon: int = 100) -> System:
         action_high=np.ones(2),
         horizon=horizon,
         reset=lambda key: jnp.zeros(2),
-        step=lambda key, state, action: step(
-            params, state, jnp.clip(action, -1.0, 1.0), sample_turbulence(key)
-        ),
+        step=advance,
         observe=lambda state: state,
         cost=lambda state: -reward(params, state),
-        behaviour=Policy(
-            init=lambda key: (), act=lambda key, memory, seen: (memory, sample_actions(key, 1)[0])
-        ),
+        behaviour=memoryless(lambda key, seen: sample_actions(key, 1)[0]),
     )

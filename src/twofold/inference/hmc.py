@@ -17,7 +17,7 @@ the warm-up, so that modes are met while it is still easy to leave them.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import blackjax
 import jax
@@ -30,14 +30,7 @@ from blackjax.adaptation.step_size import dual_averaging_adaptation
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import Padded
 from twofold.inference.loop import Algorithm, Chains, Info, Result, Setup, bind
-from twofold.inference.method import (
-    Method,
-    integer,
-    mean_and_deviation,
-    number,
-    option,
-    optional,
-)
+from twofold.inference.method import Method, integer, mean_and_deviation, number, option, optional
 from twofold.model.density import default_nodes, latent_nodes, log_joint
 from twofold.model.spec import BNNLV, SampledPosterior
 
@@ -52,7 +45,7 @@ class Config:
     the weights."""
 
     model: BNNLV
-    method: "ChainMethod"
+    method: "HMC | NUTS"
     nodes: int
 
 
@@ -87,17 +80,12 @@ class ChainMethod(Method):
         """The draws."""
         return self.samples
 
-    @property
-    def length(self) -> int:
-        """How long a path may be, in the kernel's own measure."""
-        raise NotImplementedError
-
     def config(self, model: BNNLV) -> Config:
         """What is compiled into the program."""
         nodes = default_nodes(model) if self.nodes is None else self.nodes
         if nodes:
             latent_nodes(model, nodes)
-        return Config(model, self, nodes)
+        return Config(model, cast("HMC | NUTS", self), nodes)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
         """Chains, warm-up included."""
@@ -148,11 +136,6 @@ class HMC(ChainMethod):
 
     leapfrog_steps: int = option(32, integer(1))
 
-    @property
-    def length(self) -> int:
-        """Leapfrog steps of a path."""
-        return self.leapfrog_steps
-
 
 @dataclass(frozen=True, kw_only=True)
 class NUTS(ChainMethod):
@@ -164,11 +147,6 @@ class NUTS(ChainMethod):
     name: ClassVar[str] = "nuts"
 
     max_doublings: int = option(8, integer(1))
-
-    @property
-    def length(self) -> int:
-        """How often a path may be doubled."""
-        return self.max_doublings
 
 
 class Position(NamedTuple):
@@ -203,11 +181,7 @@ def log_density(
 ) -> Float[Array, ""]:
     """The logarithm of what is sampled from, up to a constant; ``power`` is the likelihood's."""
     return log_joint(
-        config.model,
-        position.weights,
-        noise_at(config, position),
-        data.x,
-        data.y,
+        *(config.model, position.weights, noise_at(config, position), data.x, data.y),
         None if config.nodes else position.latents,
         nodes=config.nodes,
         log_noise_prior=config.method.log_noise_prior,
@@ -231,9 +205,8 @@ def start(config: Config, key: Key, data: Padded) -> Position:
     fixed = config.method.log_noise_prior[1] == 0
     rows = 0 if config.nodes else data.x.shape[0]
     deviation = jnp.sqrt(model.latent_variance).astype(dtype)
-    scale = (
-        jnp.sqrt(model.weight_variance).astype(dtype) if config.method.annealing else START_SCALE
-    )
+    wide = jnp.sqrt(model.weight_variance).astype(dtype)
+    scale = wide if config.method.annealing else START_SCALE
     return Position(
         scale * jax.random.normal(weight_key, (model.num_weights,), dtype),
         jnp.zeros(0 if fixed else model.outputs, dtype),
@@ -247,14 +220,14 @@ def init(config: Config, key: Key, data: Padded) -> State:
     dimensions = sum(part.size for part in position)
     mass_init, _, _ = mass_matrix_adaptation()
     step_size_init, _, _ = dual_averaging_adaptation(config.method.target_acceptance)
-    dtype = data.x.dtype
+    method, dtype = config.method, data.x.dtype
     first = likelihood_power(config, jnp.zeros((), int)).astype(dtype)
     return State(
         blackjax.hmc.init(position, partial(log_density, config, data, first)),
         step_size_init(jnp.asarray(INITIAL_STEP_SIZE, dtype)),
         mass_init(dimensions),
-        jnp.zeros((config.method.samples, config.model.num_weights), dtype),
-        jnp.zeros((config.method.samples, config.model.outputs), dtype),
+        jnp.zeros((method.samples, config.model.num_weights), dtype),
+        jnp.zeros((method.samples, config.model.outputs), dtype),
         jnp.zeros((), int),
     )
 
@@ -274,13 +247,13 @@ def transition(
     key, jitter_key = jax.random.split(key)
     inverse_mass = state.mass.inverse_mass_matrix
     function = partial(log_density, config, data, power)
-    if isinstance(config.method, NUTS):
-        kernel = blackjax.nuts.build_kernel()
-    else:
-        kernel = blackjax.hmc.build_kernel()
+    if isinstance(config.method, HMC):
+        kernel, length = blackjax.hmc.build_kernel(), config.method.leapfrog_steps
         step_size *= jax.random.uniform(jitter_key, (), step_size.dtype, 0.8, 1.2)
+    else:
+        kernel, length = blackjax.nuts.build_kernel(), config.method.max_doublings
     moved: tuple[Any, Any]
-    moved = kernel(key, state.chain, function, step_size, inverse_mass, config.method.length)
+    moved = kernel(key, state.chain, function, step_size, inverse_mass, length)
     return moved
 
 
@@ -326,31 +299,29 @@ def step(
 ) -> tuple[State, Info]:
     """One transition, with tuning during warm-up and the draw kept after it."""
     del schedule
-    warm = epoch < config.method.warmup
-    tuning = state.step_size
+    warmup, tuning = config.method.warmup, state.step_size
+    warm = epoch < warmup
     step_size = jnp.exp(jnp.where(warm, tuning.log_step_size, tuning.log_step_size_avg))
     power = likelihood_power(config, epoch).astype(data.x.dtype)
     state = anneal(config, state, data, power, epoch)
     chain, report = transition(config, key, state, data, step_size, power)
     state = state._replace(chain=chain)
 
-    stages = jnp.asarray(build_schedule(config.method.warmup))
-    stage = stages[jnp.minimum(epoch, config.method.warmup - 1)]
+    stage = jnp.asarray(build_schedule(warmup))[jnp.minimum(epoch, warmup - 1)]
     step_size_state, mass = jax.lax.cond(
         warm,
         lambda: tune(config, state, report.acceptance_rate, stage[0] == 1, stage[1] == 1),
         lambda: (state.step_size, state.mass),
     )
     # During warm-up everything goes to the first slot, which the first kept draw overwrites.
-    slot = jnp.maximum(epoch - config.method.warmup, 0) // config.method.thin
-    divergent = report.is_divergent & ~warm
+    slot = jnp.maximum(epoch - warmup, 0) // config.method.thin
     new = State(
         chain,
         step_size_state,
         mass,
         state.weights.at[slot].set(chain.position.weights),
         state.log_noise.at[slot].set(noise_at(config, chain.position)),
-        state.divergences + divergent,
+        state.divergences + (report.is_divergent & ~warm),
     )
     lost = ~jnp.isfinite(chain.logdensity)
     return new, Info(-chain.logdensity / data.size, lost.astype(int))

@@ -36,10 +36,7 @@ REFINEMENT = 4
 
 
 def mean(
-    model: BNNLV,
-    weights: Float[Array, "K P"],
-    x: Float[Array, "B D"],
-    z: Float[Array, "K Z B"],
+    model: BNNLV, weights: Float[Array, "K P"], x: Float[Array, "B D"], z: Float[Array, "K Z B"]
 ) -> Float[Array, "K O B"]:
     """``f(x, z; W)``: the mean of y given everything but the noise ε."""
     return network.apply(model.sizes, weights, x, z)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
-from twofold.envs.wind.aero import coefficients, loads, nrel_5mw, tip_speed_ratio
+from twofold.envs.wind.dynamics import coefficients, loads, nrel_5mw, tip_speed_ratio
 from twofold.envs.wind.params import DEGREE, Rotor
 
 ROTOR = Rotor()

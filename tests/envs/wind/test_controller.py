@@ -15,7 +15,7 @@ from twofold.envs.wind.controller import (
     torque_demand,
     transition_speed,
 )
-from twofold.envs.wind.params import DEGREE, RPM, Actuators, Control
+from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Control
 
 CONTROL = Control()
 
@@ -108,7 +108,7 @@ def test_the_pitch_loop_equals_the_reports(x64, rng):
     memory, found = Memory(*(jnp.array(v) for v in (speeds[0], 0.0, 0.0))), []
     for speed in speeds:
         nothing = Offsets(jnp.array(0.0), jnp.array(0.0))
-        memory, commands = act(CONTROL, Actuators(), memory, jnp.array(speed), nothing, 0.05)
+        memory, commands = act(NREL_5MW, memory, jnp.array(speed), nothing)
         found.append(float(commands.pitch))
     np.testing.assert_allclose(found, naive_pitch_control(speeds, 0.05), rtol=2e-5, atol=1e-6)
     assert min(found) == 0.0 and max(found) > 0.05
@@ -117,7 +117,7 @@ def test_the_pitch_loop_equals_the_reports(x64, rng):
 def test_a_pitch_offset_is_added_and_not_integrated(x64):
     memory = Memory(*(jnp.array(v) for v in (1000 * RPM, 0.0, 0.0)))
     offsets = Offsets(jnp.array(-0.03), jnp.array(0.0))
-    after, commands = act(CONTROL, Actuators(), memory, jnp.array(1000 * RPM), offsets, 0.05)
+    after, commands = act(NREL_5MW, memory, jnp.array(1000 * RPM), offsets)
     assert float(commands.pitch) == pytest.approx(-0.03) and float(after.integral) == 0.0
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from paper.wind.energy import flows, stored_energy
-from twofold.envs.wind import aero
+from twofold.envs.wind import dynamics
 from twofold.envs.wind.dynamics import (
     Commands,
     Plant,
@@ -23,7 +23,7 @@ from twofold.envs.wind.params import DEGREE, NREL_5MW, Actuators, Turbine
 RUNNING = Plant(1.2, 97 * 1.19, 0.004, 0.3, 0.1, 2.0 * DEGREE, 38_000.0)
 
 
-LOADS = jax.jit(partial(aero.loads, NREL_5MW.rotor, aero.nrel_5mw()))
+LOADS = jax.jit(partial(dynamics.loads, NREL_5MW.rotor, dynamics.nrel_5mw()))
 
 
 def floats(plant):
@@ -33,7 +33,7 @@ def floats(plant):
 def trajectory(turbine, plant, wind, commands, steps):
     """The states after each time step."""
     advance = partial(
-        step, turbine, aero.nrel_5mw(), wind=jnp.asarray(wind), commands=floats(commands)
+        step, turbine, dynamics.nrel_5mw(), wind=jnp.asarray(wind), commands=floats(commands)
     )
 
     @jax.jit
@@ -77,7 +77,7 @@ def test_two_seconds_equal_scipys_integration(x64):
 def test_energy_of_the_drive_train_balances(x64):
     turbine = replace(NREL_5MW, time_step=0.005)
     plants = trajectory(turbine, RUNNING, 11.0, Commands(3 * DEGREE, 30_000.0), 4000)
-    table = aero.nrel_5mw()
+    table = dynamics.nrel_5mw()
     parts = jax.vmap(lambda plant: flows(turbine, table, plant, jnp.array(11.0)))(plants)
     energy = jax.vmap(partial(stored_energy, turbine))(plants)
     work = np.trapezoid(parts.aerodynamic, dx=turbine.time_step)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from twofold.envs.wind.aero import nrel_5mw
+from twofold.envs.wind.dynamics import nrel_5mw
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "wind_tables.py"
 

@@ -7,7 +7,7 @@ import pytest
 
 from paper.wind import published
 from paper.wind.checks import WINDS, steady_state_errors, steady_states
-from twofold.envs.wind import aero, controller
+from twofold.envs.wind import controller, dynamics
 from twofold.envs.wind.params import NREL_5MW
 
 
@@ -48,7 +48,7 @@ def test_longer_waiting_changes_nothing(states):
 
 
 def test_the_start_is_close_to_the_steady_state(states):
-    table = aero.nrel_5mw()
+    table = dynamics.nrel_5mw()
     begin = jax.vmap(lambda wind: controller.start(NREL_5MW, table, wind))(jnp.array(WINDS))
     np.testing.assert_allclose(begin.plant.rotor_speed * 30 / np.pi, states.rotor_speed, rtol=0.01)
 

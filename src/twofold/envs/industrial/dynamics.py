@@ -132,22 +132,15 @@ def effective_shift(shift: Scalar, point: Scalar) -> Scalar:
 
 def effective_velocity(velocity: Scalar, gain: Scalar, point: Scalar) -> Scalar:
     """How hard the velocity wears, from 0 (velocity 100, gain 0) to 1 (0 and 100)."""
-
-    def wear(velocity, gain):
-        return (gain + 2.0 + point) / (velocity + 101.0 - point)
-
-    low, high = wear(100.0, 0.0), wear(0.0, 100.0)
-    return (wear(velocity, gain) - low) / (high - low)
+    settings = (velocity, gain), (100.0, 0.0), (0.0, 100.0)
+    wear, low, high = ((g + 2.0 + point) / (v + 101.0 - point) for v, g in settings)
+    return (wear - low) / (high - low)
 
 
 def effective_gain(gain: Scalar, point: Scalar) -> Scalar:
     """How hard the gain wears, from 0 (gain 100) to 1 (gain 0)."""
-
-    def wear(gain):
-        return 1.0 / (gain + 1.0 + point)
-
-    low, high = wear(100.0), wear(0.0)
-    return (wear(gain) - low) / (high - low)
+    wear, low, high = (1.0 / (g + 1.0 + point) for g in (gain, 100.0, 0.0))
+    return (wear - low) / (high - low)
 
 
 def wear_noise(effective: Float[Array, "2"], noise: Noise) -> Float[Array, "2"]:
@@ -202,15 +195,8 @@ def reset(params: Params, point: Scalar | float, first: Drift, noise: Noise) -> 
     moved = move_setpoint(start, noise.drift) if params.drifting else start
     steering = jnp.full(3, START)
     running = operational_cost(steering[0], steering[1], moved.value)
-    state = State(
-        moved,
-        steering,
-        jnp.zeros(2),
-        jnp.full(10, running),
-        goldstone.start(),
-        jnp.zeros(()),
-        jnp.zeros(()),
-    )
+    zero, costs = jnp.zeros(()), jnp.full(10, running)
+    state = State(moved, steering, jnp.zeros(2), costs, goldstone.start(), zero, zero)
     return _settle(params, state, steering, noise)
 
 
@@ -229,9 +215,8 @@ def _settle(params: Params, state: State, steering: Float[Array, "3"], noise: No
     miscalibrated = 1.0 + goldstone.penalty(calibration.angle, position)
     expected = delayed_cost(state.operational) + params.calibration_weight * miscalibrated
     consumption = expected - noise.consumption * (1.0 + 0.005 * expected)
-    return State(
-        state.point, steering, hidden, state.operational, calibration, fatigue, consumption
-    )
+    seen = calibration, fatigue, consumption
+    return State(state.point, steering, hidden, state.operational, *seen)
 
 
 def sample_noise(key: Key, params: Params = PAPER) -> Noise:
@@ -244,7 +229,6 @@ def sample_noises(key: Key, num: int, params: Params = PAPER) -> Noise:
     uniform_key, normal_key, drift_key = jax.random.split(key, 3)
     numbers = jax.random.uniform(uniform_key, (3, num, 2))
     normal = jax.random.normal(normal_key, (2, num))
-    drifting = params.drifting
-    drift = sample_drifts(drift_key, num) if drifting else no_drifts(num)
+    drift = sample_drifts(drift_key, num) if params.drifting else no_drifts(num)
     exponential = -0.1 * jnp.log1p(-numbers[0])
     return Noise(exponential, numbers[1], numbers[2], normal[0], normal[1], drift)

@@ -13,7 +13,7 @@ import numpy as np
 from twofold.core.arrays import Array, Float, Key
 from twofold.envs.industrial import dynamics
 from twofold.envs.industrial.dynamics import PAPER, Params, State
-from twofold.envs.system import Policy, System
+from twofold.envs.system import System, check_horizon, memoryless
 
 HISTORY = 15
 SEEN = ("velocity", "gain", "shift", "cost")
@@ -54,7 +54,7 @@ def behave(key: Key, observation: Float[Array, "D"]) -> Float[Array, "3"]:
     return jnp.clip(jnp.append(pushed, uniform[2]), -1.0, 1.0)
 
 
-BEHAVIOUR = Policy(lambda key: (), lambda key, memory, seen: (memory, behave(key, seen)))
+BEHAVIOUR = memoryless(behave)
 
 
 def reset(key: Key, params: Params) -> Watched:
@@ -87,17 +87,14 @@ def industrial_benchmark(
     """The benchmark as a system; ``history`` steps are seen, 1 to 15."""
     if not 1 <= history <= HISTORY:
         raise ValueError(f"history must lie between 1 and {HISTORY} steps, got {history}")
-    if horizon < 1:
-        raise ValueError(f"horizon must be 1 step or more, got {horizon}")
+    check_horizon(horizon)
     names = tuple(f"{name}_{age}" for age in range(history - 1, -1, -1) for name in SEEN)
-    high = np.tile([100.0, 100.0, 100.0, np.inf], history)
-    low = np.tile([0.0, 0.0, 0.0, -np.inf], history)
     return System(
         name="industrial_benchmark",
         observations=("setpoint", *(SEEN if history == 1 else names)),
         actions=ACTIONS,
-        observation_low=np.append(0.0, low),
-        observation_high=np.append(100.0, high),
+        observation_low=np.append(0.0, np.tile([0.0, 0.0, 0.0, -np.inf], history)),
+        observation_high=np.append(100.0, np.tile([100.0, 100.0, 100.0, np.inf], history)),
         action_low=-np.ones(3),
         action_high=np.ones(3),
         horizon=horizon,

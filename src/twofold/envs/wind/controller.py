@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Scalar
-from twofold.envs.wind import aero, dynamics
+from twofold.envs.wind import dynamics
 from twofold.envs.wind.dynamics import Commands, Plant
 from twofold.envs.wind.params import DEGREE, RPM, Actuators, Control, Turbine
 
@@ -112,33 +112,26 @@ def pitch_demand(
 
 
 def act(
-    control: Control,
-    actuators: Actuators,
-    memory: Memory,
-    generator_speed: Scalar,
-    offsets: Offsets,
-    step: float,
+    turbine: Turbine, memory: Memory, generator_speed: Scalar, offsets: Offsets
 ) -> tuple[Memory, Commands]:
     """What the controller remembers and asks for after measuring the generator's speed."""
+    control, step = turbine.control, turbine.time_step
     speed = low_pass(control, memory.speed, generator_speed, step)
     memory = memory._replace(speed=speed)
-    integral, pitch = pitch_demand(control, actuators, memory, step)
+    integral, pitch = pitch_demand(control, turbine.actuators, memory, step)
     torque = torque_demand(control, speed, pitch, offsets.torque)
     return Memory(speed, integral, pitch), Commands(pitch + offsets.pitch, torque)
 
 
 def step(
-    turbine: Turbine, table: aero.Table, machine: Machine, wind: Scalar, offsets: Offsets
+    turbine: Turbine, table: dynamics.Table, machine: Machine, wind: Scalar, offsets: Offsets
 ) -> Machine:
     """One time step: the controller measures and commands, then the turbine moves."""
-    memory, commands = act(
-        *(turbine.control, turbine.actuators, machine.memory, machine.plant.generator_speed),
-        *(offsets, turbine.time_step),
-    )
+    memory, commands = act(turbine, machine.memory, machine.plant.generator_speed, offsets)
     return Machine(dynamics.step(turbine, table, machine.plant, wind, commands), memory)
 
 
-def start(turbine: Turbine, table: aero.Table, wind: Scalar) -> Machine:
+def start(turbine: Turbine, table: dynamics.Table, wind: Scalar) -> Machine:
     """The machine near its steady state in a constant wind, found from the published ones."""
     winds = jnp.asarray(STEADY_WIND, float)
     rotor_speed = jnp.interp(wind, winds, jnp.asarray(STEADY_ROTOR_SPEED * RPM, float))
@@ -148,7 +141,7 @@ def start(turbine: Turbine, table: aero.Table, wind: Scalar) -> Machine:
     speed = train.gear_ratio * rotor_speed
     torque = torque_demand(turbine.control, speed, pitch, zero)
     twist = train.gear_ratio * torque / train.stiffness
-    _, thrust = aero.loads(turbine.rotor, table, rotor_speed, pitch, wind)
+    _, thrust = dynamics.loads(turbine.rotor, table, rotor_speed, pitch, wind)
     leaning = thrust / turbine.tower.stiffness
     plant = Plant(rotor_speed, speed, twist, leaning, zero, pitch, torque)
     unit = gain_factor(turbine.control, pitch) * turbine.control.integral_gain

@@ -17,7 +17,7 @@ import numpy as np
 
 from twofold.core.arrays import Array, Float, Key, Scalar
 from twofold.envs.system import Policy, System, check_fields
-from twofold.envs.wind import aero, controller, dynamics, turbulence
+from twofold.envs.wind import controller, dynamics, turbulence
 from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Control, Turbine
 
 SIGNALS = {
@@ -111,7 +111,7 @@ def run(
     params: Params, state: State, wanted: controller.Offsets, winds: Float[Array, "steps"]
 ) -> tuple[controller.Machine, dict[str, Array]]:
     """The machine after one decision, and what was measured at each of its time steps."""
-    turbine, table = params.turbine, aero.nrel_5mw()
+    turbine, table = params.turbine, dynamics.nrel_5mw()
 
     def advance(state, wind):
         state = controller.step(turbine, table, state, wind, wanted)
@@ -159,7 +159,7 @@ def cost(params: Params, state: State) -> Scalar:
 
 def begin(params: Params, wind: turbulence.Wind) -> State:
     """The machine at rest in the mean wind, before it has seen anything."""
-    machine_state = controller.start(params.turbine, aero.nrel_5mw(), wind.mean)
+    machine_state = controller.start(params.turbine, dynamics.nrel_5mw(), wind.mean)
     seconds = jnp.zeros((params.history, len(SIGNALS)))
     return State(machine_state, wind, jnp.zeros(()), seconds)
 
