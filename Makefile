@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 # Programs that JAX has compiled once are read from here the next time.
 export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.cache/jax
-export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.5
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.1
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 
 .DEFAULT_GOAL := help
@@ -35,10 +35,10 @@ reproduce: .venv/.installed-dev  ## make a table or figure of the paper: make re
 	$(BIN)/python -m paper $(WHAT) $(ARGS)
 
 test: .venv/.installed-dev  ## run the quick tests
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-all: .venv/.installed-dev  ## run all tests, the slow ones too
-	$(BIN)/python -m pytest -n auto --dist loadfile -m ""
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m ""
 
 lint: .venv/.installed-dev  ## check format and style
 	$(BIN)/ruff format --check $(SOURCES)

@@ -20,6 +20,29 @@ FAST_COMPILATION = (
 )
 os.environ.setdefault("XLA_FLAGS", FAST_COMPILATION)
 
+# Files that take longest, so that none of them is begun when the other processes have ended
+# (`make test` has `--no-loadscope-reorder`: files with many tests would go first).
+LONGEST_FIRST = [
+    "estimators/test_regressor.py",
+    "core/sharding/test_sharding.py",
+    "test_examples.py",
+    "inference/test_hmc.py",
+    "inference/test_ensemble.py",
+    "inference/test_sghmc.py",
+    "estimators/test_chains.py",
+    "paper/test_toys.py",
+    "cli/test_policy.py",
+    "campaign/test_faults.py",
+    "core/sharding/test_processes.py",
+    "core/jobs/test_ray.py",
+]
+
+
+def pytest_collection_modifyitems(items):
+    place = {Path(__file__).parent / name: at for at, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
 # Linux gives a process 65,530 memory maps. Every compiled program takes some, and a process that
 # has none left is aborted.
 MOST_MAPS = 25_000
