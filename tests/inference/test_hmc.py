@@ -17,6 +17,11 @@ from twofold.model import density
 from twofold.model.density import latent_nodes
 from twofold.model.spec import BNNLV
 
+# Each in one program; otherwise every operation would be compiled for every shape.
+effective_number = jax.jit(ess_bulk)
+log_density = jax.jit(hmc.log_density, static_argnums=0)
+mean_of = jax.jit(density.mean, static_argnums=0)
+
 CHAINS = 4
 # Of a mean that should be right; the handful of comparisons fail by chance less than once in
 # 10,000 times.
@@ -25,10 +30,10 @@ ERRORS = 5.0
 
 def run(config, x, y, dtype="float32", chains=CHAINS, parts=1):
     """Final states of all chains, after ``parts`` calls of the loop."""
-    data = jax.device_put(pad(x, y, 64, dtype))
+    data = pad(x, y, 64, dtype)
     algorithm = hmc.build(config)
     keys = jax.random.split(jax.random.key(0), chains)
-    problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * chains), data)
+    problems = jax.device_put(jax.tree.map(lambda leaf: np.stack([leaf] * chains), data))
     states = loop.init(algorithm, keys, problems)
     transitions = config.method.warmup + config.method.samples * config.method.thin
     ends = np.linspace(0, transitions, parts + 1).astype(int).tolist()
@@ -40,7 +45,7 @@ def run(config, x, y, dtype="float32", chains=CHAINS, parts=1):
 
 def assert_mean(draws, expected):
     """The mean of draws ``[chains, samples]`` is the expected one, by their effective number."""
-    error = draws.std() / np.sqrt(float(ess_bulk(draws)))
+    error = draws.std() / np.sqrt(float(effective_number(draws)))
     assert abs(draws.mean() - expected) < ERRORS * error
     assert error < 0.5 * draws.std()
 
@@ -59,7 +64,7 @@ def test_log_density_equals_the_sum_written_out(x64, rng, nodes, deviation):
         jnp.asarray(np.zeros((0, 1)) if nodes else z),
     )
     power = jnp.asarray(0.4)
-    found = hmc.log_density(config, jax.device_put(pad(x, y, 64, "float64")), power, position)
+    found = log_density(config, jax.device_put(pad(x, y, 64, "float64")), power, position)
     expected = norm.logpdf(weights, scale=np.sqrt(0.5)).sum()
     used = log_noise if deviation else np.full(2, -1.0)
     if deviation:
@@ -69,13 +74,11 @@ def test_log_density_equals_the_sum_written_out(x64, rng, nodes, deviation):
     for n in range(5):
         choices = [(z[n, 0], 0.0)]
         if nodes:
-            points, log_weights = latent_nodes(model, nodes)
+            points, log_weights = map(np.asarray, latent_nodes(model, nodes))
             choices = zip(points[:, 0], log_weights, strict=True)
         terms = []
         for one, log_weight in choices:
-            mean = density.mean(
-                model, position.weights[None], jnp.asarray(x[n : n + 1]), jnp.full((1, 1, 1), one)
-            )
+            mean = np.asarray(mean_of(model, weights[None], x[n : n + 1], np.full((1, 1, 1), one)))
             value = norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * used)).sum()
             terms.append(value + log_weight)
         expected += 0.4 * logsumexp(terms)
@@ -112,20 +115,21 @@ def test_annealing_raises_the_power_of_the_likelihood_from_the_prior_to_the_post
 
     data = jax.device_put(pad(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), 8, "float64"))
     keys = jax.random.split(jax.random.key(0), 500)
-    starts = jax.vmap(lambda key: hmc.start(config, key, data).weights)(keys)
+    starts = jax.jit(jax.vmap(lambda key: hmc.start(config, key, data).weights))(keys)
     np.testing.assert_allclose(np.std(starts), 2.0, rtol=0.05)
-    state = hmc.init(config, keys[0], data)
+    state = jax.jit(hmc.init, static_argnums=0)(config, keys[0], data)
     np.testing.assert_allclose(
         state.chain.logdensity,
-        hmc.log_density(config, data, jnp.asarray(1e-4), state.chain.position),
+        log_density(config, data, jnp.asarray(1e-4), state.chain.position),
         rtol=1e-6,
     )
-    later = hmc.anneal(config, state, data, jnp.asarray(0.5), jnp.int32(7))
+    anneal = jax.jit(hmc.anneal, static_argnums=0)
+    later = anneal(config, state, data, jnp.asarray(0.5), jnp.int32(7))
     np.testing.assert_allclose(
         later.chain.logdensity,
-        hmc.log_density(config, data, jnp.asarray(0.5), state.chain.position),
+        log_density(config, data, jnp.asarray(0.5), state.chain.position),
     )
-    done = hmc.anneal(config, state, data, jnp.asarray(1.0), jnp.int32(10))
+    done = anneal(config, state, data, jnp.asarray(1.0), jnp.int32(10))
     assert done.chain.logdensity == state.chain.logdensity
 
 
@@ -157,7 +161,7 @@ def test_sampling_z_and_integrating_it_out_agree(rng):
         found.append(np.asarray(run(config, x, y).weights))
     for quantity in (lambda w: w[..., 0], lambda w: w[..., 2], lambda w: np.square(w[..., 1])):
         joint, collapsed = (quantity(weights) for weights in found)
-        errors = [np.square(d.std()) / float(ess_bulk(d)) for d in (joint, collapsed)]
+        errors = [np.square(d.std()) / float(effective_number(d)) for d in (joint, collapsed)]
         assert abs(joint.mean() - collapsed.mean()) < ERRORS * np.sqrt(sum(errors))
 
 

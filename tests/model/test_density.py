@@ -1,26 +1,33 @@
 """The model's densities, against loops over SciPy's and against closed forms."""
 
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from twofold.model import density
 from twofold.model.density import (
     WIDENING,
     Nodes,
     default_nodes,
     integration_error,
     latent_nodes,
-    log_joint,
-    log_likelihood,
-    log_marginal,
     log_normaliser,
-    log_prior,
-    mean,
     nodes_for,
 )
 from twofold.model.spec import BNNLV
+
+# Each in one program; otherwise every operation would be compiled for every shape.
+of_model = partial(jax.jit, static_argnums=0)
+log_likelihood, log_marginal, mean = map(
+    of_model, (density.log_likelihood, density.log_marginal, density.mean)
+)
+log_prior = of_model(density.log_prior, static_argnames="log_noise_prior")
+log_joint = of_model(density.log_joint)
 
 
 @pytest.mark.parametrize("latents", [0, 1, 2])
@@ -33,12 +40,12 @@ def test_log_likelihood_is_the_sum_of_normal_log_densities(x64, normal, latents,
     x, y = normal(points, 2), normal(points, outputs)
     z = normal(draws, latents, points)
     centres = np.asarray(mean(model, weights, x, z))
+    deviations, values = np.exp(0.5 * np.asarray(log_noise)), np.asarray(y)
     expected = np.zeros((draws, points))
     for k in range(draws):
         for b in range(points):
             for o in range(outputs):
-                deviation = np.sqrt(np.exp(log_noise[k, o]))
-                expected[k, b] += norm.logpdf(y[b, o], centres[k, o, b], deviation)
+                expected[k, b] += norm.logpdf(values[b, o], centres[k, o, b], deviations[k, o])
     result = log_likelihood(model, weights, log_noise, x, y, z)
     np.testing.assert_allclose(result, expected, rtol=1e-12)
 
@@ -128,13 +135,14 @@ def test_log_marginal_equals_a_loop(x64, normal, latents):
     weights, log_noise = normal(3, model.num_weights), normal(3, 2)
     x, y, nodes = normal(5, 2), normal(5, 2), latent_nodes(model, 6)
     found = log_marginal(model, weights, log_noise, x, y, nodes)
-    deviation = np.exp(0.5 * np.asarray(log_noise))
+    weights, log_noise, x, y, nodes = jax.tree.map(np.asarray, (weights, log_noise, x, y, nodes))
+    deviation = np.exp(0.5 * log_noise)
     for k in range(3):
         for b in range(5):
             terms = []
             for z, log_weight in zip(*nodes, strict=True):
-                centre = mean(model, weights[k : k + 1], x[b : b + 1], z[None, :, None])
-                terms.append(norm.logpdf(y[b], centre[0, :, 0], deviation[k]).sum() + log_weight)
+                centre = mean(model, weights[k : k + 1], x[b : b + 1], z[None, :, None])[0, :, 0]
+                terms.append(norm.logpdf(y[b], centre, deviation[k]).sum() + log_weight)
             np.testing.assert_allclose(found[k, b], logsumexp(terms))
 
 

@@ -28,28 +28,32 @@ def make(latents=1, outputs=2):
 
 def loop_means(model, nested, x):
     """``[L, M, B, O]`` by explicit loops."""
+    mean = jax.jit(density.mean, static_argnums=0)
+    nested, x = jax.tree.map(np.asarray, (nested, x))
     latents, draws = nested.latents.shape[:2]
     out = np.empty((latents, draws, len(x), model.outputs))
-    for i in range(latents):
-        for m in range(draws):
-            for b in range(len(x)):
-                z = nested.latents[i, m][None, :, None]
-                out[i, m, b] = density.mean(model, nested.weights[m : m + 1], x[b : b + 1], z)[
-                    0, :, 0
-                ]
+    for i, m, b in np.ndindex(out.shape[:3]):
+        z = nested.latents[i, m][None, :, None]
+        found = mean(model, nested.weights[m : m + 1], x[b : b + 1], z)
+        out[i, m, b] = np.asarray(found)[0, :, 0]
     return out
+
+
+def moments_and_means(model, nested, x):
+    """In one program, compiled anew: what is computed depends on settings of the module."""
+    both = jax.jit(lambda *given: [of(model, *given) for of in (predictive.moments, predictive.means)])
+    return jax.tree.map(np.asarray, both(nested, x))
 
 
 @pytest.mark.parametrize("latents", [0, 1, 2])
 def test_moments_and_means_equal_a_loop(x64, latents):
     model, _, nested, x = make(latents)
     values = loop_means(model, nested, x)
-    moments = predictive.moments(model, nested, x)
+    moments, every = moments_and_means(model, nested, x)
     noise = np.exp(nested.log_noise)[:, None, :]
     np.testing.assert_allclose(np.swapaxes(moments.mean, 1, 2), values.mean(axis=0))
     np.testing.assert_allclose(np.swapaxes(moments.variance, 1, 2), values.var(axis=0) + noise)
-    every = np.swapaxes(predictive.means(model, nested, x), 2, 3)
-    np.testing.assert_allclose(every, values)
+    np.testing.assert_allclose(np.swapaxes(every, 2, 3), values)
 
 
 @pytest.mark.parametrize("cpu", [True, False])
@@ -57,12 +61,12 @@ def test_moments_and_means_equal_a_loop(x64, latents):
 def test_latent_draws_in_blocks_of_any_size_are_the_same(x64, monkeypatch, values, block, cpu):
     model, posterior, _, x = make()
     nested = predictive.nest(jax.random.key(0), model, posterior, 4, 6)
-    expected = predictive.moments(model, nested, x), predictive.means(model, nested, x)
+    expected = moments_and_means(model, nested, x)
     monkeypatch.setattr(numerics, "on_cpu", lambda: cpu)
     monkeypatch.setattr(predictive, "CPU_VALUES", values)
     monkeypatch.setattr(predictive, "GPU_VALUES", 4 * values)  # a GPU takes all draws at once
     assert predictive.latents_at_once(model, 4, len(x), 6) == block
-    found = predictive.moments(model, nested, x), predictive.means(model, nested, x)
+    found = moments_and_means(model, nested, x)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, other)
 
@@ -112,14 +116,14 @@ def test_many_latent_draws_are_finite():
 def test_samples_have_the_predictive_moments(x64):
     model, posterior, _, x = make()
     nested = predictive.nest(jax.random.key(1), model, posterior, 4000, 20)
-    moments = predictive.moments(model, nested, x)
-    total = decomposition.by_variance(moments).parts.total.T
+    moments = jax.jit(predictive.moments, static_argnums=0)(model, nested, x)
+    total = np.asarray(decomposition.by_variance(moments).parts.total).T
     num = 20_000
     draws = posterior.sample(jax.random.key(3), num)
     rows = jnp.arange(len(x))[:, None]
-    values = predictive.sample(jax.random.key(2), model, draws, x, rows)
+    values = np.asarray(predictive.sample(jax.random.key(2), model, draws, x, rows))
     error = np.sqrt(total * (1 / num + 1 / 4000))
-    mean = moments.mean.mean(axis=0).T
+    mean = np.asarray(moments.mean).mean(axis=0).T
     assert np.all(np.abs(values.mean(axis=1) - mean) < 4.5 * error)
     # Kurtosis of these mixtures is below 12, so a variance errs by less than sqrt(11/n).
     tolerance = 4.5 * np.sqrt(11 / num + 11 / 4000)

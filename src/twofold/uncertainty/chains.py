@@ -71,9 +71,15 @@ def diagnose(trace: Float[Array, "C R quantities"], divergences: int) -> Diagnos
     varying = trace[..., np.ptp(trace, axis=(0, 1)) > 0]
     if trace.shape[1] < FEWEST_DRAWS or not varying.size:
         return Diagnostics(None, None, int(divergences))
-    worst, least = float(np.max(rhat(varying))), float(np.min(ess_bulk(varying)))
+    worst, least = map(float, _extremes(varying))
     known = np.isfinite(worst + least)
     return Diagnostics(worst if known else None, least if known else None, int(divergences))
+
+
+@jax.jit
+def _extremes(trace: Float[Array, "C R quantities"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The worst R-hat and the least effective sample size, in one program."""
+    return jnp.max(rhat(trace)), jnp.min(ess_bulk(trace))
 
 
 def advice(diagnostics: Diagnostics) -> str | None:
