@@ -41,7 +41,9 @@ def loop_means(model, nested, x):
 
 def moments_and_means(model, nested, x):
     """In one program, compiled anew: what is computed depends on settings of the module."""
-    both = jax.jit(lambda *given: [of(model, *given) for of in (predictive.moments, predictive.means)])
+    both = jax.jit(
+        lambda *given: [of(model, *given) for of in (predictive.moments, predictive.means)]
+    )
     return jax.tree.map(np.asarray, both(nested, x))
 
 
