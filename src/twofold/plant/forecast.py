@@ -12,7 +12,7 @@ the numbers of both that a report needs.
 import warnings
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import NamedTuple, get_origin
+from typing import Any, NamedTuple, get_origin
 
 import jax
 import jax.numpy as jnp
@@ -122,8 +122,9 @@ def forecast(
         found = sharding.on_host(_forecast(task, horizon, noise_draws, mesh, *given))
         filled = min(at_once, num - first)
         parts.append([part[:filled].astype(np.float64) for part in found])
-    found = Forecast(*map(np.concatenate, zip(*parts, strict=True)), noise_draws)
-    return found._replace(by_draw=found.by_draw.mean(axis=0))
+    joined = map(np.concatenate, zip(*parts, strict=True))
+    expected, epistemic, aleatoric, of_draws, sampled = joined
+    return Forecast(expected, epistemic, aleatoric, of_draws.mean(axis=0), sampled, noise_draws)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -364,7 +365,8 @@ class Trial:
     def __post_init__(self):
         for part in fields(self):
             value, kind = getattr(self, part.name), get_origin(part.type) or part.type
-            if not isinstance(value, int | float if kind is float else kind):
+            kinds: Any = (int, float) if kind is float else kind
+            if not isinstance(value, kinds):
                 raise ValueError(f"{part.name} of a trial cannot be {value!r}")
         stepwise = self.expected, self.epistemic, self.aleatoric, self.apart, self.beyond
         steps = set(map(len, stepwise))

@@ -217,11 +217,11 @@ def load_policy(path: persistence.FilePath) -> LearnedPolicy:
     """Read a policy that ``LearnedPolicy.save`` wrote; it acts exactly as before."""
     arrays, metadata = persistence.read(path, "policy")
     try:
-        seen, sizes = ({name: tuple(metadata[name]) for name in names} for names in (SEEN, SIZES))
+        seen: dict[str, Any] = {name: tuple(metadata[name]) for name in SEEN}
         seen["transforms"] = tuple(Transform(*one) for one in seen["transforms"])
         return LearnedPolicy(
             Embedding(**seen, targets=(), deltas=()),
-            PolicyNetwork(len(arrays["mean"]), **sizes),
+            PolicyNetwork(len(arrays["mean"]), *(tuple(metadata[name]) for name in SIZES)),
             Standardizer(arrays["mean"], arrays["scale"]),
             arrays["weights"],
             **{name: metadata[name] for name in FOUND},

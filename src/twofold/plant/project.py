@@ -192,9 +192,12 @@ def find_policies(
         checkpoint_seconds=own.checkpoint_seconds,
         verbose=verbose,
     )
-    shown = {"disable": not (sys.stderr.isatty() if verbose == "auto" else verbose)}
+    quiet, console = (
+        not (sys.stderr.isatty() if verbose == "auto" else verbose),
+        Console(stderr=True),
+    )
     trials = []
-    for policy in track(policies, "evaluating policies", console=Console(stderr=True), **shown):
+    for policy in track(policies, "evaluating policies", console=console, disable=quiet):
         path = folder / POLICIES / f"{file_name(policy.risk_weights)}.json"
         if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
             policy.export_onnx(path.with_suffix(".onnx"))

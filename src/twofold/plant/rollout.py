@@ -140,8 +140,12 @@ def rollout(
     units = scales.features.at(places.newest)
     acting = _acting(task, scales, units, weights, layout[0])
     respond = _responding(task, scales, units, draws, layout)
+
+    def each_particle(function: Callable) -> Callable:
+        return jax.vmap(jax.vmap(jax.vmap(function)))
+
     functions = embedding.new_of, embedding.follow, places.arrivals, places.shift, task.cost
-    new_of, follow, arrivals, shift, pay = (jax.vmap(jax.vmap(jax.vmap(f))) for f in functions)
+    new_of, follow, arrivals, shift, pay = (each_particle(one) for one in functions)
     at_ends, at_features = units.at(places.ends), units.at(places.features)
 
     def features(past: Array) -> Array:
@@ -307,8 +311,8 @@ class DynamicsModel:
         """What everything is standardised by."""
         seen = Standardizer.fit(self.features.astype(float))
         parts = self.regressor.x_standardizer_, self.regressor.y_standardizer_, seen
-        scales = Scales(*(Units(*part) for part in parts), self.cost_scale)
-        return jax.tree.map(partial(jnp.asarray, dtype=DTYPE), scales)
+        x, y, features = (Units(*(jnp.asarray(leaf, DTYPE) for leaf in part)) for part in parts)
+        return Scales(x, y, features, jnp.asarray(self.cost_scale, DTYPE))
 
     @property
     def fingerprint(self) -> str:
