@@ -67,9 +67,9 @@ class Result(NamedTuple):
 def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
     """Write both to one file."""
     from twofold.core import persistence
-    from twofold.estimators import storage
+    from twofold.estimators.storage import pack
 
-    stored = storage.pack(model)
+    stored = pack(model)
     metadata = stored.metadata | {"table": about._asdict()}
     persistence.write(path, "model", stored.arrays, metadata)
 
@@ -77,8 +77,8 @@ def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
 def load_model(path: Path) -> "tuple[BNNLVRegressor, About | None]":
     """Read a model, and what its file says about the table: nothing if Python code saved it."""
     from twofold.core import persistence
-    from twofold.estimators import storage
     from twofold.estimators.regressor import BNNLVRegressor
+    from twofold.estimators.storage import unpack
 
     stored = persistence.read(path, "model")
     table: dict[str, Any] | None = stored.metadata.get("table")
@@ -86,7 +86,7 @@ def load_model(path: Path) -> "tuple[BNNLVRegressor, About | None]":
         about = None if table is None else About(**table)
     except TypeError as error:
         raise CommandError(f"{path} was written by another version of twofold: {error}") from error
-    return storage.unpack(stored, BNNLVRegressor), about
+    return unpack(stored, BNNLVRegressor), about
 
 
 def name_columns(

@@ -25,9 +25,8 @@ from twofold.model.spec import BNNLV
 
 TRAINING_STREAM = 2
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
-# Settings that do not decide how a model is trained.
-NOT_TRAINING = {"inference", "n_weight_draws", "n_latent_draws", "random_state", "verbose"}
-NOT_TRAINING |= {"checkpoint", "checkpoint_seconds"}
+# Settings that decide how a model is trained, beside its method.
+TRAINING = ("hidden_layer_sizes", "latent_dim", "weight_variance", "latent_variance", "dtype")
 # The square of it, and of its inverse, are still numbers with all their digits.
 SMALLEST_SPREAD = 1e-150
 
@@ -180,8 +179,7 @@ def _checkpoint(
     if first.checkpoint is None:
         return None
     settings = plain_settings(first, abouts[0].seed)
-    identity = {name: value for name, value in settings.items() if name not in NOT_TRAINING}
-    identity |= to_mapping(methods[0])
+    identity = {name: settings[name] for name in TRAINING} | to_mapping(methods[0])
     identity |= {name: [getattr(m, name) for m in methods] for name in methods[0].differing}
     identity["epochs"] = int(epochs)
     identity["seed"] = [about.seed for about in abouts]

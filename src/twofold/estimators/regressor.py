@@ -6,7 +6,7 @@ Validate, standardise, build, run, store; the mathematics lives in ``model``, ``
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -132,12 +132,11 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Settings by their names; ``deep`` adds the method's options as ``inference__alpha``."""
         found = super().get_params(deep=False)
-        try:
-            method = resolve_method(self.inference) if deep else None
-        except ValueError:  # ``fit`` says so; until then another method may be set.
-            method = None
-        if method is not None:
-            found |= {f"inference__{name}": getattr(method, name) for name in option_names(method)}
+        # What is no method ``fit`` refuses; until then another one may be set.
+        with suppress(ValueError):
+            method = resolve_method(self.inference)
+            names = option_names(method) if deep else []
+            found |= {f"inference__{name}": getattr(method, name) for name in names}
         return found
 
     def set_params(self, **params: Any) -> "BNNLVRegressor":
@@ -229,18 +228,14 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
                 raise ValueError(f"{name} must be {expected}, got {value!r}")
         x, weights, latents = self._standardised(X), self.n_weight_draws, self.n_latent_draws
         with self._work("splitting", len(x), weights, latents) as (posterior, _, on_progress):
-            split = decompose_rows(
-                key_of(self.seed_, PREDICTION_STREAM),
-                self.model_,
-                posterior,
-                x,
-                by,
-                joint=bool(joint),
-                estimator=estimator,
-                weights=weights,
-                latents=latents,
-                on_progress=on_progress,
-            )
+            options: Any = {
+                "joint": bool(joint),
+                "estimator": estimator,
+                "on_progress": on_progress,
+            }
+            options |= {"weights": weights, "latents": latents}
+            key = key_of(self.seed_, PREDICTION_STREAM)
+            split = decompose_rows(key, self.model_, posterior, x, by, **options)
         _warn_of_doubts(split)
         return self._in_raw_units(split, joint)
 

@@ -110,16 +110,10 @@ def warn(estimators: Sequence[Regressor]) -> None:
 
 def pack(estimator: Regressor) -> Stored:
     """Arrays and metadata that ``unpack`` turns into the same estimator."""
-    groups = {
-        "posterior": estimator.posterior_,
-        "x": estimator.x_standardizer_,
-        "y": estimator.y_standardizer_,
-    }
-    arrays = {
-        f"{group}/{name}": array
-        for group, arrays in groups.items()
-        for name, array in arrays._asdict().items()
-    }
+    arrays = {"energies": estimator.energies_}
+    for group, attribute in (("posterior", ""), ("x", "_standardizer"), ("y", "_standardizer")):
+        fields = getattr(estimator, f"{group}{attribute}_")._asdict()
+        arrays |= {f"{group}/{name}": array for name, array in fields.items()}
     names = getattr(estimator, "feature_names_in_", None)
     metadata = {
         "estimator": type(estimator).__name__,
@@ -132,7 +126,7 @@ def pack(estimator: Regressor) -> Stored:
     for name in REPORTS:
         report = getattr(estimator, f"{name}_")
         metadata[name] = report and report._asdict()
-    return Stored(arrays | {"energies": estimator.energies_}, metadata)
+    return Stored(arrays, metadata)
 
 
 def unpack(stored: Stored, estimator_class: type) -> Regressor:

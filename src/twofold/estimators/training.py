@@ -159,7 +159,14 @@ def train(
             energies = np.concatenate([run.energies, chunk.energies[:, :members]])
             skipped = np.concatenate([run.skipped, chunk.skipped[:, :members]])
             run = Outcome(chunk.states, chunk.epoch, energies, skipped)
-            _refuse_non_finite(run, plan.batches)
+            # An epoch in which a member could not take a single step is the end of the run.
+            lost = np.flatnonzero(skipped[-1] >= plan.batches)
+            if lost.size:
+                raise NonFiniteEnergyError(
+                    f"the energy is no longer finite (member(s) {lost.tolist()}, epoch "
+                    f"{run.epoch}); lower learning_rate (chains: raise target_acceptance), use "
+                    "dtype='float64', or look for extreme values in the data"
+                )
             bar.update(run.epoch, float(energies[-1].mean()))
             stopped = bool(sharding.agreed(interrupt.is_set()))
             done = run.epoch == plan.epochs or stopped
@@ -169,17 +176,6 @@ def train(
                 break
     _report(run, plan)
     return run._replace(states=sharding.cut(mesh, run.states, members))
-
-
-def _refuse_non_finite(run: Outcome, batches: np.ndarray) -> None:
-    """An epoch in which a member could not take a single step is the end of the run."""
-    lost = np.flatnonzero(run.skipped[-1] >= batches)
-    if lost.size:
-        raise NonFiniteEnergyError(
-            f"the energy is no longer finite (member(s) {lost.tolist()}, epoch {run.epoch}); "
-            "lower learning_rate (chains: raise target_acceptance), use dtype='float64', or look "
-            "for extreme values in the data"
-        )
 
 
 def _report(run: Outcome, plan: Plan) -> None:
