@@ -76,11 +76,6 @@ def about(
     """Predict, split the uncertainty in two, and decide with each part."""
 
 
-def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning without its line of code."""
-    say(f"note: {message}")
-
-
 def main() -> None:
     """Run; an error is one sentence on stderr and an exit code."""
     words = sys.argv[1:]
@@ -88,7 +83,8 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = show_warning
+            # Without the line of code.
+            warnings.showwarning = lambda message, *_, **__: say(f"note: {message}")
             app(args=[word for word in words if word != DEBUG], prog_name="twofold")
     except BrokenPipeError:
         # The reader closed the pipe; the rest must not be written at exit either.

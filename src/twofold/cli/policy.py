@@ -55,7 +55,7 @@ def search(
     from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
     from twofold.plant.project import find_policies, planning_regressor
-    from twofold.report import write_policy_report
+    from twofold.report.policy_page import write_policy_report
 
     run = Run(ctx, seed)
     cost_function = terminal.load_function("cost", cost)
@@ -95,7 +95,7 @@ def report(
     Example: twofold policy report tank
     """
     from twofold.plant.project import open_project
-    from twofold.report import write_policy_report
+    from twofold.report.policy_page import write_policy_report
 
     project = open_project(folder)
     write_policy_report(project)

@@ -57,12 +57,8 @@ def kind_of(subject: str) -> str:
     path = Path(subject)
     if path.is_dir():
         return "search"
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(SQLITE))
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}") from error
-    return "campaign" if head == SQLITE else "model"
+    with terminal.name_unreadable(path), path.open("rb") as file:
+        return "campaign" if file.read(len(SQLITE)) == SQLITE else "model"
 
 
 def default_place(subject: str, kind: str) -> Path:

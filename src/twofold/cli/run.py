@@ -22,7 +22,7 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from twofold.cli.terminal import CommandError, say
+from twofold.cli.terminal import CommandError, name_unreadable, say
 from twofold.core.naming import nearest
 from twofold.core.persistence import to_plain
 
@@ -65,11 +65,8 @@ class Run:
 
     def reads(self, path: Path) -> str:
         """Note a file that the result depends on; returns its ``hash_files``."""
-        try:
-            digest = hash_files(path)
-        except OSError as error:
-            raise CommandError(f"{path} cannot be read: {error.strerror}") from error
-        self._reads[str(path)] = digest
+        with name_unreadable(path):
+            self._reads[str(path)] = digest = hash_files(path)
         return digest
 
     @contextmanager
@@ -146,9 +143,8 @@ def hash_files(path: Path) -> str:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}") from error
+        with name_unreadable(path):
+            return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} is not a TOML file: {error}") from error
 
@@ -171,23 +167,22 @@ def _find_table(path: Path, table: Any, words: list[str], command: Any) -> dict[
 
 
 def _to_defaults(path: Path, name: str, table: dict[str, Any], params: list[Any]) -> dict[str, Any]:
-    by_key = {_key(param): param for param in params if _key(param) not in NOT_IN_FILES}
+    by_key = {}
+    for param in params:
+        # Its long option, or the argument's name.
+        long = next((name for name in param.opts if name.startswith("--")), param.name)
+        by_key[long.removeprefix("--").replace("_", "-")] = param
+    valid = [key for key in by_key if key not in NOT_IN_FILES]
     defaults = {}
     for key, value in table.items():
-        param = by_key.get(key.replace("_", "-"))
-        if param is None:
+        if key.replace("_", "-") not in valid:
             raise CommandError(
                 f"[{name}] in {path} has the unknown key {key!r}; valid keys are "
-                f"{', '.join(by_key)}{nearest(key, by_key)}"
+                f"{', '.join(valid)}{nearest(key, valid)}"
             )
+        param = by_key[key.replace("_", "-")]
         defaults[param.name] = _to_argument(f"{key} of [{name}] in {path}", param, value)
     return defaults
-
-
-def _key(param: Any) -> str:
-    """The name of a parameter in a file: its long option, or the argument's name."""
-    long = [name for name in param.opts if name.startswith("--")]
-    return (long[0].removeprefix("--") if long else param.name).replace("_", "-")
 
 
 def _to_argument(where: str, param: Any, value: Any) -> Any:

@@ -5,7 +5,8 @@ import csv
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,15 @@ NOT_FOR_FIT = ("random_state", "checkpoint")
 
 class CommandError(ValueError):
     """A mistake in a command or its input."""
+
+
+@contextmanager
+def name_unreadable(path: Path) -> Iterator[None]:
+    """A file that cannot be read is a mistake that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def say(text: str) -> None:
@@ -137,14 +147,11 @@ def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
 
 def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
     """``NAME=VALUE`` of each, the value as JSON or a plain word."""
-    return {name: _parse_value(value) for name, value in parse_pairs(texts).items()}
-
-
-def _parse_value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    settings: dict[str, Any] = dict(parse_pairs(texts))
+    for name, text in settings.items():
+        with suppress(ValueError):
+            settings[name] = json.loads(text)
+    return settings
 
 
 def build_regressor(

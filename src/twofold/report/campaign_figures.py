@@ -42,8 +42,8 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
     axes.axhline(
         threshold, color=figures.CHOSEN, linestyle="--", label=f"stop below {threshold:g} %"
     )
-    axes.set(xlabel="measurements", ylabel="share of the variance (%)", ylim=(0, 100))
-    axes.set(title="What is left to learn")
+    axes.set(title="What is left to learn", xlabel="measurements", ylim=(0, 100))
+    axes.set(ylabel="share of the variance (%)")
     _use_whole_ticks(axes, counts)
     return place_legend_below(axes)
 
@@ -192,8 +192,8 @@ def _set_scale(axes: Axes, one: Input, axis: str) -> None:
     """Range, ticks and name of an input on one of the axes."""
     if isinstance(one, Categorical):
         bounds = -0.5, len(one.choices) - 0.5
-        axes.set(**{f"{axis}ticks": range(len(one.choices))})
-        axes.set(**{f"{axis}ticklabels": [shorten_label(choice) for choice in one.choices]})
+        axis_of = axes.xaxis if axis == "x" else axes.yaxis
+        axis_of.set_ticks(range(len(one.choices)), [shorten_label(word) for word in one.choices])
     else:
         room = 0.03 * (one.high - one.low)
         bounds = one.low - room, one.high + room

@@ -77,10 +77,8 @@ def make_course_of_rounds(
     if data is None:
         raise ValueError("expected at least 1 round, got none; run the loop first")
     names, following = list(inputs), np.empty((0, len(inputs))) if proposed is None else proposed
-    proposals = [
-        Proposal(i + 1, point, {}, "chosen next")
-        for i, point in enumerate(_points(names, following))
-    ]
+    points = enumerate(_points(names, following), 1)
+    proposals = [Proposal(number, point, {}, "chosen next") for number, point in points]
     return Course(
         title, _space_of(names, np.concatenate([data.x, reference, following])), list(outputs),
         _points(names, data.x), np.asarray(data.y, float).reshape(len(data.x), len(outputs)),

@@ -160,10 +160,11 @@ def compute_slices(
     cuts = np.cumsum([len(place) for place in places])[:-1]
     parts = here.mean, *here.variances, *nats
     pieces = zip(*(np.split(part, cuts) for part in parts), strict=True)
-    return {
-        key: Slice(key[0], grids[key[0]], Moments(mean, Parts(*rest[:3])), Parts(*rest[3:]))
-        for key, (mean, *rest) in zip(keys, pieces, strict=True)
-    }
+    slices = {}
+    for key, (mean, *rest) in zip(keys, pieces, strict=True):
+        moments = Moments(mean, Parts(*rest[:3]))
+        slices[key] = Slice(key[0], grids[key[0]], moments, Parts(*rest[3:]))
+    return slices
 
 
 def _stack_quantities(here: Moments) -> np.ndarray:

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+import twofold.report.figures as figures
 from twofold.plant.forecast import Trial
 from twofold.plant.quality import MOST_BEYOND, recommend
-from twofold.report import figures
 from twofold.report.figures import draw_panel, fill_band
 
 LINES = ("-", "--", "-.", ":")
@@ -42,17 +42,18 @@ def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any,
     """Expected cost against epistemic risk: a curve for each γ, β written at its points, hollow
     where a policy is mostly beyond the data; returns the marker of each policy by its weights."""
     markers = {}
-    for index, gamma in enumerate(sorted({one.risk_weights[1] for one in trials})):
+    for index, gamma in enumerate(_list_weights(trials, 1)):
         curve = [one for one in trials if one.risk_weights[1] == gamma]
         curve.sort(key=lambda one: one.risk_weights)
-        look: Any = {"color": _choose_colour(index), "marker": MARKERS[index % len(MARKERS)]}
+        colour = figures.PALETTE[index % len(figures.PALETTE)]
+        look: Any = {"color": colour, "marker": MARKERS[index % len(MARKERS)]}
         right = index % 2
         at = [one.epistemic_risk for one in curve], [one.cost for one in curve]
-        axes.plot(*at, color=look["color"], linewidth=1.4)
+        axes.plot(*at, color=colour, linewidth=1.4)
         axes.plot([], [], linewidth=1.4, label=f"γ = {gamma:g}", **look)
         for number, one in enumerate(curve):
             place = one.epistemic_risk, one.cost
-            inside = "white" if one.share_beyond > MOST_BEYOND else look["color"]
+            inside = "white" if one.share_beyond > MOST_BEYOND else colour
             (marker,) = axes.plot(*place, markerfacecolor=inside, zorder=3, **look)
             markers[one.risk_weights] = marker
             axes.annotate(
@@ -67,8 +68,8 @@ def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any,
     if any(one.share_beyond > MOST_BEYOND for one in trials):
         hollow: Any = {"marker": "o", "markerfacecolor": "white", "color": figures.DATA}
         axes.plot([], [], linestyle="none", label="hollow: mostly beyond the data", **hollow)
-    axes.set(xlabel="epistemic risk (deviation of the cost per step)")
-    axes.set(ylabel="expected cost per step")
+    label = "epistemic risk (deviation of the cost per step)"
+    axes.set(xlabel=label, ylabel="expected cost per step")
     axes.margins(x=0.12, y=0.15)
     axes.legend()
     return markers
@@ -137,8 +138,8 @@ def plot_column(axes: Axes, trial: Trial, name: str) -> None:
     for edge, label in ((least, "log: all"), (most, None)):
         axes.axhline(edge, color=figures.DATA, linewidth=1.0, linestyle=":", label=label)
     for first, last, alpha, label in ((0, 4, 0.3, "policy: 90 %"), (1, 3, 0.45, "policy: 50 %")):
-        low, high = quantiles[:, first], quantiles[:, last]
-        fill_band(axes, steps, low, high, figures.CHOSEN, alpha, label)
+        ends = quantiles[:, first], quantiles[:, last]
+        fill_band(axes, steps, *ends, figures.CHOSEN, alpha, label)
     axes.plot(steps, quantiles[:, 2], color=figures.CHOSEN, linewidth=1.6, label="policy: median")
     axes.set(xlabel="step", title=name.replace("$", r"\$"))
 
@@ -147,15 +148,12 @@ def draw_reach(trials: Sequence[Trial]) -> Figure:
     """Distances from the data over the horizon, and the share of states beyond them."""
     figure = Figure(figsize=(11.0, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    betas, gammas = (sorted({one.risk_weights[part] for one in trials}) for part in (0, 1))
-    looks = [
-        {
-            "color": _choose_colour(betas.index(one.risk_weights[0])),
-            "linestyle": LINES[gammas.index(one.risk_weights[1]) % len(LINES)],
-            "label": name_policy(one),
-        }
-        for one in trials
-    ]
+    looks = []
+    for one in trials:
+        beta, gamma = (_list_weights(trials, i).index(w) for i, w in enumerate(one.risk_weights))
+        colour = figures.PALETTE[beta % len(figures.PALETTE)]
+        line = LINES[gamma % len(LINES)]
+        looks.append({"color": colour, "linestyle": line, "label": name_policy(one)})
     plot_distances(left, *trials, looks=looks)
     plot_share_beyond(right, *trials, looks=looks)
     right.legend(ncols=1 + (len(trials) > 6))
@@ -225,14 +223,13 @@ def _number_steps(trial: Trial) -> np.ndarray:
     return np.arange(1, len(trial.expected) + 1)
 
 
-def _choose_colour(index: int) -> str:
-    return figures.PALETTE[index % len(figures.PALETTE)]
+def _list_weights(trials: Sequence[Trial], part: int) -> list[float]:
+    return sorted({one.risk_weights[part] for one in trials})
 
 
 def _find_limits(trial: Trial) -> tuple[float, float]:
     around = 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
-    ends = [trial.expected - around, trial.expected + around, trial.rollouts.ravel()]
-    values = np.concatenate(ends)
+    values = np.hstack([trial.expected - around, trial.expected + around, trial.rollouts.ravel()])
     values = values[np.isfinite(values)]
     if not len(values):
         return np.nan, np.nan

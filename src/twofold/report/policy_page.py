@@ -9,12 +9,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+import twofold.report.policy_figures as figures
 from twofold.core.persistence import write_bytes, write_text
 from twofold.plant import quality
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project
-from twofold.report import policy_figures as figures
 from twofold.report.figures import style
 from twofold.report.page import Chooser, find_text_columns, write_page
 from twofold.report.svg import make_clickable

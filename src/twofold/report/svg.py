@@ -60,7 +60,7 @@ def to_svg(figure: Figure, prefix: str, description: str) -> str:
             _add_button(element, own)
             root.attrib["role"] = "group"
         _mend(element, prefix)
-    return _write(root)
+    return ET.tostring(root, encoding="unicode", short_empty_elements=True)
 
 
 def _draw(figure: Figure) -> str:
@@ -79,7 +79,13 @@ def _draw(figure: Figure) -> str:
 
 
 def _mend(element: ET.Element, prefix: str) -> None:
-    """References, colours, fonts and numbers of one element."""
+    """References, colours, fonts and numbers of one element; without name spaces, which HTML has
+    no need of, and without indentation."""
+    element.tag = element.tag.removeprefix(SPACE)
+    if element.tag not in ("text", "tspan") and not (element.text or "").strip():
+        element.text = None
+    if not (element.tail or "").strip():
+        element.tail = None
     attributes = element.attrib
     if target := attributes.pop(LINK, ""):
         attributes["href"] = f"#{prefix}{target[1:]}" if target[0] == "#" else target
@@ -104,7 +110,7 @@ def _add_button(element: ET.Element, gid: str) -> None:
     }  # fmt: skip
     for marker in list(element.iter(f"{SPACE}use")):
         at = {"cx": marker.attrib["x"], "cy": marker.attrib["y"], "r": str(TARGET_RADIUS)}
-        ET.SubElement(element, f"{SPACE}circle", {"class": "target", **at})
+        ET.SubElement(element, "circle", {"class": "target", **at})
 
 
 def _follow_theme(text: str) -> str:
@@ -123,14 +129,3 @@ def _font(match: re.Match) -> str:
 
 def _round(match: re.Match) -> str:
     return f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
-
-
-def _write(root: ET.Element) -> str:
-    """Without name spaces, which HTML has no need of, and without indentation."""
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(SPACE)
-        if element.tag not in ("text", "tspan") and not (element.text or "").strip():
-            element.text = None
-        if not (element.tail or "").strip():
-            element.tail = None
-    return ET.tostring(root, encoding="unicode", short_empty_elements=True)
