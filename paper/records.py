@@ -1,6 +1,9 @@
 """Records of full runs: ``results/<name>.json``, written by a command, never by hand."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +13,40 @@ import numpy as np
 
 from twofold.core import persistence
 from twofold.core.persistence import to_plain
-from twofold.core.provenance import command, commit, device, versions
+from twofold.core.provenance import device, versions
 
 PROVENANCE = ("command", "commit", "versions", "device", "seconds", "settings", "seeds")
+
+
+def command() -> str:
+    """The command line that made the record."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    script = Path(sys.argv[0])
+    program = "twofold" if script.name == "twofold" else f"python {os.path.relpath(script)}"
+    program = f"python -m {module.parent}" if module and module.parent else program
+    words = list(sys.argv[1:])
+    if "--output" in words:  # where the result was put is nobody's business
+        place = words.index("--output")
+        del words[place : place + 2]
+    return " ".join([program, *words])
+
+
+def commit() -> str:
+    """The source's commit, with ``+`` where the working tree differs.
+
+    ``$TWOFOLD_COMMIT`` has the first word, for a source that was copied without its history; of an
+    installed package it is the version.
+    """
+    if "TWOFOLD_COMMIT" in os.environ:
+        return os.environ["TWOFOLD_COMMIT"]
+    try:
+        words = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
+        stated = subprocess.check_output(
+            words, cwd=Path(__file__).parent, text=True, stderr=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return f"version-{persistence.LIBRARY_VERSION}"
+    return stated.strip()
 
 
 class Context(NamedTuple):

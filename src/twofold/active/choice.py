@@ -157,13 +157,11 @@ def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> s
     ``curve`` holds ``left_to_learn`` and the number of ``measurements`` of each model so far,
     ``missing`` the measurements a first model still needs, ``complete`` those there are.
     """
+    if not curve and missing <= 0:
+        return "no model yet: ask once to fit the first one"
     if not curve:
-        return (
-            f"no model yet: {missing} more complete measurement"
-            f"{'s are' if missing > 1 else ' is'} needed"
-            if missing > 0
-            else "no model yet: ask once to fit the first one"
-        )
+        are = "s are" if missing > 1 else " is"
+        return f"no model yet: {missing} more complete measurement{are} needed"
     share, seen = curve[-1]["epistemic_share"], int(curve[-1]["measurements"])
     verdict = "consider stopping" if is_enough(curve) else "going on pays"
     later = f" ({complete - seen} more since then: ask to include them)" if complete > seen else ""

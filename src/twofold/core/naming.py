@@ -12,9 +12,7 @@ def nearest(name: Any, known: Iterable[str]) -> str:
     """A question that helps with a misspelt name."""
     names = list(known)
     close = get_close_matches(str(name), names, n=1)
-    if not close:
-        folded = {one.casefold(): one for one in names}
-        close = [folded[str(name).casefold()]] if str(name).casefold() in folded else []
+    close = close or [one for one in names if one.casefold() == str(name).casefold()]
     return f"; did you mean {shortened(close[0])!r}?" if close else ""
 
 

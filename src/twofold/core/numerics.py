@@ -115,9 +115,7 @@ class Standardizer(NamedTuple):
             return cls.of(low, high, values.mean(axis=0), values.std(axis=0))
 
     @classmethod
-    def of(
-        cls, low: np.ndarray, high: np.ndarray, mean: np.ndarray, deviation: np.ndarray
-    ) -> "Standardizer":
+    def of(cls, low: Any, high: Any, mean: Any, deviation: Any) -> "Standardizer":
         """From what is known of each column."""
         # Decided on the range: the mean and deviation of a long constant column carry the rounding
         # of their sums, which would be taken for a spread.
@@ -159,13 +157,9 @@ class Running(NamedTuple):
         would be lost on a large mean."""
         rows = self.rows + other.rows
         apart, share = other.mean - self.mean, other.rows / rows
-        return Running(
-            rows,
-            self.mean + share * apart,
-            self.squares + other.squares + np.square(apart) * self.rows * share,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-        )
+        squares = self.squares + other.squares + np.square(apart) * self.rows * share
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        return Running(rows, self.mean + share * apart, squares, low, high)
 
     def standardizer(self) -> Standardizer:
         """What ``Standardizer.fit`` of all rows together gives, but for rounding."""

@@ -61,27 +61,23 @@ def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
 
     Of NumPy's arrays every device gets its own share from the host, and none the whole.
     """
-    if mesh is None:
-        return jax.tree.map(lambda leaf: _repeated(jax.device_put(leaf), times), tree)
 
     def put(leaf: Any) -> Any:
+        if mesh is None:
+            whole = jax.device_put(leaf)
+            return whole if times == 1 else jnp.repeat(whole, times, axis=0)
         entries = times * leaf.shape[0]
         own = np.minimum(np.arange(room(mesh, entries)), entries - 1) // times
         if not isinstance(leaf, np.ndarray):
             return _put(mesh, SHARED, leaf[own])
+
+        def share(at: Any) -> Any:
+            return leaf[own[at[0]]]
+
         shape, shares = (len(own), *leaf.shape[1:]), NamedSharding(mesh, SHARED)
-        return jax.make_array_from_callback(shape, shares, partial(_share, leaf, own))
+        return jax.make_array_from_callback(shape, shares, share)
 
     return jax.tree.map(put, tree)
-
-
-def _share(leaf: np.ndarray, own: np.ndarray, at: Any) -> Any:
-    """The entries of one device, ``at`` some place of the leading axis."""
-    return leaf[own[at[0]]]
-
-
-def _repeated(leaf: jax.Array, times: int) -> jax.Array:
-    return leaf if times == 1 else jnp.repeat(leaf, times, axis=0)
 
 
 def copied(mesh: Mesh | None, tree: Any) -> Any:
@@ -156,10 +152,7 @@ def by_rows(
         @partial(jax.jit, static_argnames=("mesh", "fixed"))
         def compiled(mesh: Mesh | None, fixed: tuple[Any, ...], *values: Any) -> Any:
             def whole(*values: Any) -> Any:
-                return function(
-                    **dict(zip(static, fixed, strict=True)),
-                    **dict(zip(arrays, values, strict=True)),
-                )
+                return function(**dict(zip((*static, *arrays), (*fixed, *values), strict=True)))
 
             return divided(whole, mesh, specs)(*values)
 

@@ -120,8 +120,7 @@ class Table:
 
     def _only_numbers(self, name: str) -> np.ndarray:
         values, texts = self.numbers(name)
-        if texts:
-            row, text = next(iter(texts.items()))
+        for row, text in texts.items():
             rows = f"{len(texts)} rows have" if len(texts) > 1 else "1 row has"
             raise TableError(
                 f"{self.source}: column {shortened(name)!r} must be numbers, but {rows} text, "
