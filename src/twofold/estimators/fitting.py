@@ -219,10 +219,8 @@ def refuse_non_numbers(name: str, values: Any) -> None:
         counts = found.sum(axis=0)
         bad = np.flatnonzero(counts)
         if bad.size:
-            labels = [
-                f"column {i}" + (f" ({str(columns[i])!r})" if columns else "") for i in bad[:5]
-            ]
-            places = [f"{label}: {counts[i]}" for label, i in zip(labels, bad, strict=False)]
+            labels = [f" ({str(column)!r})" for column in columns] or [""] * array.shape[1]
+            places = [f"column {i}{labels[i]}: {counts[i]}" for i in bad[:5]]
             raise ValueError(
                 f"Input {name} contains {kind}. Rows affected by column: {', '.join(places)}"
                 f"{', …' if len(bad) > 5 else ''}. Remove or fill these rows first."

@@ -228,13 +228,9 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
                 raise ValueError(f"{name} must be {expected}, got {value!r}")
         x, weights, latents = self._standardised(X), self.n_weight_draws, self.n_latent_draws
         with self._work("splitting", len(x), weights, latents) as (posterior, _, on_progress):
-            options: Any = {
-                "joint": bool(joint),
-                "estimator": estimator,
-                "on_progress": on_progress,
-            }
-            options |= {"weights": weights, "latents": latents}
             key = key_of(self.seed_, PREDICTION_STREAM)
+            options: Any = {"joint": bool(joint), "estimator": estimator, "weights": weights}
+            options |= {"latents": latents, "on_progress": on_progress}
             split = decompose_rows(key, self.model_, posterior, x, by, **options)
         _warn_of_doubts(split)
         return self._in_raw_units(split, joint)

@@ -106,11 +106,11 @@ def write_scratch(path: Path, blocks: Iterator[np.ndarray]) -> Scratch:
             digest.update(plain.data.cast("B"))
             file.write(plain.data.cast("B"))
             running = running.merge(Running.of(plain)) if running else Running.of(plain)
-    if running is None or running.rows < 2:
-        count = running.rows if running else 0
-        raise ValueError(f"a fit needs at least 2 rows with a value in every column, got {count}")
-    if running.rows > MOST_ROWS:
-        raise ValueError(f"a fit takes {MOST_ROWS:,} rows at most, got {running.rows:,}")
+    if running is None or not 2 <= running.rows <= MOST_ROWS:
+        raise ValueError(
+            f"a fit needs at least 2 rows with a value in every column, and takes {MOST_ROWS:,} at "
+            f"most, got {running.rows if running else 0:,}"
+        )
     return Scratch(path, running, digest.hexdigest())
 
 

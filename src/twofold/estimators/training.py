@@ -250,17 +250,17 @@ def graceful_interrupt() -> Iterator[threading.Event]:
     """Turn the first Ctrl-C into a request to stop, which sets the event; a second one stops at
     once. Signals reach the main thread only; elsewhere Ctrl-C keeps its usual meaning.
     """
-    requested = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield requested
-        return
+    requested, before = threading.Event(), signal.getsignal(signal.SIGINT) or signal.SIG_DFL
+    reachable = threading.current_thread() is threading.main_thread()
 
     def on_signal(number, frame):
         requested.set()
         signal.signal(signal.SIGINT, before)
 
-    before = signal.signal(signal.SIGINT, on_signal) or signal.SIG_DFL
     try:
+        if reachable:
+            signal.signal(signal.SIGINT, on_signal)
         yield requested
     finally:
-        signal.signal(signal.SIGINT, before)
+        if reachable:
+            signal.signal(signal.SIGINT, before)
