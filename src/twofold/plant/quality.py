@@ -32,7 +32,6 @@ from twofold.plant.rollout import (
     particles,
     rollout,
 )
-from twofold.tables import csv_text
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
@@ -343,11 +342,12 @@ def recommend(trials: Sequence[Trial]) -> int:
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
     """A row for each policy."""
-    names = "cost epistemic_risk aleatoric_risk careful_cost share_beyond".split()
-    beta, gamma = zip(*(one.risk_weights for one in trials), strict=True)
-    numbers = {name: [getattr(one, name) for one in trials] for name in names}
-    expected = {"beta": beta, "gamma": gamma, "expected_cost": numbers.pop("cost")}
-    return csv_text(expected | numbers | {"policy": files})
+    names = "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
+    rows = [["beta", "gamma", "expected_cost", *names, "policy"]]
+    for one, file in zip(trials, files, strict=True):
+        numbers = *one.risk_weights, one.cost, *(getattr(one, name) for name in names)
+        rows.append([*map(str, numbers), file])
+    return "".join(",".join(row) + "\n" for row in rows)
 
 
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
