@@ -22,11 +22,9 @@ from twofold.inference.method import upgrade_settings
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
 
-# So many points are compared with each other in memory.
-MOST_ASKED = 10_000
+MOST_ASKED = 10_000  # points, which are compared with each other in memory
 # Candidates of a question, and points over which what is left to learn is averaged.
-POOL, REFERENCE = 256, 128
-REFERENCE_SEED = 2**31 - 1
+POOL, REFERENCE, REFERENCE_SEED = 256, 128, 2**31 - 1
 SPREAD = "evenly spread: too few measurements for a model yet"
 
 
@@ -61,8 +59,8 @@ class Snapshot(NamedTuple):
     def pending(self) -> list[Proposal]:
         """Proposals without a measurement."""
         answered = {row["proposal"] for row in self.measurements}
-        unanswered = (row for row in self.proposals if row["number"] not in answered)
-        return [Proposal(*(row[name] for name in Proposal._fields)) for row in unanswered]
+        rows = [{name: row[name] for name in Proposal._fields} for row in self.proposals]
+        return [Proposal(**row) for row in rows if row["number"] not in answered]
 
     def complete(self, outputs: Sequence[str]) -> list[dict[str, Any]]:
         """Measurements that have every output."""
@@ -300,8 +298,8 @@ def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
     """
     # Workers may be in another folder, where a relative path leads nowhere.
     absolute = [str(p) if "://" in str(p) else str(Path(p).resolve()) for p in places]
-    named = zip(places, absolute, strict=True)
-    jobs = [Job(str(place), update_model, (where,), {}) for place, where in named]
+    named = zip(map(str, places), absolute, strict=True)
+    jobs = [Job(place, update_model, (where,), {}) for place, where in named]
     try:
         results = run_jobs(jobs, executor=executor)
     except KeyboardInterrupt as stopped:
@@ -313,10 +311,8 @@ def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
 def update_model(place: str) -> tuple[int, str]:
     """Bring one model up to date; returns its number of measurements and its name."""
     campaign = Campaign.open(place)
-    if campaign.model_file is None:
-        kept = "models are stored beside campaigns in SQLite files"
-        raise CampaignError(f"the model of {place} would be lost: {kept}")
+    kept = "models are stored beside campaigns in SQLite files"
+    require(campaign.model_file, f"the model of {place} would be lost: {kept}")
     fit = campaign.fit_model()
-    if not fit.stored:
-        raise CampaignError(f"the model of {place} could not be written beside it")
+    require(fit.stored, f"the model of {place} could not be written beside it")
     return campaign.status().complete, fit.name

@@ -5,15 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from twofold.campaign import definition
 from twofold.campaign.campaign import Campaign, Proposal
-from twofold.campaign.definition import (
-    NATS,
-    NUMBERS,
-    PARTS,
-    REASON,
-    deviation_column,
-    explanation_columns,
-)
 from twofold.campaign.recording import Result, check_result
 from twofold.campaign.space import CampaignError, Categorical, Point, Space, check_names
 from twofold.core.naming import shortened
@@ -62,12 +55,14 @@ def read_results(path: Path, campaign: Campaign) -> tuple[list[Result], int]:
 def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".") -> Result:
     """One row of results; the columns that explain a proposal are ignored."""
     inputs, outputs = campaign.space.names, campaign.outputs
-    explaining = [name for name in explanation_columns(outputs) if name in row]
-    check_names("column", row, [*NUMBERS, *inputs, *outputs, *explaining], complete=False)
+    explaining = [name for name in definition.explanation_columns(outputs) if name in row]
+    check_names(
+        "column", row, [*definition.NUMBERS, *inputs, *outputs, *explaining], complete=False
+    )
     values = {name: _number(name, row[name], decimal) for name in outputs if name in row}
     filled = {name: row[name] for name in inputs if name in row}
     point = parse_point(campaign.space, filled, decimal)
-    numbers = {name: _whole(name, row[name]) for name in NUMBERS if name in row}
+    numbers = {name: _whole(name, row[name]) for name in definition.NUMBERS if name in row}
     return Result(values, point or None, **numbers)
 
 
@@ -75,11 +70,13 @@ def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
     """A proposal as a row of a table that ``tell`` takes, once its outputs are filled in."""
     deviations = proposal.split.get("standard_deviation")
     explained = {
-        deviation_column(name, part): None if deviations is None else deviations[part][name]
+        definition.deviation_column(name, part): None
+        if deviations is None
+        else deviations[part][name]
         for name in outputs
-        for part in PARTS
+        for part in definition.PARTS
     }
-    why = {NATS: proposal.split.get(NATS), REASON: proposal.reason}
+    why = {definition.NATS: proposal.split.get(definition.NATS), definition.REASON: proposal.reason}
     row = {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs)
     return row | explained | why
 

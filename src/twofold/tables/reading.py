@@ -49,7 +49,7 @@ class CsvFile:
     def __init__(
         self, path: Path, open_bytes: Callable[[], BinaryIO], delimiter: str | None, encoding: str
     ):
-        if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1):
+        if not (delimiter is None or (isinstance(delimiter, str) and len(delimiter) == 1)):
             raise TableError(f"delimiter must be one character, got {delimiter!r}")
         self.source, self._open = str(path), open_bytes
         with disk_errors(path, "read"), open_bytes() as file:
