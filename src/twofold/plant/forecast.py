@@ -25,17 +25,8 @@ from twofold.core.arrays import Array, Float, Key
 from twofold.model.spec import Draws
 from twofold.plant.cost import risks
 from twofold.plant.log import Log, Window
-from twofold.plant.policy import LearnedPolicy, act, layers_of
-from twofold.plant.rollout import (
-    DTYPE,
-    DynamicsModel,
-    Noise,
-    Scales,
-    Task,
-    draw_noise,
-    particles,
-    rollout,
-)
+from twofold.plant.policy import DTYPE, LearnedPolicy, act, layers_of
+from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
 ROLLOUTS_AT_ONCE = 20_000
 # Held-out windows that a policy is rolled out from.

@@ -19,13 +19,7 @@ from rich.progress import track
 from sklearn.base import clone
 
 from twofold.core import persistence
-from twofold.core.persistence import (
-    FileFormatError,
-    OtherRunError,
-    claim_folder,
-    read_claim,
-    to_plain,
-)
+from twofold.core.persistence import FileFormatError, OtherRunError
 from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.inference.alpha import Alpha
 from twofold.plant.cost import Cost, CostFunction, cost_of
@@ -169,7 +163,7 @@ def find_policies(
         "logged_cost": float(np.concatenate(cost.of(test)).mean()),
     }
     try:
-        about = claim_folder(folder, CLAIM, identity, about)["about"]
+        about = persistence.claim_folder(folder, CLAIM, identity, about)["about"]
     except (OtherRunError, FileFormatError, OSError) as error:
         raise ProjectError(str(error)) from error
     if not _missing_files(folder, pairs):
@@ -213,7 +207,7 @@ def open_project(folder: str | Path) -> Project:
     if not path.is_file():
         raise ProjectError(f"{folder} is not a folder of policies: it has no {CLAIM}")
     try:
-        content = read_claim(path)
+        content = persistence.read_claim(path)
         identity, about = content["identity"], content["about"]
         older = "weights" in identity and "risk_weights" not in identity
         pairs = [] if older else check_risk_weights(identity["risk_weights"])
@@ -262,7 +256,9 @@ def read_trial(path: Path) -> Trial:
 
 def write_json(path: Path, content: Any) -> None:
     """Numbers and arrays as JSON; what is not finite becomes null."""
-    persistence.write_text(path, json.dumps(to_plain(content), indent=1, allow_nan=False))
+    persistence.write_text(
+        path, json.dumps(persistence.to_plain(content), indent=1, allow_nan=False)
+    )
 
 
 def _keep(path: Path, read: Callable[[Path], Any], make: Callable[[], Any]) -> Any:

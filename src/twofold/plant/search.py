@@ -365,12 +365,10 @@ def _search(
         if len(found.energies) < settings.epochs and first + at_once < len(members):
             raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
         last = found.energies[-LAST_EPOCHS:].mean(axis=0)
-        policies += [
-            LearnedPolicy(*fixed, weights, *pair, seed, {"criterion": float(value)})
-            for weights, (pair, seed), value in zip(
-                np.asarray(found.states.weights), own, last, strict=True
-            )
-        ]
+        weights = np.asarray(found.states.weights)
+        for row, (pair, seed), value in zip(weights, own, last, strict=True):
+            notes = {"criterion": float(value)}
+            policies.append(LearnedPolicy(*fixed, row, *pair, seed, notes))
     return policies
 
 
