@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.core import persistence
-from twofold.core.persistence import to_plain
-from twofold.core.provenance import device, versions
+from twofold.core.persistence import device, to_plain, versions
 
 PROVENANCE = ("command", "commit", "versions", "device", "seconds", "settings", "seeds")
 

@@ -62,7 +62,7 @@ def run_self_test() -> dict[str, str | None]:
 def _describe_software() -> dict[str, Any]:
     from importlib.util import find_spec
 
-    from twofold.core.provenance import versions
+    from twofold.core.persistence import versions
 
     extras = [name for name, module in EXTRAS.items() if find_spec(module)]
     absent = ", ".join(name for name in EXTRAS if name not in extras)

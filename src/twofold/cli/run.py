@@ -113,7 +113,7 @@ class Run:
         return wrote.with_name(wrote.name + ENDING)
 
     def _document(self, wrote: Path | None) -> dict[str, Any]:
-        from twofold.core.provenance import device, versions
+        from twofold.core.persistence import device, versions
 
         return {
             "command": shlex.join(["twofold", *sys.argv[1:]]),

@@ -1,4 +1,5 @@
-"""Files: one format for fitted models and checkpoints, the atomic writer, and one way to resume.
+"""Files: one format for fitted models and checkpoints, the atomic writer, one way to resume, and
+with what a result was made.
 
 It is a safetensors file whose header carries one JSON document under the name ``twofold``:
 ``format_version``, ``kind``, ``library_version``, the caller's ``metadata``, and ``checksum``, the
@@ -14,6 +15,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import platform
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,6 +28,9 @@ import safetensors.numpy
 
 FORMAT_VERSION, CLAIM_VERSION = 1, 1
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "bool")
+LIBRARIES = (
+    "twofold jax jaxlib optax blackjax numpy scipy scikit-learn tinygp".split()
+)  # that decide numbers
 RESTORE = "restore it from a copy or write it again"
 FilePath: TypeAlias = str | os.PathLike[str]
 try:
@@ -266,6 +271,26 @@ def read_claim(path: FilePath) -> dict[str, Any]:
         limit = f"this twofold reads up to {CLAIM_VERSION}; upgrade twofold"
         raise FileFormatError(f"{path} has format {version}, and {limit}")
     return found
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that decide the numbers."""
+    found = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except ImportError:
+            found[library] = "not installed"
+    return found
+
+
+def device() -> str:
+    """The kind of device JAX computes on."""
+    import jax
+
+    kind = jax.devices()[0]
+    cores = f", {os.cpu_count()} cores" if kind.platform == "cpu" else ""
+    return f"{kind.platform}: {kind.device_kind}{cores}"
 
 
 def _checksum(head: bytes, body: bytes | memoryview, own_digits: str) -> str:

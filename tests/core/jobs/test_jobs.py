@@ -17,7 +17,7 @@ from twofold.core.jobs import Job, JobError, run_jobs
 SWEEP = """
 import os, signal, sys
 from pathlib import Path
-from twofold.core import naming, provenance
+from twofold.core import naming, persistence
 from twofold.core.jobs import Job, run_jobs
 
 place = Path(sys.argv[1])
