@@ -7,23 +7,22 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from twofold.uncertainty.entropies import (
-    SIZES,
-    deal,
-    densities,
-    entropies_on,
-    integrate,
-    size_needed,
-    spline_weights,
-)
+from twofold.uncertainty import entropies
+from twofold.uncertainty.entropies import SIZES, size_needed, spline_weights
 
+# Each in one program; otherwise every operation would be compiled for every shape.
+deal = jax.jit(entropies.deal, static_argnums=1)
+densities = jax.jit(entropies.densities, static_argnums=4)
+entropies_on = jax.jit(entropies.entropies_on, static_argnums=0)
+integrate = jax.jit(entropies.integrate)
 GAUSSIAN = 0.5 * np.log(2 * np.pi * np.e)
 
 
 def at_point(centres, log_noise):
     """``integrate`` for one output."""
-    log_noise = jnp.broadcast_to(jnp.asarray(log_noise), (centres.shape[1],))
-    return integrate(jax.random.key(0), centres[..., None], log_noise[:, None])
+    log_noise = np.broadcast_to(log_noise, (centres.shape[1],))
+    found = integrate(jax.random.key(0), centres[..., None], log_noise[:, None])
+    return jax.tree.map(np.asarray, found)
 
 
 def exact_entropies(centres, sigma):
@@ -85,7 +84,7 @@ def test_integrate_equals_adaptive_integration(seed):
     rng = np.random.default_rng(seed)
     centres, sigma = rng.normal(size=(4, 3)) * 2, rng.uniform(0.1, 0.5, 3)
     cross, conditional = exact_entropies(centres, sigma)
-    found = at_point(jnp.asarray(centres, jnp.float32), np.float32(2 * np.log(sigma)))
+    found = at_point(np.asarray(centres, np.float32), np.float32(2 * np.log(sigma)))
     np.testing.assert_allclose(found.cross, cross, atol=1e-3)
     np.testing.assert_allclose(found.conditional, conditional, atol=1e-3)
 
@@ -103,7 +102,7 @@ def test_entropies_of_a_linear_gaussian_model(ratio):
     sigma, draws = 0.3, 2000
     spread = sigma * np.sqrt(ratio)
     centres = spread * norm.ppf((np.arange(draws) + 0.5) / draws)
-    found = at_point(jnp.asarray(centres, jnp.float32)[None], np.float32(2 * np.log(sigma)))
+    found = at_point(np.asarray(centres, np.float32)[None], np.float32(2 * np.log(sigma)))
     np.testing.assert_allclose(found.conditional, GAUSSIAN + np.log(sigma), atol=5e-4)
     expected = GAUSSIAN + 0.5 * np.log(sigma**2 + spread**2)
     # The even grid of quantiles stands for the normal distribution up to its far tails.
@@ -113,7 +112,7 @@ def test_entropies_of_a_linear_gaussian_model(ratio):
 @pytest.mark.parametrize(("reach", "sigma"), [(100.0, 0.1), (10.0, 1e-2), (10.0, 3e-3)])
 def test_narrow_noise_gets_a_finer_grid(reach, sigma):
     # Ten far and narrow modes: entropy of one mode plus log 10.
-    centres = jnp.linspace(0.0, reach, 10)[:, None]
+    centres = np.linspace(0.0, reach, 10, dtype=np.float32)[:, None]
     found = at_point(centres, np.float32(2 * np.log(sigma)))
     np.testing.assert_allclose(found.conditional[0], GAUSSIAN + np.log(sigma * 10), atol=2e-3)
 
@@ -125,7 +124,7 @@ def test_size_needed_is_two_points_a_deviation(x64):
 
 
 def test_noise_too_narrow_for_any_grid_gives_nan():
-    centres = jnp.linspace(0.0, 1.0, 10)[:, None]
+    centres = np.linspace(0.0, 1.0, 10, dtype=np.float32)[:, None]
     found = at_point(centres, np.float32(2 * np.log(1.0 / SIZES[-1])))
     assert np.isnan(found.cross).all()
     assert np.isnan(found.conditional).all()
