@@ -4,8 +4,8 @@
 """
 
 import re
-import subprocess
-import sys
+import runpy
+import warnings
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,20 @@ ROOT = Path(__file__).parents[1]
 NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 
 
-def run(name, folder):
-    """What an example prints."""
-    words = [sys.executable, ROOT / f"examples/{name}.py", "--smoke", "--output", folder]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """``run(name, folder)``: what an example prints."""
+
+    # The settings of this process's compile cache stay as they are.
+    monkeypatch.setattr("twofold.core.sharding.enable_compile_cache", lambda: None)
+
+    def call(name, folder):
+        monkeypatch.setattr("sys.argv", [f"{name}.py", "--smoke", "--output", str(folder)])
+        with warnings.catch_warnings():
+            runpy.run_path(str(ROOT / f"examples/{name}.py"))["main"]()
+        return capsys.readouterr().out
+
+    return call
 
 
 def assert_drawn(figure):
@@ -30,7 +38,7 @@ def assert_drawn(figure):
     assert figure.stat().st_size > 20_000
 
 
-def test_regression_is_scored_beside_others_and_split(tmp_path):
+def test_regression_is_scored_beside_others_and_split(run, tmp_path):
     said = run("regression", tmp_path)
     scores = {
         name.strip(): (float(density), float(error))
@@ -49,7 +57,7 @@ def test_regression_is_scored_beside_others_and_split(tmp_path):
     assert_drawn(tmp_path / "regression.png")
 
 
-def test_hmc_is_compared_with_three_others(tmp_path):
+def test_hmc_is_compared_with_three_others(run, tmp_path):
     said = run("hmc", tmp_path)
     rows = re.findall(r"^(\S.{15}) *(-?[\d.]+) +([\d.]+) +(-?[\d.]+) +(\d+)$", said, re.MULTILINE)
     assert [row[0].strip() for row in rows] == ["HMC (NUTS)", "ensemble", "α = 1", "VB"]
@@ -58,7 +66,7 @@ def test_hmc_is_compared_with_three_others(tmp_path):
     assert_drawn(tmp_path / "hmc.png")
 
 
-def test_a_sampler_of_ones_own_is_split_for_three_data_sets_at_once(tmp_path):
+def test_a_sampler_of_ones_own_is_split_for_three_data_sets_at_once(run, tmp_path):
     said = run("bring_your_own", tmp_path)
     rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+)$", said, re.MULTILINE)
     assert [int(size) for size, *_ in rows] == [15, 60, 240]
@@ -68,7 +76,7 @@ def test_a_sampler_of_ones_own_is_split_for_three_data_sets_at_once(tmp_path):
     assert_drawn(tmp_path / "bring_your_own.png")
 
 
-def test_the_campaign_runs_goes_on_and_draws(tmp_path):
+def test_the_campaign_runs_goes_on_and_draws(run, tmp_path):
     for line in ("24 measurements", "going on with"):
         said = run("campaign", tmp_path)
         assert line in said
@@ -77,7 +85,7 @@ def test_the_campaign_runs_goes_on_and_draws(tmp_path):
     assert_drawn(tmp_path / "smoke.png")
 
 
-def test_policies_are_found_and_tried(tmp_path):
+def test_policies_are_found_and_tried(run, tmp_path):
     said = run("policy", tmp_path)
     assert "Recommended is the policy" in said and "the operators" in said
     assert len(re.findall(r"^  β = .* ± .*the model expected", said, re.MULTILINE)) == 4
@@ -106,6 +114,8 @@ def test_a_page_shows_its_script_output_and_figure(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_says_what_it_answers_and_how_it_is_called(name):
-    first, _, command = (ROOT / f"examples/{name}.py").read_text().splitlines()[:3]
+    text = (ROOT / f"examples/{name}.py").read_text()
+    first, _, command = text.splitlines()[:3]
     assert first.startswith('"""') and first.endswith("?")
     assert command == f"    python examples/{name}.py [--smoke] [--output FOLDER]"
+    assert text.endswith('\n\nif __name__ == "__main__":\n    main()\n')
