@@ -13,7 +13,7 @@ import numpy as np
 
 from twofold.plant import raw_log
 from twofold.plant.log import Log, LogError, LogWarning, check_bounds, check_different
-from twofold.plant.raw_log import GAP, Mending, RawLog, mend, raw_log_of
+from twofold.plant.raw_log import GAP, RawLog, check_mending, mend, raw_log_of
 from twofold.tables import Table, check_names, read_table, write_table
 from twofold.tables.table import sentinels
 
@@ -53,6 +53,8 @@ SENTENCES = {
     "{where}; {remedy}",
 }
 WARNINGS = ("sentinel", "uneven", "constant", "stuck", "unnamed")
+# Its kind, rows or a place in words (none: no fault), and what its sentence says.
+Fault = tuple[str, Any, dict[str, Any]]
 
 
 def read_log(
@@ -75,25 +77,25 @@ def read_log(
     """A log from a CSV or Parquet file or a pandas ``DataFrame``, one row for each time step.
 
     The columns are those of ``read_raw_log``. Faults that make the log unusable raise a
-    ``LogError`` that lists them all and names the option that mends each (those of ``Mending``:
+    ``LogError`` that lists them all and names the option that mends each (those of ``mend``:
     ``sort=True``, ``split_at_gaps=True``, …); other faults are warned of, or raised too if
     ``strict``. ``history`` is the number of rows that a model will look back over.
     """
-    options = Mending.of(mending)
+    check_mending(mending)
     found = read_raw_log(
         source, observations=observations, actions=actions, episode=episode, time=time, cost=cost,
         cost_at=cost_at, missing=missing, delimiter=delimiter, decimal=decimal, encoding=encoding,
     )  # fmt: skip
-    raw = mend(found, options)
+    raw = mend(found, **mending)
     if not len(raw):
         raise LogError(f"{found.source}: nothing is left of {len(found)} rows after mending")
     # Neither is mended: leaving out rows with text would leave out all that have decimal commas.
-    kinds = ["text"] if options.split_at_restarts and raw.times is None else ["text", "interleaved"]
-    findings = [one for one in check(found) if one.kind in kinds]
-    mended = check(raw, history=history)
-    findings += [one for one in mended if one.kind not in ("text", "interleaved")]
+    before = {"text", "interleaved"}
+    cut = {"interleaved"} if mending.get("split_at_restarts") and raw.times is None else set()
+    findings = [one for one in check(found) if one.kind in before - cut]
+    findings += [one for one in check(raw, history=history) if one.kind not in before]
     if any(finding.severity == "error" or strict for finding in findings):
-        raise log_error(raw.source, findings)
+        raise _log_error(raw.source, findings)
     for finding in findings:
         warnings.warn(f"{finding.source}: {finding.sentence}", LogWarning, stacklevel=2)
     return raw.log()
@@ -221,136 +223,106 @@ def check(what: Any, *, history: int = 1, strict: bool = False) -> list[Finding]
         raise LogError(
             f"check takes a Log or a RawLog (read_raw_log gives one), got {type(what).__name__}"
         )
-    raw = raw_log_of(what) if isinstance(what, Log) else what
-    findings = [finding for find in CHECKS for finding in find(raw)]
-    findings += find_short_episodes(raw, history)
+    raw, findings = raw_log_of(what) if isinstance(what, Log) else what, []
+    faults = *_column_faults(raw), *_order_faults(raw), *_other_faults(raw, history)
+    for kind, at, facts in faults:
+        if len(at):
+            facts["where"] = where = at if isinstance(at, str) else raw.places(at)
+            severity = facts.get("severity", "warning" if kind in WARNINGS else "error")
+            sentence = SENTENCES[kind].format(rows=_count(at, "row"), **facts)
+            column = facts.get("column")
+            findings.append(Finding(kind, where, sentence, severity, column, raw.source))
     if strict and findings:
-        raise log_error(raw.source, findings)
+        raise _log_error(raw.source, findings)
     return findings
 
 
-def log_error(source: str, findings: Sequence[Finding]) -> LogError:
+def _log_error(source: str, findings: Sequence[Finding]) -> LogError:
     """An error that lists findings, errors first."""
     ordered = sorted(findings, key=lambda finding: finding.severity != "error")
     lines = [f"  - {finding.severity}: {finding.sentence}" for finding in ordered]
     return LogError("\n".join([f"{source}: {_count(findings, 'fault')} found", *lines]))
 
 
-def find_texts(raw: RawLog) -> Iterator[Finding]:
-    """Cells that are neither numbers nor blank."""
-    for name, cells in raw.texts.items():
-        words = list(dict.fromkeys(cells.values()))
+def _column_faults(raw: RawLog) -> Iterator[Fault]:
+    """Of each column cells without a number, numbers that seem to say that there is none, values
+    that never change or stand still, and actions out of bounds, but for rounding."""
+    stuck = raw_log.find_stuck(raw)
+    for name, column in raw.columns.items():
+        texts = raw.texts.get(name, {})
+        words = list(dict.fromkeys(texts.values()))
         examples = _list(list(map(repr, words)), 3)
         remedy = _remedy(words) or f"if it means no value, pass missing=[{examples}]"
         if name == raw.time:
             remedy = f"write times as numbers or like 2024-03-01 06:00:00, or {remedy}"
-        yield from _find(raw, "text", list(cells), name, examples=examples, remedy=remedy)
-
-
-def find_missing(raw: RawLog) -> Iterator[Finding]:
-    """Cells that are blank, NaN or infinite."""
-    for name, values in raw.columns.items():
-        rows = np.setdiff1d(raw_log.missing_rows(raw, name), list(raw.texts.get(name, {})))
-        infinite = int(np.isinf(values[rows]).sum())
+        yield "text", list(texts), {"column": name, "examples": examples, "remedy": remedy}
+        rows = np.setdiff1d(raw_log.missing_rows(raw, name), list(texts))
+        infinite = int(np.isinf(column[rows]).sum())
         what = f"{len(rows) - infinite:,} missing" + f" and {infinite:,} infinite" * (infinite > 0)
-        yield from _find(raw, "missing", rows, name, what=what, all=len(raw))
+        yield "missing", rows, {"column": name, "what": what, "all": len(raw)}
+        if name not in raw.values:
+            continue
+        values = raw.values[name]
+        if name in raw.actions:
+            (low, high), remedy = raw.actions[name], "what it does cannot be learnt from this log"
+            slack = 1e-6 * (high - low)
+            rows = np.flatnonzero((values < low - slack) | (values > high + slack))
+            facts = {"column": name, "low": low, "high": high, "range": _range(values[rows])}
+            yield "out_of_bounds", rows, facts
+        else:
+            remedy = "it tells the model nothing: leave it out"
+            for value in sentinels(values):
+                yield "sentinel", np.flatnonzero(values == value), {"column": name, "value": value}
+        known = values[np.isfinite(values)]
+        if name != raw.cost and len(known) > 1 and known.min() == known.max():
+            facts = {"column": name, "value": known[0], "remedy": remedy}
+            yield "constant", f"column {name!r}", facts
+        still = stuck.get(name, [])
+        most = _count(max(still, key=len, default=()), "row")
+        yield "stuck", [row for rows in still for row in rows], {"column": name, "most": most}
 
 
-def find_odd_values(raw: RawLog) -> Iterator[Finding]:
-    """Numbers that seem to say that there is no value."""
-    for name in (one for one in raw.values if one not in raw.actions):
-        for value in sentinels(raw.values[name]):
-            rows = np.flatnonzero(raw.values[name] == value)
-            yield from _find(raw, "sentinel", rows, name, value=value)
-
-
-def find_disorder(raw: RawLog) -> Iterator[Finding]:
+def _order_faults(raw: RawLog) -> Iterator[Fault]:
     """Episodes whose rows are mixed with those of others, and times that start over, go back,
     repeat, leave gaps or are uneven."""
     rows = raw_log.returns(raw)
     episodes = _list([repr(raw.parts[one]) for one in dict.fromkeys(raw.part[rows].tolist())])
     if raw.times is None:
         remedy = "name the time column (time=…), or cut there with split_at_restarts=True"
-        yield from _find(raw, "interleaved", rows, episodes=episodes, remedy=remedy)
+        yield "interleaved", rows, {"episodes": episodes, "remedy": remedy}
         return
     remedy = "rows are put together by the name of their episode"
-    yield from _find(raw, "interleaved", rows, None, "warning", episodes=episodes, remedy=remedy)
+    yield "interleaved", rows, {"episodes": episodes, "remedy": remedy, "severity": "warning"}
     over, back = raw_log.backward_rows(raw)
-    yield from _find(raw, "mixed", over)
-    yield from _find(raw, "unsorted", back)
+    yield "mixed", over, {}
+    yield "unsorted", back, {}
     # Where the time starts over the same times are no duplicates, and its steps no gaps.
     if not len(over):
-        yield from _find(raw, "duplicate", raw_log.duplicates(raw))
+        yield "duplicate", raw_log.duplicates(raw), {}
         rows, steps, usual = raw_log.gaps(raw)
-        yield from _find(raw, "gap", rows, usual=usual, range=_range(steps))
+        yield "gap", rows, {"usual": usual, "range": _range(steps)}
     _, steps, usual = raw_log.gaps(raw, UNEVEN)
     steps = steps[np.abs(steps - usual) <= GAP * usual]
     facts = {"steps": _count(steps, "step"), "part": f"{UNEVEN:.0%}", "range": _range(steps)}
-    yield from _find(raw, "uneven", "time" if len(steps) else "", usual=usual, **facts)
+    yield "uneven", "time" if len(steps) else "", {"usual": usual, **facts}
 
 
-def find_stuck_sensors(raw: RawLog) -> Iterator[Finding]:
-    """Sensors that are stuck, and columns that never change."""
-    for name, own in raw_log.find_stuck(raw).items():
-        yield from _find_constant(raw, name, "it tells the model nothing: leave it out")
-        most = _count(max(own, key=len, default=()), "row")
-        yield from _find(raw, "stuck", [row for rows in own for row in rows], name, most=most)
-
-
-def find_bad_actions(raw: RawLog) -> Iterator[Finding]:
-    """Actions out of bounds, but for rounding, and actions from which nothing can be learnt."""
-    for name, (low, high) in raw.actions.items():
-        values, slack = raw.values[name], 1e-6 * (high - low)
-        yield from _find_constant(raw, name, "what it does cannot be learnt from this log")
-        rows = np.flatnonzero((values < low - slack) | (values > high + slack))
-        facts = {"low": low, "high": high, "range": _range(values[rows])}
-        yield from _find(raw, "out_of_bounds", rows, name, **facts)
-
-
-def find_unnamed_columns(raw: RawLog) -> Iterator[Finding]:
-    """A column that looks like the time or the episode, which nobody has named."""
+def _other_faults(raw: RawLog, history: int) -> Iterator[Fault]:
+    """A column that looks like the time or the episode, which nobody has named, and episodes
+    without a single step that a model can learn from."""
     is_named = {"time": raw.times is not None, "episode": len(raw.parts) > 1}
     for role, names in LIKELY.items():
         likely = [name for name in raw.others if name.casefold() in names]
         if likely and not is_named[role]:
-            yield from _find(raw, "unnamed", f"column {likely[0]!r}", likely[0], role=role)
-
-
-def find_short_episodes(raw: RawLog, history: int) -> Iterator[Finding]:
-    """Episodes without a single step that a model can learn from."""
+            yield "unnamed", f"column {likely[0]!r}", {"column": likely[0], "role": role}
     brief = [group for group in raw.groups if len(group) <= history]
     names = [f"{raw.parts[raw.part[group[0]]]!r} ({len(group)})" for group in brief]
-    every, facts = _count(raw.groups, "episode"), {"brief": len(brief), "least": history + 1}
-    severity, remedy = "warning", "they are left out"
+    facts = {"brief": len(brief), "all": _count(raw.groups, "episode"), "least": history + 1}
     if len(brief) == len(raw.groups):
-        severity, remedy = "error", "use a shorter history"
-    where = f"episodes {_list(names)}" if brief else ""
-    yield from _find(raw, "short", where, None, severity, all=every, remedy=remedy, **facts)
-
-
-CHECKS = (
-    find_texts, find_missing, find_odd_values, find_disorder, find_stuck_sensors,
-    find_bad_actions, find_unnamed_columns,
-)  # fmt: skip
-
-
-def _find(
-    raw: RawLog, kind: str, at: Any, column: str | None = None, severity: Any = None, **facts: Any
-) -> Iterator[Finding]:
-    """The fault at some rows, or at a place that is given in words, if there are any."""
-    if len(at):
-        where = at if isinstance(at, str) else raw.places(at)
-        facts |= {"where": where, "column": column, "rows": _count(at, "row")}
-        severity = severity or ("warning" if kind in WARNINGS else "error")
-        sentence = SENTENCES[kind].format(**facts)
-        yield Finding(kind, where, sentence, severity, column, raw.source)
-
-
-def _find_constant(raw: RawLog, name: str, remedy: str) -> Iterator[Finding]:
-    known = raw.values[name][np.isfinite(raw.values[name])]
-    if len(known) > 1 and known.min() == known.max():
-        where = f"column {name!r}"
-        yield from _find(raw, "constant", where, name, value=known[0], remedy=remedy)
+        facts |= {"severity": "error", "remedy": "use a shorter history"}
+    else:
+        facts |= {"severity": "warning", "remedy": "they are left out"}
+    yield "short", f"episodes {_list(names)}" if brief else "", facts
 
 
 def _remedy(words: Sequence[str]) -> str:

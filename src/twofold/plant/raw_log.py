@@ -6,9 +6,8 @@ Nothing is filled in: a row that was not measured is not learnt from.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -164,9 +163,18 @@ def _more(count: int) -> str:
     return f" and {count} more place{'s' if count > 1 else ''}" if count > 0 else ""
 
 
-@dataclass(frozen=True)
-class Mending:
-    """What may be done to a log.
+def mend(
+    raw: RawLog,
+    *,
+    split_at_restarts: bool = False,
+    sort: bool = False,
+    drop_duplicates: bool = False,
+    drop_missing: bool = False,
+    drop_stuck: bool = False,
+    clip_actions: bool = False,
+    split_at_gaps: bool = False,
+) -> RawLog:
+    """The log mended, with the rows of each episode together if it is known how they follow.
 
     ``split_at_restarts`` begins a new episode where the time starts over, or (without times) where
     an episode comes back. ``sort`` sorts the rows of each episode by time. ``drop_duplicates``
@@ -174,52 +182,37 @@ class Mending:
     ``drop_stuck`` those of a stuck sensor, and both cut there. ``clip_actions`` moves actions to
     their bounds. ``split_at_gaps`` cuts where a time step has another length.
     """
-
-    split_at_restarts: bool = False
-    sort: bool = False
-    drop_duplicates: bool = False
-    drop_missing: bool = False
-    drop_stuck: bool = False
-    clip_actions: bool = False
-    split_at_gaps: bool = False
-
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> "Mending":
-        """Options by name, misspelt ones refused."""
-        known = [field.name for field in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise LogError(
-                    f"there is no option {name!r}; to mend a log there are {', '.join(known)}"
-                    f"{nearest(name, known)}"
-                )
-        return cls(**options)
-
-
-def mend(raw: RawLog, mending: Mending) -> RawLog:
-    """The log mended, with the rows of each episode together if it is known how they follow."""
-    if mending.split_at_restarts and raw.times is None:
+    if split_at_restarts and raw.times is None:
         raw = raw.cut(returns(raw))
-    elif mending.split_at_restarts:
+    elif split_at_restarts:
         together, over = np.argsort(raw.part, kind="stable"), backward_rows(raw)[0]
         raw = raw.take(together).cut(np.argsort(together)[over])
     elif raw.times is None and len(returns(raw)):
         return raw
-    by_time = [raw.times] if mending.sort and raw.times is not None else []
+    by_time = [raw.times] if sort and raw.times is not None else []
     raw = raw.take(np.lexsort((*by_time, raw.part)))
-    if mending.drop_duplicates:
+    if drop_duplicates:
         raw = raw.take(np.delete(np.arange(len(raw)), duplicates(raw)))
-    if mending.drop_missing:
+    if drop_missing:
         raw = _drop_missing(raw)
-    if mending.drop_stuck:
+    if drop_stuck:
         stuck = [rows for stretches in find_stuck(raw).values() for rows in stretches]
         raw = raw.drop(np.concatenate([NO_ROWS, *stuck]))
-    if mending.clip_actions:
+    if clip_actions:
         clipped = {name: np.clip(raw.values[name], *raw.actions[name]) for name in raw.actions}
         raw = replace(raw, values=raw.values | clipped)
-    if mending.split_at_gaps and raw.times is not None:
+    if split_at_gaps and raw.times is not None:
         raw = raw.cut(gaps(raw)[0])
     return raw
+
+
+def check_mending(options: Iterable[str]) -> None:
+    """Refuse options that ``mend`` does not have."""
+    known = list(mend.__kwdefaults__)
+    for name in options:
+        if name not in known:
+            hint = f"{', '.join(known)}{nearest(name, known)}"
+            raise LogError(f"there is no option {name!r}; to mend a log there are {hint}")
 
 
 def _drop_missing(raw: RawLog) -> RawLog:
