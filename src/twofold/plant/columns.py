@@ -11,7 +11,8 @@ new values come at the end.
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, get_args
@@ -113,6 +114,19 @@ def _logarithms(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
             "and it must be above -1"
         )
     return np.log1p(values)
+
+
+@contextmanager
+def user_errors(call: str, rule: str, has: str, known: Sequence[str] = ()) -> Iterator[None]:
+    """Errors of a user's function of columns, in one sentence."""
+    try:
+        yield
+    except KeyError as error:
+        hint = nearest(error.args[0], known)
+        raise LogError(f"{call} asks for {error}, but {has}{hint}") from error
+    except Exception as error:
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise LogError(f"{call} must {rule}; it failed with {why}") from error
 
 
 @dataclass(frozen=True, eq=False)

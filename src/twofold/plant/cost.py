@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
 from twofold.core.arrays import Array, Float
-from twofold.core.naming import nearest
+from twofold.plant.columns import user_errors
 from twofold.plant.log import Log, LogError
 
 CostFunction = Callable[[Mapping[str, Any]], Any]
@@ -59,22 +59,11 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
     gradient.
     """
     cost = Cost(function, log.observations, log.actions)
-    first, known = log.episodes[0], (*log.observations, *log.actions)
-    try:
-        result = jax.eval_shape(
-            lambda *row: jnp.asarray(cost(*row)), first.observations[1], first.actions[0]
-        )
-    except KeyError as error:
-        hint = nearest(error.args[0], known)
-        raise LogError(
-            f"cost(row) asks for {error}, but the log has {', '.join(known)}{hint}"
-        ) from error
-    except Exception as error:
-        said = str(error).splitlines()[0] if str(error) else ""
-        raise LogError(
-            "cost(row) must be written with jax.numpy, without if, max() or float() of values (use "
-            f"jnp.where and jnp.maximum); it failed with {type(error).__name__}: {said}"
-        ) from error
+    known, rule = (*log.observations, *log.actions), "be written with jax.numpy, without if, max() "
+    rule += "or float() of values (use jnp.where and jnp.maximum)"
+    row = log.episodes[0].observations[1], log.episodes[0].actions[0]
+    with user_errors("cost(row)", rule, f"the log has {', '.join(known)}", known):
+        result = jax.eval_shape(lambda *row: jnp.asarray(cost(*row)), *row)
     if result.shape != ():
         raise LogError(f"cost(row) must give one number for a row, got the shape {result.shape}")
     for episode, costs in zip(log.episodes, cost.of(log), strict=True):

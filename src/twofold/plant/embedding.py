@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float
-from twofold.plant.columns import Past, Transform, check_seen, choose_transform
+from twofold.plant.columns import Past, Transform, check_seen, choose_transform, user_errors
 from twofold.plant.log import Log, LogError, LogWarning, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
@@ -324,19 +324,10 @@ def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
         return ()
     now = dict(zip(log.observations, jnp.asarray(log.episodes[0].observations[0]), strict=True))
     action = dict(zip(log.actions, jnp.asarray(log.episodes[0].actions[0]), strict=True))
-    try:
+    rule = "give a mapping from names to values and be written with jax.numpy, without if or "
+    has = f"observations are {', '.join(now)} and actions {', '.join(action) or 'none'}"
+    with user_errors("known(observation, action)", f"{rule}float() of values", has):
         found = jax.jit(lambda now, action: dict(known(now, action)))(now, action)
-    except KeyError as error:
-        raise LogError(
-            f"known(observation, action) asks for {error}, but observations are "
-            f"{', '.join(now)} and actions {', '.join(action) or 'none'}"
-        ) from error
-    except Exception as error:
-        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        raise LogError(
-            "known(observation, action) must give a mapping from names to values and be written "
-            f"with jax.numpy, without if or float() of values; it failed with {why}"
-        ) from error
     check_known("known gives", found, log.observations)
     for name, value in found.items():
         if jnp.shape(value) != ():

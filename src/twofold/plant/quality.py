@@ -8,7 +8,7 @@ recommended.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,15 +23,7 @@ from twofold.model import network
 from twofold.model.spec import Draws
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.log import Log, Window, steps
-from twofold.plant.rollout import (
-    DTYPE,
-    DynamicsModel,
-    Scales,
-    Task,
-    draw_noise,
-    particles,
-    rollout,
-)
+from twofold.plant.rollout import DTYPE, DynamicsModel, Scales, Task, draw_noise, particles, rollout
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
@@ -184,22 +176,20 @@ class Quality:
         return "\n".join([*lines, *(f"Doubt: {doubt}." for doubt in self.doubts)])
 
 
-def find_doubts(targets: Sequence[str], one: OneStep, many: MultiStep) -> Iterator[Doubt]:
+def find_doubts(targets: Sequence[str], one: OneStep, many: MultiStep) -> tuple[Doubt, ...]:
     """Reasons not to plan with a model."""
     model, linear = one.model.standardised, one.linear.standardised
-    if not model >= linear - LINEAR_SLACK * len(targets):
-        yield Doubt("log_likelihood", model, linear)
-    for name, share in zip(targets, one.coverage_90.tolist(), strict=True):
-        if share < LEAST_COVERAGE:
-            yield Doubt("coverage", share, LEAST_COVERAGE, name)
     error, mean_error = float(many.error[-1]), float(many.mean_error[-1])
-    if error > MEAN_SLACK * mean_error:
-        yield Doubt("cost_error", error, mean_error, steps=many.horizon)
     coverage, lost = float(many.coverage_90.mean()), float(many.non_finite[-1])
-    if coverage < LEAST_COVERAGE:
-        yield Doubt("cost_coverage", coverage, LEAST_COVERAGE)
-    if lost > 0.0:
-        yield Doubt("non_finite", lost, 0.0, steps=many.horizon)
+    shares, least = zip(targets, one.coverage_90.tolist(), strict=True), LEAST_COVERAGE
+    found = {
+        Doubt("log_likelihood", model, linear): not model >= linear - LINEAR_SLACK * len(targets),
+        **{Doubt("coverage", share, least, name): share < least for name, share in shares},
+        Doubt("cost_error", error, mean_error, "", many.horizon): error > MEAN_SLACK * mean_error,
+        Doubt("cost_coverage", coverage, least): coverage < least,
+        Doubt("non_finite", lost, 0.0, "", many.horizon): lost > 0.0,
+    }
+    return tuple(doubt for doubt, holds in found.items() if holds)
 
 
 def warn_of(doubts: Sequence[Doubt]) -> None:
@@ -244,7 +234,7 @@ def assess(
     samples = replay_costs(model.task(()), noise_draws, noise_key, model.scales, draws, *given)
     many = compare(np.asarray(samples, float), costs, model.cost_mean, model.cost_scale)
     targets = model.embedding.target_names
-    return Quality(targets, horizon, one, many, tuple(find_doubts(targets, one, many)))
+    return Quality(targets, horizon, one, many, find_doubts(targets, one, many))
 
 
 def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator) -> OneStep:
@@ -374,27 +364,19 @@ def advice(doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float)
     elif inside < len(trials):
         reason = f"it has the lowest careful cost of the {inside} of {len(trials)} that are mostly "
         reason += "where the data are"
-    found = [
+    said = {
         f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {reason}. "
         f"Its careful cost is {best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = "
-        f"{best.careful_cost:.4g}; a logged step cost {logged_cost:.4g}.",
+        f"{best.careful_cost:.4g}; a logged step cost {logged_cost:.4g}.": True,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
         "plant. The smaller β, the more a policy goes where the model promises most, and the more "
         "it loses where the model is wrong; a larger β trusts the data more, and stays where they "
-        "are.",
-    ]
-    if not best.careful_cost < logged_cost:
-        found.append(
-            "That is not below what logged steps cost: nothing here says that any of these "
-            "policies is better than what runs the plant now."
-        )
-    if best.share_beyond > MANY_BEYOND:
-        found.append(
-            f"Of the states that it comes to, {best.share_beyond:.0%} are beyond the data: there "
-            "nothing has checked the model, neither its costs nor its risks. Log some runs nearer "
-            "to it before it runs alone."
-        )
-    if doubts:
-        said = "; ".join(map(str, doubts))
-        found.append(f"But the model is not good enough to plan with: {said}.")
-    return found
+        "are.": True,
+        "That is not below what logged steps cost: nothing here says that any of these policies is "
+        "better than what runs the plant now.": not best.careful_cost < logged_cost,
+        f"Of the states that it comes to, {best.share_beyond:.0%} are beyond the data: there "
+        "nothing has checked the model, neither its costs nor its risks. Log some runs nearer to "
+        "it before it runs alone.": best.share_beyond > MANY_BEYOND,
+        f"But the model is not good enough to plan with: {'; '.join(map(str, doubts))}.": doubts,
+    }
+    return [sentence for sentence, holds in said.items() if holds]
