@@ -154,9 +154,10 @@ def test_settings_are_shown_and_changed(twofold, oven):
 
 
 def test_a_warning_is_a_sentence(twofold, oven, monkeypatch):
-    monkeypatch.setattr(Campaign, "status", lambda self: warnings.warn("mind this", stacklevel=1))
-    monkeypatch.setattr("twofold.cli.campaign._show_status", lambda *_: None)
-    assert twofold("status", oven)[2] == "twofold: note: mind this\n"
+    monkeypatch.setattr(
+        Campaign, "export", lambda self: warnings.warn("mind this", stacklevel=1) or []
+    )
+    assert twofold("export", oven)[2] == "twofold: note: mind this\n"
 
 
 def test_candidates_come_from_a_table(twofold, place, tmp_path):

@@ -62,9 +62,8 @@ def test_every_command_has_help_with_an_example_of_itself(words):
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_speaks_json_unless_it_writes_a_file_only(words):
-    names = {param.name for param in COMMANDS[words].params}
-    assert "as_json" in names or words in {("demo",), ("policy", "export")}
+def test_every_command_speaks_json_and_reads_its_options_from_a_file(words):
+    assert {"as_json", "config"} <= {param.name for param in COMMANDS[words].params}
 
 
 def test_help_and_the_book_keeping_of_campaigns_need_no_jax(tmp_path):

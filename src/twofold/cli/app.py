@@ -12,12 +12,11 @@ from typer import Option
 
 from twofold import __version__
 from twofold.cli import campaign, env, policy
-from twofold.cli.decompose import decompose
 from twofold.cli.demo import demo
 from twofold.cli.doctor import doctor
-from twofold.cli.fit import fit
+from twofold.cli.fit import decompose, fit, suggest
 from twofold.cli.report import report
-from twofold.cli.suggest import suggest
+from twofold.cli.run import verb
 from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, say
 
 DEBUG = "--debug"
@@ -51,7 +50,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 for command in (fit, decompose, suggest, report, demo, doctor):
-    app.command()(command)
+    verb(app)(command)
 for group in (campaign, policy, env):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
 

@@ -1,15 +1,15 @@
 """``twofold campaign``: ask where to measure next, tell what was measured."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from twofold.cli import terminal
-from twofold.cli.run import Config, Run
-from twofold.cli.terminal import AsJson, CommandError, check_place, say, show, show_json, show_table
+from twofold.cli.run import Run, verb
+from twofold.cli.terminal import CommandError, check_place, say, to_table
 
 if TYPE_CHECKING:
     from twofold.campaign import Campaign, Proposal, Status
@@ -24,15 +24,14 @@ Out = Annotated[Path | None, Option(*TABLE, help="Write a *.csv or *.parquet fil
 BAR = 20
 
 
-@app.command()
+@verb(app)
 def init(
+    run: Run,
     place: Place,
     input: Annotated[list[str], Option(help="NAME=LOW..HIGH, NAME=LOW..HIGH:int, or NAME=a|b|c")],
     output: Annotated[list[str], Option(help="Name of an output.")],
     candidates: Annotated[Path | None, Option(help="Table of the only points allowed.")] = None,
     setting: Annotated[list[str] | None, Option(help=SETTING)] = None,
-    config: Config = None,
-    as_json: AsJson = False,
 ) -> None:
     """Create a new campaign.
 
@@ -47,15 +46,14 @@ def init(
     settings = terminal.parse_settings(setting or [])
     campaign = Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
     names = {"inputs": campaign.space.names, "outputs": campaign.outputs}
-    show({"campaign": place, **names, "settings": campaign.settings}, f"created {place}", as_json)
+    run.show({"campaign": place, **names, "settings": campaign.settings}, f"created {place}")
 
 
-@app.command()
+@verb(app)
 def configure(
+    run: Run,
     place: Place,
     settings: Annotated[list[str] | None, Argument(help=SETTING)] = None,
-    config: Config = None,
-    as_json: AsJson = False,
 ) -> None:
     """Replace the settings of the model; without any, restore the defaults.
 
@@ -65,18 +63,16 @@ def configure(
 
     campaign = Campaign.open(place)
     campaign.configure(terminal.parse_settings(settings or []))
-    text = f"settings: {campaign.settings or 'the defaults'}"
-    show({"settings": campaign.settings}, text, as_json)
+    settled = campaign.settings
+    run.show({"settings": settled}, f"settings: {settled or 'the defaults'}")
 
 
-@app.command()
+@verb(app)
 def ask(
-    ctx: typer.Context,
+    run: Run,
     place: Place,
     num: Annotated[int, Option("--num", "-n", help="Number of points.")] = 1,
     out: Out = None,
-    config: Config = None,
-    as_json: AsJson = False,
 ) -> None:
     """Propose points to measure.
 
@@ -85,7 +81,6 @@ def ask(
     from twofold.campaign import Campaign
     from twofold.campaign.table import proposal_row
 
-    run = Run(ctx)
     campaign = Campaign.open(place)
     check_place(out)
     with run.timed("ask"):
@@ -94,21 +89,18 @@ def ask(
     run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
     rows = [proposal_row(one, campaign.outputs) for one in proposals]
     run.write_table(out, {name: [row[name] for row in rows] for name in rows[0]})
-    if as_json:
-        show_json([one._asdict() for one in proposals])
-    elif out is None:
-        _show_proposals(proposals, campaign)
+    shown = [_describe_proposals(proposals, campaign)] if out is None else []
+    run.show([one._asdict() for one in proposals], *shown)
 
 
-@app.command()
+@verb(app)
 def tell(
+    run: Run,
     place: Place,
     values: Annotated[list[str] | None, Argument(help="NAME=VALUE of outputs, inputs.")] = None,
     proposal: Annotated[int | None, Option(help="Number of the proposal.")] = None,
     source: Annotated[Path | None, Option(*TABLE, help="CSV or Parquet file of results.")] = None,
     repeat: Annotated[bool, Option(help="Record a repeated measurement.")] = False,
-    config: Config = None,
-    as_json: AsJson = False,
 ) -> None:
     """Record results.
 
@@ -123,19 +115,18 @@ def tell(
     if source is not None:
         if proposal is not None:
             raise CommandError("--proposal goes with NAME=VALUE; a table has a column for it")
-        _tell_table(campaign, source, repeat, as_json)
-        return
+        return _tell_table(run, campaign, source, repeat)
     result = parse_result(campaign, terminal.parse_pairs(values or []))
     if proposal is not None:
         if result.proposal not in (None, proposal):
             raise CommandError(f"proposal={result.proposal} and --proposal {proposal} differ")
         result = result._replace(proposal=proposal)
     number = campaign.tell_all([result], repeat)[0]
-    show({"recorded": [number]}, f"recorded measurement {number}", as_json)
+    run.show({"recorded": [number]}, f"recorded measurement {number}")
 
 
-@app.command()
-def status(place: Place, as_json: AsJson = False) -> None:
+@verb(app)
+def status(run: Run, place: Place) -> None:
     """Show how far the campaign is, and whether more measurements pay.
 
     Example: twofold campaign status oven.db
@@ -144,20 +135,18 @@ def status(place: Place, as_json: AsJson = False) -> None:
 
     campaign = Campaign.open(place)
     state = campaign.status()
-    if as_json:
-        show_json(state._asdict() | {"pending": [one._asdict() for one in state.pending]})
-    else:
-        _show_status(state, campaign)
+    content = state._asdict() | {"pending": [one._asdict() for one in state.pending]}
+    run.show(content, *_describe_status(state, campaign))
 
 
-@app.command()
-def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
+@verb(app)
+def export(run: Run, place: Place, out: Out = None) -> None:
     """Show all measurements, as CSV, Parquet or JSON.
 
     Example: twofold campaign export oven.db --table results.csv
     """
     from twofold.campaign import Campaign
-    from twofold.tables import csv_text, write_table
+    from twofold.tables import write_table
 
     campaign = Campaign.open(place)
     check_place(out)
@@ -167,18 +156,14 @@ def export(place: Place, out: Out = None, as_json: AsJson = False) -> None:
     if out is not None:
         write_table(out, columns)
         say(f"wrote {out}")
-    if as_json:
-        show_json(rows)
-    elif out is None:
-        print(csv_text(columns), end="")
+    run.show_columns(out, columns)
 
 
-@app.command()
+@verb(app)
 def refit(
-    ctx: typer.Context,
+    run: Run,
     places: Annotated[list[str], Argument(help="Campaign files.")],
     executor: Annotated[str, Option(help="Where to run jobs: local or ray.")] = "local",
-    as_json: AsJson = False,
 ) -> None:
     """Fit the models of campaigns with new results, ready for the next ask.
 
@@ -186,12 +171,11 @@ def refit(
     """
     from twofold.campaign import refit as refit_all
 
-    run = Run(ctx)
     with run.timed("refit"):
         models = refit_all(places, executor)
     run.write(None)
     lines = [f"{one.place}: a model of {one.measurements} measurements" for one in models]
-    show([one._asdict() for one in models], "\n".join(lines), as_json)
+    run.show([one._asdict() for one in models], *lines)
 
 
 def parse_input(text: str) -> "Input":
@@ -216,7 +200,7 @@ def parse_input(text: str) -> "Input":
     )
 
 
-def _tell_table(campaign: "Campaign", source: Path, repeat: bool, as_json: bool) -> None:
+def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> None:
     """Record the rows of a table that are filled in and new."""
     from twofold.campaign.table import read_results
 
@@ -226,11 +210,11 @@ def _tell_table(campaign: "Campaign", source: Path, repeat: bool, as_json: bool)
     text = f"recorded {len(numbers)}"
     text += f", {duplicates} were recorded before" if duplicates else ""
     text += f", {blank} have no result yet" if blank else ""
-    show({"recorded": numbers, "known": duplicates, "blank": blank}, text, as_json)
+    run.show({"recorded": numbers, "known": duplicates, "blank": blank}, text)
 
 
-def _show_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> None:
-    """Print where to measure and why, with the model's split if there is a model."""
+def _describe_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> Any:
+    """Where to measure and why, with the model's split if there is a model."""
     from twofold.campaign.definition import PARTS
 
     parts = PARTS if any(proposal.split for proposal in proposals) else ()
@@ -239,26 +223,27 @@ def _show_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> No
         every = [one.split.get("standard_deviation", {}).get(part, {}) for part in parts]
         cells = ["\n".join(_name_values(values)) for values in every]
         rows.append([*_place(one, campaign), *cells, one.reason])
-    show_table(["proposal", *campaign.space.names, *(f"{part} sd" for part in parts), "why"], rows)
+    headings = ["proposal", *campaign.space.names, *(f"{part} sd" for part in parts), "why"]
+    return to_table(headings, rows)
 
 
-def _show_status(state: "Status", campaign: "Campaign") -> None:
-    """Print counts, the remaining uncertainty, pending proposals, and advice."""
+def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
+    """Counts, the remaining uncertainty, pending proposals, and advice."""
     from twofold.active.choice import SMALL_SHARE
 
-    print(f"{state.measurements} measurements, {state.complete} complete")
+    yield f"{state.measurements} measurements, {state.complete} complete"
     if state.curve:
         rows = []
         for row in state.curve:
             share = row["epistemic_share"]
             cells = [f"{row['measurements']:.0f}", f"{row['epistemic_nats']:.3f}", f"{share:.1%}"]
             rows.append([*cells, "█" * max(round(BAR * share), 1)])
-        show_table(["measurements", "left to learn (nats)", "of the variance", ""], rows)
-        print(f"below {SMALL_SHARE:.0%} of the variance: consider stopping")
+        yield to_table(["measurements", "left to learn (nats)", "of the variance", ""], rows)
+        yield f"below {SMALL_SHARE:.0%} of the variance: consider stopping"
     if state.pending:
         rows = [_place(one, campaign) for one in state.pending]
-        show_table(["proposal", *campaign.space.names], rows, "without a result")
-    print(state.advice)
+        yield to_table(["proposal", *campaign.space.names], rows, "without a result")
+    yield state.advice
 
 
 def _place(proposal: "Proposal", campaign: "Campaign") -> list[str]:

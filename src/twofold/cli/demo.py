@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from twofold.cli.terminal import CommandError, show_table
+from twofold.cli.run import Run
+from twofold.cli.terminal import CommandError, say, to_table
 
 CANDIDATES, CHOICES, SEED = 50, 5, 0
 SMOKE_EPOCHS = 20
@@ -13,6 +14,7 @@ HEADINGS = ("x", "epistemic", "aleatoric", "total", "data within ±0.25")
 
 
 def demo(
+    run: Run,
     out: Annotated[Path, Option(help="Output folder.")] = Path("demo-output"),
     smoke: Annotated[bool, Option("--smoke", help="A quick rehearsal: few epochs.")] = False,
 ) -> None:
@@ -31,51 +33,46 @@ def demo(
     if out.exists() and not out.is_dir():
         raise CommandError(f"--out must be a folder, got the file {out}")
     enable_compile_cache()
-    print("Fitting 750 noisy measurements of y = 7 sin x + 3 |cos(x/2)| ε …")
+    say("fitting 750 noisy measurements of y = 7 sin x + 3 |cos(x/2)| ε …")
     x, y = problem.training_data(SEED)
     method = Ensemble(epochs=SMOKE_EPOCHS if smoke else None)
     model = BNNLVRegressor(inference=method, random_state=SEED).fit(x, y)
     candidates = np.random.default_rng(SEED).uniform(problem.low, problem.high, (CANDIDATES, 1))
     split = model.decompose(candidates)
     places = choose_best(epistemic_score(split), CHOICES)
-
     near = np.sum(np.abs(candidates - x[:, 0]) < 0.25, axis=1)
     columns = candidates[:, 0], split.epistemic, split.aleatoric, split.total
     rows = [[*(f"{column[i]:.2f}" for column in columns), str(near[i])] for i in places]
-    show_table(
-        HEADINGS, rows, f"Measure here next (best {CHOICES} of {CANDIDATES} candidates, nats)"
-    )
-    test_x, test_y = problem.test_data(SEED)
-    print(
-        f"test log-likelihood {model.log_likelihood(test_x, test_y).mean():.3f}; the true process "
-        f"itself reaches {problem.log_density(test_x[:, 0], test_y).mean():.3f}"
-    )
+
     grid = np.linspace(problem.low, problem.high, 200)
-    mean, variances, entropies = (
-        model.predict(grid[:, None]),
-        model.decompose(grid[:, None], by="variance"),
-        model.decompose(grid[:, None]),
-    )
+    variances, entropies = (model.decompose(grid[:, None], by=by) for by in ("variance", "entropy"))
     truth = 0.5 * np.log(2 * np.pi * np.e * np.square(3 * np.cos(grid / 2)))
     choices = candidates[places, 0], split.epistemic[places]
     panels = [
-        (plot_predictive_bands, grid, mean, variances, (x[:, 0], y)),
+        (plot_predictive_bands, grid, model.predict(grid[:, None]), variances, (x[:, 0], y)),
         (plot_entropies, grid, entropies, truth),
         (plot_choices, grid, entropies.epistemic, x[:, 0], choices),
     ]
-    _write(out, panels, rows)
-    print(f"figure: {out / 'figure.png'}\npage:   {out / 'index.html'}")
+    figure, page = _write(out, panels, rows)
+    test_x, test_y = problem.test_data(SEED)
+    reached = model.log_likelihood(test_x, test_y).mean()
+    best = problem.log_density(test_x[:, 0], test_y).mean()
+    run.show(
+        {"figure": figure, "page": page, "test_log_likelihood": reached, "true_process": best},
+        to_table(HEADINGS, rows, f"Measure here next (best {CHOICES} of {CANDIDATES}, nats)"),
+        f"test log-likelihood {reached:.3f}; the true process itself reaches {best:.3f}",
+        f"figure: {figure}\npage:   {page}",
+    )
 
 
-def _write(folder: Path, panels: list[Any], rows: list[list[str]]) -> None:
+def _write(folder: Path, panels: list[Any], rows: list[list[str]]) -> tuple[Path, Path]:
     """The panels as ``figure.png``, and the page ``index.html``."""
     from matplotlib.figure import Figure
 
     from twofold.report.figures import draw_panel, style
     from twofold.report.page import write_page
 
-    grid = panels[0][1]
-    limits = grid[0], grid[-1]
+    limits = panels[0][1][[0, -1]]
     folder.mkdir(parents=True, exist_ok=True)
     with style():
         figure = Figure(figsize=(8, 10), layout="constrained")
@@ -86,3 +83,4 @@ def _write(folder: Path, panels: list[Any], rows: list[list[str]]) -> None:
     drawn = [draw_panel(*panel, xlim=limits) for panel in panels]
     content = {"figures": drawn, "headings": HEADINGS, "rows": rows}
     write_page(folder / "index.html", "demo.html", "twofold: where to measure next", **content)
+    return folder / "figure.png", folder / "index.html"

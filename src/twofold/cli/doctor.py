@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from twofold.cli.terminal import UNSOUND, AsJson, show_json, show_table
+from twofold.cli.run import Run
+from twofold.cli.terminal import UNSOUND, to_table
 
 if TYPE_CHECKING:
     import jax
@@ -25,7 +26,7 @@ GIB = 2**30
 ROWS = 120
 
 
-def doctor(as_json: AsJson = False) -> None:
+def doctor(run: Run) -> None:
     """Show versions, devices, memory, precision and the compile cache, and run a short self-test.
 
     The exit code is 3 if the self-test fails.
@@ -37,12 +38,10 @@ def doctor(as_json: AsJson = False) -> None:
     folder = enable_compile_cache()
     installation = _describe_software() | _describe_hardware() | _describe_cache(folder)
     checks = run_self_test()
-    if as_json:
-        show_json({"installation": installation, "checks": checks})
-    else:
-        show_table(["", ""], [[name, str(value)] for name, value in installation.items()])
-        outcomes = [[name, "passed" if fault is None else fault] for name, fault in checks.items()]
-        show_table(["self-test", "outcome"], outcomes)
+    facts = to_table(["", ""], [[name, str(value)] for name, value in installation.items()])
+    outcomes = [[name, "passed" if fault is None else fault] for name, fault in checks.items()]
+    content = {"installation": installation, "checks": checks}
+    run.show(content, facts, to_table(["self-test", "outcome"], outcomes))
     if any(checks.values()):
         raise typer.Exit(UNSOUND)
 

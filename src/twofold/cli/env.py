@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from twofold.cli.run import Config, Run
-from twofold.cli.terminal import AsJson, CommandError, check_place, show, show_json, show_table
+from twofold.cli.fit import Seed
+from twofold.cli.run import Run, verb
+from twofold.cli.terminal import CommandError, check_place, to_table
 
 if TYPE_CHECKING:
     from twofold.envs.system import System
@@ -21,8 +22,8 @@ COPIES = 4
 app = typer.Typer(help="Simulated systems, and logs of them.", no_args_is_help=True)
 
 
-@app.command(name="list")
-def list_systems(as_json: AsJson = False) -> None:
+@verb(app, "list")
+def list_systems(run: Run) -> None:
     """List the systems with their observations and actions.
 
     Example: twofold env list
@@ -30,30 +31,25 @@ def list_systems(as_json: AsJson = False) -> None:
     from twofold.envs import catalogue
 
     systems = {name: catalogue.make(name) for name in catalogue.SYSTEMS}
-    if as_json:
-        parts = "observations", "actions", "horizon"
-        show_json({k: {part: getattr(v, part) for part in parts} for k, v in systems.items()})
-        return
-    rows = []
+    parts, rows = ("observations", "actions", "horizon"), []
     for name, system in systems.items():
         observations = f"{len(system.observations)}: {', '.join(system.observations[:5])}"
         observations += ", …" if len(system.observations) > 5 else ""
         rows.append([name, observations, ", ".join(system.actions), str(system.horizon)])
-    show_table(["system", "observations", "actions", "episode length"], rows)
+    content = {k: {part: getattr(v, part) for part in parts} for k, v in systems.items()}
+    run.show(content, to_table(["system", "observations", "actions", "episode length"], rows))
 
 
-@app.command()
+@verb(app)
 def sample(
-    ctx: typer.Context,
+    run: Run,
     name: Annotated[str, Argument(help="Name of a system (see twofold env list).")],
     transitions: Annotated[int, Option(help="Minimum number of transitions.")] = 30_000,
     out: Annotated[Path | None, Option(help="Log to write, *.csv or *.parquet.")] = None,
     minari: Annotated[str | None, Option(help="Minari data set, such as mine/a-v0.")] = None,
     policy: Annotated[str, Option(help="Policy: behaviour or uniform.")] = "behaviour",
-    seed: Annotated[int, Option(help="Random seed.")] = 0,
+    seed: Seed = 0,
     param: Annotated[list[str] | None, Option(help="NAME=VALUE, such as history=1")] = None,
-    config: Config = None,
-    as_json: AsJson = False,
 ) -> None:
     """Simulate a system under a policy and write the log.
 
@@ -63,7 +59,6 @@ def sample(
     from twofold.plant.log_files import write_log
     from twofold.plant.minari import write_minari
 
-    run = Run(ctx, seed)
     if out is None and minari is None:
         raise CommandError("choose an output: --out FILE, --minari NAME, or both")
     check_place(out)
@@ -90,7 +85,7 @@ def sample(
     places = [place for place in (out, minari and f"the Minari data set {minari}") if place]
     count = f"{log.transitions} transitions in {len(log.episodes)} episodes"
     content = {"file": out, "minari": minari, **counts, "record": record}
-    show(content, "\n".join(f"wrote {place}: {count}" for place in places), as_json)
+    run.show(content, *(f"wrote {place}: {count}" for place in places))
 
 
 def _sample_log(system: "System", policy: str, transitions: int, seed: int) -> "Log":

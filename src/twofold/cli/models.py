@@ -89,12 +89,21 @@ def load_model(path: Path) -> "tuple[BNNLVRegressor, About | None]":
     return unpack(stored, BNNLVRegressor), about
 
 
-def name_columns(
-    path: Path, model: "BNNLVRegressor", about: About | None
-) -> tuple[list[str], list[str]]:
-    """The names of a model's inputs and outputs."""
+class Opened(NamedTuple):
+    """A model of a file, what it says about the table, and the names of inputs and outputs."""
+
+    model: "BNNLVRegressor"
+    about: About | None
+    inputs: list[str]
+    outputs: list[str]
+
+
+def open_model(path: Path, run: Run) -> Opened:
+    """The model that a command uses, with the names of its columns."""
+    run.reads(path)
+    model, about = load_model(path)
     if about is not None:
-        return about.inputs, about.outputs
+        return Opened(model, about, about.inputs, about.outputs)
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         raise CommandError(
@@ -102,7 +111,7 @@ def name_columns(
             "twofold fit, or in Python to a DataFrame"
         )
     outputs = [f"y{index}" for index in range(model.model_.outputs)]
-    return [str(name) for name in names], outputs if len(outputs) > 1 else ["y"]
+    return Opened(model, None, list(map(str, names)), outputs if len(outputs) > 1 else ["y"])
 
 
 def find_columns(table: "Table | TableFile", text: str) -> list[str]:
@@ -128,6 +137,18 @@ def read_values(
     if not len(kept):
         raise CommandError(f"{table.source}: no row has a value in every column")
     return values, kept
+
+
+def read_inputs(
+    path: Path, names: Sequence[str], drop_missing: bool, run: Run
+) -> tuple[dict[str, list[Any]], np.ndarray]:
+    """The rows of a table that have all inputs of a model, as columns, and those inputs."""
+    from twofold.tables import read_table
+
+    table = read_table(path)
+    run.reads(path)
+    values, kept = read_values(table, names, drop_missing)
+    return table.take(kept).to_lists(), values
 
 
 @contextmanager
@@ -201,6 +222,26 @@ def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", about: About, run
     low, high = ends[:, :inputs].tolist()
     about = about._replace(low=low, high=high, held_out=share)
     return Result(about, train, test, scratch.rows, doubts)
+
+
+def evaluate(model: "BNNLVRegressor", result: Result) -> dict[str, float]:
+    """The epistemic share of the variance, and scores on held-out rows beside a linear model's."""
+    from twofold.estimators.regressor import LinearGaussian
+
+    train, test = result.train, result.test
+    variances = model.decompose((train if test is None else test).x, by="variance")
+    share = variances.epistemic.mean(axis=0) / variances.total.mean(axis=0)
+    scores = {"rows fitted": result.rows, "epistemic share of the variance": np.mean(share)}
+    if test is not None:
+        scores = {"rows held out": len(test.x)} | scores
+        every: dict[str, Any] = {"": model, "linear, ": LinearGaussian.fit(train.x, train.y)}
+        for name, one in every.items():
+            log_likelihood = one.log_likelihood(test.x, test.y)
+            scores[f"{name}held-out log-likelihood (nats)"] = np.mean(log_likelihood)
+            error = np.sqrt(np.mean(np.square(one.predict(test.x) - test.y), axis=0))
+            errors = zip(result.about.outputs, np.atleast_1d(error), strict=True)
+            scores |= {f"{name}held-out RMSE of {output}": value for output, value in errors}
+    return {name: float(value) for name, value in scores.items()}
 
 
 def split_rows(

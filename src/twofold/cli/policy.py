@@ -7,8 +7,9 @@ import typer
 from typer import Argument, Option
 
 from twofold.cli import terminal
-from twofold.cli.run import Config, Run
-from twofold.cli.terminal import AsJson, CommandError, parse_settings, show_json, show_table
+from twofold.cli.fit import Seed
+from twofold.cli.run import Run, verb
+from twofold.cli.terminal import CommandError, parse_settings, to_table
 
 if TYPE_CHECKING:
     from twofold.plant.log import Window
@@ -22,9 +23,9 @@ FUNCTION = "FILE.py:FUNCTION"
 PolicyFile = Annotated[Path, Argument(help="Policy file (*.policy) of a search.")]
 
 
-@app.command()
+@verb(app)
 def search(
-    ctx: typer.Context,
+    run: Run,
     log: Annotated[Path, Argument(help="CSV or Parquet file with a row per time step.")],
     observations: Annotated[str, Option(help="Observed columns: a,b,c")],
     action: Annotated[list[str], Option(help="Action column with bounds: NAME:LOW:HIGH")],
@@ -43,9 +44,7 @@ def search(
     horizon: Annotated[int, Option(help="Number of steps to plan ahead.")] = 50,
     setting: Annotated[list[str] | None, Option(help="Search setting, such as epochs=50")] = None,
     model: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
-    seed: Annotated[int, Option(help="Random seed.")] = 0,
-    config: Config = None,
-    as_json: AsJson = False,
+    seed: Seed = 0,
 ) -> None:
     """Fit a model, evaluate it, search policies for a grid of risk weights, and write a report.
 
@@ -57,7 +56,6 @@ def search(
     from twofold.plant.project import find_policies, planning_regressor
     from twofold.report.policy_page import write_policy_report
 
-    run = Run(ctx, seed)
     cost_function = terminal.load_function("cost", cost)
     dynamics = None if known is None else terminal.load_function("known", known)
     betas, gammas = terminal.parse_numbers("beta", beta), terminal.parse_numbers("gamma", gamma)
@@ -83,13 +81,11 @@ def search(
     write_policy_report(project)
     run.metrics |= list_metrics(project)
     run.write(out)
-    show_project(project, as_json)
+    show_project(project, run)
 
 
-@app.command()
-def report(
-    folder: Annotated[Path, Argument(help="Output folder of a search.")], as_json: AsJson = False
-) -> None:
+@verb(app)
+def report(run: Run, folder: Annotated[Path, Argument(help="Output folder of a search.")]) -> None:
     """Show the policies of a search and write its report again; nothing is fitted.
 
     Example: twofold policy report tank
@@ -99,14 +95,14 @@ def report(
 
     project = open_project(folder)
     write_policy_report(project)
-    show_project(project, as_json)
+    show_project(project, run)
 
 
-@app.command()
+@verb(app)
 def act(
+    run: Run,
     file: PolicyFile,
     recent: Annotated[Path, Argument(help="Table of recent rows, the newest last.")],
-    as_json: AsJson = False,
 ) -> None:
     """Show the action that follows the last rows of a table; the actions of its very last row are
     ignored.
@@ -122,16 +118,16 @@ def act(
     except ValueError as error:
         raise CommandError(f"{recent}: {error}") from error
     names = policy.embedding.actions
-    if as_json:
-        show_json(dict(zip(names, action.tolist(), strict=True)))
-        return
     cells = zip(names, action, policy.shape.low, policy.shape.high, strict=True)
     rows = [[name, f"{value:.6g}", f"{low:g}", f"{high:g}"] for name, value, low, high in cells]
-    show_table(["action", "value", "low", "high"], rows)
+    content = dict(zip(names, action.tolist(), strict=True))
+    run.show(content, to_table(["action", "value", "low", "high"], rows))
 
 
-@app.command()
-def export(file: PolicyFile, out: Annotated[Path, Argument(help="ONNX file to write.")]) -> None:
+@verb(app)
+def export(
+    run: Run, file: PolicyFile, out: Annotated[Path, Argument(help="ONNX file to write.")]
+) -> None:
     """Export a policy to ONNX, for computers with onnxruntime and without twofold.
 
     Example: twofold policy export tank/policies/beta-2_gamma-0.policy tank.onnx
@@ -139,7 +135,7 @@ def export(file: PolicyFile, out: Annotated[Path, Argument(help="ONNX file to wr
     from twofold.plant.policy import load_policy
 
     load_policy(file).export_onnx(out)
-    print(f"wrote {out}")
+    run.show({"file": out}, f"wrote {out}")
 
 
 def build_search_settings(horizon: int, texts: list[str]) -> "SearchSettings":
@@ -189,20 +185,20 @@ def list_metrics(project: "Project") -> dict[str, float]:
     return metrics
 
 
-def show_project(project: "Project", as_json: bool) -> None:
+def show_project(project: "Project", run: Run) -> None:
     """Print the table of policies, and the advice."""
     from twofold.plant.quality import advice, frontier_rows, recommend
     from twofold.report.policy_page import PAGE, REPORT
 
     sentences = advice(project.doubts, project.trials, project.logged_cost)
-    if as_json:
-        best = project.trials[recommend(project.trials)]
-        doubts = [str(doubt) for doubt in project.doubts]
-        chosen = dict(zip(("beta", "gamma"), best.risk_weights, strict=True))
-        known = {"folder": project.folder, "recommended": chosen, "advice": sentences}
-        show_json(known | {"doubts": doubts, "metrics": list_metrics(project)})
-        return
+    best = project.trials[recommend(project.trials)]
+    content = {
+        "folder": project.folder,
+        "recommended": dict(zip(("beta", "gamma"), best.risk_weights, strict=True)),
+        "advice": sentences,
+        "doubts": [str(doubt) for doubt in project.doubts],
+        "metrics": list_metrics(project),
+    }
     head, *body = frontier_rows(project.trials)
-    show_table(head, body)
-    print(*sentences, sep="\n")
-    print(f"wrote {project.folder / REPORT} and {project.folder / PAGE}")
+    wrote = f"wrote {project.folder / REPORT} and {project.folder / PAGE}"
+    run.show(content, to_table(head, body), *sentences, wrote)

@@ -5,7 +5,9 @@ The record lies beside the command's output, or, for a command that writes no fi
 """
 
 import csv
+import functools
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -13,7 +15,7 @@ import shlex
 import sys
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,13 +24,14 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from twofold.cli.terminal import CommandError, name_unreadable, say
+from twofold.cli.terminal import CommandError, name_unreadable, print_json, say
 from twofold.core.naming import nearest
 from twofold.core.persistence import to_plain
 
 ENDING = ".record.json"
 # Options about the command line itself make no sense in a file.
 NOT_IN_FILES = ("config", "help")
+Verb = Callable[..., None]
 
 
 def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
@@ -36,32 +39,54 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     if path is not None and not ctx.resilient_parsing:
         words = ctx.command_path.split()[1:]
         table = _find_table(path, _read_toml(path), words, ctx.find_root().command)
-        ctx.default_map = _to_defaults(path, ".".join(words), table, ctx.command.params)
+        ctx.default_map = _to_defaults(f"[{'.'.join(words)}] in {path}", table, ctx.command.params)
     return path
 
 
-Config = Annotated[
-    Path | None,
-    Option(
-        "--config", is_eager=True, callback=read_config,
-        help="TOML file with options of this command, in a table of its name.",
-    ),
-]  # fmt: skip
+CONFIG = Option(
+    "--config", is_eager=True, callback=read_config,
+    help="TOML file with options of this command, in a table of its name.",
+)  # fmt: skip
+
+
+def verb(app: typer.Typer, name: str | None = None) -> Callable[[Verb], Verb]:
+    """Register a function of a ``Run`` and options; the command takes --config and --json too."""
+
+    def register(function: Verb) -> Verb:
+        @functools.wraps(function, assigned=("__name__", "__doc__"))
+        def command(
+            ctx: typer.Context,
+            config: Annotated[Path | None, CONFIG] = None,
+            as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+            **options: Any,
+        ) -> None:
+            function(Run(ctx), **options)
+
+        ctx, *common = inspect.signature(command, follow_wrapped=False).parameters.values()
+        _, *own = inspect.signature(function).parameters.values()
+        params = [ctx, *own, *common[:-1]]
+        vars(command)["__signature__"] = inspect.Signature(params)
+        command.__annotations__ = {param.name: param.annotation for param in params}
+        app.command(name)(command)
+        return function
+
+    return register
 
 
 class Run:
-    """Collects the content of the record while a command is at work."""
+    """Collects the content of the record while a command is at work, and prints its result."""
 
-    def __init__(self, ctx: typer.Context, seed: int | None = None):
+    def __init__(self, ctx: typer.Context):
         self._name = "-".join(ctx.command_path.split()[1:])
         self._settings = {name: to_plain(value) for name, value in ctx.params.items()}
-        self._seeds = [] if seed is None else [seed]
+        self._seeds = [ctx.params["seed"]] if "seed" in ctx.params else []
+        self.config, self.as_json = ctx.params.get("config"), bool(ctx.params.get("as_json"))
         self._begun, self._clock = datetime.now(UTC), time.perf_counter()
         self._reads: dict[str, str] = {}
         self._times: dict[str, float] = {}
         self.metrics: dict[str, float] = {}
-        if ctx.params.get("config") is not None:
-            self.reads(ctx.params["config"])
+        if self.config is not None:
+            self.reads(self.config)
 
     def reads(self, path: Path) -> str:
         """Note a file that the result depends on; returns its ``hash_files``."""
@@ -78,6 +103,28 @@ class Run:
         begun = time.perf_counter()
         yield
         self._times[part] = round(time.perf_counter() - begun, 3)
+
+    def show(self, content: Any, *parts: Any) -> None:
+        """Print a result as JSON, or for people: lines, and tables of ``terminal.to_table``."""
+        if self.as_json:
+            print_json(content)
+            return
+        from rich.console import Console
+
+        for part in parts:
+            if isinstance(part, str):
+                print(part)
+            else:
+                Console().print(part)
+
+    def show_columns(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Print columns as a JSON list of rows, or, if they are in no file, as CSV."""
+        from twofold.tables import csv_text
+
+        if self.as_json:
+            print_json(to_records(columns))
+        elif out is None:
+            print(csv_text(columns), end="")
 
     def write_table(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write the result to its file, if it has one, and the record."""
@@ -131,6 +178,12 @@ class Run:
         }
 
 
+def to_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Columns as rows."""
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
 def hash_files(path: Path) -> str:
     """SHA-256 of a file's bytes, or of those of a folder's files in the order of their names."""
     digest = hashlib.sha256()
@@ -166,7 +219,7 @@ def _find_table(path: Path, table: Any, words: list[str], command: Any) -> dict[
     return table
 
 
-def _to_defaults(path: Path, name: str, table: dict[str, Any], params: list[Any]) -> dict[str, Any]:
+def _to_defaults(where: str, table: dict[str, Any], params: list[Any]) -> dict[str, Any]:
     by_key = {}
     for param in params:
         # Its long option, or the argument's name.
@@ -176,12 +229,10 @@ def _to_defaults(path: Path, name: str, table: dict[str, Any], params: list[Any]
     defaults = {}
     for key, value in table.items():
         if key.replace("_", "-") not in valid:
-            raise CommandError(
-                f"[{name}] in {path} has the unknown key {key!r}; valid keys are "
-                f"{', '.join(valid)}{nearest(key, valid)}"
-            )
+            known = f"{', '.join(valid)}{nearest(key, valid)}"
+            raise CommandError(f"{where} has the unknown key {key!r}; valid keys are {known}")
         param = by_key[key.replace("_", "-")]
-        defaults[param.name] = _to_argument(f"{key} of [{name}] in {path}", param, value)
+        defaults[param.name] = _to_argument(f"{key} of {where}", param, value)
     return defaults
 
 

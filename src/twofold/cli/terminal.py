@@ -5,12 +5,10 @@ import csv
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from twofold.core.naming import nearest
 from twofold.core.persistence import to_plain
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
 # A bug in twofold; a mistake in the command or its input; a failed self-test; Ctrl-C, as in shells.
 FAULT, MISTAKE, UNSOUND, STOPPED = 1, 2, 3, 130
-AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 TABLES = (".csv", ".parquet", ".pq")
 # Commands have options of their own for these.
 NOT_FOR_FIT = ("random_state", "checkpoint")
@@ -44,22 +41,13 @@ def say(text: str) -> None:
     print(f"twofold: {text}", file=sys.stderr)
 
 
-def show_json(content: Any) -> None:
+def print_json(content: Any) -> None:
     """Print one JSON document; numbers that are not finite are null."""
     print(json.dumps(to_plain(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def show(content: Any, text: str, as_json: bool) -> None:
-    """Print a result as JSON, or in words."""
-    if as_json:
-        show_json(content)
-    else:
-        print(text)
-
-
-def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Print a table for people, numbers aligned to the right."""
-    from rich.console import Console
+def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> Any:
+    """A table for people, numbers aligned to the right."""
     from rich.table import Table
 
     table = Table(title=title or None, title_justify="left")
@@ -68,7 +56,7 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: st
         table.add_column(heading, justify="right" if numbers else "left", no_wrap=not index)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    return table
 
 
 def _is_number(cell: str) -> bool:
@@ -77,12 +65,6 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def show_records(columns: Mapping[str, Sequence[Any]]) -> None:
-    """Print columns as a JSON list of rows."""
-    rows = zip(*columns.values(), strict=True)
-    show_json([dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def check_place(
