@@ -42,6 +42,13 @@ SIZES = ("hidden", "low", "high")
 FOUND = ("epistemic_weight", "aleatoric_weight", "seed", "notes")
 OPSET, IR_VERSION = 17, 8  # of 2022, which every onnxruntime from 1.12 on runs
 UNITS = "those of the log that the policy was found from; names say them where the log's names did"
+DESCRIPTION = (
+    "A control policy, found by twofold with epistemic weight {policy.epistemic_weight:g} and "
+    "aleatoric weight {policy.aleatoric_weight:g}. It takes the last {policy.history} raw "
+    "observations{past} and gives the action to apply next. Units are {units}. The action is NaN "
+    "if a value that the policy sees is NaN, infinite, or without the logarithm that it is seen "
+    "through: then keep to a safe action."
+)
 
 
 @dataclass(frozen=True)
@@ -113,13 +120,11 @@ class LearnedPolicy:
         features = sum(embedding.past_lags)
         if features == 0 or not embedding.actions:
             raise ValueError("a policy needs something to see and an action to choose")
-        expected = features, *self.shape.hidden, len(embedding.actions)
-        if self.shape.sizes != expected:
-            raise ValueError(
-                f"the embedding needs a network of the sizes {expected}, got {self.shape.sizes}"
-            )
+        sizes, expected = self.shape.sizes, (features, *self.shape.hidden, len(embedding.actions))
+        if sizes != expected:
+            raise ValueError(f"the embedding needs a network of the sizes {expected}, got {sizes}")
         for name, values, count in (
-            ("weights", self.weights, network.num_weights(self.shape.sizes)),
+            ("weights", self.weights, network.num_weights(sizes)),
             ("the features' mean", self.standardizer.mean, features),
             ("the features' scale", self.standardizer.scale, features),
         ):
@@ -237,8 +242,8 @@ def load_policy(path: persistence.FilePath) -> LearnedPolicy:
             **{name: metadata[name] for name in FOUND},
         )
     except (KeyError, TypeError, ValueError) as error:
-        message = f"{path} is a policy that this twofold cannot read: {error}"
-        raise FileFormatError(message) from error
+        why = f"{path} is a policy that this twofold cannot read: {error}"
+        raise FileFormatError(why) from error
 
 
 def _check_seen(embedding: Embedding, window: Window) -> None:
@@ -297,40 +302,59 @@ def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
         raise ImportError(
             "exporting a policy needs onnx, which is not installed; pip install 'twofold[onnx]'"
         ) from error
+    seen, shape, history = policy.embedding, policy.shape, policy.history
+    ends = zip(seen.actions, shape.low, shape.high, strict=True)
+    bounds = ", ".join(f"{name} from {low:g} to {high:g}" for name, low, high in ends)
+    rows, width = f"the last {history} observations, newest last", len(seen.actions)
+    between = "the actions between the observations, newest last"
+    tensors = {
+        "observations": ([history, len(seen.observations)], rows, ", ".join(seen.observations)),
+        "actions": ([history - 1, width], between, bounds),
+        "action": ([width], "to apply next", bounds),
+    }
+    observations, actions, action = (
+        onnx.helper.make_tensor_value_info(
+            name, onnx.TensorProto.FLOAT, ["batch", *sizes], f"{doc}; columns: {columns}"
+        )
+        for name, (sizes, doc, columns) in tensors.items()
+    )
+    inputs = [observations, actions] if policy.sees_actions else [observations]
     graph = _Graph(onnx)
     _act_in(graph, policy)
-    inputs, output = _interface(onnx, policy)
+    past = " and the actions between them" if policy.sees_actions else ""
     model = onnx.helper.make_model(
-        onnx.helper.make_graph(graph.nodes, "policy", inputs, [output], graph.constants),
+        onnx.helper.make_graph(graph.nodes, "policy", inputs, [action], graph.constants),
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="twofold",
         producer_version=persistence.LIBRARY_VERSION,
-        doc_string=_description(policy),
+        doc_string=DESCRIPTION.format(policy=policy, past=past, units=UNITS),
     )
-    onnx.helper.set_model_props(model, _properties(policy))
+    of_plant = {"observations": seen.observations, "actions": seen.actions, "history": history}
+    bounds_of = {"action_low": shape.low, "action_high": shape.high, "units": UNITS}
+    of_search = {name: getattr(policy, name) for name in FOUND}
+    properties = (of_plant | bounds_of | of_search).items()
+    onnx.helper.set_model_props(model, {name: json.dumps(value) for name, value in properties})
     onnx.checker.check_model(model, full_check=True)
     persistence.write_bytes(path, model.SerializeToString())
 
 
 class _Graph:
-    """A graph in the making."""
+    """A graph in the making; ``doc`` is said of the next nodes."""
 
     def __init__(self, onnx: ModuleType):
-        self.onnx = onnx
+        self.onnx, self.doc = onnx, ""
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def node(
-        self, operator: str, *inputs: Any, doc: str = "", output: str = "", **more: Any
-    ) -> str:
+    def node(self, operator: str, *inputs: Any, output: str = "", **more: Any) -> str:
         """Add one operation on what others give, by their names, and on numbers, which are in
         single precision unless they are arrays of another kind; its own name."""
         names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
         name = f"{operator.lower()}_{len(self.nodes)}"
-        output = output or name
-        self.nodes.append(self.onnx.helper.make_node(operator, names, [output], name, doc, **more))
-        return output
+        made = self.onnx.helper.make_node(operator, names, [output or name], name, self.doc, **more)
+        self.nodes.append(made)
+        return output or name
 
     def _constant(self, values: Any) -> str:
         name = f"constant_{len(self.constants)}"
@@ -343,17 +367,18 @@ def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
     """``policy.act_on`` as a graph."""
     weights, mean, scale = policy.leaves
     values, features = _columns(graph, policy)
-    centred = graph.node("Sub", features, mean, doc="standardise")
-    outputs = graph.node("Div", centred, scale, doc="standardise")
+    graph.doc = "standardise"
+    outputs = graph.node("Div", graph.node("Sub", features, mean), scale)
     for index, (kernel, bias) in enumerate(network.unflatten(policy.shape.sizes, weights[None])):
+        graph.doc = f"layer {index + 1}"
         inputs = graph.node("Relu", outputs) if index else outputs
-        doc = f"layer {index + 1}"
-        outputs = graph.node("Gemm", inputs, kernel[0], bias[0], transB=1, doc=doc)
+        outputs = graph.node("Gemm", inputs, kernel[0], bias[0], transB=1)
+    graph.doc = "bounds of the actions"
     low, high = (np.asarray(bound, np.float32) for bound in (policy.shape.low, policy.shape.high))
-    doc, outputs = "bounds of the actions", graph.node("Tanh", outputs)
-    spread = graph.node("Mul", outputs, 0.5 * (high - low), doc=doc)
-    action = graph.node("Add", spread, 0.5 * (low + high), doc=doc)
+    spread = graph.node("Mul", graph.node("Tanh", outputs), 0.5 * (high - low))
+    action = graph.node("Add", spread, 0.5 * (low + high))
     # [batch, 1]: 0, or NaN where a value is not finite, whatever clipping makes of it.
+    graph.doc = "NaN where there is no action"
     nothing = graph.node("Mul", values, 0.0)
     zero_or_nan = graph.node("ReduceSum", nothing, np.array([1], np.int64), keepdims=1)
     graph.node("Add", action, zero_or_nan, output="action")
@@ -361,88 +386,36 @@ def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
 
 def _columns(graph: _Graph, policy: LearnedPolicy) -> tuple[str, str]:
     """What the policy sees, ``Embedding.features``, before and after values are clipped."""
-    embedding, history = policy.embedding, policy.history
-    seen, done = len(embedding.observations), len(embedding.actions)
+    own, history = policy.embedding, policy.history
+    seen, done = len(own.observations), len(own.actions)
     places = [("observations", history, seen, index) for index in range(seen)]
     places += [("actions", history - 1, done, index) for index in range(done)]
-    transforms = *embedding.transforms, *[Transform()] * done
-    names = *embedding.observations, *embedding.actions
+    names, transforms = (*own.observations, *own.actions), (*own.transforms, *[Transform()] * done)
+    columns = zip(places, names, transforms, own.past_lags, strict=True)
     values, features = [], []
-    for (source, rows, width, index), doc, transform, lags in zip(
-        places, names, transforms, embedding.past_lags, strict=True
-    ):
+    for (source, rows, width, index), graph.doc, transform, lags in columns:
         if lags:
             flat = graph.node("Flatten", source, axis=1)
-            own = np.arange(rows - lags, rows, dtype=np.int64) * width + index
-            column = graph.node("Gather", flat, own, axis=1, doc=doc)
+            cells = np.arange(rows - lags, rows, dtype=np.int64) * width + index
+            column = graph.node("Gather", flat, cells, axis=1)
             if transform.kind.startswith("log1p"):
-                column = _log1p(graph, column, doc)
+                # ONNX has no log1p, and 1 + value would lose a small value's digits in single.
+                double = graph.node("Cast", column, to=graph.onnx.TensorProto.DOUBLE)
+                found = graph.node("Log", graph.node("Add", double, np.array(1.0)))
+                column = graph.node("Cast", found, to=graph.onnx.TensorProto.FLOAT)
             values.append(column)
-            if transform.kind.endswith("logit"):
-                column = _logit(graph, column, transform, doc)
-            features.append(column)
+            logit = transform.kind.endswith("logit")
+            features.append(_logit(graph, column, transform) if logit else column)
+    graph.doc = "what the policy sees"
     return graph.node("Concat", *values, axis=1), graph.node("Concat", *features, axis=1)
 
 
-def _log1p(graph: _Graph, values: str, doc: str) -> str:
-    """ONNX has no log1p, and 1 + value would lose a small value's digits in single precision."""
-    double = graph.node("Cast", values, to=graph.onnx.TensorProto.DOUBLE, doc=doc)
-    found = graph.node("Log", graph.node("Add", double, np.array(1.0), doc=doc), doc=doc)
-    return graph.node("Cast", found, to=graph.onnx.TensorProto.FLOAT, doc=doc)
-
-
-def _logit(graph: _Graph, values: str, transform: Transform, doc: str) -> str:
+def _logit(graph: _Graph, values: str, transform: Transform) -> str:
     """Of the place between the transform's bounds, kept off its ends."""
-    above = graph.node("Sub", values, transform.low, doc=doc)
+    above = graph.node("Sub", values, transform.low)
     # A product, as XLA makes of a quotient by a constant: near the upper bound the last digit
     # of the place is much of its distance to 1.
     reciprocal = np.float32(1.0) / np.float32(transform.high - transform.low)
-    place = graph.node("Mul", above, reciprocal, doc=doc)
-    place = graph.node("Clip", place, EDGE, 1.0 - EDGE, doc=doc)
-    rest = graph.node("Sub", 1.0, place, doc=doc)
-    logs = graph.node("Log", place, doc=doc), graph.node("Log", rest, doc=doc)
-    return graph.node("Sub", *logs, doc=doc)
-
-
-def _interface(onnx: ModuleType, policy: LearnedPolicy) -> tuple[list[Any], Any]:
-    """What goes in and what comes out."""
-
-    def tensor(name: str, rows: list[int], columns: tuple[str, ...], doc: str) -> Any:
-        sizes, kind = ["batch", *rows, len(columns)], onnx.TensorProto.FLOAT
-        return onnx.helper.make_tensor_value_info(name, kind, sizes, doc)
-
-    embedding, history = policy.embedding, policy.history
-    columns = ", ".join(embedding.observations)
-    doc = f"the last {history} observations, newest last; columns: {columns}"
-    inputs = [tensor("observations", [history], embedding.observations, doc)]
-    ends = zip(embedding.actions, policy.shape.low, policy.shape.high, strict=True)
-    bounds = ", ".join(f"{name} from {low:g} to {high:g}" for name, low, high in ends)
-    if policy.sees_actions:
-        doc = f"the actions between the observations, newest last; columns: {bounds}"
-        inputs.append(tensor("actions", [history - 1], embedding.actions, doc))
-    return inputs, tensor("action", [], embedding.actions, f"to apply next; columns: {bounds}")
-
-
-def _description(policy: LearnedPolicy) -> str:
-    past = " and the actions between them" if policy.sees_actions else ""
-    return (
-        f"A control policy, found by twofold with epistemic weight {policy.epistemic_weight:g} and "
-        f"aleatoric weight {policy.aleatoric_weight:g}. It takes the last {policy.history} raw "
-        f"observations{past} and gives the action to apply next. Units are {UNITS}. The action is "
-        "NaN if a value that the policy sees is NaN, infinite, or without the logarithm that it "
-        "is seen through: then keep to a safe action."
-    )
-
-
-def _properties(policy: LearnedPolicy) -> dict[str, str]:
-    """The same for programs, each value as JSON."""
-    properties = {
-        "observations": policy.embedding.observations,
-        "actions": policy.embedding.actions,
-        "action_low": policy.shape.low,
-        "action_high": policy.shape.high,
-        "history": policy.history,
-        "units": UNITS,
-    }
-    properties |= {name: getattr(policy, name) for name in FOUND}
-    return {name: json.dumps(value) for name, value in properties.items()}
+    place = graph.node("Clip", graph.node("Mul", above, reciprocal), EDGE, 1.0 - EDGE)
+    rest = graph.node("Sub", 1.0, place)
+    return graph.node("Sub", graph.node("Log", place), graph.node("Log", rest))
