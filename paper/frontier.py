@@ -28,12 +28,7 @@ from twofold.plant.cost import cost_of
 from twofold.plant.forecast import forecast
 from twofold.plant.log import Log
 from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.rollout import (
-    DynamicsModel,
-    cost_fingerprint,
-    embedding_fingerprint,
-    fit_regressors,
-)
+from twofold.plant.rollout import DynamicsModel, fit_regressors
 from twofold.plant.search import SearchSettings, best_of, search_policies
 
 MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
@@ -155,12 +150,11 @@ def describe_view(problem: ControlProblem, seed: int) -> dict[str, Any]:
 
 def fingerprint_data(problem: ControlProblem, log: Log) -> dict[str, str]:
     """The batch, what a model sees of it, and what it costs, as fingerprints."""
-    embedding = problem.embed(log)
     parts = [part for one in log.episodes for part in (one.observations, one.actions)]
     return {
         "log": persistence.fingerprint(*parts),
-        "embedding": embedding_fingerprint(embedding, log),
-        "cost": cost_fingerprint(cost_of(problem.cost, log), log),
+        "embedding": problem.embed(log).fingerprint(log),
+        "cost": cost_of(problem.cost, log).fingerprint(log),
     }
 
 

@@ -13,7 +13,8 @@ from twofold.core import memory
 from twofold.core.persistence import FileFormatError
 from twofold.estimators import streaming
 from twofold.estimators.training import NonFiniteEnergyError
-from twofold.plant.project import ProjectError, open_project, read_trial
+from twofold.plant.forecast import Trial
+from twofold.plant.project import ProjectError, open_project, read_json
 from twofold.tables import TableError, open_table, read_table, write_table
 
 
@@ -197,7 +198,10 @@ def test_campaigns(tmp_path, call):
 )
 def test_projects(tmp_path, content):
     (tmp_path / "project.json").write_text(content)
-    for read in (lambda: open_project(tmp_path), lambda: read_trial(tmp_path / "project.json")):
+    for read in (
+        lambda: open_project(tmp_path),
+        lambda: read_json(tmp_path / "project.json", Trial),
+    ):
         with pytest.raises((ProjectError, FileFormatError), match="damaged"):
             read()
 

@@ -14,7 +14,7 @@ from twofold.model.spec import BNNLV, Draws, SampledPosterior
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import Trial
 from twofold.plant.log import Episode, Log
-from twofold.plant.project import ProjectError, read_trial, write_json
+from twofold.plant.project import ProjectError, read_json, write_json
 from twofold.plant.quality import (
     Doubt,
     PlanningWarning,
@@ -159,7 +159,7 @@ def test_a_model_of_another_plant_is_doubted(weights, noise, expected):
     assert [doubt.kind for doubt in found.doubts] == expected
     for doubt in found.doubts:
         assert f"Doubt: {doubt}." in str(found)
-    assert str(Quality.from_dict(asdict(found))) == str(found)
+    assert str(Quality.of(**asdict(found))) == str(found)
     with pytest.warns(PlanningWarning, match="not good enough to plan with") as caught:
         warn_of(found.doubts)
     assert all(str(doubt) in str(caught[0].message) for doubt in found.doubts)
@@ -251,7 +251,7 @@ def test_a_trial_survives_its_file(tmp_path):
     more = {"rollouts": np.ones((3, 4)), "visited": {"level": bands}, "logged": {"level": bands[0]}}
     lost = replace(trial_of(2.0, np.nan, np.inf), **more)
     write_json(tmp_path / "one.json", asdict(lost))
-    found = read_trial(tmp_path / "one.json")
+    found = read_json(tmp_path / "one.json", Trial)
     assert np.isnan(found.expected).all() and np.isnan(found.epistemic).all()
     assert found.columns == lost.columns and found.risk_weights == lost.risk_weights
     np.testing.assert_array_equal(found.beyond, lost.beyond)
@@ -259,4 +259,4 @@ def test_a_trial_survives_its_file(tmp_path):
     for text in ("{", '{"far": 1}'):
         (tmp_path / "one.json").write_text(text)
         with pytest.raises(ProjectError, match="is damaged"):
-            read_trial(tmp_path / "one.json")
+            read_json(tmp_path / "one.json", Trial)

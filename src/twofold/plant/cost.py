@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
 from twofold.core.arrays import Array, Float
+from twofold.core.persistence import fingerprint
 from twofold.plant.columns import user_errors
 from twofold.plant.log import Log, LogError
 
@@ -49,6 +50,12 @@ class Cost:
         with jax.enable_x64(True):
             every = jax.jit(jax.vmap(self))
             return [np.asarray(every(one.observations[1:], one.actions)) for one in log.episodes]
+
+    def fingerprint(self, log: Log) -> str:
+        """The same for two costs that agree on the log and on all its probes."""
+        with jax.enable_x64(True):
+            beyond = jax.jit(jax.vmap(self))(*map(jnp.asarray, log.probes()))
+            return fingerprint(*self.of(log), np.asarray(beyond))
 
 
 def cost_of(function: CostFunction, log: Log) -> Cost:

@@ -11,7 +11,7 @@ transform φ. Of column c, with the value ``c'`` one step later, the model's out
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float
+from twofold.core.persistence import fingerprint
 from twofold.plant.columns import Past, Transform, check_seen, choose_transform, user_errors
 from twofold.plant.log import Log, LogError, LogWarning, Steps, Window, check_known, steps
 
@@ -197,6 +198,15 @@ class Embedding:
             parts = [_rows(self, *jax.tree.map(lambda leaf, i=i: leaf[i], found)) for i in blocks]
         x, y = (np.concatenate(part)[:count] for part in zip(*parts, strict=True))
         return x, y
+
+    def fingerprint(self, log: Log) -> str:
+        """The same for two embeddings that see, predict and know the same."""
+        parts = [getattr(self, one.name) for one in fields(self) if one.name != "known"]
+        arrays = [np.frombuffer(repr(tuple(parts)).encode(), np.uint8)]
+        with jax.enable_x64(True):
+            values = jax.jit(jax.vmap(self.known_values))(*map(jnp.asarray, log.probes()))
+            arrays += [np.asarray(values[name]) for name in sorted(values)]
+        return fingerprint(*arrays)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -10,6 +10,10 @@ from twofold.core.naming import nearest
 from twofold.envs.system import Episodes, System
 from twofold.tables import TableError
 
+# Users' functions are told apart by their values at so many places, of ranges so many times as wide
+# as the log's: a limit that no logged value comes near is a difference too.
+PROBES, WIDENING = 4096, 10.0
+
 
 class LogError(TableError):
     """A wrong name, file, column or option."""
@@ -99,6 +103,16 @@ class Log:
         kind = "observations" if name in self.observations else "actions"
         index = getattr(self, kind).index(name)
         return np.concatenate([getattr(one, kind)[:, index] for one in self.episodes])
+
+    def probes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Observations and actions, uniform over widened ranges and always the same."""
+        rng = np.random.default_rng(0)
+        seen = np.concatenate([episode.observations for episode in self.episodes])
+        low, high = seen.min(axis=0), seen.max(axis=0)
+        middle, half = 0.5 * (low + high), 0.5 * WIDENING * np.maximum(high - low, 1e-3)
+        observations = rng.uniform(middle - half, middle + half, (PROBES, len(middle)))
+        actions = rng.uniform(self.action_low, self.action_high, (PROBES, len(self.actions)))
+        return observations, actions
 
     def pick(self, numbers: Sequence[int] | np.ndarray) -> "Log":
         """The log with these episodes only."""

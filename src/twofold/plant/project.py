@@ -28,13 +28,7 @@ from twofold.plant.forecast import Trial, evaluate_policy
 from twofold.plant.log import Log
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.quality import Doubt, Quality, assess, recommend, warn_of
-from twofold.plant.rollout import (
-    MODEL,
-    DynamicsModel,
-    cost_fingerprint,
-    embedding_fingerprint,
-    fit_regressors,
-)
+from twofold.plant.rollout import MODEL, DynamicsModel, fit_regressors
 from twofold.plant.search import (
     Pair,
     SearchSettings,
@@ -144,8 +138,8 @@ def find_policies(
     identity = {
         "log": persistence.fingerprint(*episodes, log.action_low, log.action_high)[:16],
         # Functions are known by what they make of the log, and of places far beyond it.
-        "cost": cost_fingerprint(cost, log)[:16],
-        "embedding": embedding_fingerprint(embedding, log)[:16],
+        "cost": cost.fingerprint(log)[:16],
+        "embedding": embedding.fingerprint(log)[:16],
         "observations": embedding.observations,
         "actions": embedding.actions,
         "inputs": embedding.input_names,
@@ -174,7 +168,7 @@ def find_policies(
     model = DynamicsModel(fit, embedding, cost, train)
     horizon = settings.horizon
     judge = partial(assess, model, test, horizon, random_state=random_state)
-    quality = _keep(folder / QUALITY, read_quality, judge)
+    quality = _keep(folder / QUALITY, Quality.of, judge)
     warn_of(quality.doubts)
     policies = search_policies(
         model,
@@ -186,17 +180,14 @@ def find_policies(
         checkpoint_seconds=own.checkpoint_seconds,
         verbose=verbose,
     )
-    quiet, console = (
-        not (sys.stderr.isatty() if verbose == "auto" else verbose),
-        Console(stderr=True),
-    )
-    trials = []
+    quiet, trials = not (sys.stderr.isatty() if verbose == "auto" else verbose), []
+    console = Console(stderr=True)
     for policy in track(policies, "evaluating policies", console=console, disable=quiet):
         path = folder / POLICIES / f"{file_name(policy.risk_weights)}.json"
         if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
             policy.export_onnx(path.with_suffix(".onnx"))
         evaluate = partial(evaluate_policy, model, policy, test, horizon, random_state)
-        trials.append(_keep(path, read_trial, evaluate))
+        trials.append(_keep(path, Trial, evaluate))
     return Project(folder, quality, tuple(policies), tuple(trials), about)
 
 
@@ -232,9 +223,9 @@ def open_project(folder: str | Path) -> Project:
     files = [folder / POLICIES / file_name(pair) for pair in pairs]
     return Project(
         folder,
-        read_quality(folder / QUALITY),
+        read_json(folder / QUALITY, Quality.of),
         tuple(load_policy(f"{file}.policy") for file in files),
-        tuple(read_trial(Path(f"{file}.json")) for file in files),
+        tuple(read_json(Path(f"{file}.json"), Trial) for file in files),
         about,
     )
 
@@ -244,35 +235,25 @@ def planning_regressor() -> BNNLVRegressor:
     return BNNLVRegressor(inference=Alpha(draws=20))
 
 
-def read_quality(path: Path) -> Quality:
-    """The judgement of a model, from its file."""
-    return _read(path, Quality.from_dict)
-
-
-def read_trial(path: Path) -> Trial:
-    """What a model says of a policy, from its file."""
-    return _read(path, lambda content: Trial(**content))
-
-
 def write_json(path: Path, content: Any) -> None:
     """Numbers and arrays as JSON; what is not finite becomes null."""
-    persistence.write_text(
-        path, json.dumps(persistence.to_plain(content), indent=1, allow_nan=False)
-    )
+    text = json.dumps(persistence.to_plain(content), indent=1, allow_nan=False)
+    persistence.write_text(path, text)
 
 
-def _keep(path: Path, read: Callable[[Path], Any], make: Callable[[], Any]) -> Any:
+def _keep(path: Path, kind: Callable[..., Any], make: Callable[[], Any]) -> Any:
     """What a file has; it is made and written there if there is none."""
     if path.exists():
-        return read(path)
+        return read_json(path, kind)
     made = make()
     write_json(path, asdict(made))
     return made
 
 
-def _read(path: Path, make: Callable[[Any], Any]) -> Any:
+def read_json(path: Path, kind: Callable[..., Any]) -> Any:
+    """A dataclass from the file that ``write_json`` wrote of its fields."""
     try:
-        made = make(_numbers(json.loads(path.read_text(encoding="utf-8"))))
+        made = kind(**_numbers(json.loads(path.read_text(encoding="utf-8"))))
         str(made)  # what cannot be said is damaged
         return made
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:

@@ -8,7 +8,7 @@ recommended.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -141,17 +141,14 @@ class Quality:
     doubts: tuple[Doubt, ...]
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "Quality":
+    def of(
+        cls, targets: Any, horizon: Any, one_step: Any, multi_step: Any, doubts: Any
+    ) -> "Quality":
         """From the fields that ``dataclasses.asdict`` gives."""
-        one = dict(content["one_step"])
-        scores: dict[str, Any] = {name: Scores(**one.pop(name)) for name in ("model", "linear")}
-        return cls(
-            tuple(map(str, content["targets"])),
-            int(content["horizon"]),
-            OneStep(**one, **scores),
-            MultiStep(**content["multi_step"]),
-            tuple(Doubt(**doubt) for doubt in content["doubts"]),
-        )
+        scores = {name: Scores(**one_step[name]) for name in ("model", "linear")}
+        one, many = OneStep(**one_step | scores), MultiStep(**multi_step)
+        reasons = tuple(Doubt(**doubt) for doubt in doubts)
+        return cls(tuple(map(str, targets)), int(horizon), one, many, reasons)
 
     def __str__(self) -> str:
         one, many = self.one_step, self.multi_step

@@ -19,7 +19,7 @@ logs that are long beside them.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,9 +46,6 @@ from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
 
 # Steps that a GPU gets at once, as it starts them faster than those of a loop.
 GPU_STEPS = 10
-# Users' functions are told apart by their values at so many places, of ranges so many times as wide
-# as the log's: a limit that no logged value comes near is a difference too.
-PROBES, WIDENING = 4096, 10.0
 MODEL, CHECKPOINT = "model.safetensors", "fit.checkpoint"
 
 
@@ -317,8 +314,7 @@ class DynamicsModel:
     @property
     def fingerprint(self) -> str:
         """Says whether two models are the same: weights, units, starts, bounds, cost, embedding."""
-        functions = cost_fingerprint(self.cost, self.log)
-        functions += embedding_fingerprint(self.embedding, self.log)
+        functions = self.cost.fingerprint(self.log) + self.embedding.fingerprint(self.log)
         parts = self.regressor.posterior_, self.scales, self.starts
         arrays = [*jax.tree.leaves(parts), self.bounds, np.frombuffer(functions.encode(), np.uint8)]
         return persistence.fingerprint(*map(np.asarray, arrays))
@@ -355,32 +351,3 @@ def fit_regressors(
     for regressor, path in zip(own, paths, strict=True):
         regressor.set_params(checkpoint=None).save(path)
     return own
-
-
-def probes(log: Log) -> tuple[np.ndarray, np.ndarray]:
-    """Observations and actions, uniform over widened ranges and always the same."""
-    rng = np.random.default_rng(0)
-    seen = np.concatenate([episode.observations for episode in log.episodes])
-    low, high = seen.min(axis=0), seen.max(axis=0)
-    middle, half = 0.5 * (low + high), 0.5 * WIDENING * np.maximum(high - low, 1e-3)
-    observations = rng.uniform(middle - half, middle + half, (PROBES, len(middle)))
-    actions = rng.uniform(log.action_low, log.action_high, (PROBES, len(log.action_low)))
-    return observations, actions
-
-
-def cost_fingerprint(cost: Cost, log: Log) -> str:
-    """The same for two costs that agree on the log and on all probes."""
-    with jax.enable_x64(True):
-        beyond = jax.jit(jax.vmap(cost))(*map(jnp.asarray, probes(log)))
-        return persistence.fingerprint(*cost.of(log), np.asarray(beyond))
-
-
-def embedding_fingerprint(embedding: Embedding, log: Log) -> str:
-    """The same for two embeddings that see, predict and know the same."""
-    parts = [getattr(embedding, one.name) for one in fields(embedding) if one.name != "known"]
-    arrays = [np.frombuffer(repr(tuple(parts)).encode(), np.uint8)]
-    if embedding.known is not None:
-        with jax.enable_x64(True):
-            values = jax.jit(jax.vmap(embedding.known_values))(*map(jnp.asarray, probes(log)))
-            arrays += [np.asarray(values[name]) for name in sorted(values)]
-    return persistence.fingerprint(*arrays)
