@@ -16,7 +16,7 @@ from twofold.report.svg import make_clickable, to_svg
 EMPTY = {"meta", "path", "use", "br", "rect", "circle"}
 NASTY = "<script>alert('x')</script> & \"so\" ’ ü ￼ {{ 7 * 7 }} </style> --><b onload='x'>"
 PARTS = (
-    "{% from 'page.html' import card, choose_button, chooser, picture, section, table, "
+    "{% from 'page.html' import choose_button, chooser, picture, section, table, "
     "warning with context %}"
 )
 
@@ -73,7 +73,7 @@ def whole():
         "{% extends 'page.html' %}"
         + """{% block introduction %}{{ nasty }}{% endblock %}{% block body %}
         {% call section(nasty) %}
-        <dl class="numbers">{{ card(nasty, nasty) }}</dl>
+        {{ numbers({nasty: nasty}) }}
         <p>{{ nasty }}</p>{{ warning(nasty) }}
         {% endcall %}
         {% call section("Two") %}

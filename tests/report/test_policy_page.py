@@ -120,7 +120,7 @@ def test_the_frontier_has_a_marker_for_each_policy():
 def test_rollouts_are_one_line_with_gaps():
     axes = Figure().subplots()
     trial = SimpleNamespace(expected=np.zeros(3), rollouts=np.arange(6.0).reshape(2, 3))
-    figures.plot_rollouts(axes, trial)
+    figures.plot_rollouts(axes, trial, 1.0)
     line = axes.lines[0].get_xydata()
     np.testing.assert_array_equal(line[:, 1], [0, 1, 2, np.nan, 3, 4, 5, np.nan])
     np.testing.assert_array_equal(line[:, 0], [1, 2, 3, 3] * 2)

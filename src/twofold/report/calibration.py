@@ -58,6 +58,12 @@ class Scores(NamedTuple):
         chance = metrics.chance_calibration_error(self.pit.size)
         return float(metrics.calibration_error(self.pit)), float(chance)
 
+    @property
+    def cells(self) -> list[str]:
+        """Coverage and its error, what chance makes of that, and CRPS, as text."""
+        errors = (f"{100 * error:.1f}" for error in self.calibration_errors)
+        return [f"{100 * self.covered:.1f} %", *errors, format_number(float(self.crps.mean()))]
+
 
 def compute_log_densities(about: Subject) -> np.ndarray:
     """``log p(y | x)`` at each of the rows that scores are computed from."""

@@ -1,6 +1,7 @@
 """Figures of a campaign: what is left to learn, what was measured, and maps of where to go on."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import matplotlib.patheffects as effects
@@ -34,17 +35,14 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
     """The curve of ``Campaign.status()``: the part of the variance that more data could remove."""
     counts = [row["measurements"] for row in curve]
     shares = [100.0 * row["epistemic_share"] for row in curve]
-    threshold = 100.0 * SMALL_SHARE
+    stop = 100.0 * SMALL_SHARE
     noise = "noise: measuring again does not help"
     fill_band(axes, counts, shares, 100.0, figures.ALEATORIC, 0.35, noise)
     fill_band(axes, counts, shares, 0.0, figures.EPISTEMIC, 0.35)
     axes.plot(counts, shares, "o-", color=figures.EPISTEMIC, label="more data could remove")
-    axes.axhline(
-        threshold, color=figures.CHOSEN, linestyle="--", label=f"stop below {threshold:g} %"
-    )
-    axes.set(title="What is left to learn", xlabel="measurements", ylim=(0, 100))
-    axes.set(ylabel="share of the variance (%)")
-    _use_whole_ticks(axes, counts)
+    axes.axhline(stop, color=figures.CHOSEN, linestyle="--", label=f"stop below {stop:g} %")
+    axes.set(title="What is left to learn", ylabel="share of the variance (%)", ylim=(0, 100))
+    _count_measurements(axes, counts, "measurements")
     return place_legend_below(axes)
 
 
@@ -54,9 +52,8 @@ def plot_curve(
     """One number of each model of a course, over how many measurements it had."""
     counts = [row["measurements"] for row in curve]
     axes.plot(counts, [row[key] for row in curve], "o-", color=color)
-    axes.set(xlabel="measurements", ylabel=shorten_label(name))
-    _use_whole_ticks(axes, counts)
-    return axes
+    axes.set(ylabel=shorten_label(name))
+    return _count_measurements(axes, counts, "measurements")
 
 
 def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
@@ -67,15 +64,14 @@ def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
     look = {"where": "post", "color": figures.TOTAL, "linewidth": 1.2}
     for extreme, what, line in ((np.fmax, "highest", "-"), (np.fmin, "lowest", "--")):
         axes.step(numbers, extreme.accumulate(values), line, label=f"{what} so far", **look)
-    axes.set(xlabel="measurement", ylabel=shorten_label(name))
-    axes.set(title="Results in the order they came")
-    _use_whole_ticks(axes, list(numbers))
+    axes.set(ylabel=shorten_label(name), title="Results in the order they came")
+    _count_measurements(axes, numbers, "measurement")
     return place_legend_below(axes, ncols=3)
 
 
-def find_positions(space: Space, points: list[Point]) -> np.ndarray:
+def find_positions(space: Space, points: Sequence[Point]) -> np.ndarray:
     """Points as numbers ``[N, D]``, words by their place in the list of choices."""
-    rows = [[_to_position(one, point[one.name]) for one in space.inputs] for point in points]
+    rows = [[_find_position(one, point[one.name]) for one in space.inputs] for point in points]
     return np.array(rows, float).reshape(len(points), len(space.inputs))
 
 
@@ -84,27 +80,35 @@ def choose_anchor(course: Course) -> Point:
     medians of what was measured."""
     if course.proposals:
         return course.proposals[0].point
-    middle = np.quantile(find_positions(course.space, course.points), 0.5, axis=0, method="nearest")
-    return {one.name: _to_value(one, v) for one, v in zip(course.space.inputs, middle, strict=True)}
+    order = find_positions(course.space, course.points).argsort(axis=0, kind="stable")
+    middle = order[round((len(order) - 1) / 2)]
+    return {
+        name: course.points[row][name] for name, row in zip(course.space.names, middle, strict=True)
+    }
 
 
 def compute_maps(
-    model: BNNLVRegressor, space: Space, at: Point, pairs: list[tuple[str, ...]]
+    model: BNNLVRegressor, space: Space, at: Point, pairs: Sequence[tuple[str, ...]]
 ) -> list[Map]:
     """A map for each pair of inputs (or a line for a single one), the others held at a point."""
     side = int(np.clip(np.sqrt(MOST_CELLS / len(pairs)), NARROWEST, WIDEST))
-    inputs = {one.name: one for one in space.inputs}
-    grids = [[_make_grid(inputs[name], side) for name in pair] for pair in pairs]
+    grids = {one.name: _make_grid(one, side) for one in space.inputs}
+    # The first input of a pair runs fastest.
+    cells = [list(product(*(grids[name] for name in reversed(pair)))) for pair in pairs]
     points = [
-        at | dict(zip(pair, values, strict=True))
-        for pair, grid in zip(pairs, grids, strict=True)
-        for values in _list_cells([inputs[name] for name in pair], grid)
+        at | dict(zip(reversed(pair), cell, strict=True))
+        for pair, own in zip(pairs, cells, strict=True)
+        for cell in own
     ]
     nats = expected_information(model, space.encode(points))
-    cuts = np.cumsum([np.prod([len(one) for one in grid]) for grid in grids])[:-1].astype(int)
+    axes = {
+        one.name: np.array([_find_position(one, v) for v in grids[one.name]])
+        for one in space.inputs
+    }
+    pieces = np.split(nats, np.cumsum([len(own) for own in cells])[:-1])
     return [
-        Map(grid[0], grid[-1], piece.reshape(-1, len(grid[0])))
-        for grid, piece in zip(grids, np.split(nats, cuts), strict=True)
+        Map(axes[pair[0]], axes[pair[-1]], piece.reshape(-1, len(axes[pair[0]])))
+        for pair, piece in zip(pairs, pieces, strict=True)
     ]
 
 
@@ -123,17 +127,23 @@ def plot_map(
         look: Any = {"cmap": "cividis", "shading": "nearest", "rasterized": True}
         shown = axes.pcolormesh(*known, vmin=0.0, vmax=most, **look)
         axes.figure.colorbar(shown, ax=axes, label="epistemic part (nats)")
-    places = np.stack([_find_places(course.points, one) for one in inputs])
-    hidden, many = list_hidden_words(course.space, pair), len(course.points) > figures.MOST_VECTORS
-    here = np.array([_agrees(point, at, hidden) for point in course.points], bool)
+    places = find_positions(course.space, course.points)[:, columns]
+    for one, place in zip(inputs, places.T, strict=True):
+        if isinstance(one, Categorical):  # A little apart, so that all are seen.
+            place += np.random.default_rng(0).uniform(-JITTER, JITTER, len(place))
+    proposed = [proposal.point for proposal in course.proposals]
+    words = list_hidden_words(course.space, pair) if at else []
+    here, near = (
+        np.array([all(p[name] == at[name] for name in words) for p in points], bool)
+        for points in (course.points, proposed)
+    )
     for which, alpha, name in ((~here, PALE, None), (here, 1.0, "measured")):
         axes.plot(
-            *places[:, which], "o", color="white", markeredgecolor=figures.TOTAL, markersize=4.5,
-            markeredgewidth=0.8, alpha=alpha, label=name, rasterized=many,
+            *places[which].T, "o", color="white", markeredgecolor=figures.TOTAL, markersize=4.5,
+            markeredgewidth=0.8, alpha=alpha, label=name,
+            rasterized=len(places) > figures.MOST_VECTORS,
         )  # fmt: skip
-    proposed = find_positions(course.space, [proposal.point for proposal in course.proposals])
-    pale = [not _agrees(proposal.point, at, hidden) for proposal in course.proposals]
-    _plot_proposals(axes, course, proposed[:, columns], pale)
+    _plot_proposals(axes, course, find_positions(course.space, proposed)[:, columns], near)
     for one, axis in zip(inputs, "xy", strict=True):
         _set_scale(axes, one, axis)
     return place_legend_below(axes)
@@ -142,8 +152,8 @@ def plot_map(
 def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
     """The same for a campaign with one input: what is to be learned along it."""
     (one,) = course.space.inputs
-    heights = np.zeros(len(course.proposals))
     places = find_positions(course.space, [proposal.point for proposal in course.proposals])[:, 0]
+    heights = np.zeros(len(places))
     if known is not None:
         look = "o-" if isinstance(one, Categorical) else "-"
         axes.plot(known.first, known.nats[0], look, color=figures.EPISTEMIC, label="epistemic part")
@@ -152,7 +162,7 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
     else:
         axes.set_yticks([])
     _set_scale(axes, one, "x")
-    _plot_proposals(axes, course, np.stack([places, heights], axis=1), [False] * len(places))
+    _plot_proposals(axes, course, np.stack([places, heights], axis=1), np.ones(len(places), bool))
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0) - 0.08 * (high - low), high + 0.08 * (high - low))
     if course.points:
@@ -166,20 +176,15 @@ def list_hidden_words(space: Space, pair: tuple[str, ...]) -> list[str]:
     return [i.name for i in space.inputs if isinstance(i, Categorical) and i.name not in pair]
 
 
-def _agrees(point: Point, at: Point | None, names: list[str]) -> bool:
-    return at is None or all(point[name] == at[name] for name in names)
-
-
-def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, pale: list[bool]) -> None:
-    """Proposals with their numbers, at ``places [P, 2]``."""
-    name: str | None = "proposed, with its number"
+def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, near: np.ndarray) -> None:
+    """Proposals with their numbers, at ``places [P, 2]``; those not near are pale."""
+    first = int(np.argmax(near)) if near.any() else -1
     for i, (proposal, (x, y)) in enumerate(zip(course.proposals, places, strict=True)):
-        alpha = PALE if pale[i] else 1.0
+        alpha, name = 1.0 if near[i] else PALE, "proposed, with its number" if i == first else None
         axes.plot(
             x, y, "^", color=figures.CHOSEN, markersize=8, markeredgecolor="white", alpha=alpha,
-            clip_on=False, label=None if pale[i] else name, zorder=6,
+            clip_on=False, label=name, zorder=6,
         )  # fmt: skip
-        name = name if pale[i] else None
         if i < MOST_NUMBERED:
             axes.annotate(
                 str(proposal.number), (x, y), xytext=(5, 3), textcoords="offset points",
@@ -200,40 +205,25 @@ def _set_scale(axes: Axes, one: Input, axis: str) -> None:
     axes.set(**{f"{axis}lim": bounds, f"{axis}label": shorten_label(one.name)})
 
 
-def _find_places(points: list[Point], one: Input) -> np.ndarray:
-    """Where points lie along an input; those of one word a little apart, so that all are seen."""
-    place = np.array([_to_position(one, point[one.name]) for point in points])
-    if not isinstance(one, Categorical):
-        return place
-    return place + np.random.default_rng(0).uniform(-JITTER, JITTER, len(place))
-
-
-def _make_grid(one: Input, side: int) -> np.ndarray:
+def _make_grid(one: Input, side: int) -> Sequence[float | int | str]:
     if isinstance(one, Categorical):
-        return np.arange(len(one.choices), dtype=float)
+        return one.choices
     grid = np.linspace(one.low, one.high, side)
-    return np.unique(np.round(grid)) if isinstance(one, Integer) else grid
+    return (
+        np.unique(np.round(grid)).astype(int).tolist()
+        if isinstance(one, Integer)
+        else grid.tolist()
+    )
 
 
-def _list_cells(inputs: list[Input], grids: list[np.ndarray]) -> list[tuple]:
-    """Values at the cells, the first input running fastest."""
-    mesh = np.meshgrid(*grids)
-    columns = [[_to_value(i, v) for v in m.ravel()] for i, m in zip(inputs, mesh, strict=True)]
-    return list(zip(*columns, strict=True))
-
-
-def _to_position(one: Input, value: float | int | str) -> float:
+def _find_position(one: Input, value: float | int | str) -> float:
     return float(one.choices.index(str(value)) if isinstance(one, Categorical) else value)
 
 
-def _to_value(one: Input, position: float) -> float | int | str:
-    if isinstance(one, Categorical):
-        return one.choices[round(position)]
-    return round(position) if isinstance(one, Integer) else float(position)
-
-
-def _use_whole_ticks(axes: Axes, counts: Sequence[float]) -> None:
+def _count_measurements(axes: Axes, counts: Sequence[float] | np.ndarray, label: str) -> Axes:
     """Ticks at whole numbers of measurements, and room around a lone one."""
+    axes.set_xlabel(label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
     if len(counts) == 1:
         axes.set_xlim(counts[0] - 1, counts[0] + 1)
+    return axes

@@ -1,21 +1,19 @@
 """The page of a campaign or of active learning: whether to stop, where to measure, the results."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from twofold.campaign import Campaign, Proposal
 from twofold.campaign.definition import PARTS
 from twofold.campaign.space import Point
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
-from twofold.report.figures import EPISTEMIC, TOTAL, draw_panel
-from twofold.report.page import Chooser, Rows, format_number, write_page
+from twofold.report.figures import EPISTEMIC, PANEL, TOTAL
+from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 
 MAP_SIZE = 4.8, 3.9
 MOST_INPUTS, MOST_OPEN, LATEST = 6, 50, 20
@@ -31,82 +29,72 @@ def write_campaign_page(
     the last proposals.
     """
     course = campaign if isinstance(campaign, Course) else make_course(campaign, title)
-    every = zip(course.outputs, course.values.T, strict=True)
+    words = "Values of {} in the order they came, highest and lowest so far."
+    results = [
+        make_picture(words.format(name), "", figures.plot_results, values, name)
+        for name, values in zip(course.outputs, course.values.T, strict=True)
+        if np.isfinite(values).any()
+    ]
     content = {
         "course": course,
-        "curves": _draw_curves(course),
+        "curves": _draw_curves(course) if course.curve else [],
         "maps": _map_inputs(course) if course.points or course.proposals else None,
         "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
-        "results": {name: values for name, values in every if np.isfinite(values).any()},
-        "draw_results": partial(draw_panel, figures.plot_results),
+        "results": results,
         "latest": _list_latest(course),
         "most_inputs": MOST_INPUTS,
     }
     return write_page(path, "campaign.html", course.title, **content)
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A map over a pair of inputs, or a line along a single one, the others held at a point."""
-
-    course: Course
-    pair: tuple[str, ...]
-    known: figures.Map | None
-    at: Point | None
-    most: float
-
-    @property
-    def hidden(self) -> list[str]:
-        """Inputs that the map does not show, with the values they are held at."""
-        hidden = [one for one in self.course.space.inputs if one.name not in self.pair]
-        return [f"{one.name} = {one.format(self.at[one.name])}" for one in hidden if self.at]
-
-    @property
-    def hidden_words(self) -> list[str]:
-        """Those of them whose values are words."""
-        return figures.list_hidden_words(self.course.space, self.pair)
-
-    def draw(self) -> Figure:
-        if len(self.pair) == 1:
-            return draw_panel(figures.plot_line, self.course, self.known)
-        arguments = self.course, self.pair, self.known, self.at, self.most
-        return draw_panel(figures.plot_map, *arguments, size=MAP_SIZE)
-
-
-def _draw_curves(course: Course) -> list[tuple[Figure, str]]:
-    """Over the number of measurements, with descriptions: what was left to learn, and the score."""
-    if not course.curve:
-        return []
+def _draw_curves(course: Course) -> list[Picture]:
+    """Over the number of measurements: what was left to learn, and the score."""
     curve, name = course.curve, course.score_name
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
-    left = draw_panel(figures.plot_remaining_share, curve)
-    curves = [(left, f"Share of the predictive variance that more data could remove, {share}.")]
+    left = f"Share of the predictive variance that more data could remove, {share}."
     nats = "Mean of what one more measurement would teach, in nats."
-    for key, label, color, words in (
-        ("epistemic_nats", "mean epistemic part (nats)", EPISTEMIC, nats),
-        ("score", name, TOTAL, f"{name} after each round."),
-    ):
-        if label:
-            figure = draw_panel(figures.plot_curve, curve, key, label, color)
-            curves.append((figure, words))
-    return curves
+    plot, label = figures.plot_curve, "mean epistemic part (nats)"
+    pictures = [
+        make_picture(left, "", figures.plot_remaining_share, curve),
+        make_picture(nats, "", plot, curve, "epistemic_nats", label, EPISTEMIC),
+        make_picture(f"{name} after each round.", "", plot, curve, "score", name, TOTAL),
+    ]
+    return pictures if name else pictures[:2]
 
 
 def _map_inputs(course: Course) -> Chooser:
-    """A panel for each pair of inputs."""
-    names = course.space.names[:MOST_INPUTS]
+    """A map for each pair of inputs, or a line along a single one, the others held at a point."""
+    space, model = course.space, course.model
+    names = space.names[:MOST_INPUTS]
     pairs: list[tuple[str, ...]] = list(combinations(names, 2)) or [(names[0],)]
+    at = None if model is None else figures.choose_anchor(course)
     maps: Sequence[figures.Map | None] = [None] * len(pairs)
-    at = None
-    if course.model is not None:
-        at = figures.choose_anchor(course)
-        maps = figures.compute_maps(course.model, course.space, at, pairs)
+    if model is not None and at is not None:
+        maps = figures.compute_maps(model, space, at, pairs)
     most = max((float(one.nats.max()) for one in maps if one is not None), default=0.0)
-    blocks = {
-        (" and ".join(pair),): Panel(course, pair, known, at, max(most, 1e-9))
-        for pair, known in zip(pairs, maps, strict=True)
-    }
+    blocks = {}
+    for pair, known in zip(pairs, maps, strict=True):
+        both = " and ".join(pair)
+        words = f"Measured points and open proposals over {both}."
+        panel: tuple[Any, ...] = figures.plot_line, course, known
+        if len(pair) > 1:
+            panel = figures.plot_map, course, pair, known, at, max(most, 1e-9)
+        size = MAP_SIZE if len(pair) > 1 else PANEL
+        caption = _describe_anchor(course, pair, at)
+        blocks[both,] = [make_picture(words, caption, *panel, size=size)]
     return Chooser("maps", {"inputs": [option for (option,) in blocks]}, blocks)
+
+
+def _describe_anchor(course: Course, pair: tuple[str, ...], at: Point | None) -> str:
+    """Inputs that a map does not show, with the values they are held at."""
+    hidden = [one for one in course.space.inputs if one.name not in pair]
+    if at is None or not hidden:
+        return ""
+    held = ", ".join(f"{one.name} = {one.format(at[one.name])}" for one in hidden)
+    first = [f"as in proposal {one.number}" for one in course.proposals[:1]]
+    words = " or ".join(figures.list_hidden_words(course.space, pair))
+    pale = words and f" Pale points have another {words}."
+    return f"Map at {held} ({(first or ['typical values'])[0]}).{pale}"
 
 
 def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:

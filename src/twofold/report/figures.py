@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from twofold.uncertainty.decomposition import Decomposition, Parts
@@ -25,6 +26,10 @@ MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, LONGEST_LABEL = 2000, 60, 100, 34
 BELOW_INCHES = 0.45
 # In inches: small, one panel a figure, so that its text can be read on a phone.
 PANEL = 4.6, 3.4
+# Margins of panels of which a page has hundreds: a layout that measures text takes longer than
+# drawing. Above the axes is room for a legend, for a title, or for neither.
+LEFT, RIGHT, BOTTOM = 0.75, 0.1, 0.5
+LEGEND_ROOM, TITLE_ROOM, NO_ROOM = 0.45, 0.3, 0.1
 
 
 def style() -> AbstractContextManager:
@@ -33,14 +38,32 @@ def style() -> AbstractContextManager:
 
 
 def draw_panel(
-    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL, **labels: Any
-) -> Figure:
-    """A figure of one panel: ``plot(axes, *arguments)``, then ``axes.set(**labels)``."""
+    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL,
+    top: float | None = None, rug: np.ndarray | None = None, **labels: Any,
+) -> Figure:  # fmt: skip
+    """A figure of one panel: ``plot(axes, *arguments)``, then ``axes.set(**labels)``, and ticks at
+    the foot where data lie (``rug``).
+
+    With ``top`` inches above the axes, all margins are fixed, and a legend is placed there if that
+    is the room for one.
+    """
     with style():
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size, layout="constrained" if top is None else None)
         axes = figure.subplots()
+        if top is not None:
+            width, height = size
+            figure.subplots_adjust(
+                LEFT / width, BOTTOM / height, 1 - RIGHT / width, 1 - top / height
+            )
+            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+            axes.yaxis.set_major_locator(MaxNLocator(5))
         plot(axes, *arguments)
         axes.set(**labels)
+        if rug is not None:
+            plot_rug(axes, rug)
+        if top == LEGEND_ROOM:
+            place: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
+            axes.legend(ncols=2, columnspacing=0.8, **place)
     return figure
 
 

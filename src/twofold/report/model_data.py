@@ -39,6 +39,11 @@ class Subject(NamedTuple):
         return self.data if self.held_out is None else self.held_out
 
 
+def pick(parts: Parts, output: int, rows: Any = slice(None)) -> Parts:
+    """The parts of one output, at some rows."""
+    return Parts(*(part[rows, output] for part in parts))
+
+
 class Moments(NamedTuple):
     """Predictive means and variances at some rows, each ``[N, O]``, in units of y."""
 

@@ -1,21 +1,19 @@
 """The page of a fitted model: its data, what it predicts, what it does not know, and how right."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.estimators.storage import find_worries
 from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
-from twofold.report.calibration import Scores
-from twofold.report.figures import DATA, TOTAL, draw_panel
-from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments
-from twofold.report.page import Chooser, Rows, format_number, write_page
+from twofold.report.calibration import Accuracy, Scores
+from twofold.report.figures import DATA, TOTAL, shorten_label
+from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments, pick
+from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 from twofold.uncertainty.decomposition import Parts
 
 METHODS = {
@@ -27,6 +25,10 @@ METHODS = {
 }
 MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 36, 12
 LEAST_KNOWN = 10
+SCORES = [
+    "output", f"inside the {calibration.INTERVAL:.0%} interval", "coverage error (points)",
+    "by chance alone", "CRPS (units of the output)",
+]  # fmt: skip
 
 
 def write_model_page(
@@ -61,125 +63,96 @@ def find_doubts(model: Any) -> str | None:
     return "; ".join(filter(None, [short, advice]))
 
 
-@dataclass(frozen=True)
-class Output:
-    """One output: its scores, the means of its noise and of its epistemic part over the data, the
-    effects ``[D]`` of the inputs that drive most, and its figures."""
-
-    about: Subject
-    number: int
-    name: str
-    test: Moments
-    rmse: float
-    noise: float
-    epistemic_share: float
-    scores: Scores
-    drivers: list[str]
-    effects: Parts
-
-    def list_effects(self) -> list[list[str]]:
-        """The effects of each input in percent."""
-        rows = zip(self.drivers, *self.effects, strict=True)
-        return [[name, *(f"{100 * part:.0f} %" for part in parts)] for name, *parts in rows]
-
-    def list_scores(self) -> list[str]:
-        """Name, coverage and its error, what chance makes of that, and CRPS."""
-        covered, crps = f"{100 * self.scores.covered:.1f} %", float(self.scores.crps.mean())
-        errors = (f"{100 * error:.1f}" for error in self.scores.calibration_errors)
-        return [self.name, covered, *errors, format_number(crps)]
-
-    @property
-    def bins(self) -> int:
-        """Of the histogram of where measurements fall in their predictive distributions."""
-        return int(np.clip(self.scores.pit.size // 10, 4, 20))
-
-    def draw_predicted(self) -> Figure:
-        """Predicted and measured values, at the rows that scores are computed from."""
-        values = self.about.test.y[:, self.number], self.test.mean[:, self.number]
-        parts = _pick(self.test.variances, self.number)
-        label = figures.shorten_label(f"{self.name}, measured")
-        return draw_panel(figures.plot_predicted, *values, parts, xlabel=label)
-
-
-@dataclass(frozen=True)
-class Line:
-    """What is predicted of one output along one input."""
-
-    about: Subject
-    along: Slice
-    number: int
-    input: str
-    output: str
-
-    def draw_bands(self) -> Figure:
-        """Predictive bands; with the measurements where there is no other input."""
-        x, y = self.about.data.x[:, self.along.column], self.about.data.y[:, self.number]
-        mean, variances = self.along.moments
-        parts = mean[:, self.number], _pick(variances, self.number)
-        data = (x, y) if len(self.about.inputs) == 1 else None
-        label = figures.shorten_label(self.output)
-        return self._draw(figures.plot_predictive_bands, *parts, data, ylabel=label)
-
-    def draw_entropies(self) -> Figure:
-        return self._draw(figures.plot_entropies, _pick(self.along.entropies, self.number))
-
-    def _draw(self, plot: Any, *arguments: Any, **labels: Any) -> Figure:
-        grid = self.along.grid
-        labels |= {"xlabel": figures.shorten_label(self.input), "xlim": (grid[0], grid[-1])}
-        labels |= {"xticks": grid} if len(grid) <= 6 else {}
-        figure = draw_panel(plot, grid, *arguments, **labels)
-        figures.plot_rug(figure.axes[0], self.about.data.x[:, self.along.column])
-        return figure
-
-
-def _pick(parts: Parts, output: int) -> Parts:
-    return Parts(*(part[:, output] for part in parts))
-
-
 def _collect(about: Subject) -> dict[str, Any]:
     """What the template shows; every split and score is computed once."""
     here = compute_moments(about.model, about.data.x)
-    test = here if about.held_out is None else compute_moments(about.model, about.held_out.x)
+    test = here if about.held_out is None else compute_moments(about.model, about.test.x)
     densities = calibration.compute_log_densities(about)
     accuracies = calibration.compare_models(about, test, densities)
+    scores = calibration.compute_scores(about, densities)
     effects = model_data.compute_effects(about, here)
     order = model_data.rank_inputs(effects)
-    bars = order[:MOST_BARS]
-    total, epistemic, aleatoric = (part.mean(axis=0) for part in here.variances)
-    noise, share = np.sqrt(aleatoric), epistemic / total
-    outputs = [
-        Output(
-            about, i, name, test, accuracies["this model"].rmse[i], noise[i], share[i], scores,
-            [about.inputs[column] for column in bars], Parts(*(part[bars, i] for part in effects)),
-        )
-        for i, (name, scores) in enumerate(calibration.compute_scores(about, densities).items())
-    ]  # fmt: skip
     moving = [int(column) for column in order if np.ptp(about.data.x[:, column]) > 0]
-    blocks = {(output.name,): output for output in outputs}
+    headings = ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)]
     return {
-        "inference": METHODS[resolve_method(about.model.inference).name],
         "doubts": find_doubts(about.model),
-        "accuracies": accuracies,
-        "accuracy_rows": [
-            ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)],
-            *([name, *one.cells] for name, one in accuracies.items()),
-        ],
-        "score_rows": [output.list_scores() for output in outputs],
-        "outputs": outputs,
-        "by_output": lambda name: Chooser(name, {"output": about.outputs}, blocks),
-        "moving": moving,
+        "key_figures": _list_key_figures(about, here, accuracies["this model"]),
+        "accuracies": (headings, [[name, *one.cells] for name, one in accuracies.items()]),
         "slices": _slice(about, here, moving) if moving else None,
+        "moving": len(moving),
+        "drives": _by_output("drives", about, _show_effects, effects, order[:MOST_BARS]),
         "largest_effect": max(part.max() for part in effects),
         "least_known": _list_least_known(about, here, order),
+        "predicted_pictures": _by_output("predicted", about, _show_predicted, test),
+        "calibration": _by_output("calibration", about, _show_calibration, scores),
+        "scores": (SCORES, [[name, *one.cells] for name, one in scores.items()]),
         "columns": _list_columns(about),
-        "histograms": _list_histograms(about, order),
-        "draw": draw_panel,
-        "figures": figures,
-        "calibration": calibration,
+        "histograms": _show_histograms(about, order),
         "most_bars": MOST_BARS,
-        "most_outputs": MOST_OUTPUTS,
         "most_rows": MOST_ROWS,
     }
+
+
+def _by_output(name: str, about: Subject, show: Callable[..., Any], *arguments: Any) -> Chooser:
+    """``show(about, number, name, *arguments)`` of each output."""
+    every = enumerate(about.outputs)
+    blocks = {(output,): show(about, i, output, *arguments) for i, output in every}
+    return Chooser(name, {"output": about.outputs}, blocks)
+
+
+def _list_key_figures(about: Subject, here: Moments, own: Accuracy) -> dict[str, str]:
+    total, epistemic, aleatoric = (part.mean(axis=0) for part in here.variances)
+    kind = "held-out" if about.held_out else "fitted"
+    numbers = {
+        "rows fitted to": f"{about.rows:,}",
+        "held-out rows": f"{len(about.held_out.x):,}" if about.held_out else "none",
+        "inputs and outputs": f"{len(about.inputs)} and {len(about.outputs)}",
+        "inference": METHODS[resolve_method(about.model.inference).name],
+        f"log-likelihood, {kind} rows": f"{own.log_likelihood:.3f} nats",
+    }
+    for i, name in enumerate(about.outputs[:MOST_OUTPUTS]):
+        numbers |= {
+            f"error (RMSE) of {name}": format_number(own.rmse[i]),
+            f"noise (σ) of {name}": format_number(np.sqrt(aleatoric[i])),
+            f"epistemic share of the variance of {name}": f"{epistemic[i] / total[i]:.0%}",
+        }
+    return numbers
+
+
+def _show_effects(
+    about: Subject, i: int, output: str, effects: Parts, bars: np.ndarray
+) -> tuple[Picture, list[list[str]]]:
+    """Total effects of the inputs that drive most, drawn and in percent."""
+    names, parts = [about.inputs[column] for column in bars], pick(effects, i, bars)
+    words, size = f"Total effects of the inputs on {output}.", (4.6, 1.4 + 0.38 * len(names))
+    rows = zip(names, *parts, strict=True)
+    cells = [[name, *(f"{100 * part:.0f} %" for part in own)] for name, *own in rows]
+    return make_picture(words, "", figures.plot_effects, names, parts, size=size), cells
+
+
+def _show_predicted(about: Subject, i: int, output: str, test: Moments) -> list[Picture]:
+    """Predicted and measured values, at the rows that scores are computed from."""
+    panel = figures.plot_predicted, about.test.y[:, i], test.mean[:, i], pick(test.variances, i)
+    words = f"Predicted against measured {output} with intervals of two deviations."
+    rows = "held-out rows" if about.held_out else "rows it was fitted to"
+    caption = f"On {rows}, at most {figures.MOST_INTERVALS} of them. "
+    caption += "About 19 of 20 bars should reach the line."
+    return [make_picture(words, caption, *panel, xlabel=shorten_label(f"{output}, measured"))]
+
+
+def _show_calibration(
+    about: Subject, i: int, output: str, scores: dict[str, Scores]
+) -> list[Picture]:
+    own = {output: scores[output]}
+    bins = int(np.clip(scores[output].pit.size // 10, 4, 20))
+    covered = f"Share of measurements of {output} inside intervals of each nominal coverage."
+    held = "Inside the grey band, the intervals hold as many measurements as they should."
+    places = f"Where measurements of {output} fall within their predictive distributions."
+    chance = "Bars inside the grey band are what a right model would show by chance."
+    return [
+        make_picture(covered, held, calibration.plot_coverage, own),
+        make_picture(places, chance, calibration.plot_pit, own, bins),
+    ]
 
 
 def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
@@ -187,17 +160,37 @@ def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
     rows = {"": 0} if len(about.inputs) == 1 else model_data.choose_anchors(about, here)
     outputs = about.outputs[:MOST_OUTPUTS]
     room = max(2, MOST_BLOCKS // (len(rows) * len(outputs)))
-    columns = moving[: min(MOST_INPUTS, room)]
-    every = model_data.compute_slices(about, columns, list(rows.values()))
-    inputs = {about.inputs[column]: column for column in columns}
+    inputs = {about.inputs[column]: column for column in moving[: min(MOST_INPUTS, room)]}
+    every = model_data.compute_slices(about, list(inputs.values()), list(rows.values()))
     blocks = {
-        (name, where, output): Line(about, every[column, row], i, name, output)
+        (name, where, output): _show_slice(about, every[column, row], name, i)
         for name, column in inputs.items()
         for where, row in rows.items()
         for i, output in enumerate(outputs)
     }
     selects = {"input": list(inputs), "other inputs at": list(rows), "output": outputs}
     return Chooser("slices", selects, blocks)
+
+
+def _show_slice(about: Subject, along: Slice, name: str, i: int) -> list[Picture]:
+    """What is predicted of one output along one input; with the measurements where there is no
+    other input."""
+    grid, (mean, variances), output = along.grid, along.moments, about.outputs[i]
+    x, y = about.data.x[:, along.column], about.data.y[:, i]
+    labels: Any = {"xlabel": shorten_label(name), "xlim": (grid[0], grid[-1]), "rug": x}
+    labels |= {"xticks": grid} if len(grid) <= 6 else {}
+    data = (x, y) if len(about.inputs) == 1 else None
+    bands = figures.plot_predictive_bands, grid, mean[:, i], pick(variances, i), data
+    predicted = f"Prediction of {output} along {name} with bands of two deviations."
+    ticks = f"Ticks at the foot: where {name} was measured; beyond, the model extrapolates."
+    most = format_number(along.most_epistemic[i])
+    split = f"Entropy of {output} along {name}, split in two; most epistemic at {most}."
+    best = f"Along this line a measurement at {name} = {most} would teach most."
+    entropies = figures.plot_entropies, grid, pick(along.entropies, i)
+    return [
+        make_picture(predicted, ticks, *bands, ylabel=shorten_label(output), **labels),
+        make_picture(split, best, *entropies, **labels),
+    ]
 
 
 def _list_least_known(about: Subject, here: Moments, order: np.ndarray) -> Rows:
@@ -223,8 +216,13 @@ def _list_columns(about: Subject) -> list[list[str]]:
     ]
 
 
-def _list_histograms(about: Subject, order: np.ndarray) -> list[tuple[np.ndarray, str, str]]:
-    """Values, name and colour of the outputs, then of the inputs that drive most."""
+def _show_histograms(about: Subject, order: np.ndarray) -> list[Picture]:
+    """Of the outputs, then of the inputs that drive most."""
     x, y = about.data.x, about.data.y
-    outputs = [(y[:, i], name, TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
-    return outputs + [(x[:, c], about.inputs[c], DATA) for c in sorted(order[:MOST_INPUTS])]
+    columns = [(y[:, i], name, TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
+    columns += [(x[:, c], about.inputs[c], DATA) for c in sorted(order[:MOST_INPUTS])]
+    look: Any = {"size": (3.4, 2.2)}
+    return [
+        make_picture(f"Histogram of {column[1]}.", "", figures.plot_histogram, *column, **look)
+        for column in columns
+    ]

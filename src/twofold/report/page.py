@@ -5,9 +5,9 @@ and figures. ``page.html`` has what pages are made of: pictures, tables, cards, 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,18 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from twofold.core.persistence import LIBRARY_VERSION, write_text
-from twofold.report.figures import style
+from twofold.report.figures import draw_panel, style
 from twofold.report.svg import join_options, to_svg
 
 NUMBER = re.compile(r"\s*[-+−±]?[\d.,]+(e[-+]?\d+)?\s*%?\s*|\s*|–|—|nan|-?inf")
-# The headings and the rows of a table.
+# The headings and the rows of a table; a figure or what draws it, in words, and its caption.
 Rows = tuple[list[str], list[list[str]]]
+Picture = tuple[Callable[[], Figure] | Figure, str, str]
+
+
+def make_picture(words: str, caption: str, *panel: Any, **labels: Any) -> Picture:
+    """A panel, ``draw_panel(*panel, **labels)``, that is drawn when its page is rendered."""
+    return partial(draw_panel, *panel, **labels), words, caption
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,10 @@ class Document:
         self.headings.append(heading)
         return f"section-{len(self.headings)}"
 
-    def draw(self, figure: Figure, description: str) -> Markup:
+    def draw(self, figure: Figure | Callable[[], Figure], description: str) -> Markup:
         self.pictures += 1
-        return Markup(to_svg(figure, f"picture-{self.pictures}-", description))
+        drawn = figure if isinstance(figure, Figure) else figure()
+        return Markup(to_svg(drawn, f"picture-{self.pictures}-", description))
 
 
 def write_page(path: str | Path, template: str, title: str, **content: Any) -> Path:

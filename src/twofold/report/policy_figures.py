@@ -1,13 +1,12 @@
 """Figures of a folder of policies: the frontier, risks over the horizon, states and the data."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 import twofold.report.figures as figures
 from twofold.plant.forecast import Trial
@@ -18,10 +17,6 @@ LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 ALONE = {"color": figures.CHOSEN, "linewidth": 1.8}
 PANEL, SMALL = (4.0, 3.1), (4.0, 2.5)
-# In inches, around the axes of a panel: a layout that measures all text takes longer than drawing.
-LEFT, RIGHT, BOTTOM = 0.75, 0.1, 0.5
-# Above them: room for a legend, for a title, or for neither.
-LEGEND_ROOM, TITLE_ROOM, NO_ROOM = 0.45, 0.3, 0.1
 # How much wider a scale for all policies may be than that of one, to be used for it too.
 WIDEST = 4.0
 
@@ -80,8 +75,7 @@ def draw_risks(trials: Sequence[Trial], best: Trial, logged_cost: float) -> Figu
     figure = Figure(figsize=(4.3 * len(trials), 4.2), layout="constrained")
     row = figure.subplots(1, len(trials), sharey=True, squeeze=False)[0]
     for axes, trial in zip(row, trials, strict=True):
-        plot_cost_bands(axes, trial)
-        plot_logged_cost(axes, logged_cost)
+        plot_cost_bands(axes, trial, logged_cost)
         mark = ", recommended" if trial is best else ""
         axes.set(title=name_policy(trial) + mark, ylabel="")
     row[0].set(ylabel="cost")
@@ -89,7 +83,7 @@ def draw_risks(trials: Sequence[Trial], best: Trial, logged_cost: float) -> Figu
     return figure
 
 
-def plot_cost_bands(axes: Axes, trial: Trial) -> None:
+def plot_cost_bands(axes: Axes, trial: Trial, logged_cost: float) -> None:
     """Two deviations of noise around the expected cost, and beside them two of ignorance."""
     steps, expected = _number_steps(trial), trial.expected
     inner, outer = 2.0 * trial.aleatoric, 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
@@ -100,12 +94,7 @@ def plot_cost_bands(axes: Axes, trial: Trial) -> None:
     ):
         fill_band(axes, steps, expected + low, expected + high, colour, 0.45, label)
     axes.plot(steps, expected, color=figures.TOTAL, linewidth=1.4, label="expected cost")
-    axes.set(xlabel="step", ylabel="cost")
-
-
-def plot_logged_cost(axes: Axes, logged_cost: float) -> None:
-    """What a held-out step cost as it was run."""
-    axes.axhline(logged_cost, color=figures.DATA, linestyle="--", label="logged, held out")
+    _compare_costs(axes, logged_cost)
 
 
 def plot_deviations(axes: Axes, trial: Trial) -> None:
@@ -117,7 +106,7 @@ def plot_deviations(axes: Axes, trial: Trial) -> None:
     axes.set(xlabel="step", ylabel="deviation of the cost", ylim=(0, None))
 
 
-def plot_rollouts(axes: Axes, trial: Trial) -> None:
+def plot_rollouts(axes: Axes, trial: Trial, logged_cost: float) -> None:
     """Costs of single roll-outs, and the expected ones."""
     steps, number = _number_steps(trial), len(trial.rollouts)
     # One line with gaps, for a page with one element is smaller than one with thirty.
@@ -126,7 +115,7 @@ def plot_rollouts(axes: Axes, trial: Trial) -> None:
     label = f"{number} roll-outs"
     axes.plot(each, costs, color=figures.POINTS, linewidth=0.7, alpha=0.45, label=label)
     axes.plot(steps, trial.expected, color=figures.TOTAL, linewidth=2.0, label="expected cost")
-    axes.set(xlabel="step", ylabel="cost")
+    _compare_costs(axes, logged_cost)
 
 
 def plot_column(axes: Axes, trial: Trial, name: str) -> None:
@@ -199,24 +188,10 @@ def choose_limits(trials: Sequence[Trial]) -> list[tuple[float, float] | None]:
     return [(low, high) if high - low <= WIDEST * span else None for span in spans]
 
 
-def draw_small_panel(
-    plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL,
-    top: float = NO_ROOM, **labels: Any,
-) -> Figure:  # fmt: skip
-    """``plot(axes, *arguments)``, with ``top`` inches of room above the axes; where that is the
-    room for a legend, with one, which hides nothing there."""
-    width, height = size
-    right, over = 1.0 - (LEFT + RIGHT) / width, 1.0 - (BOTTOM + top) / height
-    figure = Figure(figsize=size)
-    axes = figure.add_axes((LEFT / width, BOTTOM / height, right, over))
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    plot(axes, *arguments)
-    axes.set(**labels)
-    if top == LEGEND_ROOM:
-        place: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
-        axes.legend(ncols=2, columnspacing=0.8, **place)
-    return figure
+def _compare_costs(axes: Axes, logged_cost: float) -> None:
+    """Labels, and what a held-out step cost as it was run."""
+    axes.axhline(logged_cost, color=figures.DATA, linestyle="--", label="logged, held out")
+    axes.set(xlabel="step", ylabel="cost")
 
 
 def _number_steps(trial: Trial) -> np.ndarray:

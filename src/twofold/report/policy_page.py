@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import twofold.report.policy_figures as figures
@@ -15,7 +14,8 @@ from twofold.plant import quality
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project
-from twofold.report.figures import style
+from twofold.report import figures as house
+from twofold.report.figures import LEGEND_ROOM, NO_ROOM, draw_panel, style
 from twofold.report.page import Chooser, find_text_columns, write_page
 from twofold.report.svg import make_clickable
 
@@ -107,7 +107,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
         "terms": TERMS, "choices": _offer_policies(policies, best),
         "frontier": _draw_frontier(policies, best), "figures": figures,
-        "list_riskiest": list_riskiest,
+        "list_riskiest": list_riskiest, "room": house,
     }  # fmt: skip
     return write_page(path, "policies.html", TITLE, **content)
 
@@ -135,6 +135,17 @@ class PolicyView:
         return f"{beta:.12g}", f"{gamma:.12g}"
 
     @property
+    def key_figures(self) -> dict[str, str]:
+        trial = self.trial
+        return {
+            "expected cost": f"{trial.cost:.4g}",
+            "epistemic risk": f"{trial.epistemic_risk:.3g}",
+            "aleatoric risk": f"{trial.aleatoric_risk:.3g}",
+            "careful cost": f"{trial.careful_cost:.4g}",
+            "states beyond the data": f"{trial.share_beyond:.1%}",
+        }
+
+    @property
     def columns(self) -> Chooser | None:
         """Names of columns, some at a time, if the trial knows what was visited."""
         names = list(self.trial.visited)
@@ -151,17 +162,13 @@ class PolicyView:
         return [f"{name} from {low:g} to {high:g}" for name, low, high in pairs]
 
     def draw(self, plot: Any, *arguments: Any, **labels: Any) -> Figure:
-        """``plot(axes, trial)`` as a small panel."""
-        return figures.draw_small_panel(plot, self.trial, *arguments, **labels)
+        """``plot(axes, trial, *arguments)`` as a small panel."""
+        labels = {"size": figures.PANEL, "top": NO_ROOM} | labels
+        return draw_panel(plot, self.trial, *arguments, **labels)
 
     def draw_costs(self, plot: Any) -> Figure:
         """The same, beside the logged cost and on the scale of costs."""
-
-        def plot_both(axes: Axes, trial: Trial) -> None:
-            plot(axes, trial)
-            figures.plot_logged_cost(axes, self.logged_cost)
-
-        return self.draw(plot_both, top=figures.LEGEND_ROOM, ylim=self.limits)
+        return self.draw(plot, self.logged_cost, top=LEGEND_ROOM, ylim=self.limits)
 
 
 def _describe(project: Project) -> str:
