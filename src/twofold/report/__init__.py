@@ -1,22 +1,8 @@
 """Reports: one self-contained HTML page for a model, a campaign or a search, and their figures."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from twofold.report.calibration import Scores, draw_calibration
-    from twofold.report.campaign_figures import plot_remaining_share
-    from twofold.report.campaign_page import write_campaign_page
-    from twofold.report.course import Course, make_course, make_course_of_rounds
-    from twofold.report.figures import plot_choices, plot_entropies, plot_predictive_bands
-    from twofold.report.model_page import write_model_page
-    from twofold.report.policy_page import write_policy_page, write_policy_report
-
-__all__ = [
-    "Course", "Scores", "draw_calibration", "make_course", "make_course_of_rounds", "plot_choices",
-    "plot_entropies", "plot_predictive_bands", "plot_remaining_share", "write_campaign_page",
-    "write_model_page", "write_policy_page", "write_policy_report",
-]  # fmt: skip
 # Imported when they are first asked for: a page of policies needs no database.
 _HOMES = {
     "calibration": ("Scores", "draw_calibration"),
@@ -27,6 +13,7 @@ _HOMES = {
     "model_page": ("write_model_page",),
     "policy_page": ("write_policy_page", "write_policy_report"),
 }
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:

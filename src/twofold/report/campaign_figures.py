@@ -132,11 +132,8 @@ def plot_map(
         if isinstance(one, Categorical):  # A little apart, so that all are seen.
             place += np.random.default_rng(0).uniform(-JITTER, JITTER, len(place))
     proposed = [proposal.point for proposal in course.proposals]
-    words = list_hidden_words(course.space, pair) if at else []
-    here, near = (
-        np.array([all(p[name] == at[name] for name in words) for p in points], bool)
-        for points in (course.points, proposed)
-    )
+    words = list_hidden_words(course.space, pair)
+    here, near = _find_alike(course.points, at, words), _find_alike(proposed, at, words)
     for which, alpha, name in ((~here, PALE, None), (here, 1.0, "measured")):
         axes.plot(
             *places[which].T, "o", color="white", markeredgecolor=figures.TOTAL, markersize=4.5,
@@ -174,6 +171,11 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
 def list_hidden_words(space: Space, pair: tuple[str, ...]) -> list[str]:
     """Inputs with words for values that a map of a pair does not show."""
     return [i.name for i in space.inputs if isinstance(i, Categorical) and i.name not in pair]
+
+
+def _find_alike(points: Sequence[Point], at: Point | None, names: list[str]) -> np.ndarray:
+    alike = [at is None or all(one[name] == at[name] for name in names) for one in points]
+    return np.array(alike, bool)
 
 
 def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, near: np.ndarray) -> None:

@@ -163,8 +163,8 @@ class PolicyView:
 
     def draw(self, plot: Any, *arguments: Any, **labels: Any) -> Figure:
         """``plot(axes, trial, *arguments)`` as a small panel."""
-        labels = {"size": figures.PANEL, "top": NO_ROOM} | labels
-        return draw_panel(plot, self.trial, *arguments, **labels)
+        look: Any = {"size": figures.PANEL, "top": NO_ROOM} | labels
+        return draw_panel(plot, self.trial, *arguments, **look)
 
     def draw_costs(self, plot: Any) -> Figure:
         """The same, beside the logged cost and on the scale of costs."""
