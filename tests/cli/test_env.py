@@ -94,7 +94,7 @@ def test_a_plants_log_without_its_history(twofold, tmp_path):
         (["windmill", "--out", "a.csv"], "there is no system 'windmill'"),
         (["wet_chicken"], "--out FILE, --minari NAME"),
         (["wet_chicken", "--out", "a.csv", "--param", "depth=3"], "does not take these parameters"),
-        (["wet_chicken", "--out", "a.csv", "--param", "length=x"], "expected NAME=NUMBER"),
+        (["wet_chicken", "--out", "a.csv", "--param", "length=x"], "must be a number, got 'x'"),
         (["wet_chicken", "--out", "a.csv", "--seed", "4294967297"], "a seed below 2**32"),
         (["wet_chicken", "--out", "a.csv", "--param", "largest_drift=NaN"], "non-finite"),
         (["wet_chicken", "--out", "a.txt"], "expected a file that ends in .csv or .parquet"),

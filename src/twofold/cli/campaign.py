@@ -59,9 +59,7 @@ def configure(
 
     Example: twofold campaign configure oven.db epochs=10000
     """
-    from twofold.campaign import Campaign
-
-    campaign = Campaign.open(place)
+    campaign = _open(place)
     campaign.configure(terminal.parse_settings(settings or []))
     settled = campaign.settings
     run.show({"settings": settled}, f"settings: {settled or 'the defaults'}")
@@ -78,10 +76,9 @@ def ask(
 
     Example: twofold campaign ask oven.db --num 5 --table next.csv
     """
-    from twofold.campaign import Campaign
     from twofold.campaign.table import proposal_row
 
-    campaign = Campaign.open(place)
+    campaign = _open(place)
     check_place(out)
     with run.timed("ask"):
         proposals = campaign.ask(num)
@@ -106,10 +103,9 @@ def tell(
 
     Example: twofold campaign tell oven.db --proposal 3 yield=0.71
     """
-    from twofold.campaign import Campaign
     from twofold.campaign.table import parse_result
 
-    campaign = Campaign.open(place)
+    campaign = _open(place)
     if (source is None) == (not values):
         raise CommandError("give either NAME=VALUE … or --table FILE")
     if source is not None:
@@ -131,9 +127,7 @@ def status(run: Run, place: Place) -> None:
 
     Example: twofold campaign status oven.db
     """
-    from twofold.campaign import Campaign
-
-    campaign = Campaign.open(place)
+    campaign = _open(place)
     state = campaign.status()
     content = state._asdict() | {"pending": [one._asdict() for one in state.pending]}
     run.show(content, *_describe_status(state, campaign))
@@ -145,10 +139,9 @@ def export(run: Run, place: Place, out: Out = None) -> None:
 
     Example: twofold campaign export oven.db --table results.csv
     """
-    from twofold.campaign import Campaign
     from twofold.tables import write_table
 
-    campaign = Campaign.open(place)
+    campaign = _open(place)
     check_place(out)
     rows = campaign.export()
     headings = ["measurement", "proposal", *campaign.space.names, *campaign.outputs]
@@ -176,6 +169,12 @@ def refit(
     run.write(None)
     lines = [f"{one.place}: a model of {one.measurements} measurements" for one in models]
     run.show([one._asdict() for one in models], *lines)
+
+
+def _open(place: str) -> "Campaign":
+    from twofold.campaign import Campaign
+
+    return Campaign.open(place)
 
 
 def parse_input(text: str) -> "Input":

@@ -35,8 +35,7 @@ def doctor(run: Run) -> None:
     """
     from twofold.core.sharding import enable_compile_cache
 
-    folder = enable_compile_cache()
-    installation = _describe_software() | _describe_hardware() | _describe_cache(folder)
+    installation = describe_installation(enable_compile_cache())
     checks = run_self_test()
     facts = to_table(["", ""], [[name, str(value)] for name, value in installation.items()])
     outcomes = [[name, "passed" if fault is None else fault] for name, fault in checks.items()]
@@ -58,44 +57,37 @@ def run_self_test() -> dict[str, str | None]:
     return faults
 
 
-def _describe_software() -> dict[str, Any]:
+def describe_installation(cache_folder: Path) -> dict[str, Any]:
+    """Versions, extras, devices, memory, precision and the compile cache."""
     from importlib.util import find_spec
 
-    from twofold.core.persistence import versions
-
-    extras = [name for name, module in EXTRAS.items() if find_spec(module)]
-    absent = ", ".join(name for name in EXTRAS if name not in extras)
-    facts = versions() | {"extras": ", ".join(extras) or "none"}
-    return facts | ({"extras not installed": absent} if absent else {})
-
-
-def _describe_hardware() -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
+    from twofold.core.memory import physical
+    from twofold.core.persistence import versions
+
+    extras = [name for name, module in EXTRAS.items() if find_spec(module)]
     devices = jax.devices()
     kinds = ", ".join(sorted({f"{one.platform}: {one.device_kind}" for one in devices}))
-    stats = devices[0].memory_stats() or {}
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    facts: dict[str, Any] = {"devices": f"{len(devices)} × {kinds}", "cores": os.cpu_count()}
-    facts["memory"] = f"{memory / GIB:.1f} GiB"
-    if "bytes_limit" in stats:
-        facts["device memory for JAX"] = f"{stats['bytes_limit'] / GIB:.1f} GiB"
+    limit = (devices[0].memory_stats() or {}).get("bytes_limit")
     precision = getattr(jax.config, "jax_default_matmul_precision", None)
-    return facts | {
+    files = [file for file in cache_folder.glob("**/*") if file.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    there = next(one for one in (cache_folder, *cache_folder.parents) if one.exists())
+    facts = versions() | {
+        "extras": ", ".join(extras) or "none",
+        "extras not installed": ", ".join(name for name in EXTRAS if name not in extras),
+        "devices": f"{len(devices)} × {kinds}",
+        "cores": os.cpu_count(),
+        "memory": f"{physical() / GIB:.1f} GiB",
+        "device memory for JAX": f"{limit / GIB:.1f} GiB" if limit else "",
         "precision": f"{jnp.zeros(0).dtype} (float64 with dtype='float64')",
         "precision of products": precision or "the device's default",
+        "compile cache": f"{cache_folder} ({len(files)} files, {size / 2**20:.0f} MiB)",
+        "disk free there": f"{shutil.disk_usage(there).free / GIB:.1f} GiB",
     }
-
-
-def _describe_cache(folder: Path) -> dict[str, Any]:
-    files = list(folder.glob("**/*")) if folder.is_dir() else []
-    size = sum(file.stat().st_size for file in files if file.is_file())
-    free = shutil.disk_usage(next(p for p in (folder, *folder.parents) if p.exists())).free
-    return {
-        "compile cache": f"{folder} ({len(files)} files, {size / 2**20:.0f} MiB)",
-        "disk free there": f"{free / GIB:.1f} GiB",
-    }
+    return {name: fact for name, fact in facts.items() if fact != ""}
 
 
 @cache

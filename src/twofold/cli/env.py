@@ -1,7 +1,5 @@
 """``twofold env``: the systems that come with the library, and logs of them."""
 
-import json
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +8,7 @@ from typer import Argument, Option
 
 from twofold.cli.fit import Seed
 from twofold.cli.run import Run, verb
-from twofold.cli.terminal import CommandError, check_place, to_table
+from twofold.cli.terminal import CommandError, check_place, parse_settings, to_table
 
 if TYPE_CHECKING:
     from twofold.envs.system import System
@@ -56,19 +54,24 @@ def sample(
     Example: twofold env sample industrial_benchmark --transitions 30000 --out plant.csv
     """
     from twofold.core import memory
+    from twofold.envs import catalogue
     from twofold.plant.log_files import write_log
-    from twofold.plant.minari import write_minari
+    from twofold.plant.minari import check_new_name, write_minari
 
     if out is None and minari is None:
         raise CommandError("choose an output: --out FILE, --minari NAME, or both")
     check_place(out)
-    system = _build_system(name, param or [])
+    try:
+        system = catalogue.make(name, **parse_settings(param or []))
+    except TypeError as error:
+        raise CommandError(str(error)) from error
     if policy not in ("behaviour", "uniform") or transitions < 1 or not 0 <= seed < 2**32:
         raise CommandError(
             "expected a policy that is behaviour or uniform, at least 1 transition and a seed "
             f"below 2**32, got {policy}, {transitions} and {seed}"
         )
-    _check_data_set(minari)
+    if minari is not None:
+        check_new_name(minari)
     numbers = len(system.observations) + len(system.actions) + 2
     memory.refuse_beyond(
         COPIES * 8.0 * transitions * numbers, f"a log of {transitions} transitions", "ask for fewer"
@@ -102,41 +105,3 @@ def _sample_log(system: "System", policy: str, transitions: int, seed: int) -> "
     if not all(bool(jnp.isfinite(part).all()) for part in sample):
         raise CommandError("the system gives non-finite values with these parameters")
     return from_episodes(system, sample)
-
-
-def _check_data_set(name: str | None) -> None:
-    """Refuse an invalid name now: Minari itself would first create a folder for it."""
-    if name is None:
-        return
-    try:
-        parse = import_module("minari.dataset.minari_dataset").parse_dataset_id
-        path = import_module("minari.storage").get_dataset_path
-    except ImportError as error:
-        needed = "Minari data sets need gymnasium and minari; install them with: "
-        raise CommandError(f"{needed}pip install 'twofold[rl]'") from error
-    try:
-        parse(name)
-    except (TypeError, ValueError) as error:
-        raise CommandError(
-            "expected a Minari data set such as mine/a-v0, with a version and with two letters or "
-            f"more before each slash, got {name!r}"
-        ) from error
-    if path(name).exists():
-        raise CommandError(f"the Minari data set {name} exists already; choose another version")
-
-
-def _build_system(name: str, params: list[str]) -> "System":
-    from twofold.envs import catalogue
-
-    try:
-        return catalogue.make(name, **dict(map(_parse_param, params)))
-    except (TypeError, ValueError) as error:
-        raise CommandError(str(error)) from error
-
-
-def _parse_param(text: str) -> tuple[str, object]:
-    name, sign, value = text.partition("=")
-    try:
-        return name, json.loads(value if sign else "")
-    except ValueError:
-        raise CommandError(f"expected NAME=NUMBER, or true or false, got {text!r}") from None

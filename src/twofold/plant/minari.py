@@ -50,6 +50,21 @@ def write_minari(
     return written
 
 
+def check_new_name(dataset_id: str) -> None:
+    """Refuse an invalid name now: Minari itself would first create a folder for it."""
+    parse = _import("minari.dataset.minari_dataset").parse_dataset_id
+    path = _import("minari.storage").get_dataset_path
+    try:
+        parse(dataset_id)
+    except (TypeError, ValueError) as error:
+        raise LogError(
+            "expected a Minari data set such as mine/a-v0, with a version and with two letters or "
+            f"more before each slash, got {dataset_id!r}"
+        ) from error
+    if path(dataset_id).exists():
+        raise LogError(f"the Minari data set {dataset_id} exists already; choose another version")
+
+
 def read_minari(dataset: Any, *, root: Any = None) -> Log:
     """A log from a Minari data set, or from its name; costs are the negative rewards.
 
