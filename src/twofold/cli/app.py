@@ -55,24 +55,15 @@ for group in (campaign, policy, env):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
 
 
-def show_version(requested: bool) -> None:
-    """Print the version and exit."""
-    if requested:
-        print(f"twofold {__version__}")
-        raise typer.Exit()
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def about(
-    version: Annotated[
-        bool,
-        Option(
-            "--version", is_eager=True, callback=show_version, help="Show the version and exit."
-        ),
-    ] = False,
+    version: Annotated[bool, Option("--version", help="Show the version and exit.")] = False,
     debug: Annotated[bool, Option(DEBUG, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Predict, split the uncertainty in two, and decide with each part."""
+    if version:
+        print(f"twofold {__version__}")
+        raise typer.Exit()
 
 
 def main() -> None:

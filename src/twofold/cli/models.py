@@ -164,26 +164,18 @@ def name_options() -> Iterator[None]:
 
 def read_rows(table: "Table", about: About) -> tuple[Rows, Rows | None]:
     """Training rows and held-out rows of a model; ``places`` are row numbers of the table."""
-    values, kept = read_values(table, about.names, about.drop_missing)
-    share = about.held_out or 0.0
-    if about.streamed:
-        held_out = draw_streamed(table.rows[kept], share, about.seed)
-    else:
-        held_out = draw_held_out(len(values), share, about.seed)
-    return split_rows(values, len(about.inputs), held_out, kept)
+    return split_rows(table, *read_values(table, about.names, about.drop_missing), about)
 
 
 def fit_in_memory(model: "BNNLVRegressor", table: "Table", about: About, run: Run) -> Result:
     """Fit to a whole table."""
     values, kept = read_values(table, about.names, about.drop_missing)
-    inputs = len(about.inputs)
-    _check_targets(table.source, values[:, inputs:], about.outputs)
-    share = _choose_share(about.held_out, len(values))
-    train, test = split_rows(values, inputs, draw_held_out(len(values), share, about.seed), kept)
+    _check_targets(table.source, values[:, len(about.inputs) :], about.outputs)
+    about = about._replace(held_out=_choose_share(about.held_out, len(values)))
+    train, test = split_rows(table, values, kept, about)
     with run.timed("fit"):
         doubts = _fit_with_doubts(lambda: model.fit(train.x, train.y), model)
-    low, high = train.x.min(axis=0).tolist(), train.x.max(axis=0).tolist()
-    about = about._replace(low=low, high=high, held_out=share)
+    about = about._replace(low=train.x.min(axis=0).tolist(), high=train.x.max(axis=0).tolist())
     return Result(about, train, test, len(train.x), doubts)
 
 
@@ -245,9 +237,15 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> dict[str, float]:
 
 
 def split_rows(
-    values: np.ndarray, inputs: int, held_out: np.ndarray, places: np.ndarray
+    table: "Table", values: np.ndarray, places: np.ndarray, about: About
 ) -> tuple[Rows, Rows | None]:
-    """Training rows and held-out rows, given a mask of the latter."""
+    """Training rows and held-out rows."""
+    share = about.held_out or 0.0
+    if about.streamed:
+        held_out = draw_streamed(table.rows[places], share, about.seed)
+    else:
+        held_out = draw_held_out(len(values), share, about.seed)
+    inputs = len(about.inputs)
     train, test = (to_rows(values[mask], inputs, places[mask]) for mask in (~held_out, held_out))
     return train, test if held_out.any() else None
 
