@@ -66,17 +66,21 @@ class Forecast(NamedTuple):
     def criterion(self, epistemic_weight: float, aleatoric_weight: float) -> float:
         """J per step, averaged over starts."""
         variance = epistemic_weight**2 * self.epistemic + aleatoric_weight**2 * self.aleatoric
-        return self.cost + float(np.sqrt(np.maximum(variance, 0.0)).mean())
+        return self.cost + float(_root(variance).mean())
 
     @property
     def epistemic_risk(self) -> float:
         """The deviation between weight draws, averaged over steps and starts."""
-        return float(np.sqrt(np.maximum(self.epistemic, 0.0)).mean())
+        return float(_root(self.epistemic).mean())
 
     @property
     def aleatoric_risk(self) -> float:
         """The deviation within weight draws, averaged over steps and starts."""
-        return float(np.sqrt(np.maximum(self.aleatoric, 0.0)).mean())
+        return float(_root(self.aleatoric).mean())
+
+
+def _root(variance: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(variance, 0.0))
 
 
 def forecast(
@@ -330,12 +334,11 @@ class Trial:
     ``expected`` are costs at each of T steps, ``epistemic`` and ``aleatoric`` their deviations,
     ``apart`` and ``beyond`` the median distance of visited states to the nearest logged one
     (``usual`` for held-out states) and the share of them that is farther than 99 % of held-out
-    states (``far``) are. ``columns`` are
-    observations with the share of the epistemic part that they explain, largest first, and
-    ``riskiest`` the visited states where it is largest, by column. ``rollouts`` are costs of some
-    roll-outs ``[R, T]``, ``visited`` has for each column the quantiles ``[T, 5]`` of its values at
-    each step, and ``logged`` the least, the same quantiles and the largest of the log's values.
-    The last three are empty in files that an older version wrote.
+    states (``far``) are. ``columns`` are observations with the share of the epistemic part that
+    they explain, largest first, and ``riskiest`` the visited states where it is largest, by column.
+    ``rollouts`` are costs of some roll-outs ``[R, T]``, ``visited`` has for each column the
+    quantiles ``[T, 5]`` of its values at each step, and ``logged`` the least, the same quantiles
+    and the largest of the log's values; these three are empty in files of an older version.
     """
 
     epistemic_weight: float
@@ -406,26 +409,17 @@ def evaluate_policy(
     costs = forecast(model, policy, starts, horizon, random_state=random_state)
     reach = measure_reach(model, policy, held_out, horizon, random_state=random_state)
     visited = {name: _round(bands) for name, bands in reach.visited.items()}
+    ends = 0.0, *QUANTILES, 1.0
     return Trial(
         *policy.risk_weights,
         # Means over starts; of risks those of deviations, as in the criterion.
         expected=costs.expected.mean(axis=0),
-        epistemic=np.sqrt(np.maximum(costs.epistemic, 0.0)).mean(axis=0),
-        aleatoric=np.sqrt(np.maximum(costs.aleatoric, 0.0)).mean(axis=0),
+        epistemic=_root(costs.epistemic).mean(axis=0),
+        aleatoric=_root(costs.aleatoric).mean(axis=0),
         rollouts=_round(costs.sampled),
-        logged=logged_range(model.log),
+        logged={name: _round(np.nanquantile(model.log.column(name), ends)) for name in visited},
         **reach._replace(visited=visited)._asdict(),
     )
-
-
-def logged_range(log: Log) -> dict[str, np.ndarray]:
-    """For each column the least value, ``QUANTILES`` and the largest."""
-    seen = np.concatenate([episode.observations for episode in log.episodes])
-    done = np.concatenate([episode.actions for episode in log.episodes])
-    return {
-        name: _round(np.nanquantile(column, (0.0, *QUANTILES, 1.0)))
-        for name, column in zip((*log.observations, *log.actions), (*seen.T, *done.T), strict=True)
-    }
 
 
 def _round(values: np.ndarray) -> np.ndarray:

@@ -316,13 +316,13 @@ def _other_faults(raw: RawLog, history: int) -> Iterator[Fault]:
         if likely and not is_named[role]:
             yield "unnamed", f"column {likely[0]!r}", {"column": likely[0], "role": role}
     brief = [group for group in raw.groups if len(group) <= history]
-    names = [f"{raw.parts[raw.part[group[0]]]!r} ({len(group)})" for group in brief]
+    short = [f"{raw.parts[raw.part[group[0]]]!r} ({len(group)})" for group in brief]
     facts = {"brief": len(brief), "all": _count(raw.groups, "episode"), "least": history + 1}
     if len(brief) == len(raw.groups):
         facts |= {"severity": "error", "remedy": "use a shorter history"}
     else:
         facts |= {"severity": "warning", "remedy": "they are left out"}
-    yield "short", f"episodes {_list(names)}" if brief else "", facts
+    yield "short", f"episodes {_list(short)}" if brief else "", facts
 
 
 def _remedy(words: Sequence[str]) -> str:

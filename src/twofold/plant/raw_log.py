@@ -208,7 +208,7 @@ def mend(
 
 def check_mending(options: Iterable[str]) -> None:
     """Refuse options that ``mend`` does not have."""
-    known = list(mend.__kwdefaults__)
+    known = list(mend.__kwdefaults__ or ())
     for name in options:
         if name not in known:
             hint = f"{', '.join(known)}{nearest(name, known)}"
@@ -294,19 +294,12 @@ def find_stuck(raw: RawLog) -> dict[str, list[np.ndarray]]:
     for name in raw.observations:
         # A column without company is compared with itself alone.
         others = [moves[other] for other in moves if other != name] or [~moves[name]]
-        stretches = _stuck(moves[name], np.any(others, axis=0))
-        found[name] = [rows[first : last + 1] for first, last in stretches]
+        moving = np.append(np.any(others, axis=0), False)
+        # Stretches of steps that do not move the column, each with the one that ends it.
+        stretches = np.split(np.arange(len(moving)), np.flatnonzero(moves[name]) + 1)
+        lengths = np.sort([len(one) for one in stretches])
+        rare = max(RARE, int(RARE_PART * len(lengths)))
+        least = max(LEAST, TIMES * lengths[-rare - 1]) if len(lengths) > rare else np.inf
+        long = [one for one in stretches if len(one) >= least and moving[one[:-1]].any()]
+        found[name] = [rows[one] for one in long]
     return found
-
-
-def _stuck(own: np.ndarray, others: np.ndarray) -> list[tuple[int, int]]:
-    """First and last place of the stretches, given whether each step moves this column, others."""
-    bounds = np.flatnonzero(own)
-    firsts, lasts = np.array([0, *(bounds + 1)]), np.array([*bounds, len(own)])
-    lengths = lasts - firsts + 1
-    rare = max(RARE, int(RARE_PART * len(lengths)))
-    if len(lengths) <= rare:
-        return []
-    long = lengths >= max(LEAST, TIMES * np.sort(lengths)[-rare - 1])
-    stretches = zip(firsts[long].tolist(), lasts[long].tolist(), strict=True)
-    return [(first, last) for first, last in stretches if others[first:last].any()]
