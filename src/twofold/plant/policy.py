@@ -159,29 +159,24 @@ class LearnedPolicy:
                 f"expected at least {history} observations of {len(names)} columns "
                 f"({', '.join(names)}), got the shape {seen.shape}"
             )
-        past = self._past(actions, len(seen) - 1)
+        acting = self.embedding.actions
+        shape = len(seen) - 1, len(acting)
+        if actions is None and self.sees_actions:
+            raise ValueError(
+                f"this policy sees past actions ({', '.join(acting)}): give those between the "
+                f"observations, an array of the shape {shape}"
+            )
+        past = np.zeros(shape, np.float32) if actions is None else np.asarray(actions, np.float32)
+        if past.shape != shape:
+            raise ValueError(
+                f"expected the {shape[0]} actions between the observations, of {shape[1]} columns "
+                f"({', '.join(acting)}), got the shape {past.shape}"
+            )
         window = Window(seen[-history:], past[len(past) - history + 1 :])
         _check_seen(self.embedding, window)
         action = np.asarray(_act(self.embedding, self.shape, self.leaves, window), float)
         # The rounding of single precision may leave the bounds by a last digit.
         return np.clip(action, self.shape.low, self.shape.high)
-
-    def _past(self, actions: Any, steps: int) -> np.ndarray:
-        """The actions between the observations; zeros where they do not matter."""
-        shape = (steps, len(self.embedding.actions))
-        names = ", ".join(self.embedding.actions)
-        if actions is None and self.sees_actions:
-            raise ValueError(
-                f"this policy sees past actions ({names}): give those between the observations, "
-                f"an array of the shape {shape}"
-            )
-        past = np.zeros(shape, np.float32) if actions is None else np.asarray(actions, np.float32)
-        if past.shape != shape:
-            raise ValueError(
-                f"expected the {steps} actions between the observations, of {shape[1]} columns "
-                f"({names}), got the shape {past.shape}"
-            )
-        return past
 
     def as_policy(self) -> Policy:
         """The policy with a memory of its own, for ``twofold.envs.system.episodes`` and loops.

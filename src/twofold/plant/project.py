@@ -214,20 +214,15 @@ def open_project(folder: str | Path) -> Project:
             f"{folder} was written by an older twofold; load_policy still reads its policies, but "
             "for a report run the search again in a new folder"
         )
-    absent = _missing_files(folder, pairs)
-    if absent:
+    if absent := _missing_files(folder, pairs):
         raise ProjectError(
             f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; start "
             "the same search again, which resumes with what is missing"
         )
     files = [folder / POLICIES / file_name(pair) for pair in pairs]
-    return Project(
-        folder,
-        read_json(folder / QUALITY, Quality.of),
-        tuple(load_policy(f"{file}.policy") for file in files),
-        tuple(read_json(Path(f"{file}.json"), Trial) for file in files),
-        about,
-    )
+    policies = tuple(load_policy(f"{file}.policy") for file in files)
+    trials = tuple(read_json(Path(f"{file}.json"), Trial) for file in files)
+    return Project(folder, read_json(folder / QUALITY, Quality.of), policies, trials, about)
 
 
 def planning_regressor() -> BNNLVRegressor:
