@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twofold.active.choice import Assessment, advise, assess, choose_batch, is_enough, left_to_learn
-from twofold.campaign.definition import NATS, check_model_settings, define
+from twofold.campaign import space as definition
 from twofold.campaign.recording import Ledger, Result, check_result, record
 from twofold.campaign.space import CampaignError, Input, Point, Space, is_whole, require
 from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Fit, Storage, count, insert
@@ -73,11 +73,11 @@ class Campaign:
     def __init__(self, storage: Storage):
         self._storage = storage
         try:
-            definition = storage.definition
-            self.space = Space.from_plain(definition["inputs"])
-            self.outputs: list[str] = [str(name) for name in definition["outputs"]]
-            self.candidates: list[Point] | None = definition["candidates"]
-            self.settings: dict[str, Any] = upgrade_settings(definition["settings"])
+            stored = storage.definition
+            self.space = Space.from_plain(stored["inputs"])
+            self.outputs: list[str] = [str(name) for name in stored["outputs"]]
+            self.candidates: list[Point] | None = stored["candidates"]
+            self.settings: dict[str, Any] = upgrade_settings(stored["settings"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"the campaign is damaged: its definition cannot be read ({error!r})"
             raise CampaignError(f"{problem}; restore it from a copy") from error
@@ -97,7 +97,7 @@ class Campaign:
         ``candidates``, where given, are the only points that are ever proposed; ``settings`` are
         those of the ``BNNLVRegressor`` that is fitted.
         """
-        return cls(Storage.create(place, define(inputs, outputs, candidates, settings)))
+        return cls(Storage.create(place, definition.define(inputs, outputs, candidates, settings)))
 
     @classmethod
     def open(cls, place: Any) -> "Campaign":
@@ -106,7 +106,7 @@ class Campaign:
 
     def configure(self, settings: Mapping[str, Any]) -> None:
         """Replace the settings of the model, for every process that opens the campaign from now."""
-        checked = check_model_settings(settings)
+        checked = definition.check_model_settings(settings)
         self._storage.redefine({"settings": checked})
         self.settings = checked
 
@@ -275,7 +275,7 @@ class Campaign:
                 for part, values in variances.items()
             }
             nats = float(known.information[i])
-            split = {NATS: nats, "standard_deviation": deviations}
+            split = {definition.NATS: nats, "standard_deviation": deviations}
             reason = f"expected to teach {nats:.2f} nats about the model"
             described.append({"point": point, "split": split, "reason": reason})
         return described

@@ -15,7 +15,7 @@ from twofold.campaign.space import (
     check_number,
     is_whole,
     require,
-)
+)  # fmt: skip
 from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, Row, insert, rows
 
 # A spreadsheet shows six digits or so of a number, and writes what it shows.

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from twofold.campaign import definition
+from twofold.campaign import space as definition
 from twofold.campaign.campaign import Campaign, Proposal
 from twofold.campaign.recording import Result, check_result
 from twofold.campaign.space import CampaignError, Categorical, Point, Space, check_names
@@ -68,17 +68,11 @@ def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".")
 
 def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
     """A proposal as a row of a table that ``tell`` takes, once its outputs are filled in."""
-    deviations = proposal.split.get("standard_deviation")
-    explained = {
-        definition.deviation_column(name, part): None
-        if deviations is None
-        else deviations[part][name]
-        for name in outputs
-        for part in definition.PARTS
-    }
-    why = {definition.NATS: proposal.split.get(definition.NATS), definition.REASON: proposal.reason}
+    deviations = proposal.split.get("standard_deviation", {})
+    known = [deviations.get(part, {}).get(name) for name in outputs for part in definition.PARTS]
+    explained = *known, proposal.split.get(definition.NATS), proposal.reason
     row = {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs)
-    return row | explained | why
+    return row | dict(zip(definition.explanation_columns(outputs), explained, strict=True))
 
 
 def parse_point(space: Space, row: Mapping[str, str], decimal: str = ".") -> dict[str, Any]:

@@ -51,9 +51,7 @@ def init(
 
 @verb(app)
 def configure(
-    run: Run,
-    place: Place,
-    settings: Annotated[list[str] | None, Argument(help=SETTING)] = None,
+    run: Run, place: Place, settings: Annotated[list[str] | None, Argument(help=SETTING)] = None
 ) -> None:
     """Replace the settings of the model; without any, restore the defaults.
 
@@ -214,7 +212,7 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
 
 def _describe_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> Any:
     """Where to measure and why, with the model's split if there is a model."""
-    from twofold.campaign.definition import PARTS
+    from twofold.campaign.space import PARTS
 
     parts = PARTS if any(proposal.split for proposal in proposals) else ()
     rows = []

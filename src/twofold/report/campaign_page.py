@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from twofold.campaign import Campaign, Proposal
-from twofold.campaign.definition import PARTS
-from twofold.campaign.space import Point
+from twofold.campaign.space import PARTS, Point
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
 from twofold.report.figures import EPISTEMIC, PANEL, TOTAL
