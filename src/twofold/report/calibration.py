@@ -59,6 +59,16 @@ class Scores(NamedTuple):
         return float(metrics.calibration_error(self.pit)), float(chance)
 
     @property
+    def summary(self) -> str:
+        """The mean scores in words."""
+        error, chance = (100 * error for error in self.calibration_errors)
+        return (
+            f"CRPS {np.mean(self.crps):.3g}{self.unit and ' ' + self.unit} · "
+            f"log-likelihood {np.mean(self.log_density):.2f} nats · "
+            f"coverage error {error:.1f} percentage points ({chance:.1f} by chance)"
+        )
+
+    @property
     def cells(self) -> list[str]:
         """Coverage and its error, what chance makes of that, and CRPS, as text."""
         errors = (f"{100 * error:.1f}" for error in self.calibration_errors)
@@ -118,13 +128,13 @@ def draw_calibration(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
 
 def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
     """Observed against nominal coverage of central intervals; below the diagonal: overconfident."""
-    low, high = metrics.share_band(GRID, _points(scores))
+    low, high = metrics.share_band(GRID, next(iter(scores.values())).pit.size)
     label = "perfect calibration with 95 % band, for each level or bin by itself"
     fill_band(axes, 100 * GRID, 100 * low, 100 * high, figures.DATA, 0.3, label)
     axes.plot([0, 100], [0, 100], color=figures.DATA, linewidth=1)
     for (name, score), look in zip(scores.items(), LOOKS, strict=False):
         covered = 100 * metrics.coverage(score.pit, GRID)
-        axes.plot(100 * GRID, covered, label=_summary(name, score), **look)
+        axes.plot(100 * GRID, covered, label=f"{name}: {score.summary}", **look)
     axes.set(
         xlabel="nominal coverage (%)", ylabel="points inside the interval (%)",
         title="Coverage (below the line: overconfident)", xlim=(0, 100), ylim=(0, 100),
@@ -135,7 +145,8 @@ def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
 
 def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
     """Where measurements fall in their predictive distributions; a flat line is right."""
-    low, high = metrics.share_band(np.array([1.0 / bins]), _points(scores))
+    points = next(iter(scores.values())).pit.size
+    low, high = metrics.share_band(np.array([1.0 / bins]), points)
     axes.axhspan(bins * low[0], bins * high[0], color=figures.DATA, alpha=0.3, linewidth=0)
     axes.axhline(1.0, color=figures.DATA, linewidth=1)
     for score, look in zip(scores.values(), LOOKS, strict=False):
@@ -149,27 +160,12 @@ def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
     return axes
 
 
-def _summary(name: str, score: Scores) -> str:
-    error, chance = (100 * error for error in score.calibration_errors)
-    return (
-        f"{name}: CRPS {np.mean(score.crps):.3g}{score.unit and ' ' + score.unit} · "
-        f"log-likelihood {np.mean(score.log_density):.2f} nats · "
-        f"coverage error {error:.1f} percentage points ({chance:.1f} by chance)"
-    )
-
-
 def _score_plain(model: Any, about: Subject, parameters: int) -> Accuracy:
     """A plain model with Gaussian noise; without spare rows its noise is not known."""
-    data, test = about.data, about.test
-    model.fit(data.x, data.y)
-    spare = len(data.x) - parameters
-    left = data.y - model.predict(data.x).reshape(data.y.shape)
+    data, test, spare = about.data, about.test, len(about.data.x) - parameters
+    left = data.y - model.fit(data.x, data.y).predict(data.x).reshape(data.y.shape)
     mean = model.predict(test.x).reshape(test.y.shape)
     noise = np.sqrt(np.sum(np.square(left), axis=0) / max(spare, 1))
     known = spare > 0 and bool(np.all(noise > 0))
     nats = norm.logpdf(test.y, mean, noise).sum(axis=1).mean() if known else np.nan
     return Accuracy(np.asarray(metrics.rmse(test.y, mean)), float(nats))
-
-
-def _points(scores: Mapping[str, Scores]) -> int:
-    return next(iter(scores.values())).pit.size

@@ -39,8 +39,8 @@ class Subject(NamedTuple):
         return self.data if self.held_out is None else self.held_out
 
 
-def pick(parts: Parts, output: int, rows: Any = slice(None)) -> Parts:
-    """The parts of one output, at some rows."""
+def pick(parts: Parts, output: Any, rows: Any = slice(None)) -> Parts:
+    """The parts of one output (or of a slice of them), at some rows."""
     return Parts(*(part[rows, output] for part in parts))
 
 
@@ -106,12 +106,13 @@ def compute_effects(about: Subject, here: Moments) -> Parts:
     columns = len(about.inputs)
     most = min(MOST_SWAPPED, max(FEWEST_SWAPPED, MOST_SWAPS // columns))
     rows = spread_evenly(len(about.data.x), most)
-    x, known = about.data.x[rows], _stack_quantities(here)[rows]
+    x = about.data.x[rows]
 
     def quantities(places: np.ndarray) -> np.ndarray:
-        if np.array_equal(places, x):
-            return known
-        return _stack_quantities(compute_moments(about.model, places))
+        known = np.array_equal(places, x)
+        moments = here if known else compute_moments(about.model, places)
+        _, epistemic, aleatoric = moments.deviations()
+        return np.hstack([moments.mean, epistemic, aleatoric])[rows if known else slice(None)]
 
     rng = np.random.default_rng(SEED)
     repeats = int(np.clip(MOST_SWAPS // (columns * len(x)), 1, MOST_REPEATS))
@@ -123,8 +124,7 @@ def rank_inputs(effects: Parts) -> np.ndarray:
     """Columns from the one that drives most to the one that drives least, each part alike."""
     every = np.hstack(effects)
     sums = every.sum(axis=0)
-    shares = every / np.where(sums > 0.0, sums, 1.0)
-    return np.argsort(-shares.mean(axis=1), kind="stable")
+    return np.argsort(-(every / np.where(sums > 0.0, sums, 1.0)).mean(axis=1), kind="stable")
 
 
 def make_grid(values: np.ndarray) -> np.ndarray:
@@ -162,19 +162,14 @@ def compute_slices(
     every = np.concatenate(places)
     here = compute_moments(about.model, every)
     nats = compute_entropies(about.model, every, here.variances)
-    cuts = np.cumsum([len(place) for place in places])[:-1]
-    parts = here.mean, *here.variances, *nats
-    pieces = zip(*(np.split(part, cuts) for part in parts), strict=True)
-    slices = {}
-    for key, (mean, *rest) in zip(keys, pieces, strict=True):
-        moments = Moments(mean, Parts(*rest[:3]))
-        slices[key] = Slice(key[0], grids[key[0]], moments, Parts(*rest[3:]))
+    slices, start = {}, 0
+    for column, row in keys:
+        along = slice(start, start := start + len(grids[column]))
+        variances, parts = (pick(one, slice(None), along) for one in (here.variances, nats))
+        slices[column, row] = Slice(
+            column, grids[column], Moments(here.mean[along], variances), parts
+        )
     return slices
-
-
-def _stack_quantities(here: Moments) -> np.ndarray:
-    deviations = here.deviations()
-    return np.hstack([here.mean, deviations.epistemic, deviations.aleatoric])
 
 
 def _make_table(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import twofold.report.policy_figures as figures
@@ -102,10 +103,14 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     parts = trials, project.policies, project.files, onnx, costs, limits, rows
     policies = list(map(PolicyView, *parts))
     best = policies[quality.recommend(trials)]
+    weights = zip(*(one.risk_weights for one in trials), strict=True)
+    betas, gammas = ([f"{weight:.12g}" for weight in sorted(set(own))] for own in weights)
+    selects = {"β (ignorance)": betas, "γ (noise)": gammas}
+    choices = Chooser(POLICY, selects, {one.choice: one for one in policies}, best.choice)
     content = {
         "about": project.about, "quality": str(project.quality), "policies": policies, "best": best,
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
-        "terms": TERMS, "choices": _offer_policies(policies, best),
+        "terms": TERMS, "choices": choices,
         "frontier": _draw_frontier(policies, best), "figures": figures,
         "list_riskiest": list_riskiest, "room": house,
     }  # fmt: skip
@@ -197,24 +202,15 @@ def list_riskiest(trial: Trial) -> list[list[str]]:
     return [[f"{value:.3g}" for value in row] for row in rows]
 
 
-def _offer_policies(policies: list[PolicyView], best: PolicyView) -> Chooser:
-    betas, gammas = (
-        [f"{weight:.12g}" for weight in sorted(set(weights))]
-        for weights in zip(*(one.trial.risk_weights for one in policies), strict=True)
-    )
-    selects = {"β (ignorance)": betas, "γ (noise)": gammas}
-    return Chooser(POLICY, selects, {one.choice: one for one in policies}, best.choice)
-
-
 def _draw_frontier(policies: list[PolicyView], best: PolicyView) -> Figure:
     """The frontier with points to click on."""
-    with style():
-        figure = Figure(figsize=(4.5, 3.7), layout="constrained")
-        trials = [one.trial for one in policies]
-        markers = figures.plot_frontier(figure.subplots(), trials, best.trial)
-    for one in policies:
-        marker, trial = markers[one.trial.risk_weights], one.trial
-        marker.set_markersize(7.0)
-        costs = f"expected cost {trial.cost:.4g}, epistemic risk {trial.epistemic_risk:.3g}"
-        make_clickable(marker, POLICY, one.choice, f"Show {one.name}: {costs}")
-    return figure
+
+    def plot(axes: Axes) -> None:
+        markers = figures.plot_frontier(axes, [one.trial for one in policies], best.trial)
+        for one in policies:
+            marker, trial = markers[one.trial.risk_weights], one.trial
+            marker.set_markersize(7.0)
+            costs = f"expected cost {trial.cost:.4g}, epistemic risk {trial.epistemic_risk:.3g}"
+            make_clickable(marker, POLICY, one.choice, f"Show {one.name}: {costs}")
+
+    return draw_panel(plot, size=(4.5, 3.7))
