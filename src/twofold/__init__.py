@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from twofold.inference.alpha import Alpha
     from twofold.inference.ensemble import Ensemble
     from twofold.inference.hmc import HMC, NUTS
+    from twofold.inference.langevin import Langevin
     from twofold.inference.sghmc import SGHMC
+    from twofold.inference.stopped import StoppedEnsemble
     from twofold.uncertainty.decomposition import Decomposition
 
 try:
@@ -27,6 +29,8 @@ __all__ = [
     "BNNLVRegressor",
     "Decomposition",
     "Ensemble",
+    "Langevin",
+    "StoppedEnsemble",
     "decompose_table",
     "fit_many",
     "fit_table",
@@ -41,7 +45,9 @@ _HOMES = {
     "Ensemble": "twofold.inference.ensemble",
     "HMC": "twofold.inference.hmc",
     "NUTS": "twofold.inference.hmc",
+    "Langevin": "twofold.inference.langevin",
     "SGHMC": "twofold.inference.sghmc",
+    "StoppedEnsemble": "twofold.inference.stopped",
     "decompose_table": "twofold.estimators.streaming",
     "fit_many": "twofold.estimators.fitting",
     "fit_table": "twofold.estimators.streaming",

@@ -68,7 +68,11 @@ def test_predictive_draws_count_what_the_program_does(latents):
     x, z = jnp.ones((points, 2)), jnp.ones((latents, draws, 1))
     weights = jnp.ones((draws, MODEL.num_weights))
     counted = work_counts.predictive_draws(MODEL.sizes, 1, points, draws, latents).operations
-    own = traced(partial(network.apply_nested, MODEL.sizes), weights, x, z)
+
+    def apply(weights, x, z):
+        return network.apply_nested(network.unflatten(MODEL.sizes, weights), x, z)
+
+    own = traced(apply, weights, x, z)
     # ReLUs and biases, an operation each for a unit, are all that is not counted.
     assert 1.0 < own.operations / counted < 1.2
 

@@ -30,6 +30,10 @@ def path(request, monkeypatch):
     monkeypatch.setattr(numerics, "on_cpu", lambda: request.param == "cpu")
 
 
+def own_apply(sizes, weights, x, z):
+    return network.apply(network.unflatten(sizes, weights), x, z)
+
+
 def loop_apply(sizes, weights, x, z):
     """``f(x, z; W)`` one draw, point, layer and unit at a time."""
     weights, x, z = np.asarray(weights), np.asarray(x), np.asarray(z)
@@ -58,7 +62,7 @@ def test_apply_equals_a_loop_over_draws_points_and_layers(
     sizes, draws, points = (inputs + latents, *hidden, outputs), 3, 5
     weights = normal(draws, network.num_weights(sizes))
     x, z = normal(points, inputs), normal(draws, latents, points)
-    result = jax.jit(partial(network.apply, sizes))(weights, x, z)
+    result = jax.jit(partial(own_apply, sizes))(weights, x, z)
     np.testing.assert_allclose(result, loop_apply(sizes, weights, x, z), rtol=1e-12, atol=1e-12)
 
 
@@ -121,7 +125,7 @@ def test_the_gradient_of_the_network_is_that_of_the_formula(
     def gradients(apply):
         return jax.vjp(partial(apply, sizes), weights, x, z)[1](cotangent)
 
-    for ours, plain in zip(gradients(network.apply), gradients(plain_apply), strict=True):
+    for ours, plain in zip(gradients(own_apply), gradients(plain_apply), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-11, atol=1e-12)
 
 
@@ -159,9 +163,9 @@ def test_nested_equals_one_latent_draw_after_another(inputs, latents, hidden):
     weights = jax.random.normal(keys[0], (4, network.num_weights(sizes)))
     x = jax.random.normal(keys[1], (6, inputs))
     z = jax.random.normal(keys[2], (3, 4, latents))
-    found = network.apply_nested(sizes, weights, x, z)
+    found = network.apply_nested(network.unflatten(sizes, weights), x, z)
     assert found.shape == (4, 2, 3, 6)
     for place in range(3):
         every = jnp.broadcast_to(z[place][..., None], (4, latents, 6))
-        expected = network.apply(sizes, weights, x, every)
+        expected = own_apply(sizes, weights, x, every)
         np.testing.assert_allclose(found[:, :, place], expected, rtol=1e-4, atol=1e-5)

@@ -311,14 +311,14 @@ def _rehearse(model: "BNNLVRegressor") -> None:
     """All that a fit does with its settings before it sees data."""
     from sklearn.utils import check_random_state
 
-    from twofold.estimators.fitting import check_memory, check_settings
+    from twofold.core.numerics import Standardizer
+    from twofold.estimators.fitting import about_data, check_memory, check_settings
     from twofold.inference.method import resolve_method
-    from twofold.model.spec import BNNLV
 
     check_settings(model)
     check_random_state(model.random_state)
-    shape = BNNLV(1, 1, tuple(model.hidden_layer_sizes), model.latent_dim, 1.0, 1.0)
-    method = resolve_method(model.inference)
+    one = Standardizer(np.zeros(1), np.ones(1))
+    method, shape = resolve_method(model.inference), about_data(model, one, one, 1, "", 2).model
     check_memory(method, shape, 2, model.dtype)
     method.set_up(shape, np.array([2]), model.dtype)
 

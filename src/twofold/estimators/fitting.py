@@ -1,6 +1,8 @@
 """Fit many regressors in one compiled program: seeds, values of α and data sets side by side."""
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,8 +13,10 @@ from sklearn.utils.validation import validate_data
 
 from twofold.core import memory, persistence
 from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
+from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, Plan, train
+from twofold.inference.loop import Setup
 from twofold.inference.method import (
     Method,
     check_integer,
@@ -27,6 +31,13 @@ TRAINING_STREAM = 2
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
 # Settings that decide how a model is trained, beside its method.
 TRAINING = ("hidden_layer_sizes", "latent_dim", "weight_variance", "latent_variance", "dtype")
+# Of each setting: the paper's, and what goes beyond it.
+FORMS = {
+    "noise": ("constant", "varying"),
+    "prior": ("constant", "scaled"),
+    "activation": ("relu", "tanh"),
+}
+SMALL_TABLE, LARGE_TABLE = 200, 3_000
 # The square of it, and of its inverse, are still numbers with all their digits.
 SMALLEST_SPREAD = 1e-150
 
@@ -60,6 +71,9 @@ def fit_many(
     with jax.enable_x64(dtype == "float64"):
         padded = [pad(x, y, padded_size(rows), dtype) for x, y in zip(xs, ys, strict=True)]
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
+        if methods[0].staged:
+            _fit_in_stages(estimators, methods, abouts, sizes, data)
+            return list(estimators)
         problems = methods[0].problems(methods, data)
         fit_prepared(estimators, methods, abouts, sizes, problems, lambda: padded)
     return list(estimators)
@@ -92,6 +106,41 @@ def fit_prepared(
         result = method.finish(setup.config, states, energies, setup.epochs)
         found = judge(about.model, result, data) | {"energies": energies.mean(axis=1)}
         store(estimator, about._asdict() | found)
+    warn(estimators)
+
+
+def _fit_in_stages(
+    estimators: Sequence[Regressor],
+    methods: Sequence[Method],
+    abouts: Sequence[About],
+    sizes: np.ndarray,
+    data: Padded,
+) -> None:
+    """Fit by a method that chooses the model, and how far to go, by rows that it keeps out."""
+    first, method = estimators[0], methods[0]
+
+    def train_stage(name: str, model: BNNLV, setup: Setup, keys: Any, problems: Any, times: int):
+        stage = f"{name}, latent_dim={model.latents}"
+        checkpoint = _checkpoint(first, methods, abouts, setup.epochs, stage)
+        title = "fitting" if name == "members" else "sampling"
+        batches = np.ones(len(keys), int)
+        plan = Plan(setup.epochs, batches, setup.unit, first.verbose, checkpoint, title)
+        return train(setup.algorithm, keys, problems, setup.schedule, plan, times)
+
+    floors = [about.model.noise_floor for about in abouts]
+    floor = tuple(map(min, zip(*floors, strict=True))) if all(floors) else ()
+    model = replace(abouts[0].model, noise_floor=floor)
+    models = [replace(model, latents=number) for number in (0, 1)]
+    models = models if first.latent_dim == "auto" else [model]
+    keys = _training_keys(abouts, method.runs)
+    found = fit_staged(method, models, data, sizes, keys, train_stage)
+    for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, found, strict=True)):
+        own = jax.tree.map(lambda leaf, i=i: leaf[i], data)
+        score = staged.result.out_of_bag
+        score = score._replace(score=score.score - float(np.log(about.y_standardizer.scale).sum()))
+        fitted = judge(staged.model, staged.result._replace(out_of_bag=score), own)
+        fitted["energies"] = staged.energies
+        store(estimator, about._asdict() | {"model": staged.model} | fitted)
     warn(estimators)
 
 
@@ -150,32 +199,80 @@ def _prepare(estimator: Regressor, X: Any, y: Any) -> tuple[np.ndarray, np.ndarr
     x, targets = check_training_data(estimator, X, y)
     columns = targets.reshape(len(targets), -1)
     of_x, of_y = Standardizer.fit(x), Standardizer.fit(columns)
-    about = about_data(estimator, of_x, of_y, targets.ndim, persistence.fingerprint(x, columns))
-    return of_x.transform(x), of_y.transform(columns), about
+    fingerprint = persistence.fingerprint(x, columns)
+    about = about_data(estimator, of_x, of_y, targets.ndim, fingerprint, len(x))
+    y = of_y.transform(columns)
+    if about.model.varying_noise:
+        about = about._replace(model=replace(about.model, noise_floor=noise_floor(y)))
+    return of_x.transform(x), y, about
+
+
+def noise_floor(y: np.ndarray) -> tuple[float, ...]:
+    """The deviation that rounding gives each column of y, a power of two; none for columns of which
+    most values are different.
+
+    The resolution is the gap that is most common between neighbouring values, and rounding to it
+    errs by 1/√12 of it.
+    """
+    floors = []
+    for column in y.T:
+        values = np.unique(column)
+        if len(values) < 2 or len(values) > len(column) / 2:
+            return ()
+        floors.append(2.0 ** np.round(np.log2(np.median(np.diff(values)) / 12**0.5)))
+    return tuple(floors)
+
+
+def hidden_sizes(sizes: Any, varying: bool, rows: int, inputs: int) -> tuple[int, ...]:
+    """The layers asked for; "auto" is the paper's, or follows the size of the table."""
+    if isinstance(sizes, str):
+        if not varying or (rows >= SMALL_TABLE and rows * inputs < LARGE_TABLE):
+            return (20, 20)
+        return (20,) if rows < SMALL_TABLE else (50, 50)
+    return tuple(int(units) for units in sizes)
 
 
 def about_data(
-    estimator: Regressor, of_x: Standardizer, of_y: Standardizer, y_ndim: int, fingerprint: str
+    estimator: Regressor,
+    of_x: Standardizer,
+    of_y: Standardizer,
+    y_ndim: int,
+    fingerprint: str,
+    rows: int,
 ) -> About:
     """Model and seed of an estimator for data of which this is known."""
     refuse_huge("X", of_x.scale)
     refuse_huge("y", of_y.scale)
+    inputs, form = len(of_x.mean), resolve_method(estimator.inference).form
+    beyond = {name: _is_beyond(getattr(estimator, name), form, *FORMS[name]) for name in FORMS}
     model = BNNLV(
-        inputs=len(of_x.mean),
+        inputs=inputs,
         outputs=len(of_y.mean),
-        hidden=tuple(int(units) for units in estimator.hidden_layer_sizes),
-        latents=int(estimator.latent_dim),
+        hidden=hidden_sizes(estimator.hidden_layer_sizes, form == "varying", rows, inputs),
+        latents=1 if estimator.latent_dim == "auto" else int(estimator.latent_dim),
         weight_variance=float(estimator.weight_variance),
-        latent_variance=float(estimator.latent_variance or len(of_x.mean)),
+        latent_variance=float(estimator.latent_variance or inputs),
+        varying_noise=beyond["noise"],
+        scaled_prior=beyond["prior"],
+        activation=FORMS["activation"][beyond["activation"]],
     )
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
     return About(of_x, of_y, y_ndim, int(seed), fingerprint, model)
 
 
+def _is_beyond(value: str, form: str, paper: str, beyond: str) -> bool:
+    """Whether a model goes beyond the paper's: as asked for, or as its method is made for."""
+    return value == beyond or (value == "auto" and form == "varying")
+
+
 def _checkpoint(
-    first: Regressor, methods: Sequence[Method], abouts: Sequence[About], epochs: int
+    first: Regressor,
+    methods: Sequence[Method],
+    abouts: Sequence[About],
+    epochs: int,
+    stage: str = "",
 ) -> Checkpoint | None:
-    """Where the state of a run is kept, and by what it is known again."""
+    """Where the state of a run, or of one of its stages, is kept, and by what it is known again."""
     if first.checkpoint is None:
         return None
     settings = plain_settings(first, abouts[0].seed)
@@ -184,7 +281,10 @@ def _checkpoint(
     identity["epochs"] = int(epochs)
     identity["seed"] = [about.seed for about in abouts]
     identity["data"] = [about.fingerprint for about in abouts]
-    return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
+    if not stage:
+        return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
+    path = f"{first.checkpoint}.{re.sub('[^a-z0-9]+', '-', stage)}"
+    return Checkpoint(path, first.checkpoint_seconds, identity | {"stage": stage})
 
 
 def refuse_non_numbers(name: str, values: Any) -> None:
@@ -276,13 +376,21 @@ def check_settings(estimator: Any) -> None:
     """Refuse impossible settings of a ``BNNLVRegressor``."""
     settings = estimator.get_params(deep=False)
     hidden, dtype, verbose = (settings[k] for k in ("hidden_layer_sizes", "dtype", "verbose"))
-    if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):
-        raise ValueError(f"hidden_layer_sizes must be a tuple such as (20, 20), got {hidden!r}")
-    for units in hidden:
+    chosen = isinstance(hidden, str) and hidden == "auto"
+    if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes) != chosen:
+        raise ValueError(
+            f"hidden_layer_sizes must be a tuple such as (20, 20), or 'auto', got {hidden!r}"
+        )
+    for units in () if chosen else hidden:
         check_integer("every entry of hidden_layer_sizes", units, 1)
     resolve_method(settings["inference"])
     for name, minimum in (("latent_dim", 0), ("n_weight_draws", 1), ("n_latent_draws", 1)):
-        check_integer(name, settings[name], minimum)
+        if name != "latent_dim" or not isinstance(settings[name], str) or settings[name] != "auto":
+            check_integer(name, settings[name], minimum)
+    for name, forms in FORMS.items():
+        if not isinstance(settings[name], str) or settings[name] not in ("auto", *forms):
+            allowed = ", ".join(map(repr, ("auto", *forms)))
+            raise ValueError(f"{name} must be one of {allowed}, got {settings[name]!r}")
     for name in ("weight_variance", "checkpoint_seconds", "latent_variance"):
         if name != "latent_variance" or settings[name] is not None:
             check_positive(name, settings[name])

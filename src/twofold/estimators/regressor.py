@@ -59,21 +59,32 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int
-        Units of each hidden layer (ReLU); ``()`` gives a linear model.
+    hidden_layer_sizes : tuple of int or "auto"
+        Units of each hidden layer; ``()`` gives a linear model. "auto" is (20, 20), or, for methods
+        that keep rows out, (20,) for small tables and (50, 50) for large ones.
     inference : method, name or mapping
         How the posterior is found: ``Ensemble()``, an anchored ensemble (the default); ``Alpha()``,
-        a mean field by α-divergence minimisation (the paper's); ``SGHMC()``, an ensemble whose
+        a mean field by α-divergence minimisation (the paper's); ``StoppedEnsemble()`` and
+        ``Langevin()``, networks, and chains from them, judged by rows they keep out; ``SGHMC()``, an ensemble whose
         members go on as stochastic-gradient chains; ``NUTS()`` or ``HMC()``, Markov chains, the
         slow reference. Each has options of its own (``Alpha(alpha=0.5, epochs=1000)``); a name
         (``"alpha"``) gives their defaults, and a mapping (``{"method": "alpha", "alpha": 0.5}``)
         serves files. Which for which job: ``docs/posteriors.md``.
-    latent_dim : int
-        Number of latent inputs; 0 gives a plain Bayesian neural network.
+    latent_dim : int or "auto"
+        Number of latent inputs; 0 gives a plain Bayesian neural network. "auto" is 1, or, for
+        methods that keep rows out, 0 or 1 by how well these are predicted.
+    noise : "constant", "varying" or "auto"
+        Whether the additive noise is the same everywhere, as in the paper, or an output of the
+        network with a small share of outliers; "auto" is what the method is made for.
+    prior : "constant", "scaled" or "auto"
+        Whether all weights have the same prior, as in the paper, or one that follows the network's
+        width, with a scale for each layer and input that is learnt; "auto" as for ``noise``.
     weight_variance : float
         Prior variance λ of a weight.
     latent_variance : float or None
         Prior variance γ_z of a latent input (None: the number of input columns, as in the paper).
+    activation : "relu", "tanh" or "auto"
+        What stands between the layers; "auto" as for ``noise``.
     n_weight_draws : int
         M, the weight draws behind every prediction; of an ensemble or of chains no more are used
         than there are.
@@ -92,20 +103,26 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     ----------
     posterior_ : weights and noise, in standardised units; ``posterior_.sample(key, num)``
     model_ : shapes and priors
-    noise_std_ : standard deviation of the additive noise, in units of y
+    noise_std_ : standard deviation of the additive noise, in units of y (of noise that varies: the
+        level about which it does)
     energies_ : energy per datum after each epoch (for chains: −log density of each transition)
     convergence_ : report on the trend of the energy (None for chains and "sghmc")
     integration_error_ : mean error of ``log p(y | x, W)`` in nats where the latent input was
         integrated out (else None)
+    out_of_bag_ : mean log-density of rows that were kept out of training, in nats, its standard
+        error and their number (None for methods that keep none out)
     diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
     """
 
     def __init__(
         self,
-        hidden_layer_sizes: tuple[int, ...] = (20, 20),
+        hidden_layer_sizes: tuple[int, ...] | Literal["auto"] = "auto",
         *,
         inference: Method | str | Mapping[str, Any] = "ensemble",
-        latent_dim: int = 1,
+        latent_dim: int | Literal["auto"] = "auto",
+        noise: Literal["auto", "constant", "varying"] = "auto",
+        prior: Literal["auto", "constant", "scaled"] = "auto",
+        activation: Literal["auto", "relu", "tanh"] = "auto",
         weight_variance: float = 1.0,
         latent_variance: float | None = None,
         n_weight_draws: int = 100,
@@ -119,6 +136,9 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.inference = inference
         self.latent_dim = latent_dim
+        self.noise = noise
+        self.prior = prior
+        self.activation = activation
         self.weight_variance = weight_variance
         self.latent_variance = latent_variance
         self.n_weight_draws = n_weight_draws
@@ -238,7 +258,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     @property
     def noise_std_(self) -> np.ndarray:
         """Standard deviation of the additive noise ε of each output, in units of y."""
-        deviation = np.exp(0.5 * self.posterior_.log_noise.astype(np.float64))
+        log_noise = self.posterior_.log_noise[..., : self.model_.outputs].astype(np.float64)
+        deviation = np.exp(0.5 * log_noise)
         return deviation.reshape(-1, self.model_.outputs).mean(axis=0) * self.y_standardizer_.scale
 
     def save(self, path: Any) -> None:

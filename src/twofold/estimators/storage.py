@@ -16,6 +16,7 @@ from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference.loop import Convergence, Result, convergence_advice
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.inference.method import resolve_method, to_mapping, upgrade_settings
+from twofold.inference.stopped import OutOfBag
 from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV, SampledPosterior
 from twofold.uncertainty import chains
@@ -26,7 +27,11 @@ POSTERIORS: dict[str, Any] = {
 }
 # Attributes that a file has as they are, and those that it has as mappings.
 PLAIN = ("y_ndim", "seed", "fingerprint", "integration_error")
-REPORTS: dict[str, Any] = {"convergence": Convergence, "diagnostics": Diagnostics}
+REPORTS: dict[str, Any] = {
+    "convergence": Convergence,
+    "diagnostics": Diagnostics,
+    "out_of_bag": OutOfBag,
+}
 DIAGNOSED_ROWS = 50
 INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
 GOOD_INTEGRATION_ERROR = 0.1
@@ -71,7 +76,8 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         x, y = data.x[some], data.y[some]
         error = float(_integration_error(model, result.posterior, x, y, result.nodes))
     found = {"posterior": result.posterior, "convergence": result.convergence}
-    return found | {"diagnostics": diagnostics, "integration_error": error}
+    found |= {"diagnostics": diagnostics, "integration_error": error}
+    return found | {"out_of_bag": result.out_of_bag}
 
 
 @partial(jax.jit, static_argnames=("model", "nodes"))
@@ -83,7 +89,10 @@ def _integration_error(
 
 
 def find_worries(estimator: Regressor) -> str | None:
-    """A sentence where the result of a fit is not to be trusted yet."""
+    """A sentence where the result of a fit is not to be trusted yet. What is judged by rows that it
+    kept out needs none."""
+    if estimator.out_of_bag_ is not None:
+        return None
     diagnostics, report = estimator.diagnostics_, estimator.convergence_
     found = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
     error = estimator.integration_error_
@@ -139,7 +148,8 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
         )
     # The first files have neither the method nor the posterior, which could be one only.
     settings = upgrade_settings({"inference": "alpha"} | metadata["settings"])
-    settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
+    if not isinstance(settings["hidden_layer_sizes"], str):
+        settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
     kind = metadata.get("posterior", MeanFieldPosterior.__name__)
     unknown = sorted(set(settings) - set(estimator_class().get_params(deep=False)))
     unknown += [] if kind in POSTERIORS else [kind]
@@ -166,7 +176,8 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
         attributes[name] = metadata.get(name) and report(**metadata[name])
     attributes |= {f"{side}_standardizer": Standardizer(**groups[side]) for side in "xy"}
     attributes["posterior"] = POSTERIORS[kind](**groups["posterior"])
-    attributes["model"] = BNNLV(**{**model, "hidden": tuple(model["hidden"])})
+    tuples = {name: tuple(value) for name, value in model.items() if isinstance(value, list)}
+    attributes["model"] = BNNLV(**model | tuples)
     store(estimator, attributes | {"energies": stored.arrays["energies"]})
     estimator.n_features_in_ = estimator.model_.inputs
     if metadata["columns"] is not None:
@@ -182,6 +193,7 @@ def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, A
         settings["random_state"] = seed
     if not isinstance(settings["inference"], str):
         settings["inference"] = to_mapping(settings["inference"])
-    settings["hidden_layer_sizes"] = list(settings["hidden_layer_sizes"])
+    if not isinstance(settings["hidden_layer_sizes"], str):
+        settings["hidden_layer_sizes"] = list(settings["hidden_layer_sizes"])
     plain: dict[str, Any] = to_plain(settings)
     return plain

@@ -166,7 +166,8 @@ def check_streamed(estimator: Regressor, rows: int | None) -> None:
             f"{method.name!r} looks at all data in every step and cannot be fitted block by block; "
             f"use one of {', '.join(map(repr, able))}"
         )
-    method.check_streamed(estimator.latent_dim, np.dtype(estimator.dtype).itemsize, rows)
+    latents = 1 if estimator.latent_dim == "auto" else estimator.latent_dim
+    method.check_streamed(latents, np.dtype(estimator.dtype).itemsize, rows)
 
 
 def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int) -> None:
@@ -174,7 +175,7 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
     joint, rows = scratch.running.standardizer(), scratch.block_rows
     sides = (slice(None, inputs), slice(inputs, None))
     of_x, of_y = (Standardizer(joint.mean[side], joint.scale[side]) for side in sides)
-    about = about_data(estimator, of_x, of_y, y_ndim, scratch.fingerprint)
+    about = about_data(estimator, of_x, of_y, y_ndim, scratch.fingerprint, rows)
     # As many epochs as blocks are trained on, in all passes together.
     method: Any = resolve_method(estimator.inference)
     updates = scratch.blocks * -(-rows // method.batch_size)

@@ -50,12 +50,13 @@ def whole_fits(kept: str = "incomplete fit discarded") -> Iterator[None]:
 
 class Outcome(NamedTuple):
     """Where a run stands: the states of all members after ``epoch`` epochs, and all energies per
-    datum and skipped updates so far, ``[epochs, S]``."""
+    datum and skipped updates so far, ``[epochs, S]``; whether Ctrl-C has ended it."""
 
     states: Any
     epoch: int
     energies: np.ndarray
     skipped: np.ndarray
+    stopped: bool = False
 
 
 class Checkpoint:
@@ -85,8 +86,8 @@ class Checkpoint:
                     "delete the file to start again"
                 )
         states = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
-        traces = (stored.arrays[name] for name in ("energies", "skipped"))
-        return Outcome(states, stored.metadata["epoch"], *traces)
+        energies, skipped = stored.arrays["energies"], stored.arrays["skipped"]
+        return Outcome(states, stored.metadata["epoch"], energies, skipped)
 
     def due(self) -> bool:
         """Whether enough time has passed since the last write."""
@@ -152,6 +153,7 @@ def train(
     memory.check_program(lowered.compile(), plan.title, SMALLER)
     labels, batches = (plan.title, plan.unit, plan.energy), int(plan.batches.max())
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
+    stopped = False
     with bar, graceful_interrupt() as interrupt:
         given = (lambda epoch: sharding.spread(mesh, problems(epoch), times)) if passing else first
         span = run.epoch, plan.epochs
@@ -169,17 +171,21 @@ def train(
                 )
             bar.update(run.epoch, float(energies[-1].mean()))
             stopped = bool(sharding.agreed(interrupt.is_set()))
-            done = run.epoch == plan.epochs or stopped
+            finished = algorithm.finished is not None and bool(
+                algorithm.finished(chunk.states, run.epoch).all()
+            )
+            done = run.epoch == plan.epochs or stopped or finished
             if checkpoint is not None and sharding.agreed(done or checkpoint.due()):
                 checkpoint.save(run._replace(states=sharding.cut(mesh, run.states, members)))
-            if stopped:
+            if stopped or finished:
                 break
+    run = run._replace(stopped=stopped and run.epoch < plan.epochs)
     _report(run, plan)
     return run._replace(states=sharding.cut(mesh, run.states, members))
 
 
 def _report(run: Outcome, plan: Plan) -> None:
-    if run.epoch < plan.epochs:
+    if run.stopped:
         sentence = (
             f"stopped by Ctrl-C after {run.epoch:,} of {plan.epochs:,} {plan.unit}; the model "
             "keeps what it has learned so far"

@@ -41,12 +41,13 @@ class Algorithm(NamedTuple):
     ``init(key, problem)`` makes a state. ``step(key, state, problem, schedule, epoch)`` advances it
     by one epoch; ``problem`` differs between members fitted together, ``schedule`` does not. With
     ``together`` a step takes all members at once, each argument but the last two with an axis S in
-    front.
+    front. ``finished(states, epoch)`` says which members will change no more.
     """
 
     init: Callable[..., Any]
     step: Callable[..., tuple[Any, Info]]
     together: bool = False
+    finished: Callable[[Any, int], np.ndarray] | None = None
 
 
 @lru_cache
@@ -315,3 +316,4 @@ class Result(NamedTuple):
     nodes: int
     convergence: Convergence | None = None
     chains: Chains | None = None
+    out_of_bag: Any = None

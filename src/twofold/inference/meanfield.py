@@ -108,7 +108,9 @@ def encode(
     """``q(z | x, y)`` of each row: means and ρ, ``[B, Z]``."""
     rows = jnp.concatenate([x, y], axis=1)
     nothing = jnp.zeros((1, 0, rows.shape[0]), rows.dtype)
-    outputs = network.apply(encoder_sizes(model, hidden), weights[None], rows, nothing)[0]
+    outputs = network.apply(
+        network.unflatten(encoder_sizes(model, hidden), weights[None]), rows, nothing
+    )[0]
     mean, rho = jnp.split(outputs, 2)
     deviation = jnp.sqrt(jnp.asarray(model.latent_variance, rows.dtype))
     return Gaussian(deviation * mean.T, START_RHO + rho.T)

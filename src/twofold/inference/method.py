@@ -30,6 +30,8 @@ METHODS = {
     "ensemble": ("twofold.inference.ensemble", "Ensemble"),
     "alpha": ("twofold.inference.alpha", "Alpha"),
     "sghmc": ("twofold.inference.sghmc", "SGHMC"),
+    "stopped": ("twofold.inference.stopped", "StoppedEnsemble"),
+    "langevin": ("twofold.inference.langevin", "Langevin"),
     "nuts": ("twofold.inference.hmc", "NUTS"),
     "hmc": ("twofold.inference.hmc", "HMC"),
 }
@@ -125,6 +127,10 @@ class Method(ABC):
     """Base class of the methods; each is a frozen dataclass whose fields are ``option``s."""
 
     name: ClassVar[str]
+    # The form of the model it is made for: "constant" (the paper's) or "varying" noise.
+    form: ClassVar[str] = "constant"
+    # Whether it chooses the model and its own length by rows that it keeps out.
+    staged: ClassVar[bool] = False
     # Options in which estimators fitted together may differ.
     differing: ClassVar[tuple[str, ...]] = ()
     # The options check themselves, and say more than a type checker does.

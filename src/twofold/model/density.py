@@ -24,9 +24,11 @@ from scipy.special import logsumexp, ndtri
 from twofold.core.arrays import Array, Bool, Float
 from twofold.core.numerics import LOG_TWO_PI, gaussian_log_density
 from twofold.model import network
-from twofold.model.spec import BNNLV
+from twofold.model.spec import BNNLV, WIDE, layers
 
 LOG_NOISE_PRIOR = (-3.0, 2.0)
+LOG_ODDS_PRIOR = (-4.6, 1.0)  # a share of wide noise near 1 %
+LOG_VARIANCE_RANGE = (-16.0, 8.0)
 WIDENING = 1.5
 GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
 MOST_LATENTS = 2
@@ -35,17 +37,73 @@ EXPECTED_NOISE = 0.25
 REFINEMENT = 4
 
 
+class Conditional(NamedTuple):
+    """y given x, z and W: a Gaussian for each output or, with log-odds of π, two that share their
+    mean, the second WIDE times as wide."""
+
+    mean: Float[Array, "K O ..."]
+    log_variance: Float[Array, "K O ..."]
+    log_odds: Float[Array, "K"] | None
+
+    @property
+    def variance(self) -> Float[Array, "K O ..."]:
+        """Of both Gaussians together."""
+        variance = jnp.exp(self.log_variance)
+        if self.log_odds is None:
+            return variance
+        share = jax.nn.sigmoid(_like(self.log_odds[:, None], variance))
+        return variance * (1.0 + (WIDE**2 - 1.0) * share)
+
+    def log_density(self, y: Float[Array, "O ..."]) -> Float[Array, "K ..."]:
+        """``log p(y | x, z, W)`` of all outputs together."""
+        log_density = jnp.sum(gaussian_log_density(y, self.mean, self.log_variance), axis=1)
+        if self.log_odds is None:
+            return log_density
+        outputs, log_odds = self.mean.shape[1], _like(self.log_odds, log_density)
+        squares = jnp.square(y - self.mean) * jnp.exp(-self.log_variance)
+        narrowing = 0.5 * (1.0 - WIDE**-2) * jnp.sum(squares, axis=1) - outputs * np.log(WIDE)
+        one = jax.nn.log_sigmoid(-log_odds)
+        return log_density + one + jnp.logaddexp(0.0, log_odds + narrowing)
+
+
+def _like(values: Float[Array, "..."], other: Float[Array, "..."]) -> Float[Array, "..."]:
+    """With as many axes as the other has."""
+    return values.reshape(values.shape + (1,) * (other.ndim - values.ndim))
+
+
+def conditional(
+    model: BNNLV, outputs: Float[Array, "K heads ..."], log_noise: Float[Array, "K noise"]
+) -> Conditional:
+    """What the network's outputs say of y."""
+    base = _like(log_noise[:, : model.outputs], outputs)
+    if not model.varying_noise:
+        return Conditional(outputs, _raise(model, base), None)
+    mean, change = outputs[:, : model.outputs], outputs[:, model.outputs :]
+    log_variance = jnp.clip(base + 2.0 * change, *LOG_VARIANCE_RANGE)
+    return Conditional(mean, _raise(model, log_variance), log_noise[:, model.outputs])
+
+
+def _raise(model: BNNLV, log_variance: Float[Array, "K O ..."]) -> Float[Array, "K O ..."]:
+    """The log-variance with that of the noise floor added to it."""
+    if not model.noise_floor:
+        return log_variance
+    floor = _like(
+        2.0 * jnp.log(jnp.asarray(model.noise_floor, log_variance.dtype)), log_variance[0]
+    )
+    return jnp.logaddexp(log_variance, floor)
+
+
 def mean(
     model: BNNLV, weights: Float[Array, "K P"], x: Float[Array, "B D"], z: Float[Array, "K Z B"]
 ) -> Float[Array, "K O B"]:
     """``f(x, z; W)``: the mean of y given everything but the noise ε."""
-    return network.apply(model.sizes, weights, x, z)
+    return network.apply(layers(model, weights), x, z, model.activate)[:, : model.outputs]
 
 
 def log_prior(
     model: BNNLV,
     weights: Float[Array, "P"],
-    log_noise: Float[Array, "O"],
+    log_noise: Float[Array, "noise"],
     z: Float[Array, "N Z"] | None = None,
     *,
     log_noise_prior: tuple[float, float] = LOG_NOISE_PRIOR,
@@ -58,7 +116,10 @@ def log_prior(
     total = _log_normal(weights, 0.0, model.weight_variance)
     centre, deviation = log_noise_prior
     if deviation:
-        total += _log_normal(log_noise, centre, deviation**2)
+        total += _log_normal(log_noise[: model.outputs], centre, deviation**2)
+    if model.varying_noise:
+        centre, deviation = LOG_ODDS_PRIOR
+        total += _log_normal(log_noise[model.outputs :], centre, deviation**2)
     return total if z is None else total + _log_normal(z, 0.0, model.latent_variance)
 
 
@@ -75,20 +136,20 @@ def log_normaliser(model: BNNLV) -> float:
 def log_likelihood(
     model: BNNLV,
     weights: Float[Array, "K P"],
-    log_noise: Float[Array, "K O"],
+    log_noise: Float[Array, "K noise"],
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
     z: Float[Array, "K Z B"],
 ) -> Float[Array, "K B"]:
     """``log p(y | x, z, W)`` of each datum, summed over outputs."""
-    outputs = mean(model, weights, x, z)
-    return jnp.sum(gaussian_log_density(y.T, outputs, log_noise[..., None]), axis=1)
+    outputs = network.apply(layers(model, weights), x, z, model.activate)
+    return conditional(model, outputs, log_noise).log_density(y.T)
 
 
 def log_joint(
     model: BNNLV,
     weights: Float[Array, "P"],
-    log_noise: Float[Array, "O"],
+    log_noise: Float[Array, "noise"],
     x: Float[Array, "N D"],
     y: Float[Array, "N O"],
     z: Float[Array, "N Z"] | None = None,
@@ -159,7 +220,7 @@ def default_nodes(model: BNNLV) -> int:
 def log_marginal(
     model: BNNLV,
     weights: Float[Array, "K P"],
-    log_noise: Float[Array, "K O"],
+    log_noise: Float[Array, "K noise"],
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
     nodes: Nodes,
@@ -169,16 +230,17 @@ def log_marginal(
     points = nodes.points.astype(x.dtype)
     z = jnp.broadcast_to(points.T[None, :, :, None], (draws, model.latents, count, rows))
     every = jnp.tile(x, (count, 1))
-    outputs = mean(model, weights, every, z.reshape(draws, model.latents, count * rows))
-    outputs = outputs.reshape(draws, model.outputs, count, rows)
-    terms = gaussian_log_density(y.T[:, None], outputs, log_noise[..., None, None]).sum(axis=1)
+    z = z.reshape(draws, model.latents, count * rows)
+    outputs = network.apply(layers(model, weights), every, z, model.activate)
+    outputs = outputs.reshape(draws, -1, count, rows)
+    terms = conditional(model, outputs, log_noise).log_density(y.T[:, None])
     return jax.nn.logsumexp(terms + nodes.log_weights.astype(x.dtype)[:, None], axis=1)
 
 
 def integration_error(
     model: BNNLV,
     weights: Float[Array, "K P"],
-    log_noise: Float[Array, "K O"],
+    log_noise: Float[Array, "K noise"],
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
     num: int,

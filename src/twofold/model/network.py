@@ -1,10 +1,11 @@
-"""A ReLU network ``f(x, z; W)`` with linear output, its weights one flat vector.
+"""A network ``f(x, z; W)`` with linear output, its weights one flat vector.
 
 A flat vector makes sampling, priors and the optimiser one operation each instead of one per layer;
 ``unflatten`` gives the layers back. Inside the network features come before points
 (``[K, features, B]``), the layout in which small batched products are fastest on a CPU.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ import jax.numpy as jnp
 from twofold.core import numerics
 from twofold.core.arrays import Array, Float
 
+Activation = Callable[[Array], Array]
+ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 MOST_THIN_INPUTS = 4
 MOST_SUMMED_INPUTS = 20
 
@@ -126,27 +129,27 @@ def thin_affine(
 
 
 def apply(
-    sizes: tuple[int, ...],
-    weights: Float[Array, "K P"],
+    layers: tuple[Layer, ...],
     x: Float[Array, "B D"],
     z: Float[Array, "K Z B"],
+    activation: Activation = jax.nn.relu,
 ) -> Float[Array, "K O B"]:
     """``f(x, z; W)`` for K weight draws, each with its own latent inputs at the B points."""
-    first, *rest = unflatten(sizes, weights)
-    if sizes[0] <= MOST_THIN_INPUTS and not numerics.on_cpu():
+    first, *rest = layers
+    if first.kernel.shape[-1] <= MOST_THIN_INPUTS and not numerics.on_cpu():
         outputs = thin_affine(first.kernel, first.bias, _join(x, z))
     else:
         outputs = first_affine(first.kernel, first.bias, x, z)
     for layer in rest:
-        outputs = affine(layer.kernel, layer.bias, jax.nn.relu(outputs))
+        outputs = affine(layer.kernel, layer.bias, activation(outputs))
     return outputs
 
 
 def apply_nested(
-    sizes: tuple[int, ...],
-    weights: Float[Array, "K P"],
+    layers: tuple[Layer, ...],
     x: Float[Array, "B D"],
     z: Float[Array, "L K Z"],
+    activation: Activation = jax.nn.relu,
 ) -> Float[Array, "K O L B"]:
     """``f(x, z; W)`` at every pair of a point and a latent draw, for K weight draws.
 
@@ -154,7 +157,7 @@ def apply_nested(
     points. On a CPU the draws come one after another, each a few large products, which run several
     times as fast as many small ones.
     """
-    first, *rest = unflatten(sizes, weights)
+    first, *rest = layers
     inputs = x.shape[1]
 
     def one_draw(draw: tuple[Layer, tuple[Layer, ...], Array]) -> Float[Array, "O L B"]:
@@ -163,7 +166,7 @@ def apply_nested(
         of_z = first.kernel[:, inputs:] @ z.T
         values = of_z[:, :, None] + of_x[:, None, :]
         for layer in rest:
-            values = jnp.tensordot(layer.kernel, jax.nn.relu(values), 1)
+            values = jnp.tensordot(layer.kernel, activation(values), 1)
             values = values + layer.bias[:, None, None]
         return values
 
@@ -231,6 +234,7 @@ def apply_rows(
     layers: tuple[RowLayer, ...],
     inputs: Float[Array, "*K B in"],
     more: Float[Array, "*K B hidden"] | None = None,
+    activation: Activation = jax.nn.relu,
 ) -> Float[Array, "*K B out"]:
     """The network at points that come before their features; ``more`` is what inputs of another
     kind add to the first layer."""
@@ -238,5 +242,5 @@ def apply_rows(
     values = values if more is None else values + more
     for layer in layers[1:]:
         small = layer.kernel.shape[-1] <= MOST_SUMMED_INPUTS and not numerics.on_cpu()
-        values = (rows_sum if small else rows_affine)(layer, jax.nn.relu(values))
+        values = (rows_sum if small else rows_affine)(layer, activation(values))
     return values

@@ -1,7 +1,13 @@
 """The model: ``y = f(x, z; W) + ε`` with ``w ~ N(0, λ)``, ``z ~ N(0, γ_z)``, ``ε ~ N(0, Σ)``.
 
-``f`` is a ReLU network that takes the latent input ``z`` beside ``x``; ``Σ`` is diagonal.
-Depeweg et al. (2018), Section 2. What the rest sees of a posterior is draws of W and Σ.
+``f`` is a network (of ReLUs, in the paper) that takes the latent input ``z`` beside ``x``; ``Σ`` is
+diagonal. Depeweg et al. (2018), Section 2. What the rest sees of a posterior is draws of W and Σ.
+
+Two options go beyond the paper. With ``varying_noise`` the network has a second output g for each
+y, and ``log Σ(x, z) = log Σ + 2 g(x, z; W)``; with a small probability π of each draw, all outputs
+of a row have WIDE times the deviation. With ``scaled_prior`` W are standard normal and the
+network's own weights are W times a scale: √2 over the root of the fan-in, times a scale for each
+layer and each input, which are learnt too (their logarithms are further entries of W).
 """
 
 from dataclasses import dataclass
@@ -12,6 +18,11 @@ import jax.numpy as jnp
 
 from twofold.core.arrays import Array, Float, Key
 from twofold.model import network
+
+WIDE = 10.0
+GAIN = 2.0**0.5
+LOG_SCALE_DEVIATION = 0.5
+NOISE_HEAD_SCALE = 0.3
 
 
 @dataclass(frozen=True)
@@ -24,6 +35,10 @@ class BNNLV:
     latents: int
     weight_variance: float
     latent_variance: float
+    varying_noise: bool = False
+    scaled_prior: bool = False
+    noise_floor: tuple[float, ...] = ()
+    activation: str = "relu"
 
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs"):
@@ -36,16 +51,61 @@ class BNNLV:
         for name in ("weight_variance", "latent_variance"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.noise_floor and len(self.noise_floor) != self.outputs:
+            raise ValueError(
+                f"noise_floor needs one entry for each of {self.outputs} outputs, got "
+                f"{self.noise_floor}"
+            )
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Layer sizes, from the inputs (latent ones included) to the outputs."""
-        return (self.inputs + self.latents, *self.hidden, self.outputs)
+        """Layer sizes, from the inputs (latent ones included) to the outputs, after which those of
+        a varying noise come."""
+        heads = 2 if self.varying_noise else 1
+        return (self.inputs + self.latents, *self.hidden, heads * self.outputs)
 
     @property
     def num_weights(self) -> int:
-        """P, the number of weights and biases."""
-        return network.num_weights(self.sizes)
+        """P, the number of weights and biases, and of their learnt scales."""
+        scales = len(self.sizes) - 1 + self.inputs if self.scaled_prior else 0
+        return network.num_weights(self.sizes) + scales
+
+    @property
+    def activate(self) -> network.Activation:
+        """What stands between the layers."""
+        return network.ACTIVATIONS[self.activation]
+
+    @property
+    def num_noise(self) -> int:
+        """Length of ``log_noise``: log Σ of each output, and the log-odds of π."""
+        return self.outputs + self.varying_noise
+
+
+def layers(model: BNNLV, weights: Float[Array, "K P"]) -> tuple[network.Layer, ...]:
+    """The network's layers for K draws of W."""
+    found = network.unflatten(model.sizes, weights)
+    if not model.scaled_prior:
+        return found
+    count = len(found)
+    scales = jnp.exp(LOG_SCALE_DEVIATION * weights[:, network.num_weights(model.sizes) :])
+    of_layers, of_inputs = scales[:, :count], scales[:, count:]
+    of_latents = jnp.full(
+        (len(weights), model.latents), (model.inputs / model.latent_variance) ** 0.5
+    )
+    columns = (
+        jnp.concatenate([of_inputs, of_latents.astype(weights.dtype)], axis=1) / model.inputs**0.5
+    )
+    scaled = []
+    for index, (kernel, bias) in enumerate(found):
+        fan_in = 1.0 if index == 0 else kernel.shape[-1] ** -0.5
+        kernel = kernel * (GAIN * fan_in * of_layers[:, index, None, None])
+        if index == 0:
+            kernel, bias = kernel * columns[:, None, :], GAIN * bias
+        if index == count - 1 and model.varying_noise:
+            rows = jnp.repeat(jnp.array([1.0, NOISE_HEAD_SCALE], weights.dtype), model.outputs)
+            kernel, bias = kernel * rows[:, None], bias * rows
+        scaled.append(network.Layer(kernel, bias))
+    return tuple(scaled)
 
 
 def prior_deviation(model: BNNLV) -> float:
@@ -64,7 +124,7 @@ class Draws(NamedTuple):
     """M draws of everything that is fixed along a prediction: the weights and the noise."""
 
     weights: Float[Array, "M P"]
-    log_noise: Float[Array, "M O"]
+    log_noise: Float[Array, "M noise"]
 
 
 @runtime_checkable

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.stats import norm
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,9 +36,10 @@ from twofold.core.arrays import Array, Float, Key
 from twofold.core.numerics import Standardizer
 from twofold.estimators.regressor import BNNLVRegressor, fit_many, load
 from twofold.estimators.training import whole_fits
-from twofold.model import network
+from twofold.model import network, spec
+from twofold.model.density import conditional
 from twofold.model.network import Layer, RowLayer
-from twofold.model.spec import BNNLV, Draws, Posterior, SampledPosterior
+from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior
 from twofold.plant import policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen
@@ -93,7 +95,7 @@ class Noise(NamedTuple):
     policies."""
 
     latent: Float[Array, "T M B Z"]
-    additive: Float[Array, "T M B O"]
+    additive: Float[Array, "T M B noise"]
 
 
 class Trace(NamedTuple):
@@ -108,7 +110,7 @@ class Trace(NamedTuple):
 
 def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int) -> Noise:
     """Noise for a whole roll-out."""
-    size = model.latents + model.outputs
+    size = model.latents + model.num_noise
     drawn = jax.random.normal(key, (horizon, draws, particles, size), DTYPE)
     return Noise(drawn[..., : model.latents], drawn[..., model.latents :])
 
@@ -193,15 +195,15 @@ def _responding(
 ) -> Callable[..., Float[Array, "M S B O"]]:
     """The model's output in raw units, of what is carried, what is new, and noise that is the same
     for all policies."""
-    first, *rest = network.unflatten(task.model.sizes, draws.weights)
+    model = task.model
+    first, *rest = spec.layers(model, draws.weights)
     inputs, carried = task.embedding.layout.inputs, units.mean.shape[0]
     of_past, of_new = np.flatnonzero(inputs < carried), np.flatnonzero(inputs >= carried)
     past = Layer(first.kernel[..., of_past], first.bias)
     carrying = for_carried(past, inputs[of_past], scales.x.at(of_past), units)
     layers = network.for_rows((carrying, *rest))
     thin = first.kernel[..., np.append(of_new, np.arange(len(inputs), first.kernel.shape[-1]))]
-    deviation = jnp.exp(0.5 * draws.log_noise)[:, None]
-    latent_deviation = task.model.latent_variance**0.5
+    latent_deviation = model.latent_variance**0.5
 
     def for_policies(values: Float[Array, "M B Z"]) -> Float[Array, "M S B Z"]:
         return jnp.broadcast_to(values[:, None], (*layout, values.shape[-1]))
@@ -211,10 +213,25 @@ def _responding(
         beside = [scales.x.at(of_new).of(new), for_policies(latent_deviation * latent)]
         rows = jnp.concatenate(beside, axis=-1).reshape(*flat, thin.shape[-1])
         more = network.rows_thin(thin, rows) if thin.shape[-1] else None
-        y = network.apply_rows(layers, past.reshape(*flat, carried), more).reshape(*layout, -1)
-        return scales.y.back(y + for_policies(deviation * additive))
+        y = network.apply_rows(layers, past.reshape(*flat, carried), more, model.activate)
+        return scales.y.back(_with_noise(model, draws, y.reshape(*layout, -1), additive[:, None]))
 
     return respond
+
+
+def _with_noise(
+    model: BNNLV,
+    draws: Draws,
+    outputs: Float[Array, "M S B heads"],
+    normal: Float[Array, "M 1 B noise"],
+) -> Float[Array, "M S B O"]:
+    """y for what the network says of it and standard normal numbers."""
+    given = conditional(model, jnp.moveaxis(outputs, -1, 1), draws.log_noise)
+    deviation = jnp.moveaxis(jnp.exp(0.5 * given.log_variance), 1, -1)
+    if given.log_odds is not None:
+        share = jax.nn.sigmoid(given.log_odds)[:, None, None, None]
+        deviation *= jnp.where(norm.sf(normal[..., model.outputs :]) < share, WIDE, 1.0)
+    return jnp.moveaxis(given.mean, 1, -1) + deviation * normal[..., : model.outputs]
 
 
 def values_and_gradients(

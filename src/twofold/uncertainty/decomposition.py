@@ -81,19 +81,24 @@ def _means_over_draws(terms: Parts) -> Split:
     return Split(Parts(*(jnp.mean(term, axis=0) for term in terms)), Parts(*map(error, terms)))
 
 
-def choose_estimator(name: str | PointEstimator, joint: bool, outputs: int) -> PointEstimator:
+def choose_estimator(name: str | PointEstimator, joint: bool, model: BNNLV) -> PointEstimator:
     """The estimator of that name; ``"auto"`` is quadrature where it can be, else the mixture's."""
     if callable(name):
         return name
-    several = joint and outputs > 1
+    several = joint and model.outputs > 1
     if name == "auto":
-        name = "mixture" if several else "quadrature"
+        name = "mixture" if several or model.varying_noise else "quadrature"
     if name not in ESTIMATORS:
         raise ValueError(f"estimator must be 'auto' or one of {sorted(ESTIMATORS)}, got {name!r}")
     if name == "quadrature" and several:
         raise ValueError(
             "quadrature integrates one output at a time, but joint entropies of "
-            f"{outputs} outputs were asked for; use estimator='mixture', or joint=False"
+            f"{model.outputs} outputs were asked for; use estimator='mixture', or joint=False"
+        )
+    if name == "quadrature" and model.varying_noise:
+        raise ValueError(
+            "quadrature needs noise that is the same at every input, but that of this model "
+            "varies; use estimator='mixture'"
         )
     return ESTIMATORS[name]
 
@@ -154,7 +159,7 @@ def decompose(
     there. ``decompose_rows`` is the same for any number of rows.
     """
     check_request(by, joint)
-    chosen = choose_estimator(estimator, joint, model.outputs)
+    chosen = choose_estimator(estimator, joint, model)
     nested = nest(key, model, posterior, weights, latents)
     return split_nested(by, joint, chosen, model, key, nested, x)
 
@@ -215,7 +220,7 @@ def decompose_rows(
     if x.ndim != 2 or not len(x):
         raise ValueError(f"x must be an array [N, D] with at least one row, got shape {x.shape}")
     check_request(by, joint)
-    chosen = choose_estimator(estimator, joint, model.outputs)
+    chosen = choose_estimator(estimator, joint, model)
     nested = nest(key, model, posterior, weights, latents)
     # Slower estimators cost too much for rows that nobody asked for.
     fewest = FEWEST_ROWS if by == "variance" or chosen is integrate else 1

@@ -26,15 +26,16 @@ import jax.numpy as jnp
 from jax.scipy.special import xlogy
 
 from twofold.core.arrays import Array, Float, Int, Key, Scalar
-from twofold.core.numerics import LOG_TWO_PI
-from twofold.model.spec import BNNLV
-from twofold.uncertainty.predictive import Nested, means
+from twofold.core.numerics import LOG_TWO_PI, stratified_normal
+from twofold.model.spec import BNNLV, WIDE
+from twofold.uncertainty.predictive import Nested, components
 
 SIZES = (256, 1024, 4096, 16_384)
 MARGIN_DEVIATIONS = 6.0
 POINTS_PER_DEVIATION = 2.0
 NEGLIGIBLE = 1e-6
 DRAWS = 1000
+FEWEST_DRAWS = 10
 
 
 class Entropies(NamedTuple):
@@ -44,7 +45,9 @@ class Entropies(NamedTuple):
     conditional: Float[Array, "M *points"]
 
 
-PointEstimator: TypeAlias = Callable[[Key, Float[Array, "L M O"], Float[Array, "M O"]], Entropies]
+# Of a key, centres [L, M, O], log-variances [M, O] and None, or of noise that varies: log-variances
+# [L, M, O] and the log-odds [M] of its wide part.
+PointEstimator: TypeAlias = Callable[..., Entropies]
 
 
 def entropies(
@@ -59,17 +62,21 @@ def entropies(
 
     Every point uses the same ``key``, so that its result does not depend on the other points.
     """
-    centres = jnp.moveaxis(means(model, nested, x), -1, 0)
+    given = components(model, nested, x)
     groups = 1 if joint else model.outputs
-    outputs = model.outputs // groups
-    log_noise = nested.log_noise.reshape(-1, groups, outputs)
+    every = (slice(None),) if joint else tuple(slice(g, g + 1) for g in range(groups))
 
-    def at_point(centres: Float[Array, "L M O"]) -> Entropies:
-        parts = centres.reshape(*centres.shape[:2], groups, outputs)
-        found = [estimator(key, parts[:, :, g], log_noise[:, g]) for g in range(groups)]
+    def at_point(point: tuple[Float[Array, "L M O"], Float[Array, "L M O"]]) -> Entropies:
+        centres, log_noise = point
+        more = (given.log_odds,) if model.varying_noise else ()
+        log_noise = log_noise if more else log_noise[0]
+        found = [estimator(key, centres[..., o], log_noise[..., o], *more) for o in every]
         return Entropies(*(jnp.stack(leaves, axis=1) for leaves in zip(*found, strict=True)))
 
-    return Entropies(*(jnp.moveaxis(leaf, 0, -1) for leaf in jax.lax.map(at_point, centres)))
+    shape = *given.log_variance.shape[:3], x.shape[0]
+    log_variance = jnp.broadcast_to(given.log_variance, shape)
+    points = jnp.moveaxis(given.mean, -1, 0), jnp.moveaxis(log_variance, -1, 0)
+    return Entropies(*(jnp.moveaxis(leaf, 0, -1) for leaf in jax.lax.map(at_point, points)))
 
 
 def spline_weights(offset: Float[Array, "*shape"]) -> Float[Array, "*shape 4"]:
@@ -173,8 +180,15 @@ def log_peaks(log_noise: Float[Array, "M O"]) -> Float[Array, "M"]:
     return -0.5 * jnp.sum(log_noise + LOG_TWO_PI, axis=1)
 
 
-def average(key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M O"]) -> Entropies:
+def average(
+    key: Key,
+    centres: Float[Array, "L M O"],
+    log_noise: Float[Array, "*L M O"],
+    log_odds: Float[Array, "M"] | None = None,
+) -> Entropies:
     """Cross and conditional entropies from about DRAWS draws of y, the same number for each W."""
+    if log_odds is not None:
+        return average_varying(key, centres, log_noise, log_odds)
     latents, draws, outputs = centres.shape
     num, peaks = max(1, DRAWS // draws), log_peaks(log_noise)
     # Outputs first: the sums then run over long contiguous rows.
@@ -186,6 +200,45 @@ def average(key: Key, centres: Float[Array, "L M O"], log_noise: Float[Array, "M
         noise = jax.random.normal(noise_key, (num, outputs), centres.dtype)
         y = centres[component, index] + jnp.exp(0.5 * log_noise[index]) * noise
         log_densities = log_kernels(y, outputs_first, log_noise.T) + peaks
+        everyone = jax.nn.logsumexp(log_densities, axis=1) - jnp.log(draws)
+        return Entropies(-jnp.mean(everyone), -jnp.mean(log_densities[:, index]))
+
+    return Entropies(*jax.lax.map(given, jnp.arange(draws)))
+
+
+def average_varying(
+    key: Key,
+    centres: Float[Array, "L M O"],
+    log_noise: Float[Array, "L M O"],
+    log_odds: Float[Array, "M"],
+) -> Entropies:
+    """``average`` for components that differ in their noise, each beside one WIDE times as wide.
+
+    The draws of y given W are spread evenly over its components and over each one's width.
+    """
+    latents, draws, outputs = centres.shape
+    num = max(FEWEST_DRAWS, DRAWS // draws)
+    wider = jnp.log(jnp.asarray(WIDE, centres.dtype))
+    both = jnp.concatenate([centres, centres])
+    log_scale = jnp.concatenate([0.5 * log_noise, 0.5 * log_noise + wider])
+    narrow, wide = jax.nn.log_sigmoid(-log_odds), jax.nn.log_sigmoid(log_odds)
+    log_weights = jnp.repeat(jnp.stack([narrow, wide]), latents, axis=0) - jnp.log(latents)
+    log_weights = log_weights - jnp.sum(log_scale + 0.5 * LOG_TWO_PI, axis=-1)
+    precision = jnp.exp(-2.0 * log_scale)
+
+    def log_density(y: Float[Array, "O"]) -> Float[Array, "M"]:
+        squares = jnp.sum(jnp.square(y - both) * precision, axis=-1)
+        return jax.nn.logsumexp(log_weights - 0.5 * squares, axis=0)
+
+    def given(index: Int[Array, ""]) -> Entropies:
+        keys = jax.random.split(jax.random.fold_in(key, index), 3)
+        place = (jnp.arange(num) + jax.random.uniform(keys[0], (num,))) / num
+        component = (place * latents).astype(int)
+        noise = stratified_normal(keys[1], num, (outputs,), shuffle=True)
+        is_wide = jax.random.uniform(keys[2], (num, 1)) < jax.nn.sigmoid(log_odds[index])
+        scale = jnp.exp(0.5 * log_noise[component, index]) * jnp.where(is_wide, WIDE, 1.0)
+        y = centres[component, index] + scale * noise.astype(centres.dtype)
+        log_densities = jax.vmap(log_density)(y)
         everyone = jax.nn.logsumexp(log_densities, axis=1) - jnp.log(draws)
         return Entropies(-jnp.mean(everyone), -jnp.mean(log_densities[:, index]))
 

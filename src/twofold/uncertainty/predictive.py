@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.stats import norm
 
 from twofold.core import memory, numerics, sharding
 from twofold.core.arrays import Array, Float, Int, Key
-from twofold.core.numerics import gaussian_log_density, stratified_normal
-from twofold.model import density, network
-from twofold.model.spec import BNNLV, Draws, Posterior, SampledPosterior
+from twofold.core.numerics import stratified_normal
+from twofold.model import network
+from twofold.model.density import Conditional, conditional
+from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior, layers
 
 # Activations of the widest layer that are held together.
 CPU_VALUES, GPU_VALUES = 2**15, 2**26
@@ -32,7 +34,7 @@ class Nested(NamedTuple):
     """M weight draws and, for each, L latent draws."""
 
     weights: Float[Array, "M P"]
-    log_noise: Float[Array, "M O"]
+    log_noise: Float[Array, "M noise"]
     latents: Float[Array, "L M Z"]
 
 
@@ -92,29 +94,47 @@ def in_blocks(model: BNNLV, nested: Nested, points: int) -> Float[Array, "blocks
 
 def means(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Float[Array, "L M O B"]:
     """``f(x, z; W)`` for all nested draws; memory grows with L · M · B."""
+    return components(model, nested, x).mean
+
+
+def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditional:
+    """y given each nested draw: means and log-variances ``[L, M, O, B]``, log-odds ``[M]``."""
     blocks = in_blocks(model, nested, x.shape[0])
-    found = jax.lax.map(lambda z: network.apply_nested(model.sizes, nested.weights, x, z), blocks)
+    network_layers, every = layers(model, nested.weights), nested.latents.shape[0]
+    found = jax.lax.map(
+        lambda z: network.apply_nested(network_layers, x, z, model.activate), blocks
+    )
     found = jnp.moveaxis(found, 3, 1)
-    return found.reshape(nested.latents.shape[0], *found.shape[2:])
+    found = jnp.swapaxes(found.reshape(every, *found.shape[2:]), 0, 1)
+    given = conditional(model, jnp.moveaxis(found, 2, 1), nested.log_noise)
+    mean, log_variance = (jnp.moveaxis(leaf, 2, 0) for leaf in given[:2])
+    return Conditional(mean, log_variance, given.log_odds)
 
 
 def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
     """Mean and variance of y given each W, accumulated over blocks of latent draws."""
     blocks = in_blocks(model, nested, x.shape[0])
-    block = blocks.shape[1]
+    block, network_layers = blocks.shape[1], layers(model, nested.weights)
 
     def accumulate(carry: Any, z: Array) -> tuple[Any, None]:
-        count, mean, squares = carry
-        values = network.apply_nested(model.sizes, nested.weights, x, z)
+        count, mean, squares, noise = carry
+        outputs = network.apply_nested(network_layers, x, z, model.activate)
+        given = conditional(model, outputs, nested.log_noise)
+        values = given.mean
+        if model.varying_noise:
+            noise += _over_latents(given.variance)
         own = _over_latents(values) / block
         spread = _over_latents(jnp.square(values - own[:, :, None]))
         shift, total = own - mean, count + block
         squares += spread + jnp.square(shift) * (count * block / total)
-        return (total, mean + shift * (block / total), squares), None
+        return (total, mean + shift * (block / total), squares, noise), None
 
     zeros = jnp.zeros((nested.weights.shape[0], model.outputs, x.shape[0]), x.dtype)
-    (count, mean, squares), _ = jax.lax.scan(accumulate, (0.0, zeros, zeros), blocks)
-    return Moments(mean, squares / count + jnp.exp(nested.log_noise)[..., None])
+    start = 0.0, zeros, zeros, zeros
+    (count, mean, squares, noise), _ = jax.lax.scan(accumulate, start, blocks)
+    if not model.varying_noise:
+        return Moments(mean, squares / count + conditional(model, zeros, nested.log_noise).variance)
+    return Moments(mean, (squares + noise) / count)
 
 
 def _over_latents(values: Float[Array, "M O block B"]) -> Float[Array, "M O B"]:
@@ -129,10 +149,11 @@ def log_density(
 ) -> Float[Array, "B"]:
     """``log p(y | x)``: the log of the mean likelihood over all nested draws."""
 
+    network_layers = layers(model, nested.weights)
+
     def accumulate(total: Array, z: Array) -> tuple[Array, None]:
-        outputs = network.apply_nested(model.sizes, nested.weights, x, z)
-        log_noise = nested.log_noise[..., None, None]
-        terms = gaussian_log_density(y.T[:, None], outputs, log_noise).sum(axis=1)
+        outputs = network.apply_nested(network_layers, x, z, model.activate)
+        terms = conditional(model, outputs, nested.log_noise).log_density(y.T[:, None])
         return jnp.logaddexp(total, jax.nn.logsumexp(terms, axis=(0, 1))), None
 
     start = jnp.full(x.shape[0], -jnp.inf, x.dtype)
@@ -149,16 +170,22 @@ def sample(
     ``rows`` numbers the points; the randomness of a point depends on its number alone.
     """
     dtype, num = draws.weights.dtype, draws.weights.shape[0]
-    size = model.latents + model.outputs
+    size = model.latents + model.num_noise
 
     def at_row(row: Int[Array, "1"]) -> Float[Array, "M noise"]:
         return jax.random.normal(jax.random.fold_in(key, row[0]), (num, size), dtype)
 
     noise = jnp.moveaxis(jax.vmap(at_row)(rows), 0, -1)
     deviation = jnp.sqrt(model.latent_variance).astype(dtype)
-    outputs = density.mean(model, draws.weights, x, deviation * noise[:, : model.latents])
-    scale = jnp.exp(0.5 * draws.log_noise)[..., None]
-    return jnp.moveaxis(outputs + scale * noise[:, model.latents :], -1, 0)
+    z = deviation * noise[:, : model.latents]
+    outputs = network.apply(layers(model, draws.weights), x, z, model.activate)
+    given = conditional(model, outputs, draws.log_noise)
+    own = noise[:, model.latents : model.latents + model.outputs]
+    scale = jnp.exp(0.5 * given.log_variance)
+    if given.log_odds is not None:
+        wide = norm.sf(noise[:, -1]) < jax.nn.sigmoid(given.log_odds)[:, None]
+        scale *= jnp.where(wide, WIDE, 1.0)[:, None]
+    return jnp.moveaxis(given.mean + scale * own, -1, 0)
 
 
 def rows_at_once(model: BNNLV, weights: int, latents: int) -> int:

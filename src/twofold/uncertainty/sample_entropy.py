@@ -16,6 +16,7 @@ from scipy.special import digamma
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key, Scalar
 from twofold.core.numerics import LOG_TWO_PI
+from twofold.model.spec import WIDE
 from twofold.uncertainty import neighbours as near
 from twofold.uncertainty.entropies import Entropies, PointEstimator
 
@@ -220,7 +221,8 @@ def estimate_from_samples(
     surprisals: Callable[[Array], Array],
     key: Key,
     centres: Float[Array, "L M O"],
-    log_noise: Float[Array, "M O"],
+    log_noise: Float[Array, "*L M O"],
+    log_odds: Float[Array, "M"] | None = None,
 ) -> Entropies:
     """Entropies from draws of y alone: the pooled draws give the cross entropies, the draws of each
     W by themselves the conditional ones."""
@@ -228,6 +230,9 @@ def estimate_from_samples(
         # Without latent input a single centre stands for all draws of y given W.
         centres = jnp.broadcast_to(centres, (LONE_DRAWS, *centres.shape[1:]))
     noise = jax.random.normal(key, centres.shape, centres.dtype)
+    if log_odds is not None:
+        places = jax.random.uniform(jax.random.fold_in(key, 1), centres.shape[:2])
+        noise *= jnp.where(places < jax.nn.sigmoid(log_odds), WIDE, 1.0)[..., None]
     y = jnp.swapaxes(centres + jnp.exp(0.5 * log_noise) * noise, 0, 1)
     draws, latents, outputs = y.shape
     pooled = surprisals(y.reshape(draws * latents, outputs)).reshape(draws, latents)

@@ -1,0 +1,242 @@
+"""Microcanonical Langevin chains that go on from the members of a stopped ensemble, with BlackJAX.
+
+After Sommer et al. (2025) and Robnik et al. (2023): a chain moves at constant speed through the
+posterior with the latent input integrated out, turned by the gradient and by a little noise. No
+step is rejected; the step size follows the error of the energy all along, and the length over which
+the direction is forgotten follows the spread of the positions.
+
+A chain begins on the rows that its member learnt from. The rows that judge it
+(``inference.stopped``) say after each stage, twice as long as the one before, whether going on has
+paid; on small tables it often has not, and the members themselves are kept. Chains that have paid
+go on for a last stage on all rows, and of that the draws are kept.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from blackjax.mcmc import mclmc
+from blackjax.mcmc.integrators import isokinetic_velocity_verlet
+
+from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.numerics import Padded
+from twofold.inference.loop import Algorithm, Info, Result, Setup, bind
+from twofold.inference.method import Method, check_positive, integer, option, optional
+from twofold.inference.stopped import DEFAULT_NODES, Network, StoppedEnsemble
+from twofold.model.density import LOG_NOISE_PRIOR, LOG_ODDS_PRIOR, log_joint
+from twofold.model.spec import BNNLV
+
+STEPS = 25
+LARGEST_ERROR = 2.0
+FIRST_STEP = 0.1
+ADAPTATION = 0.01
+MEMORY = 1_000.0
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is compiled into the program: ``samples`` draws are kept of each chain."""
+
+    model: BNNLV
+    nodes: int
+    samples: int
+    energy_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Langevin(Method):
+    """Microcanonical Langevin chains from the members of a stopped ensemble.
+
+    Parameters
+    ----------
+    chains : int
+        Number of members and chains.
+    samples : int
+        Draws that are kept of each chain.
+    nodes : int
+        Number of nodes over which the latent input is integrated out.
+    steps : int or None
+        The most steps of a chain before its last stage; None: 8,000.
+    energy_error : float
+        Mean square of the energy's error in a step, for each dimension.
+    updates, batch_size, learning_rate :
+        As those of ``StoppedEnsemble``, for the members.
+    """
+
+    name: ClassVar[str] = "langevin"
+    form: ClassVar[str] = "varying"
+    staged: ClassVar[bool] = True
+
+    chains: int = option(16, integer(2))
+    samples: int = option(8, integer(1))
+    nodes: int = option(DEFAULT_NODES, integer(1))
+    steps: int | None = option(None, optional(integer(1)))
+    energy_error: float = option(0.02, check_positive)
+    updates: int | None = option(None, optional(integer(1)))
+    batch_size: int = option(1024, integer(1))
+    learning_rate: float = option(0.03, check_positive)
+
+    @property
+    def runs(self) -> int:
+        """The chains."""
+        return self.chains
+
+    @property
+    def weight_sets(self) -> int:
+        """The draws, a position, its gradient, momentum, mean and square."""
+        return self.samples + 5
+
+    def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
+        """The members' run."""
+        return self.members.set_up(model, sizes, dtype)
+
+    def finish(self, config: Any, states: Any, energies: np.ndarray, epochs: int) -> Result:
+        """The members, where no chains have gone on from them."""
+        return self.members.finish(config, states, energies, epochs)
+
+    @property
+    def members(self) -> StoppedEnsemble:
+        """What the chains go on from."""
+        return StoppedEnsemble(
+            members=self.chains,
+            nodes=self.nodes,
+            updates=self.updates,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+        )
+
+
+class Walk(NamedTuple):
+    """A chain's problem: data, the rows that count, where it starts and with what step."""
+
+    data: Padded
+    counted: Bool[Array, "N"]
+    start: Network
+    step_size: Float[Array, ""]
+
+
+class State(NamedTuple):
+    """A chain: BlackJAX's state, log step size, running mean and square of the position, how many
+    steps it has taken, its draws, and the sum of squared energy errors."""
+
+    chain: Any
+    log_step: Float[Array, ""]
+    mean: Float[Array, "d"]
+    square: Float[Array, "d"]
+    weights: Float[Array, "R P"]
+    log_noise: Float[Array, "R noise"]
+    error: Float[Array, ""]
+
+
+def noise_prior(model: BNNLV) -> tuple[np.ndarray, np.ndarray]:
+    """Means and deviations of the prior of ``log_noise``."""
+    pairs = [LOG_NOISE_PRIOR] * model.outputs + [LOG_ODDS_PRIOR] * model.varying_noise
+    centre, deviation = np.array(pairs).T
+    return centre, deviation
+
+
+def to_position(model: BNNLV, network: Network) -> Float[Array, "d"]:
+    """Coordinates in which the prior is standard normal."""
+    centre, deviation = noise_prior(model)
+    dtype = network.weights.dtype
+    noise = (network.log_noise - centre.astype(dtype)) / deviation.astype(dtype)
+    return jnp.concatenate([network.weights / model.weight_variance**0.5, noise]).astype(dtype)
+
+
+def from_position(model: BNNLV, position: Float[Array, "d"]) -> Network:
+    """The network at a position."""
+    centre, deviation = (jnp.asarray(part, position.dtype) for part in noise_prior(model))
+    weights, noise = position[: model.num_weights], position[model.num_weights :]
+    return Network(model.weight_variance**0.5 * weights, centre + deviation * noise)
+
+
+def log_posterior(config: Config, walk: Walk, position: Float[Array, "d"]) -> Float[Array, ""]:
+    """``log p(W, Σ | X, y)`` up to a constant."""
+    network, data = from_position(config.model, position), walk.data
+    return log_joint(config.model, *network, data.x, data.y, nodes=config.nodes, mask=walk.counted)
+
+
+def init(config: Config, key: Key, walk: Walk) -> State:
+    """At its start, in a random direction, with no draws."""
+    position = to_position(config.model, walk.start)
+    chain = mclmc.init(position, lambda p: log_posterior(config, walk, p), key)
+    model, dtype = config.model, position.dtype
+    return State(
+        chain,
+        jnp.log(walk.step_size),
+        position,
+        jnp.zeros_like(position),
+        jnp.broadcast_to(walk.start.weights, (config.samples, model.num_weights)).astype(dtype),
+        jnp.broadcast_to(walk.start.log_noise, (config.samples, model.num_noise)).astype(dtype),
+        jnp.zeros((), dtype),
+    )
+
+
+def move(config: Config, key: Key, state: State, walk: Walk, number: Int[Array, ""]) -> State:
+    """One step, and what it teaches about the step size and the spread."""
+    chain, dimension = state.chain, state.mean.shape[0]
+    step_size = jnp.exp(state.log_step)
+    spread = jnp.sqrt(jnp.maximum(jnp.sum(state.square), 0.0))
+    length = jnp.clip(spread, 10.0 * step_size, dimension**0.5)
+    kernel = mclmc.build_kernel(
+        isokinetic_velocity_verlet,
+        desired_energy_var_max_ratio=1.0,
+        desired_energy_var=LARGEST_ERROR**2,
+    )
+    moved, info = kernel(
+        key, chain, lambda p: log_posterior(config, walk, p), 1.0, length, step_size
+    )
+    refused = jnp.all(moved.position == chain.position)
+    error = jnp.where(refused, LARGEST_ERROR**2, jnp.square(info.energy_change) / dimension)
+    change = ADAPTATION * jnp.clip(1.0 - error / config.energy_error, -5.0, 1.0)
+    weight = 1.0 / jnp.minimum(number + 1.0, MEMORY)
+    before = moved.position - state.mean
+    mean = state.mean + weight * before
+    square = state.square + weight * (before * (moved.position - mean) - state.square)
+    return state._replace(
+        chain=moved,
+        log_step=state.log_step + change,
+        mean=mean,
+        square=square,
+        error=state.error + 0.01 * (error - state.error),
+    )
+
+
+class Schedule(NamedTuple):
+    """How many epochs a stage has."""
+
+    epochs: Int[Array, ""]
+
+
+def step(
+    config: Config, key: Key, state: State, walk: Walk, schedule: Schedule, epoch: Int[Array, ""]
+) -> tuple[State, Info]:
+    """STEPS steps; draws are kept at even distances over the second half of a stage."""
+
+    def one(index: Any, state: State) -> State:
+        return move(config, jax.random.fold_in(key, index), state, walk, epoch * STEPS + index)
+
+    state = jax.lax.fori_loop(0, STEPS, one, state)
+    past_half = 2 * (epoch + 1) - schedule.epochs
+    slot = jnp.clip(-(-config.samples * past_half // schedule.epochs) - 1, 0, config.samples - 1)
+    open_slots = jnp.arange(config.samples)[:, None] >= slot
+    network = from_position(config.model, state.chain.position)
+    state = state._replace(
+        weights=jnp.where(open_slots, network.weights, state.weights),
+        log_noise=jnp.where(open_slots, network.log_noise, state.log_noise),
+    )
+    energy = -state.chain.logdensity / jnp.maximum(jnp.sum(walk.counted), 1)
+    return state, Info(energy, (~jnp.isfinite(energy)).astype(int))
+
+
+def build(config: Config) -> Algorithm:
+    """The algorithm for ``loop.run``; its problems are walks."""
+    return bind(init, step, config)
+
+
+def set_up(config: Config, epochs: int, sets: int) -> Setup:
+    """A stage of so many epochs."""
+    schedule = Schedule(jnp.int32(epochs))
+    return Setup(config, build(config), schedule, epochs, np.ones(sets, int), "stretches")

@@ -1,0 +1,135 @@
+"""Fits that choose by rows they keep out: with and without z, members or chains."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import twofold
+from twofold import BNNLVRegressor, fit_many
+from twofold.estimators.fitting import hidden_sizes, noise_floor
+from twofold.inference.langevin import Langevin
+from twofold.inference.stopped import StoppedEnsemble
+
+QUICK = StoppedEnsemble(members=6, nodes=6, updates=600)
+SHORT = Langevin(chains=6, nodes=6, updates=600, steps=500, samples=4)
+SETTINGS = {"hidden_layer_sizes": (8,), "random_state": 0, "n_latent_draws": 20}
+
+
+def make_data(rows=120, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, (rows, 1))
+    return x, 5.0 + 3.0 * x[:, 0] + np.exp(0.5 * x[:, 0]) * rng.normal(size=rows)
+
+
+def two_branches(rows=150, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, (rows, 1))
+    return x, rng.choice([-4.0, 4.0], rows) + x[:, 0] + 0.5 * rng.normal(size=rows)
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return BNNLVRegressor(**SETTINGS, inference=QUICK).fit(*make_data())
+
+
+@pytest.fixture(scope="module")
+def chained():
+    return BNNLVRegressor(**SETTINGS, inference=SHORT).fit(*make_data())
+
+
+@pytest.mark.parametrize("name", ["quick", "chained"])
+def test_noise_that_grows_is_found_and_scored(name, request):
+    model = request.getfixturevalue(name)
+    x, y = make_data(1_000, seed=1)
+    truth = -0.5 * np.log(2 * np.pi * np.e) - 0.5 * x[:, 0].mean()
+    scores = model.log_likelihood(x, y)
+    assert truth - 0.2 < scores.mean() < truth + 0.1
+    assert abs(model.out_of_bag_.score - scores.mean()) < 4 * model.out_of_bag_.standard_error
+    split = model.decompose(np.array([[-1.8], [1.8]]))
+    assert 0.7 < split.aleatoric[1] - split.aleatoric[0] < 3.0
+    assert model.model_.varying_noise and model.model_.latents == 0
+
+
+def test_z_is_used_where_the_noise_has_two_humps():
+    model = BNNLVRegressor(**SETTINGS, inference=QUICK).fit(*two_branches())
+    assert model.model_.latents == 1
+    draws = model.sample(np.zeros((1, 1)), 400)[:, 0]
+    assert 0.2 < (draws > 0).mean() < 0.8
+    assert (np.abs(np.abs(draws) - 4.0) < 2.0).mean() > 0.7
+
+
+def test_chains_add_draws(chained, quick):
+    assert len(quick.posterior_.weights) == 6
+    assert len(chained.posterior_.weights) in (6, 24)
+
+
+@pytest.mark.parametrize("name", ["quick", "chained"])
+def test_a_saved_model_predicts_the_same(name, request, tmp_path):
+    model = request.getfixturevalue(name)
+    x, y = make_data(20, seed=2)
+    model.save(tmp_path / "model")
+    loaded = twofold.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
+    np.testing.assert_array_equal(loaded.log_likelihood(x, y), model.log_likelihood(x, y))
+    assert loaded.out_of_bag_ == model.out_of_bag_
+    assert clone(loaded).get_params(deep=False)["hidden_layer_sizes"] == (8,)
+
+
+def test_a_finished_run_is_read_from_its_checkpoints(chained, tmp_path):
+    path = tmp_path / "run"
+    first = BNNLVRegressor(**SETTINGS, inference=SHORT, checkpoint=path).fit(*make_data())
+    again = BNNLVRegressor(**SETTINGS, inference=SHORT, checkpoint=path).fit(*make_data())
+    np.testing.assert_array_equal(first.posterior_.weights, chained.posterior_.weights)
+    np.testing.assert_array_equal(again.posterior_.weights, chained.posterior_.weights)
+
+
+def test_data_sets_fitted_together_choose_for_themselves(quick):
+    models = [BNNLVRegressor(**SETTINGS, inference=QUICK) for _ in range(2)]
+    data = [make_data(), two_branches(120)]
+    fit_many(models, *zip(*data, strict=True))
+    assert [model.model_.latents for model in models] == [0, 1]
+    np.testing.assert_allclose(models[0].posterior_.weights, quick.posterior_.weights, atol=0.01)
+
+
+def test_the_floor_of_the_noise_follows_the_resolution_of_the_target():
+    rng = np.random.default_rng(0)
+    assert noise_floor(rng.normal(size=(50, 1))) == ()
+    rounded = np.round(rng.normal(size=(200, 1)) / 0.5) * 0.5
+    (floor,) = noise_floor(rounded)
+    assert 0.5 / 12**0.5 / 1.5 < floor < 0.5 / 12**0.5 * 1.5
+    x = rng.uniform(-1, 1, (200, 1))
+    model = BNNLVRegressor(**SETTINGS, inference=QUICK, latent_dim=0)
+    model.fit(x, np.round(2 * x[:, 0]))
+    assert model.model_.noise_floor
+    spread = model.predict(x, return_std=True)[1]
+    assert spread.min() > 0.15
+
+
+@pytest.mark.parametrize(
+    ("rows", "inputs", "expected"), [(50, 3, (20,)), (400, 1, (20, 20)), (900, 8, (50, 50))]
+)
+def test_the_width_follows_the_table(rows, inputs, expected):
+    assert hidden_sizes("auto", True, rows, inputs) == expected
+    assert hidden_sizes("auto", False, rows, inputs) == (20, 20)
+    assert hidden_sizes((3,), True, rows, inputs) == (3,)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"noise": "loud"}, "noise must be one of 'auto', 'constant', 'varying', got 'loud'"),
+        ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be a tuple .* got 'wide'"),
+        ({"latent_dim": "many"}, "latent_dim must be an integer of at least 0, got 'many'"),
+    ],
+)
+def test_impossible_settings_are_refused(setting, message):
+    with pytest.raises(ValueError, match=message):
+        BNNLVRegressor(**setting).fit(*make_data(10))
+
+
+def test_any_method_can_have_any_form():
+    model = BNNLVRegressor((6,), inference="stopped", noise="constant", prior="constant")
+    model.set_params(inference__updates=100, random_state=0, activation="relu", latent_dim=0)
+    model.fit(*make_data(40))
+    assert not model.model_.varying_noise and model.model_.activation == "relu"
+    assert model.posterior_.log_noise.shape == (16, 1)

@@ -1,0 +1,102 @@
+"""Microcanonical Langevin chains, against a posterior that is known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from twofold.core.numerics import pad
+from twofold.inference import langevin, loop
+from twofold.inference.langevin import Langevin, Walk
+from twofold.inference.stopped import Network
+from twofold.model.density import log_joint
+from twofold.model.spec import BNNLV
+
+VARYING = BNNLV(2, 1, (3,), 0, 1.0, 1.0, varying_noise=True, scaled_prior=True)
+LINEAR = BNNLV(3, 1, (), 0, 0.5, 1.0)
+ROWS, CHAINS, EPOCHS = 64, 8, 120
+
+
+def test_a_position_and_its_network_are_the_same_point(x64):
+    rng = np.random.default_rng(0)
+    network = Network(jnp.asarray(rng.normal(size=VARYING.num_weights)), jnp.asarray([-1.0, -3.0]))
+    position = langevin.to_position(VARYING, network)
+    back = langevin.from_position(VARYING, position)
+    np.testing.assert_allclose(back.weights, network.weights, rtol=1e-12)
+    np.testing.assert_allclose(back.log_noise, network.log_noise, rtol=1e-12)
+    # In these coordinates the prior is standard normal, up to a constant.
+    data = jax.tree.map(jnp.asarray, pad(np.zeros((2, 2)), np.zeros((2, 1)), 64, "float64"))
+    walk = Walk(data, jnp.zeros(64, bool), network, jnp.asarray(0.1))
+    config = langevin.Config(VARYING, 1, 1, 0.02)
+    at, zero = (langevin.log_posterior(config, walk, p) for p in (position, 0.0 * position))
+    assert at - zero == pytest.approx(-0.5 * float(position @ position), rel=1e-9)
+
+
+def test_only_counted_rows_count(x64):
+    rng = np.random.default_rng(0)
+    network = Network(jnp.asarray(rng.normal(size=VARYING.num_weights)), jnp.asarray([0.0, -3.0]))
+    x, y = rng.normal(size=(5, 2)), rng.normal(size=(5, 1))
+    counted = jnp.arange(64) < 3
+    data = jax.tree.map(jnp.asarray, pad(x, y, 64, "float64"))
+    walk = Walk(data, counted, network, jnp.asarray(0.1))
+    config = langevin.Config(VARYING, 1, 1, 0.02)
+    found = langevin.log_posterior(config, walk, langevin.to_position(VARYING, network))
+    assert found == pytest.approx(
+        float(log_joint(VARYING, *network, data.x[:3], data.y[:3])), rel=1e-9
+    )
+
+
+@pytest.fixture(scope="module")
+def chains():
+    """Draws from the posterior of a linear model."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(ROWS, 3))
+    y = x @ np.array([[1.0], [-0.5], [0.0]]) + 0.2 + 0.5 * rng.normal(size=(ROWS, 1))
+    data = pad(x, y, ROWS, "float32")
+    config = langevin.Config(LINEAR, 1, 50, 0.005)
+    setup = langevin.set_up(config, EPOCHS, 1)
+    keys = jax.random.split(jax.random.key(0), CHAINS)
+    start = Network(jnp.zeros((CHAINS, 4)), jnp.full((CHAINS, 1), -1.0))
+    problems = Walk(
+        jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * CHAINS), data),
+        jnp.ones((CHAINS, ROWS), bool),
+        start,
+        jnp.full(CHAINS, 0.1),
+    )
+    states = loop.init(setup.algorithm, keys, problems)
+    for chunk in loop.run(setup.algorithm, keys, states, problems, setup.schedule, 0, EPOCHS, None):
+        states = chunk.states
+    return x, y, jax.device_get(states)
+
+
+def test_chains_find_the_posterior_of_a_linear_model(chains):
+    x, y, states = chains
+    noise = np.exp(states.log_noise).mean()
+    design = np.concatenate([x, np.ones((ROWS, 1))], axis=1)
+    covariance = np.linalg.inv(design.T @ design / noise + np.eye(4) / LINEAR.weight_variance)
+    mean = covariance @ design.T @ y[:, 0] / noise
+    draws = states.weights.reshape(-1, 4)
+    deviations = np.sqrt(np.diag(covariance))
+    assert np.abs((draws.mean(axis=0) - mean) / deviations).max() < 0.4
+    ratio = draws.std(axis=0) / deviations
+    assert (ratio > 0.75).all() and (ratio < 1.35).all()
+    residuals = y[:, 0] - design @ mean
+    assert noise == pytest.approx(residuals @ residuals / (ROWS - 4), rel=0.15)
+
+
+def test_the_step_size_follows_the_error_of_the_energy(chains):
+    states = chains[2]
+    assert 0.3 * 0.005 < np.median(states.error) < 3.0 * 0.005
+    assert np.ptp(states.log_step) < np.log(4.0)
+
+
+def test_draws_are_of_the_second_half_and_differ(chains):
+    weights = chains[2].weights
+    assert len(np.unique(weights[0], axis=0)) > 40
+
+
+def test_the_members_have_the_options_of_the_chains():
+    method = Langevin(chains=5, nodes=7, updates=9, batch_size=11, learning_rate=0.1)
+    members = method.members
+    assert (members.members, members.nodes, members.updates) == (5, 7, 9)
+    assert (members.batch_size, members.learning_rate) == (11, 0.1)
