@@ -69,7 +69,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         an ensemble whose members go on as stochastic-gradient chains; ``NUTS()`` or ``HMC()``,
         Markov chains, the slow reference. Each has options of its own
         (``Alpha(alpha=0.5, epochs=1000)``); a name (``"alpha"``) gives their defaults, and a
-        mapping (``{"method": "alpha", "alpha": 0.5}``) serves files. Which for which job: ``docs/posteriors.md``.
+        mapping (``{"method": "alpha", "alpha": 0.5}``) serves files.
+        Which for which job: ``docs/posteriors.md``.
     latent_dim : int or "auto"
         Number of latent inputs; 0 gives a plain Bayesian neural network. "auto" is 1, or, for
         methods that keep rows out, 0 or 1 by how well these are predicted.
