@@ -27,6 +27,7 @@ from paper.problems import PROBLEMS
 from paper.records import Record
 from twofold import BNNLVRegressor
 from twofold.core.numerics import Standardizer, pad, padded_size
+from twofold.estimators.fitting import hidden_sizes
 from twofold.inference import loop
 from twofold.inference.loop import Setup
 from twofold.inference.method import resolve_method
@@ -42,7 +43,8 @@ def time_fit(problem: str, method: str) -> list[float]:
     x, y = (Standardizer.fit(v).transform(v) for v in (x, y[:, None]))
     estimator = BNNLVRegressor(**settings(method, smoke=False))
     inputs = x.shape[1]
-    model = BNNLV(inputs, 1, tuple(estimator.hidden_layer_sizes), 1, 1.0, float(inputs))
+    hidden = hidden_sizes(estimator.hidden_layer_sizes, False, len(x), inputs)
+    model = BNNLV(inputs, 1, hidden, 1, 1.0, float(inputs))
     chosen = resolve_method(estimator.inference)
     setup = chosen.set_up(model, np.array([len(x)]), "float32")
     data = pad(x, y, padded_size(len(x)), "float32")

@@ -109,7 +109,7 @@ def test_the_shell_completes_commands_and_names():
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     code = "from twofold.cli.app import main; main()"
-    words = [sys.executable, "-c", code, "reproduce", "list", "--json"]
+    words = [sys.executable, "-c", code, "env", "list", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         said = process.stderr.read()

@@ -66,7 +66,7 @@ def entropies(
     groups = 1 if joint else model.outputs
     every = (slice(None),) if joint else tuple(slice(g, g + 1) for g in range(groups))
 
-    def at_point(point: tuple[Float[Array, "L M O"], Float[Array, "L M O"]]) -> Entropies:
+    def at_point(point: tuple[Float[Array, "L M O"], Float[Array, "_ M O"]]) -> Entropies:
         centres, log_noise = point
         more = (given.log_odds,) if model.varying_noise else ()
         log_noise = log_noise if more else log_noise[0]
