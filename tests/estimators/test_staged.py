@@ -94,6 +94,10 @@ def test_data_sets_fitted_together_choose_for_themselves(quick):
 def test_the_floor_of_the_noise_follows_the_resolution_of_the_target():
     rng = np.random.default_rng(0)
     assert noise_floor(rng.normal(size=(50, 1))) == ()
+    assert noise_floor(np.repeat(rng.normal(size=(5, 1)), 2, axis=0)) == ()
+    whole = rng.integers(0, 4, (60, 1)).astype(float)
+    first, second = noise_floor(np.concatenate([whole, rng.normal(size=(60, 1))], axis=1))
+    assert first == 0.25 and second < 1e-8
     rounded = np.round(rng.normal(size=(200, 1)) / 0.5) * 0.5
     (floor,) = noise_floor(rounded)
     assert 0.5 / 12**0.5 / 1.5 < floor < 0.5 / 12**0.5 * 1.5
@@ -119,6 +123,7 @@ def test_the_width_follows_the_table(rows, inputs, expected):
     [
         ({"noise": "loud"}, "noise must be one of 'auto', 'constant', 'varying', got 'loud'"),
         ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be a tuple .* got 'wide'"),
+        ({"noise": "varying"}, "noise='varying' needs inference='stopped' or 'langevin'"),
         ({"latent_dim": "many"}, "latent_dim must be an integer of at least 0, got 'many'"),
     ],
 )
@@ -127,7 +132,20 @@ def test_impossible_settings_are_refused(setting, message):
         BNNLVRegressor(**setting).fit(*make_data(10))
 
 
-def test_any_method_can_have_any_form():
+def test_a_table_of_three_rows_is_fitted_and_saved(tmp_path):
+    method = StoppedEnsemble(members=2, updates=20)
+    model = BNNLVRegressor((4,), inference=method, random_state=0).fit(*make_data(3))
+    model.save(tmp_path / "model")
+    assert twofold.load(tmp_path / "model").out_of_bag_ == model.out_of_bag_
+
+
+def test_a_single_draw_of_each_chain_is_kept_or_the_members_are(chained):
+    method = Langevin(chains=6, nodes=6, updates=600, steps=500, samples=1)
+    model = BNNLVRegressor(**SETTINGS, inference=method).fit(*make_data())
+    assert model.posterior_.weights.shape == (6, model.model_.num_weights)
+
+
+def test_the_paper_s_form_can_be_asked_for():
     model = BNNLVRegressor((6,), inference="stopped", noise="constant", prior="constant")
     model.set_params(inference__updates=100, random_state=0, activation="relu", latent_dim=0)
     model.fit(*make_data(40))

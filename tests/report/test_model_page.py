@@ -229,3 +229,10 @@ def test_columns_without_names_and_bad_values_are_refused(fitted, read):
 )
 def test_numbers_are_shown_with_four_digits(value, text):
     assert format_number(value) == text
+
+
+def test_every_method_has_a_name_for_people():
+    from twofold.inference.method import METHODS
+    from twofold.report import model_page
+
+    assert set(model_page.METHODS) == set(METHODS)

@@ -47,6 +47,7 @@ def fit(
 
     Example: twofold fit oven.csv --target yield --out oven.twofold
     """
+    from twofold.estimators.training import remove_checkpoint
     from twofold.tables import open_table, read_table
 
     check_place(out, (), [data, run.config])
@@ -71,7 +72,7 @@ def fit(
     result: models.Result = fit_table(model, table, about, run)
     model.set_params(checkpoint=None)
     models.save_model(out, model, result.about)
-    checkpoint.unlink(missing_ok=True)
+    remove_checkpoint(checkpoint)
     with run.timed("judge"):
         run.metrics |= models.evaluate(model, result)
     record, doubts = run.write(out), result.doubts

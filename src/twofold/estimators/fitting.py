@@ -1,6 +1,7 @@
 """Fit many regressors in one compiled program: seeds, values of α and data sets side by side."""
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from twofold.core import memory, persistence
 from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
 from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
-from twofold.estimators.training import Checkpoint, Plan, train
+from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
 from twofold.inference.loop import Setup
 from twofold.inference.method import (
     Method,
@@ -38,6 +39,7 @@ FORMS = {
     "activation": ("relu", "tanh"),
 }
 SMALL_TABLE, LARGE_TABLE = 200, 3_000
+NO_FLOOR = 2.0**-30
 # The square of it, and of its inverse, are still numbers with all their digits.
 SMALLEST_SPREAD = 1e-150
 
@@ -125,11 +127,16 @@ def _fit_in_stages(
         title = "fitting" if name == "members" else "sampling"
         batches = np.ones(len(keys), int)
         plan = Plan(setup.epochs, batches, setup.unit, first.verbose, checkpoint, title)
-        return train(setup.algorithm, keys, problems, setup.schedule, plan, times)
+        outcome = train(setup.algorithm, keys, problems, setup.schedule, plan, times)
+        if outcome.stopped and outcome.epoch == setup.epochs:
+            sentence = "stopped by Ctrl-C between two stages; the model keeps what it has learned"
+            warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
+        return outcome
 
     floors = [about.model.noise_floor for about in abouts]
     floor = tuple(map(min, zip(*floors, strict=True))) if all(floors) else ()
-    model = replace(abouts[0].model, noise_floor=floor)
+    # As for the length of a run, the smallest data set decides.
+    model = replace(abouts[int(np.argmin(sizes))].model, noise_floor=floor)
     models = [replace(model, latents=number) for number in (0, 1)]
     models = models if first.latent_dim == "auto" else [model]
     keys = _training_keys(abouts, method.runs)
@@ -208,19 +215,20 @@ def _prepare(estimator: Regressor, X: Any, y: Any) -> tuple[np.ndarray, np.ndarr
 
 
 def noise_floor(y: np.ndarray) -> tuple[float, ...]:
-    """The deviation that rounding gives each column of y, a power of two; none for columns of which
-    most values are different.
+    """The deviation that rounding gives each column of y, a power of two.
 
-    The resolution is the gap that is most common between neighbouring values, and rounding to it
-    errs by 1/√12 of it.
+    A column is rounded if its values repeat and lie on an even grid; rounding to a grid errs by
+    1/√12 of its step. Nothing where no column is rounded.
     """
     floors = []
     for column in y.T:
         values = np.unique(column)
-        if len(values) < 2 or len(values) > len(column) / 2:
-            return ()
-        floors.append(2.0 ** np.round(np.log2(np.median(np.diff(values)) / 12**0.5)))
-    return tuple(floors)
+        gaps = np.diff(values)
+        steps = gaps / gaps.min() if gaps.size else np.full(1, 0.5)
+        repeated = len(values) <= len(column) / 2
+        rounded = repeated and bool(np.all(np.abs(steps - np.round(steps)) < 0.01))
+        floors.append(2.0 ** np.round(np.log2(gaps.min() / 12**0.5)) if rounded else NO_FLOOR)
+    return tuple(floors) if max(floors) > NO_FLOOR else ()
 
 
 def hidden_sizes(sizes: Any, varying: bool, rows: int, inputs: int) -> tuple[int, ...]:
@@ -277,6 +285,7 @@ def _checkpoint(
         return None
     settings = plain_settings(first, abouts[0].seed)
     identity = {name: settings[name] for name in TRAINING} | to_mapping(methods[0])
+    identity |= {name: settings[name] for name in FORMS if name in settings}
     identity |= {name: [getattr(m, name) for m in methods] for name in methods[0].differing}
     identity["epochs"] = int(epochs)
     identity["seed"] = [about.seed for about in abouts]
@@ -391,6 +400,11 @@ def check_settings(estimator: Any) -> None:
         if not isinstance(settings[name], str) or settings[name] not in ("auto", *forms):
             allowed = ", ".join(map(repr, ("auto", *forms)))
             raise ValueError(f"{name} must be one of {allowed}, got {settings[name]!r}")
+    if settings["noise"] == "varying" and resolve_method(settings["inference"]).form != "varying":
+        raise ValueError(
+            "noise='varying' needs inference='stopped' or 'langevin'; the other methods have the "
+            f"same noise everywhere, got {settings['inference']!r}"
+        )
     for name in ("weight_variance", "checkpoint_seconds", "latent_variance"):
         if name != "latent_variance" or settings[name] is not None:
             check_positive(name, settings[name])

@@ -3,12 +3,14 @@
 All decisions are by rows that the members kept out (``inference.stopped``).
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from twofold.core.memory import TooLargeError
 from twofold.core.numerics import Padded
 from twofold.estimators.training import Outcome
 from twofold.inference import langevin, stopped
@@ -19,6 +21,7 @@ from twofold.model.spec import BNNLV, SampledPosterior
 
 FIRST_STAGE = 500
 MOST_STEPS = 8_000
+LAST_STAGE = 2**31 - 1  # no stage begins after so many steps
 WORTH_IT = 0.005
 SURE = 2.0
 
@@ -63,7 +66,9 @@ def fit_members(
     for index in range(len(sizes)):
         own = slice(index * method.runs, (index + 1) * method.runs)
         best = jax.tree.map(lambda leaf, own=own: leaf[own], states.best)
-        views, energies = states.view[own], outcome.energies[:, own]
+        # When the run ended depends on the clock; from here on nothing has changed.
+        last = int(np.max(states.best_epoch[own])) * stopped.PATIENCE + stopped.FEWEST_WAITED
+        views, energies = states.view[own], outcome.energies[:last, own]
         members = Members(model, best, views, np.empty(0), energies)
         scores = kept_out(method, members, _single(best), _one(data, index), "held out")
         found.append(members._replace(scores=scores))
@@ -123,18 +128,22 @@ def walk_on(
     for m, d in zip(members, own, strict=True):
         start = summarise(kept_out(quick, m, _single(m.best), d, "judging")).score
         best.append(Chained(m.best, first, _single(m.best), start))
-    latest, improved = list(best), [True] * len(members)
+    first_of_all, latest, improved = list(best), list(best), [True] * len(members)
     most, length, taken, is_stopped = method.steps or MOST_STEPS, FIRST_STAGE, 0, False
 
-    def stage(name: str, counted: Any, starts: Sequence[Chained], steps: int) -> Outcome:
+    def stage(
+        name: str, stream: int, counted: Any, starts: Sequence[Chained], steps: int
+    ) -> Outcome:
         start = _join([one.start for one in starts])
         walk = Walk(repeated, counted, start, _join([one.step_size for one in starts]))
         epochs = max(1, steps // STEPS)
-        return train(name, model, langevin.set_up(config, epochs, len(members)), keys, walk, 1)
+        own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, stream)
+        setup = langevin.set_up(config, epochs, len(members))
+        return train(name, model, setup, own_keys, walk, 1)
 
     while taken < most and any(improved) and not is_stopped:
         steps = min(length, most - taken)
-        outcome = stage(f"chains {taken}", np.concatenate(rows), latest, steps)
+        outcome = stage(f"chains {taken}", taken, np.concatenate(rows), latest, steps)
         is_stopped, taken, length = outcome.stopped, taken + steps, 2 * length
         for index in sets:
             latest[index] = _chained(quick, members[index], own[index], outcome.states, index, runs)
@@ -142,13 +151,14 @@ def walk_on(
             if latest[index].score > best[index].score:
                 best[index] = latest[index]
     kept: dict[int, tuple[Network, np.ndarray]] = {}
-    going = [index for index in sets if best[index].draws.weights.shape[1] > 1]
+    going = [index for index in sets if best[index] is not first_of_all[index]]
     for index in going:
         scores = kept_out(quick, members[index], best[index].draws, own[index], "held out")
         kept[index] = best[index].draws, scores
     if going and not is_stopped:
         every = np.stack([np.arange(d.x.shape[0]) < d.size for d in own for _ in range(runs)])
-        outcome = stage("chains on all rows", every, best, max(FIRST_STAGE, taken // 2))
+        length = max(FIRST_STAGE, taken // 2)
+        outcome = stage("chains on all rows", LAST_STAGE, every, best, length)
         for index in going:
             last = _chained(quick, members[index], own[index], outcome.states, index, runs)
             kept[index] = last.draws, kept[index][1]
@@ -201,7 +211,12 @@ def fit_staged(
         places = np.concatenate([np.arange(i * runs, (i + 1) * runs) for i in group])
         some = jax.tree.map(lambda leaf, group=group: leaf[np.array(group)], data)
         members = [chosen[index] for index in group]
-        found_chains, is_stopped = walk_on(method, members, some, keys[places], train)
+        try:
+            found_chains, is_stopped = walk_on(method, members, some, keys[places], train)
+        except TooLargeError as error:
+            sentence = f"{error}; the members are kept as they are, without chains"
+            warnings.warn(sentence, RuntimeWarning, stacklevel=5)
+            continue
         for index, own in zip(group, found_chains, strict=True):
             if own is not None:
                 results[index] = _of_chains(method, chosen[index], *own)

@@ -134,7 +134,7 @@ def pack(estimator: Regressor) -> Stored:
     metadata |= {name: getattr(estimator, f"{name}_") for name in PLAIN}
     for name in REPORTS:
         report = getattr(estimator, f"{name}_")
-        metadata[name] = report and report._asdict()
+        metadata[name] = report and to_plain(report._asdict())
     return Stored(arrays, metadata)
 
 
@@ -173,7 +173,10 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
     model = metadata["model"]
     attributes = {name: metadata.get(name) for name in PLAIN}
     for name, report in REPORTS.items():
-        attributes[name] = metadata.get(name) and report(**metadata[name])
+        stored_report = metadata.get(name)
+        attributes[name] = stored_report and report(
+            **{key: np.inf if value is None else value for key, value in stored_report.items()}
+        )
     attributes |= {f"{side}_standardizer": Standardizer(**groups[side]) for side in "xy"}
     attributes["posterior"] = POSTERIORS[kind](**groups["posterior"])
     tuples = {name: tuple(value) for name, value in model.items() if isinstance(value, list)}
@@ -187,8 +190,15 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
     """The constructor's arguments as JSON values; a random generator is replaced by its ``seed``,
-    and a method by the mapping of its options."""
+    a method by the mapping of its options. What "auto" stands for with the paper's model is written
+    out, as it was before there was a choice."""
     settings = estimator.get_params(deep=False)
+    for name in ("noise", "prior", "activation"):
+        if settings[name] == "auto":
+            del settings[name]
+    if resolve_method(settings["inference"]).form == "constant":
+        written = {"hidden_layer_sizes": (20, 20), "latent_dim": 1}
+        settings |= {name: value for name, value in written.items() if settings[name] == "auto"}
     if not isinstance(settings["random_state"], int | np.integer | type(None)):
         settings["random_state"] = seed
     if not isinstance(settings["inference"], str):

@@ -112,6 +112,12 @@ class Checkpoint:
             )
 
 
+def remove_checkpoint(path: Path) -> None:
+    """Delete the file of a run, and those of its stages."""
+    for one in (path, *path.parent.glob(f"{path.name}.*-latent-dim-*")):
+        one.unlink(missing_ok=True)
+
+
 class Plan(NamedTuple):
     """How long to train, each member's batches per epoch, and what a person wants of it.
 
@@ -179,13 +185,13 @@ def train(
                 checkpoint.save(run._replace(states=sharding.cut(mesh, run.states, members)))
             if stopped or finished:
                 break
-    run = run._replace(stopped=stopped and run.epoch < plan.epochs)
+    run = run._replace(stopped=stopped)
     _report(run, plan)
     return run._replace(states=sharding.cut(mesh, run.states, members))
 
 
 def _report(run: Outcome, plan: Plan) -> None:
-    if run.stopped:
+    if run.stopped and run.epoch < plan.epochs:
         sentence = (
             f"stopped by Ctrl-C after {run.epoch:,} of {plan.epochs:,} {plan.unit}; the model "
             "keeps what it has learned so far"

@@ -221,6 +221,7 @@ def step(
     state = jax.lax.fori_loop(0, STEPS, one, state)
     past_half = 2 * (epoch + 1) - schedule.epochs
     slot = jnp.clip(-(-config.samples * past_half // schedule.epochs) - 1, 0, config.samples - 1)
+    slot = jnp.where(epoch == 0, 0, slot)
     open_slots = jnp.arange(config.samples)[:, None] >= slot
     network = from_position(config.model, state.chain.position)
     state = state._replace(

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from twofold.core import sharding
 from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
 from twofold.core.numerics import Padded
 from twofold.inference.loop import Info, Result, Setup, bind
@@ -41,6 +42,7 @@ FIRST_EPOCHS = 2
 PATIENCE = 2
 FEWEST_WAITED = 50
 DEFAULT_NODES = 12
+ROWS_AT_ONCE = 4_096
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,17 @@ def log_densities(
     return log_marginal(model, network.weights[None], network.log_noise[None], x, y, rule)[0]
 
 
+def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Float[Array, "N"]:
+    """``log_densities`` of all rows, with memory for no more than ROWS_AT_ONCE."""
+
+    def of_row(row: tuple[Float[Array, "D"], Float[Array, "O"]]) -> Float[Array, ""]:
+        x, y = row
+        return log_densities(model, nodes, network, x[None], y[None])[0]
+
+    found: Array = jax.lax.map(of_row, (data.x, data.y), batch_size=ROWS_AT_ONCE)
+    return found
+
+
 @partial(jax.jit, static_argnames=("model", "nodes", "held_out", "what"))
 def scores_of_kept_out(
     model: BNNLV,
@@ -237,7 +250,7 @@ def scores_of_kept_out(
 
     def of_member(member: tuple[Network, Array]) -> tuple[Float[Array, "N"], Bool[Array, "N"]]:
         own, view = member
-        each = jax.lax.map(lambda one: log_densities(model, nodes, one, data.x, data.y), own)
+        each = jax.lax.map(lambda one: _row_by_row(model, nodes, one, data), own)
         mixed = jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
         rows = member_rows(held_out, view, data)
         mask = rows.mask("judging")
@@ -265,7 +278,8 @@ def init(config: Config, key: Key, data: Padded) -> State:
 
 def finished(states: State, epoch: int) -> np.ndarray:
     """Which members have waited long enough for something better than their best."""
-    return epoch >= PATIENCE * np.asarray(states.best_epoch) + FEWEST_WAITED
+    waited: np.ndarray = PATIENCE * sharding.on_host(states.best_epoch) + FEWEST_WAITED
+    return epoch >= waited
 
 
 def update(
@@ -293,7 +307,8 @@ def step(
     """
     rows, dtype = member_rows(config.held_out, state.view, data), data.x.dtype
     slots, whole = min(config.batch_size, len(rows.order)), config.batch_size >= len(rows.order)
-    num_data = data.num_data.astype(dtype)
+    share = (rows.size - rows.held_out) / jnp.maximum(rows.size, 1)
+    num_data = (data.num_data * share).astype(dtype)
     learning = rows.mask("learning") if whole else None
 
     def batch(index: Int[Array, ""]) -> Any:
@@ -321,7 +336,8 @@ def step(
     now = jnp.sum(jnp.where(stopping, terms, 0.0)) / seen
     score = jnp.where(jnp.isfinite(state.score), state.score + SMOOTHING * (now - state.score), now)
     waiting = epoch < PATIENCE * state.best_epoch + FEWEST_WAITED
-    better = waiting & (score > state.best_score) & (epoch >= FIRST_EPOCHS)
+    late = epoch >= jnp.minimum(FIRST_EPOCHS, schedule.epochs - 1)
+    better = waiting & (score > state.best_score) & late
     best, best_score, best_epoch = jax.tree.map(
         lambda new, old: jnp.where(better, new, old),
         (network, score, epoch),
@@ -329,6 +345,6 @@ def step(
     )
     found = State(network, moments, state.view, best, score, best_score, best_epoch)
     found = jax.tree.map(lambda new, old: jnp.where(waiting, new, old), found, state)
-    # All updates lost is the end of a run; some are said to the user.
+    # Only all updates lost is the end of a run.
     lost = jnp.where(skipped == UPDATES, 1, 0)
     return found, Info(energy, lost)

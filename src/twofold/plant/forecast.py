@@ -101,7 +101,7 @@ def forecast(
     num = starts.observations.shape[0]
     at_once = max(1, min(num, ROLLOUTS_AT_ONCE // (weight_draws * noise_draws)))
     # The noise of every step and the costs, twice each on their way.
-    each = 2 * 4 * (task.model.latents + task.model.outputs + 1)
+    each = 2 * 4 * (task.model.latents + task.model.num_noise + 1)
     memory.refuse_beyond(
         each * horizon * at_once * weight_draws * noise_draws,
         f"roll-outs of {horizon:,} steps",

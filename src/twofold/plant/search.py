@@ -300,10 +300,12 @@ def best_of(policies: Sequence[LearnedPolicy]) -> list[LearnedPolicy]:
 def policy_bytes(config: Config) -> int:
     """What the roll-outs of one policy take.
 
-    For the way back a step keeps what the policy saw, the observation, and a byte for each unit.
+    For the way back a step keeps what the policy saw, the observation, and a byte for each ReLU or
+    four for each tanh.
     """
-    sizes = *config.task.model.sizes, *config.task.shape.hidden
-    kept = 4 * (2 * config.task.shape.features + config.task.model.sizes[0]) + sum(sizes)
+    model, shape = config.task.model, config.task.shape
+    units = sum(shape.hidden) + sum(model.sizes) * (1 if model.activation == "relu" else 4)
+    kept = 4 * (2 * shape.features + model.sizes[0]) + units
     rollouts = config.weight_draws * config.noise_draws * config.starts
     return config.horizon * rollouts * kept
 

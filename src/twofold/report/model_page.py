@@ -19,6 +19,8 @@ from twofold.uncertainty.decomposition import Parts
 METHODS = {
     "ensemble": "anchored ensemble",
     "alpha": "mean field (α-divergence)",
+    "stopped": "stopped ensemble",
+    "langevin": "microcanonical Langevin chains",
     "sghmc": "stochastic-gradient HMC",
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
