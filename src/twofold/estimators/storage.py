@@ -32,6 +32,7 @@ REPORTS: dict[str, Any] = {
     "diagnostics": Diagnostics,
     "out_of_bag": OutOfBag,
 }
+PAPER_SHAPE = {"hidden_layer_sizes": (20, 20), "latent_dim": 1}
 DIAGNOSED_ROWS = 50
 INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
 GOOD_INTEGRATION_ERROR = 0.1
@@ -124,9 +125,11 @@ def pack(estimator: Regressor) -> Stored:
         fields = getattr(estimator, f"{group}{attribute}_")._asdict()
         arrays |= {f"{group}/{name}": array for name, array in fields.items()}
     names = getattr(estimator, "feature_names_in_", None)
+    own = estimator.get_params(deep=False)
+    automatic = {name: own[name] for name in PAPER_SHAPE if str(own[name]) == "auto"}
     metadata = {
         "estimator": type(estimator).__name__,
-        "settings": plain_settings(estimator, estimator.seed_),
+        "settings": plain_settings(estimator, estimator.seed_) | automatic,
         "model": asdict(estimator.model_),
         "columns": None if names is None else list(names),
         "posterior": type(estimator.posterior_).__name__,
@@ -197,8 +200,8 @@ def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, A
         if settings[name] == "auto":
             del settings[name]
     if resolve_method(settings["inference"]).form == "constant":
-        written = {"hidden_layer_sizes": (20, 20), "latent_dim": 1}
-        settings |= {name: value for name, value in written.items() if settings[name] == "auto"}
+        for name, value in PAPER_SHAPE.items():
+            settings[name] = value if str(settings[name]) == "auto" else settings[name]
     if not isinstance(settings["random_state"], int | np.integer | type(None)):
         settings["random_state"] = seed
     if not isinstance(settings["inference"], str):

@@ -21,6 +21,7 @@ from sklearn.base import clone
 from twofold.core import persistence
 from twofold.core.persistence import FileFormatError, OtherRunError
 from twofold.estimators.regressor import BNNLVRegressor, load
+from twofold.estimators.storage import PAPER_SHAPE, plain_settings
 from twofold.inference.alpha import Alpha
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, embed
@@ -135,6 +136,9 @@ def find_policies(
         own.set_params(random_state=random_state)
     train, test = log.split(held_out, seed=random_state)
     episodes = [part for one in log.episodes for part in (one.observations, one.actions)]
+    # As they were before there was a choice: what is automatic is written out, or left out.
+    shape = {name: plain_settings(own)[name] for name in PAPER_SHAPE}
+    of_model = {k: v for k, v in (own.get_params() | shape).items() if str(v) != "auto"}
     identity = {
         "log": persistence.fingerprint(*episodes, log.action_low, log.action_high)[:16],
         # Functions are known by what they make of the log, and of places far beyond it.
@@ -144,7 +148,7 @@ def find_policies(
         "actions": embedding.actions,
         "inputs": embedding.input_names,
         "targets": embedding.target_names,
-        **{f"model {k}": v for k, v in own.get_params().items() if k not in WATCHING},
+        **{f"model {k}": v for k, v in of_model.items() if k not in WATCHING},
         **asdict(settings),
         "risk_weights": pairs,
         "held_out": held_out,
