@@ -100,3 +100,16 @@ def test_the_members_have_the_options_of_the_chains():
     members = method.members
     assert (members.members, members.nodes, members.updates) == (5, 7, 9)
     assert (members.batch_size, members.learning_rate) == (11, 0.1)
+
+
+def test_a_step_far_too_long_is_refused_and_the_next_is_shorter():
+    rng = np.random.default_rng(2)
+    data = pad(rng.normal(size=(ROWS, 3)), rng.normal(size=(ROWS, 1)), ROWS, "float32")
+    start = Network(jnp.zeros(4), jnp.full(1, -8.0))
+    data = jax.tree.map(jnp.asarray, data)
+    walk = Walk(data, jnp.ones(ROWS, bool), start, jnp.asarray(50.0))
+    config = langevin.Config(LINEAR, 1, 2, 0.02)
+    state = langevin.init(config, jax.random.key(0), walk)
+    moved = langevin.move(config, jax.random.key(1), state, walk, jnp.int32(0))
+    np.testing.assert_array_equal(moved.chain.position, state.chain.position)
+    assert moved.log_step == pytest.approx(float(state.log_step) - 5 * langevin.ADAPTATION)

@@ -114,3 +114,12 @@ def test_the_prior_of_the_share_is_normal(x64, case):
 def test_a_floor_of_the_wrong_length_is_refused():
     with pytest.raises(ValueError, match="2 outputs"):
         MODEL.__class__(**{**MODEL.__dict__, "noise_floor": (0.1,)})
+
+
+def test_a_log_variance_out_of_all_proportion_is_cut(x64):
+    outputs = jnp.asarray([[0.0, 0.0, 100.0, -100.0]])
+    given = density.conditional(MODEL, outputs, jnp.asarray([[0.0, 0.0, -4.0]]))
+    np.testing.assert_array_equal(given.log_variance, [[8.0, -16.0]])
+    np.testing.assert_allclose(
+        given.variance, np.exp([[8.0, -16.0]]) * (1.0 + 99.0 / (1.0 + np.exp(4.0))), rtol=1e-12
+    )

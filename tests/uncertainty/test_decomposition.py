@@ -250,4 +250,5 @@ def test_clear_errors():
         decompose_rows(*arguments[:3], np.zeros((0, 1)))
     with pytest.raises(ValueError, match="mixture"):
         decompose_rows(*arguments, estimator="quadrature", joint=True)
-    assert choose_estimator("auto", True, 1) is ESTIMATORS["quadrature"]
+    single = BNNLV(1, 1, (3,), 1, 1.0, 1.0)
+    assert choose_estimator("auto", True, single) is ESTIMATORS["quadrature"]
