@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from twofold.inference.ensemble import Ensemble
     from twofold.inference.hmc import HMC, NUTS
     from twofold.inference.langevin import Langevin
-    from twofold.inference.sghmc import SGHMC
-    from twofold.inference.stopped import StoppedEnsemble
     from twofold.uncertainty.decomposition import Decomposition
 
 try:
@@ -24,13 +22,11 @@ except PackageNotFoundError:
 __all__ = [
     "HMC",
     "NUTS",
-    "SGHMC",
     "Alpha",
     "BNNLVRegressor",
     "Decomposition",
     "Ensemble",
     "Langevin",
-    "StoppedEnsemble",
     "decompose_table",
     "fit_many",
     "fit_table",
@@ -46,8 +42,6 @@ _HOMES = {
     "HMC": "twofold.inference.hmc",
     "NUTS": "twofold.inference.hmc",
     "Langevin": "twofold.inference.langevin",
-    "SGHMC": "twofold.inference.sghmc",
-    "StoppedEnsemble": "twofold.inference.stopped",
     "decompose_table": "twofold.estimators.streaming",
     "fit_many": "twofold.estimators.fitting",
     "fit_table": "twofold.estimators.streaming",

@@ -17,6 +17,7 @@ from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
 from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
+from twofold.inference.ensemble import Network
 from twofold.inference.loop import Setup
 from twofold.inference.method import (
     Method,
@@ -139,8 +140,12 @@ def _fit_in_stages(
     model = replace(abouts[int(np.argmin(sizes))].model, noise_floor=floor)
     models = [replace(model, latents=number) for number in (0, 1)]
     models = models if first.latent_dim == "auto" else [model]
-    keys = _training_keys(abouts, method.runs)
-    found = fit_staged(method, models, data, sizes, keys, train_stage)
+    keys, seeds = _training_keys(abouts, method.runs), [about.seed for about in abouts]
+    starts = [_earlier_fit(estimator, method, model) for estimator in estimators]
+    if all(starts):
+        models = [replace(first.model_, noise_floor=floor)]
+    given = starts if all(starts) else None
+    found = fit_staged(method, models, data, seeds, keys, train_stage, given)
     for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, found, strict=True)):
         own = jax.tree.map(lambda leaf, i=i: leaf[i], data)
         score = staged.result.out_of_bag
@@ -149,6 +154,19 @@ def _fit_in_stages(
         fitted["energies"] = staged.energies
         store(estimator, about._asdict() | {"model": staged.model} | fitted)
     warn(estimators)
+
+
+def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
+    """Where each member or chain ended, of an earlier fit that a new one may start from: asked for,
+    and of a network of the same shape."""
+    if not (estimator.warm_start and hasattr(estimator, "posterior_")):
+        return None
+    before, draws = estimator.model_, estimator.posterior_
+    same = replace(before, latents=model.latents, noise_floor=model.noise_floor) == model
+    if not same or len(draws.weights) % method.runs:
+        return None
+    last = [leaf.reshape(method.runs, -1, leaf.shape[-1])[:, -1] for leaf in draws]
+    return Network(*last)
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
@@ -402,7 +420,7 @@ def check_settings(estimator: Any) -> None:
             raise ValueError(f"{name} must be one of {allowed}, got {settings[name]!r}")
     if settings["noise"] == "varying" and resolve_method(settings["inference"]).form != "varying":
         raise ValueError(
-            "noise='varying' needs inference='stopped' or 'langevin'; the other methods have the "
+            "noise='varying' needs inference='langevin' or 'ensemble'; the other methods have the "
             f"same noise everywhere, got {settings['inference']!r}"
         )
     for name in ("weight_variance", "checkpoint_seconds", "latent_variance"):

@@ -63,11 +63,10 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         Units of each hidden layer; ``()`` gives a linear model. "auto" is (20, 20), or, for methods
         that keep rows out, (20,) for small tables and (50, 50) for large ones.
     inference : method, name or mapping
-        How the posterior is found: ``Ensemble()``, an anchored ensemble (the default); ``Alpha()``,
-        a mean field by α-divergence minimisation (the paper's); ``StoppedEnsemble()`` and
-        ``Langevin()``, networks, and chains from them, judged by rows they keep out; ``SGHMC()``,
-        an ensemble whose members go on as stochastic-gradient chains; ``NUTS()`` or ``HMC()``,
-        Markov chains, the slow reference. Each has options of its own
+        How the posterior is found: ``Langevin()``, microcanonical Langevin chains (the default);
+        ``Ensemble()``, the networks they start from, in seconds; ``Alpha()``, a mean field by
+        α-divergence minimisation (the paper's); ``NUTS()`` or ``HMC()``, Hamiltonian chains, the
+        slow reference. Each has options of its own
         (``Alpha(alpha=0.5, epochs=1000)``); a name (``"alpha"``) gives their defaults, and a
         mapping (``{"method": "alpha", "alpha": 0.5}``) serves files.
         Which for which job: ``docs/posteriors.md``.
@@ -93,6 +92,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         L, the latent draws for each of them.
     dtype : "float32" or "float64"
     random_state : int, RandomState or None
+    warm_start : bool
+        Let ``fit`` start from where an earlier fit of the same network ended (chains and members).
     checkpoint : path or None
         File that holds the state of the run; a fit that finds it continues from there, exactly.
     checkpoint_seconds : float
@@ -107,7 +108,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     noise_std_ : standard deviation of the additive noise, in units of y (of noise that varies: the
         level about which it does)
     energies_ : energy per datum after each epoch (for chains: −log density of each transition)
-    convergence_ : report on the trend of the energy (None for chains and "sghmc")
+    convergence_ : report on the trend of the energy (None for chains)
     integration_error_ : mean error of ``log p(y | x, W)`` in nats where the latent input was
         integrated out (else None)
     out_of_bag_ : mean log-density of rows that were kept out of training, in nats, its standard
@@ -119,7 +120,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         self,
         hidden_layer_sizes: tuple[int, ...] | Literal["auto"] = "auto",
         *,
-        inference: Method | str | Mapping[str, Any] = "ensemble",
+        inference: Method | str | Mapping[str, Any] = "langevin",
         latent_dim: int | Literal["auto"] = "auto",
         noise: Literal["auto", "constant", "varying"] = "auto",
         prior: Literal["auto", "constant", "scaled"] = "auto",
@@ -130,6 +131,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         n_latent_draws: int = 100,
         dtype: Literal["float32", "float64"] = "float32",
         random_state: Any = None,
+        warm_start: bool = False,
         checkpoint: Any = None,
         checkpoint_seconds: float = 30.0,
         verbose: bool | str = "auto",
@@ -146,6 +148,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         self.n_latent_draws = n_latent_draws
         self.dtype = dtype
         self.random_state = random_state
+        self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.verbose = verbose

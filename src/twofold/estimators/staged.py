@@ -1,6 +1,7 @@
-"""Fits in stages: members with and without z, the choice between them, and chains from the members.
+"""Fits in stages: members without and with z, the choice between them, and chains from the members.
 
-All decisions are by rows that the members kept out (``inference.stopped``).
+All decisions are made on rows that the members held out (``inference.ensemble``). A latent input is
+tried only where the members without it leave residuals that are not Gaussian: ``latent_evidence``.
 """
 
 import warnings
@@ -9,21 +10,22 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.stats import chi2
 
 from twofold.core.memory import TooLargeError
 from twofold.core.numerics import Padded
 from twofold.estimators.training import Outcome
-from twofold.inference import langevin, stopped
-from twofold.inference.langevin import STEPS, Langevin, Walk
+from twofold.inference import ensemble, langevin
+from twofold.inference.ensemble import SCORE, STOP, TRAIN, Ensemble, Network, Share, summarise
+from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Walk
 from twofold.inference.loop import Chains, Result
-from twofold.inference.stopped import Network, StoppedEnsemble, summarise
 from twofold.model.spec import BNNLV, SampledPosterior
 
 FIRST_STAGE = 500
-MOST_STEPS = 8_000
 LAST_STAGE = 2**31 - 1  # no stage begins after so many steps
 WORTH_IT = 0.005
 SURE = 2.0
+SIGNIFICANT = 0.01
 
 
 class Staged(NamedTuple):
@@ -35,54 +37,91 @@ class Staged(NamedTuple):
 
 
 class Members(NamedTuple):
-    """The stopped members of one data set."""
+    """The members of one data set: their best networks, what each row is to each of them, the
+    out-of-bag score of each row, and their energies."""
 
     model: BNNLV
     best: Network
-    views: np.ndarray
+    roles: np.ndarray
     scores: np.ndarray
     energies: np.ndarray
+
+    def held_out(self, *roles: int) -> np.ndarray:
+        """Which rows are of one of the roles to a member."""
+        return np.isin(self.roles, roles)
 
 
 Train = Callable[..., Outcome]
 
 
-def kept_out(method: StoppedEnsemble, members: Members, draws: Network, data: Any, what: str):
-    """Log-density of each row by the members, or chains, that kept it out."""
-    found = stopped.scores_of_kept_out(
-        members.model, method.nodes, method.held_out, what, draws, members.views, data
-    )
+def score_rows(
+    nodes: int, members: Members, draws: Network, data: Padded, *roles: int
+) -> np.ndarray:
+    """Log-density of each row by the members, or chains, to whom it is of these roles."""
+    held_out = members.held_out(*roles)
+    found = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
     return np.asarray(found, np.float64)[: int(data.size)]
 
 
 def fit_members(
-    method: StoppedEnsemble, model: BNNLV, data: Padded, sizes: np.ndarray, keys: Any, train: Train
+    method: Ensemble,
+    model: BNNLV,
+    data: Padded,
+    roles: Sequence[np.ndarray],
+    keys: Any,
+    train: Train,
+    start: Network | None = None,
 ) -> tuple[list[Members], bool]:
-    """Stopped members of each data set, and whether Ctrl-C ended their run."""
+    """The members of each data set, and whether Ctrl-C ended their run. They start at ``start``,
+    or at draws from the prior."""
+    runs, sets = method.runs, range(len(roles))
+    sizes = np.asarray(data.size)
     setup = method.set_up(model, sizes, str(data.x.dtype))
-    outcome = train("members", model, setup, keys, data, method.runs)
+    if start is None:
+        start = ensemble.draw_starts(model, str(data.x.dtype), keys)
+    role = np.concatenate(roles)
+    order = np.argsort(role, axis=1, kind="stable").astype(np.int32)
+    share = Share(_repeat(data, runs), role, order, start)
+    outcome = train("members", model, setup, keys, share, 1)
     states = jax.device_get(outcome.states)
     found = []
-    for index in range(len(sizes)):
-        own = slice(index * method.runs, (index + 1) * method.runs)
+    for index in sets:
+        own = slice(index * runs, (index + 1) * runs)
         best = jax.tree.map(lambda leaf, own=own: leaf[own], states.best)
-        # When the run ended depends on the clock; from here on nothing has changed.
-        last = int(np.max(states.best_epoch[own])) * stopped.PATIENCE + stopped.FEWEST_WAITED
-        views, energies = states.view[own], outcome.energies[:last, own]
-        members = Members(model, best, views, np.empty(0), energies)
-        scores = kept_out(method, members, _single(best), _one(data, index), "held out")
+        # When the run ended depends on the clock; after its last change a member's energy is none.
+        last = 1 + int(np.max(states.best_epoch[own]))
+        members = Members(model, best, roles[index], np.empty(0), outcome.energies[:last, own])
+        scores = score_rows(method.nodes, members, _single(best), _one(data, index), SCORE)
         found.append(members._replace(scores=scores))
     return found, outcome.stopped
 
 
-def choose(candidates: Sequence[Members]) -> Members:
-    """The simplest; a later one only where its rows kept out are surely predicted better."""
-    best = candidates[0]
-    for other in candidates[1:]:
-        gain = summarise(other.scores - best.scores)
-        if gain.score > SURE * gain.standard_error:
-            best = other
-    return best
+def latent_evidence(members: Members, data: Padded) -> float:
+    """p-value of the hypothesis that the noise is Gaussian, given x and a member.
+
+    Neyman's smooth test: under it the predictive distribution function at a held-out y is uniform.
+    The third and fourth Legendre polynomials, which see skewness and tails, and their products with
+    each input, which see them where they differ over x, are then uncorrelated and have mean 0.
+    """
+    rows = int(data.size)
+    held_out = members.held_out(STOP, SCORE)
+    ranks = ensemble.out_of_bag_ranks(members.model, members.best, held_out, data)
+    ranks = np.asarray(ranks, np.float64)[:rows]
+    known = np.isfinite(ranks).all(axis=1)
+    u, x = 2.0 * ranks[known] - 1.0, np.asarray(data.x, np.float64)[:rows][known]
+    if len(x) < 2:
+        return 1.0
+    shapes = [7**0.5 * (5 * u**3 - 3 * u) / 2, 3 * (35 * u**4 - 30 * u**2 + 3) / 8]
+    weights = np.column_stack([np.ones(len(x)), x])
+    products = np.concatenate([weights[:, :, None] * shape[:, None] for shape in shapes], axis=1)
+    statistic = float(np.sum(np.square(products.sum(axis=0)) / len(x)))
+    return float(chi2.sf(statistic, products[0].size))
+
+
+def choose(simple: Members, latent: Members) -> Members:
+    """The members without z, unless held-out rows are predicted clearly better with it."""
+    gain = summarise(latent.scores - simple.scores)
+    return latent if gain.score > SURE * gain.standard_error else simple
 
 
 def _single(network: Network) -> Network:
@@ -94,8 +133,12 @@ def _one(data: Padded, index: int) -> Padded:
     return jax.tree.map(lambda leaf: leaf[index], data)
 
 
-def _stack(parts: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
+def _some(data: Padded, group: Sequence[int]) -> Padded:
+    return jax.tree.map(lambda leaf: leaf[np.array(group)], data)
+
+
+def _repeat(data: Padded, times: int) -> Padded:
+    return jax.tree.map(lambda leaf: np.repeat(leaf, times, axis=0), data)
 
 
 def _join(parts: Sequence[Any]) -> Any:
@@ -103,137 +146,148 @@ def _join(parts: Sequence[Any]) -> Any:
 
 
 class Chained(NamedTuple):
-    """Chains of one data set at their best stage: positions, step sizes, draws, score."""
+    """Chains of one data set after a stage: positions, step sizes, draws, and the scores of the
+    rows they hold out."""
 
     start: Network
     step_size: np.ndarray
     draws: Network
-    score: float
+    scores: np.ndarray
 
 
-def walk_on(
+def sample_chains(
     method: Langevin, members: Sequence[Members], data: Padded, keys: Any, train: Train
-) -> tuple[list[tuple[Network, np.ndarray] | None], bool]:
-    """Chains from the members of data sets that share a model: for each the draws ``[K, R, …]`` and
-    the scores of the rows kept out, None where chains are worse than their start; and whether
-    Ctrl-C ended them."""
-    model, quick, runs = members[0].model, method.members, method.chains
-    config = langevin.Config(model, method.nodes, method.samples, method.energy_error)
-    sets = range(len(members))
-    own = [_one(data, index) for index in sets]
-    repeated = _join([jax.tree.map(lambda leaf: np.stack([leaf] * runs), one) for one in own])
-    rows = [_masks(method.members, m.views, d) for m, d in zip(members, own, strict=True)]
-    first = np.full(runs, langevin.FIRST_STEP, data.x.dtype)
-    best = []
-    for m, d in zip(members, own, strict=True):
-        start = summarise(kept_out(quick, m, _single(m.best), d, "judging")).score
-        best.append(Chained(m.best, first, _single(m.best), start))
-    first_of_all, latest, improved = list(best), list(best), [True] * len(members)
-    most, length, taken, is_stopped = method.steps or MOST_STEPS, FIRST_STAGE, 0, False
+) -> tuple[list[Chained | None], bool]:
+    """Chains from the members of data sets that share a model, None where they predict held-out
+    rows worse than their start; and whether Ctrl-C ended them."""
+    model, runs, sets = members[0].model, method.chains, range(len(members))
+    settings = method.nodes, method.samples, method.energy_error, method.adjusted
+    config = langevin.Config(model, *settings)
+    own, repeated = [_one(data, index) for index in sets], _repeat(data, runs)
+    first = np.full(runs, FIRST_STEP, data.x.dtype)
+    latest = [Chained(m.best, first, _single(m.best), m.scores) for m in members]
 
-    def stage(
-        name: str, stream: int, counted: Any, starts: Sequence[Chained], steps: int
-    ) -> Outcome:
-        start = _join([one.start for one in starts])
-        walk = Walk(repeated, counted, start, _join([one.step_size for one in starts]))
-        epochs = max(1, steps // STEPS)
+    def run_stage(name: str, stream: int, counted: np.ndarray, steps: int) -> bool:
+        start = _join([one.start for one in latest])
+        walk = Walk(repeated, counted, start, _join([one.step_size for one in latest]))
         own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, stream)
-        setup = langevin.set_up(config, epochs, len(members))
-        return train(name, model, setup, own_keys, walk, 1)
-
-    while taken < most and any(improved) and not is_stopped:
-        steps = min(length, most - taken)
-        outcome = stage(f"chains {taken}", taken, np.concatenate(rows), latest, steps)
-        is_stopped, taken, length = outcome.stopped, taken + steps, 2 * length
+        setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
+        outcome = train(name, model, setup, own_keys, walk, 1)
         for index in sets:
-            latest[index] = _chained(quick, members[index], own[index], outcome.states, index, runs)
-            improved[index] = latest[index].score > best[index].score + WORTH_IT
-            if latest[index].score > best[index].score:
-                best[index] = latest[index]
-    kept: dict[int, tuple[Network, np.ndarray]] = {}
-    going = [index for index in sets if best[index] is not first_of_all[index]]
-    for index in going:
-        scores = kept_out(quick, members[index], best[index].draws, own[index], "held out")
-        kept[index] = best[index].draws, scores
-    if going and not is_stopped:
-        every = np.stack([np.arange(d.x.shape[0]) < d.size for d in own for _ in range(runs)])
-        length = max(FIRST_STAGE, taken // 2)
-        outcome = stage("chains on all rows", LAST_STAGE, every, best, length)
-        for index in going:
-            last = _chained(quick, members[index], own[index], outcome.states, index, runs)
-            kept[index] = last.draws, kept[index][1]
-        is_stopped = outcome.stopped
-    return [kept.get(index) for index in sets], is_stopped
+            states = jax.tree.map(
+                lambda leaf, at=slice(index * runs, (index + 1) * runs): np.asarray(leaf[at]),
+                outcome.states,
+            )
+            draws = Network(states.weights, states.log_noise)
+            last = Network(states.weights[:, -1], states.log_noise[:, -1])
+            scores = latest[index].scores
+            if stream != LAST_STAGE:
+                scores = score_rows(method.nodes, members[index], draws, own[index], STOP, SCORE)
+            latest[index] = Chained(last, np.exp(states.log_step), draws, scores)
+        return outcome.stopped
+
+    training = np.concatenate([m.held_out(TRAIN) for m in members])
+    most, length, taken, pays, stopped = method.most_steps(model), FIRST_STAGE, 0, True, False
+    while taken < most and pays and not stopped:
+        before = [summarise(one.scores).score for one in latest]
+        steps = min(length, most - taken)
+        stopped = run_stage(f"chains {taken}", taken, training, steps)
+        gains = [summarise(one.scores).score - b for one, b in zip(latest, before, strict=True)]
+        pays = taken == 0 or max(gains) > WORTH_IT
+        taken, length = taken + steps, 2 * length
+    kept = [_better(*pair) for pair in zip(members, latest, strict=True)]
+    if any(kept) and not stopped:
+        every = np.concatenate([m.held_out(TRAIN, STOP, SCORE) for m in members])
+        stopped = run_stage("chains on all rows", LAST_STAGE, every, max(FIRST_STAGE, taken // 2))
+    return [one if keep else None for one, keep in zip(latest, kept, strict=True)], stopped
 
 
-def _masks(method: StoppedEnsemble, views: np.ndarray, data: Padded) -> np.ndarray:
-    """The rows that each member learns from."""
-
-    def mask(view: jax.Array) -> jax.Array:
-        return stopped.member_rows(method.held_out, view, data).mask("learning")
-
-    return np.asarray(jax.jit(jax.vmap(mask))(views))
-
-
-def _chained(
-    method: StoppedEnsemble, members: Members, data: Padded, states: Any, index: int, runs: int
-) -> Chained:
-    states = jax.tree.map(lambda leaf: np.asarray(leaf[index * runs : (index + 1) * runs]), states)
-    draws = Network(states.weights, states.log_noise)
-    last = Network(states.weights[:, -1], states.log_noise[:, -1])
-    score = summarise(kept_out(method, members, draws, data, "judging")).score
-    return Chained(last, np.exp(states.log_step), draws, score)
+def _better(members: Members, chains: Chained) -> bool:
+    """Whether chains are to be kept: unless they are clearly worse than their start, on rows that
+    have not stopped it."""
+    scored = members.held_out(SCORE).any(axis=0)[: len(chains.scores)]
+    loss = summarise((members.scores - chains.scores)[scored])
+    return not loss.score > loss.standard_error
 
 
 def fit_staged(
     method: Any,
     models: Sequence[BNNLV],
     data: Padded,
-    sizes: np.ndarray,
+    seeds: Sequence[int],
     keys: Any,
     train: Train,
+    starts: Sequence[Network] | None = None,
 ) -> list[Staged]:
-    """Fit each data set: the members of each model, the choice among the models, the chains."""
-    quick = method.members if isinstance(method, Langevin) else method
-    found, is_stopped = [], False
-    for model in models:
-        members, is_stopped = fit_members(quick, model, data, sizes, keys, train)
-        found.append(members)
-        if is_stopped:
-            break
-    chosen = [choose(candidates) for candidates in zip(*found, strict=True)]
+    """Fit each data set: the members of each model, the choice among the models, the chains.
+
+    ``models`` is one model, or one without and one with z; with ``starts``, what an earlier fit of
+    the same model ended with, the members are these.
+    """
+    quick, runs = method.members if isinstance(method, Langevin) else method, method.runs
+    room, sets = data.x.shape[1], range(len(seeds))
+    roles = [
+        ensemble.deal_roles(seed, runs, quick.folds, int(rows), room)
+        for seed, rows in zip(seeds, data.size, strict=True)
+    ]
+    if starts is not None:
+        members = [
+            Members(models[0], start, own, np.empty(0), np.empty((0, runs)))
+            for start, own in zip(starts, roles, strict=True)
+        ]
+        chosen = [
+            m._replace(scores=score_rows(quick.nodes, m, _single(m.best), _one(data, i), SCORE))
+            for i, m in enumerate(members)
+        ]
+        stopped = False
+    else:
+        chosen, stopped = fit_members(quick, models[0], data, roles, keys, train)
+    tried = []
+    if len(models) > 1 and not stopped:
+        tried = [i for i in sets if latent_evidence(chosen[i], _one(data, i)) < SIGNIFICANT]
+    if tried:
+        own_keys = keys[_places(tried, runs)]
+        drawn = ensemble.draw_starts(models[1], str(data.x.dtype), own_keys)
+        start = ensemble.add_latents(models[1], drawn, _join([chosen[i].best for i in tried]))
+        latent, stopped = fit_members(
+            quick, models[1], _some(data, tried), [roles[i] for i in tried], own_keys, train, start
+        )
+        for index, other in zip(tried, latent, strict=True):
+            chosen[index] = choose(chosen[index], other)
     results = [_of_members(quick, members) for members in chosen]
-    if not isinstance(method, Langevin) or is_stopped:
+    if not isinstance(method, Langevin) or stopped:
         return results
-    runs = method.chains
     for model in dict.fromkeys(members.model for members in chosen):
         group = [index for index, members in enumerate(chosen) if members.model == model]
-        places = np.concatenate([np.arange(i * runs, (i + 1) * runs) for i in group])
-        some = jax.tree.map(lambda leaf, group=group: leaf[np.array(group)], data)
-        members = [chosen[index] for index in group]
+        members, own_keys = [chosen[index] for index in group], keys[_places(group, runs)]
         try:
-            found_chains, is_stopped = walk_on(method, members, some, keys[places], train)
+            chains, stopped = sample_chains(method, members, _some(data, group), own_keys, train)
         except TooLargeError as error:
-            sentence = f"{error}; the members are kept as they are, without chains"
+            sentence = f"{error}; the ensemble is kept as it is, without chains"
             warnings.warn(sentence, RuntimeWarning, stacklevel=5)
             continue
-        for index, own in zip(group, found_chains, strict=True):
+        for index, own in zip(group, chains, strict=True):
             if own is not None:
-                results[index] = _of_chains(method, chosen[index], *own)
-        if is_stopped:
+                results[index] = _of_chains(method, chosen[index], own)
+        if stopped:
             break
     return results
 
 
-def _of_members(method: StoppedEnsemble, members: Members) -> Staged:
+def _places(group: Sequence[int], runs: int) -> np.ndarray:
+    """The places of the members of some data sets."""
+    return np.concatenate([np.arange(index * runs, (index + 1) * runs) for index in group])
+
+
+def _of_members(method: Ensemble, members: Members) -> Staged:
     posterior = SampledPosterior(*members.best)
     result = Result(posterior, method.nodes, out_of_bag=summarise(members.scores))
     return Staged(members.model, result, members.energies.mean(axis=1))
 
 
-def _of_chains(method: Langevin, members: Members, draws: Network, scores: np.ndarray) -> Staged:
-    posterior = SampledPosterior(*(leaf.reshape(-1, leaf.shape[-1]) for leaf in draws))
+def _of_chains(method: Langevin, members: Members, found: Chained) -> Staged:
+    posterior = SampledPosterior(*(leaf.reshape(-1, leaf.shape[-1]) for leaf in found.draws))
     divergences: Any = np.zeros(method.chains, int)
-    chains = Chains(*draws, divergences)
-    result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(scores))
+    chains = Chains(*found.draws, divergences)
+    result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(found.scores))
     return Staged(members.model, result, members.energies.mean(axis=1))

@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from twofold.core.numerics import Padded, Standardizer
 from twofold.core.persistence import FileFormatError, Stored, to_plain
 from twofold.estimators.training import NonFiniteEnergyError
+from twofold.inference.ensemble import OutOfBag
 from twofold.inference.loop import Convergence, Result, convergence_advice
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.inference.method import resolve_method, to_mapping, upgrade_settings
-from twofold.inference.stopped import OutOfBag
 from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV, SampledPosterior
 from twofold.uncertainty import chains

@@ -1,17 +1,16 @@
-"""Anchored ensembles: a set of networks, each tied to its own draw from the prior.
+"""Networks that stop training by rows of their own: the quick posterior.
 
-After Pearce et al. (2020), with the latent input integrated out (``model.density``): a member
-minimises
+The rows are dealt into ``folds``; each member holds out one fold, trains on the others with Adam,
 
-    −Σ_n u_n log p(y_n | x_n, W, Σ) + ½ ‖W − W_anchor‖² / λ − log p(Σ),   W_anchor ~ p(W).
+    −Σ_n log p(y_n | x_n, W, Σ) − log p(W) − log p(Σ),
 
-Where the data say nothing a member stays at its anchor, so that the ensemble is spread as the prior
-is. Where they say much, the anchors alone would make members agree more than posterior draws do
-(for a linear model their covariance is S²/λ, S being the posterior's); the weights
-``u_n = 1 + s (e_n − 1)``, ``e_n`` exponential with mean 1 and each member's own, add what is
-missing: all of it, for a linear model, at s = 1 (the weighted likelihood bootstrap of Newton and
-Raftery 1994).
-Every member is a member of ``loop.run``: all train in one program, with Adam on minibatches.
+with the latent input integrated out (``model.density``), and keeps the weights that predict one
+half of its held-out rows best. The learning rate falls to zero in cycles, each twice as long as the
+one before; a member whose best state does not lie near the end of a cycle is finished.
+
+All rows that a member held out are *out of bag*: predicted by the members that did not train on
+them they say how good the fit is, without a test set. The other half of them did not decide when to
+stop, and so scores the members honestly.
 """
 
 from dataclasses import dataclass
@@ -22,247 +21,364 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.scipy.stats import norm
 
-from twofold.core.arrays import Array, Bool, Float, Int, Key, UInt32
+from twofold.core import sharding
+from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys
 from twofold.core.numerics import Padded
-from twofold.inference.loop import (
-    Algorithm,
-    Batch,
-    Info,
-    Result,
-    Schedule,
-    bind,
-    convergence,
-    deal,
-    each_batch,
-    learning_rate,
-)
-from twofold.inference.method import (
-    MinibatchMethod,
-    check_flag,
-    check_positive,
-    integer,
-    mean_and_deviation,
-    number,
-    option,
-    optional,
-)
+from twofold.inference.loop import Info, Result, Setup, bind
+from twofold.inference.method import Method, check_positive, integer, option, optional
+from twofold.model import network as networks
 from twofold.model.density import (
-    default_nodes,
+    LOG_ODDS_PRIOR,
+    conditional,
     latent_nodes,
+    log_joint,
     log_marginal,
-    log_normaliser,
-    log_prior,
 )
-from twofold.model.spec import BNNLV, SampledPosterior, prior_deviation
+from twofold.model.spec import BNNLV, WIDE, SampledPosterior, layers
 
 ADAM = optax.scale_by_adam()
-ROUGHEST_START = 20.0
-START_STREAM = 2**31 - 1  # no epoch has this number
+START_STREAM = 2**31 - 2  # no epoch has this number
+TRAIN, STOP, SCORE, PADDING = range(4)  # what a row is to a member
+UPDATES = 10
+START = 0.5
 START_LOG_NOISE = -2.0
+SMOOTHING = 0.5
+FIRST_EPOCHS = 2
+FIRST_CYCLE, CYCLES = 600, 3
+NEAR_END = 0.75
+DEFAULT_NODES = 8
+STOPPING_ROWS = 1_024
+ROWS_AT_ONCE = 4_096
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is compiled into the program.
-
-    ``bootstrap`` is s, between 0 (all data count the same) and 1. A member starts at ``start``
-    times its anchor, in (0, 1]: the further out, the more it keeps its own ways where the data say
-    nothing. ``log_noise_prior`` is mean and deviation of ``log σ²`` in standardised units.
-    """
+    """What is compiled into the program."""
 
     model: BNNLV
     batch_size: int
     nodes: int
-    bootstrap: float
-    start: float
-    log_noise_prior: tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ensemble(MinibatchMethod):
-    """An anchored ensemble, the latent input integrated out: the default.
+class Ensemble(Method):
+    """Networks that stop training by rows they hold out: quick, and a start for chains.
 
     Parameters
     ----------
     members : int
         Number of networks.
-    nodes : int or None
-        Number of nodes over which the latent input is integrated out (None: enough for noise of a
-        quarter of the deviation of y).
-    bootstrap : float in [0, 1]
-        How much the weights of the data differ between members; 0: not at all.
-    start : float in (0, 1]
-        The part of its anchor at which a member starts; use 0.45 to plan beyond the data.
-    log_noise_prior : pair of float
-        Mean and deviation of ``log σ²`` of the noise, in standardised units.
-    epochs : int or None
-        Passes over the data; None gives at least 100 passes and 5,000 updates.
+    folds : int
+        Each member holds out one part in so many of the rows.
+    nodes : int
+        Number of nodes over which the latent input is integrated out.
+    updates : int or None
+        Most updates of a member (None: 4,200, and more for tables of more than 1,000 rows).
     batch_size : int
-        Rows of a minibatch.
+        Rows of a minibatch; smaller tables are taken whole.
     learning_rate : float
-        Adam's rate.
-    learning_rate_decay : bool
-        Whether the rate falls to zero along half a cosine.
+        Adam's rate at the start of the first cycle.
     """
 
     name: ClassVar[str] = "ensemble"
-    min_updates: ClassVar[int] = 5_000
+    form: ClassVar[str] = "varying"
+    staged: ClassVar[bool] = True
 
-    members: int = option(32, integer(2))
-    nodes: int | None = option(None, optional(integer(1)))
-    bootstrap: float = option(0.5, number("[0, 1]"))
-    start: float = option(0.3, number("(0, 1]"))
-    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=False))
-    epochs: int | None = option(None, optional(integer(1)))
-    batch_size: int = option(75, integer(1))
-    learning_rate: float = option(1e-2, check_positive)
-    learning_rate_decay: bool = option(True, check_flag)
+    members: int = option(15, integer(2))
+    folds: int = option(5, integer(2))
+    nodes: int = option(DEFAULT_NODES, integer(1))
+    updates: int | None = option(None, optional(integer(1)))
+    batch_size: int = option(256, integer(1))
+    learning_rate: float = option(0.03, check_positive)
 
     @property
     def runs(self) -> int:
         """The members."""
         return self.members
 
-    def config(self, model: BNNLV, batch_size: int) -> Config:
-        """What is compiled into the program."""
-        nodes = integrating_nodes(model, self.nodes)
-        return Config(model, batch_size, nodes, self.bootstrap, self.start, self.log_noise_prior)
+    @property
+    def weight_sets(self) -> int:
+        """A member, its best state and two moments."""
+        return 4
 
-    def build(self, config: Config) -> Algorithm:
-        """The algorithm for ``loop.run``."""
-        return build(config)
+    def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
+        """The run for data sets of these sizes, fitted together."""
+        latent_nodes(model, self.nodes)
+        config = Config(model, self.batch_size, self.nodes)
+        updates = self.updates or default_updates(int(sizes.min()))
+        epochs = max(1, -(-updates // UPDATES))
+        first = max(1, min(epochs, round(epochs / (2**CYCLES - 1))))
+        schedule = Schedule(jnp.int32(first), jnp.asarray(self.learning_rate, dtype))
+        algorithm = bind(init, step, config)._replace(finished=finished)
+        return Setup(config, algorithm, schedule, epochs, np.ones(len(sizes), int), "epochs")
 
     def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
-        """The members as equally probable draws."""
-        found = jax.tree.map(np.asarray, posterior(states))
-        return Result(found, config.nodes, convergence(energies.mean(axis=1), epochs))
+        """The members' best states as equally probable draws."""
+        del energies, epochs
+        best = jax.tree.map(np.asarray, states.best)
+        return Result(SampledPosterior(best.weights, best.log_noise), config.nodes)
 
 
-def integrating_nodes(model: BNNLV, nodes: int | None) -> int:
-    """How many nodes integrate z out; more latent inputs than that can be done for are refused."""
-    number = max(default_nodes(model), 1) if nodes is None else nodes
-    latent_nodes(model, number)
-    return number
+def default_updates(rows: int) -> int:
+    """Three cycles; their length grows with the root of the rows of large tables."""
+    first = round(FIRST_CYCLE / UPDATES * np.clip(rows / 1_000, 1.0, 16.0) ** 0.5)
+    return int(UPDATES * first * (2**CYCLES - 1))
+
+
+class OutOfBag(NamedTuple):
+    """Mean log-density of held-out rows, in nats, its standard error, and the number of rows."""
+
+    score: float
+    standard_error: float
+    rows: int
+
+
+def summarise(scores: np.ndarray) -> OutOfBag:
+    """Of the rows that some member held out."""
+    known = scores[np.isfinite(scores)]
+    error = float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("inf")
+    return OutOfBag(float(known.mean()) if len(known) else float("-inf"), error, len(known))
+
+
+def deal_roles(seed: int, members: int, folds: int, rows: int, room: int) -> np.ndarray:
+    """What each of ``room`` places is to each member, ``[members, room]``: TRAIN, STOP, SCORE or
+    PADDING. Of ``folds`` members in a row each holds out another part of the rows."""
+    folds = min(folds, max(2, rows // 2))
+    rng = np.random.default_rng([seed, members])
+    roles = np.full((members, room), PADDING, np.int8)
+    for member in range(members):
+        if member % folds == 0:
+            order = rng.permutation(rows)
+        held_out = np.array_split(order, folds)[member % folds]
+        roles[member, :rows] = TRAIN
+        roles[member, held_out[::2]] = STOP
+        roles[member, held_out[1::2]] = SCORE
+    return roles
+
+
+class Schedule(NamedTuple):
+    """Settings shared by all members; the first cycle's length is in epochs."""
+
+    first_cycle: Int[Array, ""]
+    learning_rate: Float[Array, ""]
 
 
 class Network(NamedTuple):
     """What a member learns."""
 
     weights: Float[Array, "P"]
-    log_noise: Float[Array, "O"]
+    log_noise: Float[Array, "noise"]
+
+
+class Share(NamedTuple):
+    """A member's problem: the data, what each row is to it, the rows in the order of these roles,
+    and where it starts."""
+
+    data: Padded
+    role: Int[Array, "N"]
+    order: Int[Array, "N"]
+    start: Network
+
+    def count(self, role: int) -> Int[Array, ""]:
+        """The number of rows of a role."""
+        return jnp.sum(self.role == role)
 
 
 class State(NamedTuple):
-    """A member: its network, its anchor, the key of its view of the data, its optimiser's moments.
-
-    Nothing in it grows with the data: the weights of the data are drawn anew, and the same, from
-    the key in every epoch.
-    """
+    """A member: its network, its optimiser's moments, its smoothed score, and its best state so far
+    with its score and epoch; whether it is finished."""
 
     network: Network
-    anchor: Float[Array, "P"]
-    view: UInt32[Array, "2"]
     moments: Any
+    best: Network
+    score: Float[Array, ""]
+    best_score: Float[Array, ""]
+    best_epoch: Int[Array, ""]
+    done: Bool[Array, ""]
 
 
-def anchored_energy(
-    config: Config, network: Network, anchor: Float[Array, "P"], batch: Batch
+def draw_starts(model: BNNLV, dtype: str, keys: Keys) -> Network:
+    """A draw from the prior, half as wide, for each key."""
+    scale = START * model.weight_variance**0.5
+
+    def draw(key: Key) -> Float[Array, "P"]:
+        own = jax.random.fold_in(key, START_STREAM)
+        return scale * jax.random.normal(own, (model.num_weights,), dtype)
+
+    log_noise = np.full((len(keys), model.num_noise), START_LOG_NOISE, dtype)
+    log_noise[:, model.outputs :] = LOG_ODDS_PRIOR[0]
+    return Network(np.asarray(jax.jit(jax.vmap(draw))(keys)), log_noise)  # type: ignore[arg-type]
+
+
+def add_latents(model: BNNLV, drawn: Network, known: Network) -> Network:
+    """Networks without z as ones with it: their own weights, and drawn ones for z."""
+    inputs, units = model.inputs, model.sizes[1]
+    first = model.sizes[0] * units
+    kernel = np.array(drawn.weights[:, :first]).reshape(-1, units, model.sizes[0])
+    kernel[:, :, :inputs] = known.weights[:, : inputs * units].reshape(-1, units, inputs)
+    weights = [kernel.reshape(len(kernel), -1), known.weights[:, inputs * units :]]
+    return Network(np.concatenate(weights, axis=1), known.log_noise)  # type: ignore[arg-type]
+
+
+def mean_energy(
+    config: Config,
+    network: Network,
+    x: Float[Array, "B D"],
+    y: Float[Array, "B O"],
+    mask: Bool[Array, "B"],
+    num_data: Float[Array, ""],
 ) -> Float[Array, ""]:
-    """The minibatch estimate of what a member minimises, per datum."""
-    model = config.model
-    nodes = latent_nodes(model, config.nodes)
-    weights, log_noise = network.weights[None], network.log_noise[None]
-    terms = log_marginal(model, weights, log_noise, batch.x, batch.y, nodes)[0]
-    likelihood = jnp.sum(batch.importance * terms) / jnp.maximum(batch.size, 1)
-    anchored = Network(network.weights - anchor, network.log_noise)
-    prior = log_prior(model, *anchored, log_noise_prior=config.log_noise_prior)
-    return -likelihood - (prior + log_normaliser(model)) / batch.num_data
+    """What a member minimises, per datum, estimated from a minibatch."""
+    count = jnp.maximum(jnp.sum(mask), 1)
+    power = num_data / count
+    joint = log_joint(config.model, *network, x, y, nodes=config.nodes, mask=mask, power=power)
+    return -joint / num_data
 
 
-def start_fraction(config: Config) -> float:
-    """How much of its anchor a member starts from: ``config.start``, or less.
-
-    With all weights times s, f has about ``s^layers`` times the prior's deviation; more than
-    ROUGHEST_START deviations of y are a start that training does not smooth in time.
-    """
-    layers = len(config.model.sizes) - 1
-    smooth: float = (ROUGHEST_START / prior_deviation(config.model)) ** (1 / layers)
-    return min(config.start, smooth)
+def log_densities(
+    model: BNNLV, nodes: int, network: Network, x: Float[Array, "B D"], y: Float[Array, "B O"]
+) -> Float[Array, "B"]:
+    """``log p(y | x, W)`` of each row."""
+    rule = latent_nodes(model, nodes)
+    return log_marginal(model, network.weights[None], network.log_noise[None], x, y, rule)[0]
 
 
-def init(config: Config, key: Key, data: Padded) -> State:
-    """An anchor drawn from the prior, a start on the way to it, and the key of its view."""
-    model, dtype = config.model, data.x.dtype
-    anchor_key, importance_key = jax.random.split(jax.random.fold_in(key, START_STREAM))
-    deviation = jnp.sqrt(model.weight_variance).astype(dtype)
-    anchor = deviation * jax.random.normal(anchor_key, (model.num_weights,), dtype)
-    network = Network(
-        start_fraction(config) * anchor, jnp.full(model.outputs, START_LOG_NOISE, dtype)
-    )
-    return State(network, anchor, jax.random.key_data(importance_key), ADAM.init(network))
+def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Float[Array, "N"]:
+    """``log_densities`` of all rows, with memory for no more than ROWS_AT_ONCE."""
+
+    def of_row(row: tuple[Float[Array, "D"], Float[Array, "O"]]) -> Float[Array, ""]:
+        x, y = row
+        return log_densities(model, nodes, network, x[None], y[None])[0]
+
+    found: Array = jax.lax.map(of_row, (data.x, data.y), batch_size=ROWS_AT_ONCE)
+    return found
 
 
-def importance(config: Config, view: UInt32[Array, "2"], data: Padded) -> Float[Array, "N"]:
-    """``u_n = 1 + s (e_n − 1)``, a member's weights of the data; a row keeps its weight in whatever
-    block of a larger table it comes."""
-    key, dtype = jax.random.wrap_key_data(view, impl="threefry2x32"), data.x.dtype
-    if data.place is None:
-        exponential = jax.random.exponential(key, data.x.shape[:1], dtype)
-    else:
-        own = jax.vmap(partial(jax.random.fold_in, key))(data.place.rows)
-        exponential = jax.vmap(lambda row: jax.random.exponential(row, (), dtype))(own)
-    return 1.0 + config.bootstrap * (exponential - 1.0)
+@partial(jax.jit, static_argnames=("model", "nodes"))
+def out_of_bag_scores(
+    model: BNNLV, nodes: int, draws: Network, held_out: Bool[Array, "K N"], data: Padded
+) -> Float[Array, "N"]:
+    """Log-density of each row as predicted by the members that held it out, NaN where none did;
+    ``draws`` has axes K (members) and R (draws of each) in front."""
+
+    def of_member(own: Network) -> Float[Array, "N"]:
+        each = jax.lax.map(lambda one: _row_by_row(model, nodes, one, data), own)
+        return jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
+
+    mixed, count = jax.lax.map(of_member, draws), jnp.sum(held_out, axis=0)
+    total = jax.nn.logsumexp(jnp.where(held_out, mixed, -jnp.inf), axis=0)
+    return jnp.where(count > 0, total - jnp.log(jnp.maximum(count, 1)), jnp.nan)
+
+
+@partial(jax.jit, static_argnames="model")
+def out_of_bag_ranks(
+    model: BNNLV, members: Network, held_out: Bool[Array, "K N"], data: Padded
+) -> Float[Array, "N O"]:
+    """``P(Y ≤ y)`` of each row and output as predicted, without z, by the members that held it out;
+    uniform where these are right. NaN where none did."""
+    z = jnp.zeros((len(members.weights), 0, data.x.shape[0]), data.x.dtype)
+    outputs = networks.apply(layers(model, members.weights), data.x, z, model.activate)
+    given = conditional(model, outputs, members.log_noise)
+    distance = (data.y.T - given.mean) * jnp.exp(-0.5 * given.log_variance)
+    below = norm.cdf(distance)
+    if given.log_odds is not None:
+        wide = jax.nn.sigmoid(given.log_odds)[:, None, None]
+        below = (1.0 - wide) * below + wide * norm.cdf(distance / WIDE)
+    total = jnp.sum(jnp.where(held_out[:, None], below, 0.0), axis=0)
+    return (total / jnp.sum(held_out, axis=0)).T
+
+
+def init(config: Config, key: Key, share: Share) -> State:
+    """At its start."""
+    del config, key
+    worst = jnp.asarray(-jnp.inf, share.data.x.dtype)
+    start = share.start
+    return State(start, ADAM.init(start), start, worst, worst, jnp.int32(0), jnp.asarray(False))
+
+
+def finished(states: State, epoch: int) -> np.ndarray:
+    """Which members will not change any more."""
+    del epoch
+    done: np.ndarray = sharding.on_host(states.done)
+    return done
 
 
 def update(
-    config: Config, state: State, batch: Batch, rate: Float[Array, ""], nonempty: Bool[Array, ""]
-) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:
-    """One Adam step on a minibatch; a step that is not finite, or on no data, changes nothing.
-
-    Returns the energy and whether it and its gradient were finite.
-    """
-    energy, gradient = jax.value_and_grad(partial(anchored_energy, config))(
-        state.network, state.anchor, batch
-    )
+    config: Config, network: Network, moments: Any, batch: Any, rate: Float[Array, ""]
+) -> tuple[Network, Any, Float[Array, ""], Bool[Array, ""]]:
+    """One Adam step; one that is not finite changes nothing."""
+    energy, gradient = jax.value_and_grad(partial(mean_energy, config))(network, *batch)
     finite = jnp.isfinite(energy)
     for leaf in jax.tree.leaves(gradient):
         finite &= jnp.all(jnp.isfinite(leaf))
-    direction, moments = ADAM.update(gradient, state.moments)
-    network = jax.tree.map(lambda p, d: p - rate * d, state.network, direction)
+    direction, changed = ADAM.update(gradient, moments)
+    moved = jax.tree.map(lambda p, d: p - rate * d, network, direction)
     network, moments = jax.tree.map(
-        lambda new, old: jnp.where(finite & nonempty, new, old),
-        (network, moments),
-        (state.network, state.moments),
+        lambda new, old: jnp.where(finite, new, old), (moved, changed), (network, moments)
     )
-    return state._replace(network=network, moments=moments), energy, finite
+    return network, moments, energy, finite
+
+
+def cycle(first: Int[Array, ""], epoch: Int[Array, ""]) -> tuple[Array, Array, Array]:
+    """Number, start and length of the cycle that an epoch belongs to, in epochs; cycle c is 2^c
+    times as long as the first one."""
+    number = jnp.floor(jnp.log2((epoch + 0.5) / first + 1.0)).astype(jnp.int32)
+    length = first * 2**number
+    return number, length - first, length
 
 
 def step(
-    config: Config,
-    key: Key,
-    state: State,
-    data: Padded,
-    schedule: Schedule,
-    epoch: Int[Array, ""],
+    config: Config, key: Key, state: State, share: Share, schedule: Schedule, epoch: Int[Array, ""]
 ) -> tuple[State, Info]:
-    """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
-    weights = importance(config, state.view, data)
-    batches, batch = deal(key, data, weights, config.batch_size)
+    """UPDATES updates, then a look at the rows that stop the member.
 
-    def on_batch(state: State, index: Any, nonempty: Any) -> Any:
-        progress = (epoch + index / batches) / schedule.epochs
-        rate = learning_rate(schedule, progress).astype(data.x.dtype)
-        return update(config, state, batch(index), rate, nonempty)
+    A member that is finished changes no more, so that when the run ends does not matter.
+    """
+    data, dtype = share.data, share.data.x.dtype
+    rows = data.x.shape[0]
+    slots, whole = min(config.batch_size, rows), config.batch_size >= rows
+    training, stopping = share.count(TRAIN), share.count(STOP)
+    num_data = (data.num_data * (training / jnp.maximum(data.size, 1))).astype(dtype)
+    number, start, length = cycle(schedule.first_cycle, epoch)
 
-    return each_batch(on_batch, state, batches, schedule.batches, data.x.dtype)
+    def batch(index: Int[Array, ""]) -> Any:
+        if whole:
+            return data.x, data.y, share.role == TRAIN, num_data
+        own = jax.random.fold_in(key, index)
+        places = jax.random.randint(own, (slots,), 0, jnp.maximum(training, 1))
+        chosen = share.order[places]
+        return data.x[chosen], data.y[chosen], places < training, num_data
 
+    def on_batch(index: Any, carry: Any) -> Any:
+        network, moments, total, skipped = carry
+        progress = (epoch + index / UPDATES - start) / length
+        cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
+        rate = (schedule.learning_rate * 0.5**number * cosine).astype(dtype)
+        network, moments, energy, finite = update(config, network, moments, batch(index), rate)
+        total += jnp.where(finite, energy, 0.0) / UPDATES
+        return network, moments, total, skipped + (~finite).astype(skipped.dtype)
 
-def build(config: Config) -> Algorithm:
-    """The algorithm for ``loop.run``; its problems are data sets, one for each member."""
-    return bind(init, step, config)
-
-
-def posterior(states: State) -> SampledPosterior:
-    """The members (the leading axis of every leaf) as equally probable draws."""
-    return SampledPosterior(states.network.weights, states.network.log_noise)
+    carry = state.network, state.moments, jnp.zeros((), dtype), jnp.zeros((), int)
+    network, moments, energy, skipped = jax.lax.fori_loop(0, UPDATES, on_batch, carry)
+    places = training + jnp.arange(min(STOPPING_ROWS, rows))
+    chosen = share.order[jnp.minimum(places, rows - 1)]
+    terms = log_densities(config.model, config.nodes, network, data.x[chosen], data.y[chosen])
+    seen = places < training + stopping
+    now = jnp.sum(jnp.where(seen, terms, 0.0)) / jnp.maximum(jnp.sum(seen), 1)
+    score = jnp.where(jnp.isfinite(state.score), state.score + SMOOTHING * (now - state.score), now)
+    late = epoch >= jnp.minimum(FIRST_EPOCHS, length - 1)
+    better = (score > state.best_score) & late
+    best, best_score, best_epoch = jax.tree.map(
+        lambda new, old: jnp.where(better, new, old),
+        (network, score, epoch),
+        (state.best, state.best_score, state.best_epoch),
+    )
+    end = start + length
+    done = state.done | ((epoch + 1 == end) & (best_epoch < NEAR_END * end))
+    found = State(network, moments, best, score, best_score, best_epoch, done)
+    found = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), found, state)
+    # Only all updates lost is the end of a run.
+    lost = jnp.where(skipped == UPDATES, 1, 0)
+    return found, Info(energy, lost)

@@ -1,30 +1,42 @@
-"""Microcanonical Langevin chains that go on from the members of a stopped ensemble, with BlackJAX.
+"""Microcanonical Langevin chains that continue from the members of an ensemble, with BlackJAX.
 
 After Sommer et al. (2025) and Robnik et al. (2023): a chain moves at constant speed through the
 posterior with the latent input integrated out, turned by the gradient and by a little noise. No
-step is rejected; the step size follows the error of the energy all along, and the length over which
-the direction is forgotten follows the spread of the positions.
+step is rejected, so the energy error of a step biases the draws. It must be small beside what the
+data say: its mean square is kept at ``energy_error`` per dimension, and at half of that per row
+where the rows are fewer than the weights (an error that is small for each of many weights can
+otherwise outweigh the likelihood of a small table, and all structure is taken for noise). The step
+size is adapted throughout; the length over which the direction is forgotten follows the spread of
+the positions. With ``adjusted`` each trajectory of STEPS steps is accepted or rejected instead.
 
-A chain begins on the rows that its member learnt from. The rows that judge it
-(``inference.stopped``) say after each stage, twice as long as the one before, whether going on has
-paid; on small tables it often has not, and the members themselves are kept. Chains that have paid
-go on for a last stage on all rows, and of that the draws are kept.
+A chain begins on the rows that its member trained on, and is scored on those that were held out
+after each stage, twice as long as the one before, as long as that score improves. It then continues
+on all rows, and the draws of that last stage are kept.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blackjax.mcmc import mclmc
+from blackjax.mcmc import adjusted_mclmc, mclmc
+from blackjax.mcmc.hmc import HMCState
 from blackjax.mcmc.integrators import isokinetic_velocity_verlet
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import Padded
+from twofold.inference.ensemble import DEFAULT_NODES, Ensemble, Network
 from twofold.inference.loop import Algorithm, Info, Result, Setup, bind
-from twofold.inference.method import Method, check_positive, integer, option, optional
-from twofold.inference.stopped import DEFAULT_NODES, Network, StoppedEnsemble
+from twofold.inference.method import (
+    Method,
+    check_flag,
+    check_positive,
+    integer,
+    option,
+    optional,
+)
 from twofold.model.density import LOG_NOISE_PRIOR, LOG_ODDS_PRIOR, log_joint
 from twofold.model.spec import BNNLV
 
@@ -32,7 +44,11 @@ STEPS = 25
 LARGEST_ERROR = 2.0
 FIRST_STEP = 0.1
 ADAPTATION = 0.01
+ERROR_PER_ROW = 0.5
+ACCEPTANCE, ACCEPTANCE_ADAPTATION = 0.8, 0.2
 MEMORY = 1_000.0
+MOST_STEPS = 8_000
+MOST_LATENT_STEPS = 2_000
 
 
 @dataclass(frozen=True)
@@ -43,39 +59,46 @@ class Config:
     nodes: int
     samples: int
     energy_error: float
+    adjusted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Langevin(Method):
-    """Microcanonical Langevin chains from the members of a stopped ensemble.
+    """Microcanonical Langevin chains from the members of an ensemble: the default.
 
     Parameters
     ----------
     chains : int
         Number of members and chains.
+    folds : int
+        Each member, and its chain until the last stage, holds out one part in so many of the rows.
     samples : int
         Draws that are kept of each chain.
     nodes : int
         Number of nodes over which the latent input is integrated out.
     steps : int or None
-        The most steps of a chain before its last stage; None: 8,000.
+        Most steps of a chain before its last stage (None: 8,000, and 2,000 with a latent input).
     energy_error : float
-        Mean square of the energy's error in a step, for each dimension.
+        Mean square of the energy error of a step, for each dimension.
+    adjusted : bool
+        Accept or reject trajectories: without bias, and slower.
     updates, batch_size, learning_rate :
-        As those of ``StoppedEnsemble``, for the members.
+        As those of ``Ensemble``, for the members.
     """
 
     name: ClassVar[str] = "langevin"
     form: ClassVar[str] = "varying"
     staged: ClassVar[bool] = True
 
-    chains: int = option(16, integer(2))
-    samples: int = option(8, integer(1))
+    chains: int = option(10, integer(2))
+    folds: int = option(5, integer(2))
+    samples: int = option(10, integer(1))
     nodes: int = option(DEFAULT_NODES, integer(1))
     steps: int | None = option(None, optional(integer(1)))
     energy_error: float = option(0.02, check_positive)
+    adjusted: bool = option(False, check_flag)
     updates: int | None = option(None, optional(integer(1)))
-    batch_size: int = option(1024, integer(1))
+    batch_size: int = option(256, integer(1))
     learning_rate: float = option(0.03, check_positive)
 
     @property
@@ -93,14 +116,19 @@ class Langevin(Method):
         return self.members.set_up(model, sizes, dtype)
 
     def finish(self, config: Any, states: Any, energies: np.ndarray, epochs: int) -> Result:
-        """The members, where no chains have gone on from them."""
+        """The members, where no chains have continued from them."""
         return self.members.finish(config, states, energies, epochs)
 
+    def most_steps(self, model: BNNLV) -> int:
+        """Steps before the last stage: one with z costs as much as many without."""
+        return self.steps or (MOST_LATENT_STEPS if model.latents else MOST_STEPS)
+
     @property
-    def members(self) -> StoppedEnsemble:
-        """What the chains go on from."""
-        return StoppedEnsemble(
+    def members(self) -> Ensemble:
+        """What the chains continue from."""
+        return Ensemble(
             members=self.chains,
+            folds=self.folds,
             nodes=self.nodes,
             updates=self.updates,
             batch_size=self.batch_size,
@@ -118,8 +146,8 @@ class Walk(NamedTuple):
 
 
 class State(NamedTuple):
-    """A chain: BlackJAX's state, log step size, running mean and square of the position, how many
-    steps it has taken, its draws, and the sum of squared energy errors."""
+    """A chain: BlackJAX's state, log step size, running mean and square of the position, its draws,
+    and the running mean square of its energy errors."""
 
     chain: Any
     log_step: Float[Array, ""]
@@ -174,34 +202,64 @@ def init(config: Config, key: Key, walk: Walk) -> State:
     )
 
 
-def move(config: Config, key: Key, state: State, walk: Walk, number: Int[Array, ""]) -> State:
-    """One step, and what it teaches about the step size and the spread."""
-    chain, dimension = state.chain, state.mean.shape[0]
-    step_size = jnp.exp(state.log_step)
+def tolerated_error(config: Config, walk: Walk, dimension: int) -> Float[Array, ""]:
+    """Mean square of the energy error of a step, per dimension."""
+    of_rows = ERROR_PER_ROW * jnp.sum(walk.counted) / dimension
+    return config.energy_error * jnp.minimum(1.0, of_rows)
+
+
+def momentum_length(state: State) -> Float[Array, ""]:
+    """The distance over which the direction is forgotten: the spread of the positions."""
     spread = jnp.sqrt(jnp.maximum(jnp.sum(state.square), 0.0))
-    length = jnp.clip(spread, 10.0 * step_size, dimension**0.5)
-    kernel = mclmc.build_kernel(
-        isokinetic_velocity_verlet,
-        desired_energy_var_max_ratio=1.0,
-        desired_energy_var=LARGEST_ERROR**2,
-    )
-    moved, info = kernel(
-        key, chain, lambda p: log_posterior(config, walk, p), 1.0, length, step_size
-    )
-    refused = jnp.all(moved.position == chain.position)
-    error = jnp.where(refused, LARGEST_ERROR**2, jnp.square(info.energy_change) / dimension)
-    change = ADAPTATION * jnp.clip(1.0 - error / config.energy_error, -5.0, 1.0)
+    return jnp.clip(spread, 10.0 * jnp.exp(state.log_step), state.mean.shape[0] ** 0.5)
+
+
+def learn(state: State, chain: Any, change: Array, error: Array, number: Any) -> State:
+    """What a step teaches about the step size and the spread."""
     weight = 1.0 / jnp.minimum(number + 1.0, MEMORY)
-    before = moved.position - state.mean
+    before = chain.position - state.mean
     mean = state.mean + weight * before
-    square = state.square + weight * (before * (moved.position - mean) - state.square)
+    square = state.square + weight * (before * (chain.position - mean) - state.square)
     return state._replace(
-        chain=moved,
+        chain=chain,
         log_step=state.log_step + change,
         mean=mean,
         square=square,
         error=state.error + 0.01 * (error - state.error),
     )
+
+
+def move(config: Config, key: Key, state: State, walk: Walk, number: Int[Array, ""]) -> State:
+    """One step without a test of it; one that leads nowhere is not taken."""
+    dimension = state.mean.shape[0]
+    kernel = mclmc.build_kernel(
+        isokinetic_velocity_verlet,
+        desired_energy_var_max_ratio=1.0,
+        desired_energy_var=LARGEST_ERROR**2,
+    )
+    target = partial(log_posterior, config, walk)
+    length, step_size = momentum_length(state), jnp.exp(state.log_step)
+    moved, info = kernel(key, state.chain, target, 1.0, length, step_size)
+    refused = jnp.all(moved.position == state.chain.position)
+    error = jnp.where(refused, LARGEST_ERROR**2, jnp.square(info.energy_change) / dimension)
+    excess = error / tolerated_error(config, walk, dimension)
+    return learn(state, moved, ADAPTATION * jnp.clip(1.0 - excess, -5.0, 1.0), error, number)
+
+
+def propose(config: Config, key: Key, state: State, walk: Walk, number: Int[Array, ""]) -> State:
+    """A trajectory of STEPS steps, accepted or rejected."""
+    chain, target = state.chain, partial(log_posterior, config, walk)
+    kernel = adjusted_mclmc.build_kernel(isokinetic_velocity_verlet)
+    start = HMCState(chain.position, chain.logdensity, chain.logdensity_grad)
+    found, info = kernel(key, start, target, jnp.exp(state.log_step), (STEPS,))
+    moved = chain._replace(
+        position=found.position,
+        logdensity=found.logdensity,
+        logdensity_grad=found.logdensity_grad,
+    )
+    rate = jnp.nan_to_num(info.acceptance_rate)
+    change = ACCEPTANCE_ADAPTATION * (rate - ACCEPTANCE)
+    return learn(state, moved, change, jnp.zeros_like(state.error), number)
 
 
 class Schedule(NamedTuple):
@@ -218,7 +276,10 @@ def step(
     def one(index: Any, state: State) -> State:
         return move(config, jax.random.fold_in(key, index), state, walk, epoch * STEPS + index)
 
-    state = jax.lax.fori_loop(0, STEPS, one, state)
+    if config.adjusted:
+        state = propose(config, key, state, walk, epoch)
+    else:
+        state = jax.lax.fori_loop(0, STEPS, one, state)
     past_half = 2 * (epoch + 1) - schedule.epochs
     slot = jnp.clip(-(-config.samples * past_half // schedule.epochs) - 1, 0, config.samples - 1)
     slot = jnp.where(epoch == 0, 0, slot)

@@ -27,16 +27,14 @@ LARGEST_INTEGER = 2**31 - 1
 Check = Callable[[str, Any], Any]
 # One row a method; its module is imported when the method is used.
 METHODS = {
+    "langevin": ("twofold.inference.langevin", "Langevin"),
     "ensemble": ("twofold.inference.ensemble", "Ensemble"),
     "alpha": ("twofold.inference.alpha", "Alpha"),
-    "sghmc": ("twofold.inference.sghmc", "SGHMC"),
-    "stopped": ("twofold.inference.stopped", "StoppedEnsemble"),
-    "langevin": ("twofold.inference.langevin", "Langevin"),
     "nuts": ("twofold.inference.hmc", "NUTS"),
     "hmc": ("twofold.inference.hmc", "HMC"),
 }
 NAMES = ", ".join(map(repr, METHODS))
-DEFAULT = "ensemble"
+DEFAULT = "langevin"
 # Options that regressors had before methods had them.
 FORMER = {"inference_options", "alpha", "draws", "epochs", "batch_size"}
 FORMER |= {"learning_rate", "learning_rate_decay"}
