@@ -181,9 +181,13 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
 
-    def fit(self, X: Any, y: Any) -> "BNNLVRegressor":
-        """Fit to inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
-        fit_many([self], [X], [y])
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BNNLVRegressor":
+        """Fit to inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``.
+
+        ``sample_weight`` ``[N]`` multiplies the log-likelihood of each row: a row of weight 2
+        counts twice, one of weight 0 is left out. Weights are used as they are, not normalised.
+        """
+        fit_many([self], [X], [y], sample_weight=[sample_weight])
         return self
 
     def predict(

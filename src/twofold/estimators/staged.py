@@ -52,7 +52,9 @@ def kept_out(method: StoppedEnsemble, members: Members, draws: Network, data: An
     found = stopped.scores_of_kept_out(
         members.model, method.nodes, method.held_out, what, draws, members.views, data
     )
-    return np.asarray(found, np.float64)[: int(data.size)]
+    scores = np.asarray(found, np.float64)[: int(data.size)]
+    weight = None if data.weight is None else np.asarray(data.weight, np.float64)[: len(scores)]
+    return stopped.weigh_scores(scores, weight)
 
 
 def fit_members(

@@ -134,6 +134,19 @@ def summarise(scores: np.ndarray) -> OutOfBag:
     return OutOfBag(float(known.mean()) if len(known) else float("-inf"), error, len(known))
 
 
+def weigh_scores(scores: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Scores ``m + w (s − m)``, m being their weighted mean and the mean of w being 1: their plain
+    mean is m, and their plain standard error is that of m. So it is for differences of scores of
+    the same rows."""
+    if weight is None:
+        return scores
+    known = np.isfinite(scores)
+    relative = weight / (weight[known].mean() if known.any() else 1.0)
+    centre = np.mean((relative * scores)[known]) if known.any() else 0.0
+    weighted: np.ndarray = centre + relative * (scores - centre)
+    return weighted
+
+
 class Schedule(NamedTuple):
     """Settings shared by all members."""
 
@@ -203,11 +216,11 @@ def mean_energy(
     network: Network,
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
-    mask: Bool[Array, "B"],
+    mask: Bool[Array, "B"] | Float[Array, "B"],
     num_data: Float[Array, ""],
 ) -> Float[Array, ""]:
     """What a member minimises, per datum, estimated from a minibatch."""
-    count = jnp.maximum(jnp.sum(mask), 1)
+    count = jnp.maximum(jnp.sum(mask > 0), 1)
     power = num_data / count
     joint = log_joint(config.model, *network, x, y, nodes=config.nodes, mask=mask, power=power)
     return -joint / num_data
@@ -309,7 +322,7 @@ def step(
     slots, whole = min(config.batch_size, len(rows.order)), config.batch_size >= len(rows.order)
     share = (rows.size - rows.held_out) / jnp.maximum(rows.size, 1)
     num_data = (data.num_data * share).astype(dtype)
-    learning = rows.mask("learning") if whole else None
+    learning = data.weigh(rows.mask("learning")) if whole else None
 
     def batch(index: Int[Array, ""]) -> Any:
         if whole:
@@ -317,7 +330,8 @@ def step(
         low, high = rows.held_out, jnp.maximum(rows.size, rows.held_out + 1)
         places = jax.random.randint(jax.random.fold_in(key, index), (slots,), low, high)
         chosen = rows.order[places]
-        return data.x[chosen], data.y[chosen], places < rows.size, num_data
+        mask = data.weigh(places < rows.size, chosen)
+        return data.x[chosen], data.y[chosen], mask, num_data
 
     def on_batch(index: Any, carry: Any) -> Any:
         network, moments, total, skipped = carry
@@ -333,7 +347,7 @@ def step(
     chosen, stopping = rows.order[:slots], places < rows.stopping
     terms = log_densities(config.model, config.nodes, network, data.x[chosen], data.y[chosen])
     seen = jnp.maximum(jnp.sum(stopping), 1)
-    now = jnp.sum(jnp.where(stopping, terms, 0.0)) / seen
+    now = jnp.sum(jnp.where(stopping, data.weigh(terms, chosen), 0.0)) / seen
     score = jnp.where(jnp.isfinite(state.score), state.score + SMOOTHING * (now - state.score), now)
     waiting = epoch < PATIENCE * state.best_epoch + FEWEST_WAITED
     late = epoch >= jnp.minimum(FIRST_EPOCHS, schedule.epochs - 1)
