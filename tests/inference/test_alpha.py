@@ -466,6 +466,35 @@ def test_integrated_energy_is_that_of_the_marginal_likelihood(x64, rng):
     np.testing.assert_allclose(found, -(20.0 / 4.0) * np.log(terms.mean(axis=0)).sum() / 0.7)
 
 
+@POWERS
+def test_a_row_of_weight_two_is_the_row_twice(x64, case, power):
+    times = np.array([1, 2, 1, 3, 1, 1])
+    weights = loop.Weights(jnp.asarray(times, float), jnp.asarray(float(times.sum())))
+    found = energy_of(case._replace(batch=case.batch._replace(weights=weights)), power)
+    repeated = slots_of(case, np.repeat(np.arange(ROWS), times))
+    batch = repeated.batch._replace(num_data=weights.total)
+    np.testing.assert_allclose(found, energy_of(repeated._replace(batch=batch), power))
+
+
+def test_minibatches_of_weighted_rows_estimate_the_energy_of_all(x64, rng):
+    times = rng.uniform(0.1, 3.0, 12)
+    data = jax.device_put(
+        pad(rng.normal(size=(12, 2)), rng.normal(size=(12, 2)), 16, "float64", times)
+    )
+    batches, batch_at = loop.deal(jax.random.key(0), data, jnp.ones(16), 4)
+    values = rng.normal(size=12)
+    found = []
+    for index in range(int(batches)):
+        batch = batch_at(jnp.int32(index))
+        rows = np.argmin(np.abs(np.asarray(batch.x[:, :1]) - np.asarray(data.x[:12, 0])), axis=1)
+        np.testing.assert_allclose(batch.weights.own, times[rows])
+        terms = jnp.asarray(values[rows])[None], jnp.full(1, 0.6), jnp.zeros((1, 4))
+        found.append(
+            alpha.alpha_energy(*terms, 1.0, batch.num_data, batch.importance, batch.weights)
+        )
+    np.testing.assert_allclose(np.mean(found), -(times @ values + 0.6))
+
+
 def test_at_most_two_latent_inputs_can_be_integrated_out():
     with pytest.raises(ValueError, match="at most 2 latent inputs, got 3"):
         alpha.Alpha(draws=5, nodes=3).config(BNNLV(1, 1, (), 3, 1.0, 1.0), 4)

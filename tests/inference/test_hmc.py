@@ -85,6 +85,21 @@ def test_log_density_equals_the_sum_written_out(x64, rng, nodes, deviation):
     np.testing.assert_allclose(found, expected)
 
 
+def test_a_row_of_weight_two_is_the_row_twice(x64, rng):
+    model, times = BNNLV(1, 1, (3,), 1, 0.5, 2.0), np.array([1, 2, 1, 3, 1])
+    config = hmc.NUTS(nodes=6).config(model)
+    x, y = rng.normal(size=(5, 1)), rng.normal(size=(5, 1))
+    position = hmc.Position(
+        *(jnp.asarray(rng.normal(size=n)) for n in (model.num_weights, 1)), jnp.zeros((0, 1))
+    )
+    twice = (np.repeat(leaf, times, axis=0) for leaf in (x, y))
+    found, expected = (
+        log_density(config, jax.device_put(data), jnp.ones(()), position)
+        for data in (pad(x, y, 64, "float64", times), pad(*twice, 64, "float64"))
+    )
+    np.testing.assert_allclose(found, expected)
+
+
 @pytest.mark.parametrize(
     "method",
     [hmc.NUTS(), hmc.HMC(leapfrog_steps=8), hmc.HMC(leapfrog_steps=8, annealing=200)],

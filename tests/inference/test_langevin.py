@@ -46,6 +46,19 @@ def test_only_counted_rows_count(x64):
     )
 
 
+def test_rows_count_as_their_weights_say(x64):
+    rng = np.random.default_rng(0)
+    network = Network(jnp.asarray(rng.normal(size=VARYING.num_weights)), jnp.asarray([0.0, -3.0]))
+    x, y, times = rng.normal(size=(5, 2)), rng.normal(size=(5, 1)), np.array([1, 2, 3, 1, 1])
+    data = jax.tree.map(jnp.asarray, pad(x, y, 64, "float64", times))
+    walk = Walk(data, jnp.arange(64) < 3, network, jnp.asarray(0.1))
+    config = langevin.Config(VARYING, 1, 1, 0.02)
+    found = langevin.log_posterior(config, walk, langevin.to_position(VARYING, network))
+    rows = np.repeat(np.arange(3), times[:3])
+    expected = log_joint(VARYING, *network, data.x[rows], data.y[rows])
+    assert found == pytest.approx(float(expected), rel=1e-9)
+
+
 @pytest.fixture(scope="module")
 def chains():
     """Draws from the posterior of a linear model."""

@@ -79,6 +79,19 @@ def test_the_energy_of_a_batch_estimates_that_of_all_rows(x64):
     assert found == pytest.approx(-(30.0 / 5.0 * likelihood + float(prior)) / 30.0, rel=1e-9)
 
 
+def test_the_energy_counts_rows_as_their_weights_say(x64):
+    rng = np.random.default_rng(1)
+    network = Network(jnp.asarray(rng.normal(size=MODEL.num_weights)), jnp.asarray([-1.0, -4.0]))
+    x, y = (jnp.asarray(rng.normal(size=(5, 1))) for _ in range(2))
+    config, times = stopped.Config(MODEL, 5, 3, 0.2), np.array([1, 2, 0, 3, 1])
+    found = stopped.mean_energy(config, network, x, y, jnp.asarray(times, float), jnp.asarray(4.0))
+    rows = np.repeat(np.arange(5), times)
+    every = stopped.mean_energy(
+        config, network, x[rows], y[rows], jnp.ones(7, bool), jnp.asarray(7.0)
+    )
+    assert 4.0 * found == pytest.approx(7.0 * float(every), rel=1e-9)
+
+
 def test_a_member_keeps_its_best_state_and_stops_there(run):
     _, data, setup, states = run
     assert (states.best_score >= states.score - 1e-6).all()
@@ -120,6 +133,21 @@ def test_scores_are_of_the_members_that_kept_a_row_out(run, what):
 def test_a_summary_leaves_out_rows_that_nobody_kept_out():
     summary = stopped.summarise(np.array([1.0, np.nan, 3.0]))
     assert summary == (2.0, pytest.approx(1.0), 2)
+
+
+def test_weighted_scores_have_the_weighted_mean_and_its_error():
+    scores, weight = np.array([1.0, np.nan, 3.0, 4.0]), np.array([1.0, 5.0, 2.0, 0.5])
+    known = np.isfinite(scores)
+    summary = stopped.summarise(stopped.weigh_scores(scores, weight))
+    mean = np.average(scores[known], weights=weight[known])
+    assert summary.score == pytest.approx(mean) and summary.rows == 3
+    relative = weight[known] / weight[known].mean()
+    squares = np.sum(np.square(relative * (scores[known] - mean)))
+    assert summary.standard_error == pytest.approx(np.sqrt(squares / 2 / 3))
+    others = scores + np.array([0.5, 0.0, -0.2, 0.1])
+    found = stopped.weigh_scores(others, weight) - stopped.weigh_scores(scores, weight)
+    np.testing.assert_allclose(found, stopped.weigh_scores(others - scores, weight))
+    assert stopped.weigh_scores(scores, None) is scores
 
 
 def test_options_are_checked():

@@ -97,6 +97,17 @@ def test_log_joint_is_prior_and_likelihood_of_the_rows_that_count(x64, normal, s
     np.testing.assert_allclose(found, 0.4 * terms[:3].sum() + prior)
 
 
+def test_a_row_of_weight_two_is_the_row_twice_and_one_of_weight_zero_none(x64, normal):
+    model = BNNLV(2, 2, (4,), 1, 0.7, 2.0, varying_noise=True)
+    weights, log_noise, x, y = normal(model.num_weights), normal(3), normal(5, 2), normal(5, 2)
+    times = np.array([1, 2, 0, 3, 1])
+    found = log_joint(model, weights, log_noise, x, y, mask=jnp.asarray(times, float))
+    repeated = (leaf[np.repeat(np.arange(5), times)] for leaf in (x, y))
+    np.testing.assert_allclose(found, log_joint(model, weights, log_noise, *repeated))
+    slope = jax.grad(lambda at: density.log_joint(model, at, log_noise, x, y, mask=jnp.zeros(5)))
+    np.testing.assert_allclose(slope(weights), -weights / 0.7)
+
+
 def test_nodes_are_medians_of_a_wider_normal_weighted_back(x64):
     nodes = latent_nodes(BNNLV(3, 1, (5,), 1, 1.0, 4.0), 20)
     z = nodes.points[:, 0]

@@ -87,18 +87,24 @@ class Place(NamedTuple):
 class Padded(NamedTuple):
     """``size`` real rows, then rows of zeros; programs compile for the padded length only.
 
-    A block of a larger table has a ``place`` in it.
+    A block of a larger table has a ``place`` in it. ``weight`` says how often each row counts in
+    the likelihood; None: once.
     """
 
     x: Float[Array, "N D"]
     y: Float[Array, "N O"]
     size: Int[Array, ""]
     place: Place | None = None
+    weight: Float[Array, "N"] | None = None
 
     @property
     def num_data(self) -> Int[Array, ""]:
         """Rows of all the data, of which these may be a block."""
         return self.size if self.place is None else self.place.total
+
+    def weigh(self, values: Any, rows: Any = slice(None)) -> Any:
+        """Values of all rows, or of those with the numbers ``rows``, times the rows' weights."""
+        return values if self.weight is None else values * self.weight[rows]
 
 
 class Standardizer(NamedTuple):
@@ -176,8 +182,12 @@ def padded_size(rows: int) -> int:
     return -(-rows // quarter) * quarter
 
 
-def pad(x: np.ndarray, y: np.ndarray, length: int, dtype: str) -> Padded:
+def pad(
+    x: np.ndarray, y: np.ndarray, length: int, dtype: str, weight: np.ndarray | None = None
+) -> Padded:
     """Standardised data with rows of zeros up to ``length``, still on the host."""
     missing = ((0, length - len(x)), (0, 0))
     filled: list[Any] = [np.pad(part, missing).astype(dtype) for part in (x, y)]
-    return Padded(filled[0], filled[1], np.asarray(len(x), np.int32))  # type: ignore[arg-type]
+    own: Any = None if weight is None else np.pad(weight, missing[0]).astype(dtype)
+    size: Any = np.asarray(len(x), np.int32)
+    return Padded(filled[0], filled[1], size, weight=own)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from twofold.core import memory, persistence
@@ -46,19 +46,25 @@ SMALLEST_SPREAD = 1e-150
 
 
 def fit_many(
-    estimators: Sequence[Regressor], X: Any, y: Any, *, capacity: int | None = None
+    estimators: Sequence[Regressor],
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: Sequence[Any] | None = None,
+    capacity: int | None = None,
 ) -> list[Regressor]:
     """Fit all estimators at once, each to its own data, in one compiled program.
 
-    ``X`` and ``y`` are lists with one entry for each estimator. The estimators may differ in
-    ``alpha`` and ``random_state`` only; all data sets need the same columns, not the same length.
-    Without ``epochs`` the smallest data set decides the length. With ``capacity``, the number of
-    rows that the data will grow to, later fits use the program that this one compiles. Returns the
-    same estimators.
+    ``X`` and ``y`` are lists with one entry for each estimator, and so is ``sample_weight``, whose
+    entries may be None. The estimators may differ in ``alpha`` and ``random_state`` only; all data
+    sets need the same columns, not the same length. Without ``epochs`` the smallest data set
+    decides the length. With ``capacity``, the number of rows that the data will grow to, later fits
+    use the program that this one compiles. Returns the same estimators.
     """
-    _check_members(estimators, X, y)
-    prepared = [_prepare(e, a, b) for e, a, b in zip(estimators, X, y, strict=True)]
-    xs, ys, abouts = zip(*prepared, strict=True)
+    given = [None] * len(estimators) if sample_weight is None else sample_weight
+    _check_members(estimators, X, y, given)
+    prepared = [_prepare(*one) for one in zip(estimators, X, y, given, strict=True)]
+    xs, ys, weights, abouts = zip(*prepared, strict=True)
     shapes = {(x.shape[1], y.shape[1]) for x, y in zip(xs, ys, strict=True)}
     if len(shapes) > 1:
         raise ValueError(
@@ -71,8 +77,12 @@ def fit_many(
     rows = capacity or int(sizes.max())
     methods = [resolve_method(estimator.inference) for estimator in estimators]
     check_memory(methods[0], abouts[0].model, rows, dtype, len(methods))
+    if any(own is not None for own in weights):
+        pairs = zip(xs, weights, strict=True)
+        weights = tuple(np.ones(len(x)) if own is None else own for x, own in pairs)
     with jax.enable_x64(dtype == "float64"):
-        padded = [pad(x, y, padded_size(rows), dtype) for x, y in zip(xs, ys, strict=True)]
+        room = padded_size(rows)
+        padded = [pad(x, y, room, dtype, w) for x, y, w in zip(xs, ys, weights, strict=True)]
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
         if methods[0].staged:
             _fit_in_stages(estimators, methods, abouts, sizes, data)
@@ -195,11 +205,16 @@ def _training_keys(abouts: Sequence[About], runs: int) -> jax.Array:
     return jax.vmap(of_runs, in_axes=(0, None))(own, jnp.arange(runs)).reshape(-1)
 
 
-def _check_members(estimators: Sequence[Regressor], X: Any, y: Any) -> None:
+def _check_members(estimators: Sequence[Regressor], X: Any, y: Any, weights: Any) -> None:
     if not estimators or not len(estimators) == len(X) == len(y):
         raise ValueError(
             "estimators, X and y must be lists of the same positive length, got "
             f"{len(estimators)}, {len(X)} and {len(y)}"
+        )
+    if len(weights) != len(estimators):
+        raise ValueError(
+            "sample_weight must be a list with one entry for each estimator, got "
+            f"{len(weights)} for {len(estimators)}"
         )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ValueError("each estimator may stand in the list once only; use sklearn.base.clone")
@@ -219,17 +234,28 @@ def _check_members(estimators: Sequence[Regressor], X: Any, y: Any) -> None:
             )
 
 
-def _prepare(estimator: Regressor, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, About]:
-    """Validate and standardise; changes nothing that a fitted estimator predicts with."""
+def _prepare(
+    estimator: Regressor, X: Any, y: Any, sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, About]:
+    """Validate and standardise; changes nothing that a fitted estimator predicts with.
+
+    Rows of weight 0 are left out; weights that are all 1 are None.
+    """
     x, targets = check_training_data(estimator, X, y)
+    weights = None
+    if sample_weight is not None:
+        weights = check_weights(sample_weight, len(x), estimator.dtype)
+        counted = weights > 0
+        x, targets, weights = x[counted], targets[counted], weights[counted]
+        weights = None if np.all(weights == 1) else weights
     columns = targets.reshape(len(targets), -1)
     of_x, of_y = Standardizer.fit(x), Standardizer.fit(columns)
-    fingerprint = persistence.fingerprint(x, columns)
+    fingerprint = persistence.fingerprint(x, columns, *([] if weights is None else [weights]))
     about = about_data(estimator, of_x, of_y, targets.ndim, fingerprint, len(x))
     y = of_y.transform(columns)
     if about.model.varying_noise:
         about = about._replace(model=replace(about.model, noise_floor=noise_floor(y)))
-    return of_x.transform(x), y, about
+    return of_x.transform(x), y, weights, about
 
 
 def noise_floor(y: np.ndarray) -> tuple[float, ...]:
@@ -379,6 +405,25 @@ def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.
     several = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2}
     X, y = validate_data(estimator, X, y, dtype=np.float64, **several)
     return X, np.asarray(y, dtype=np.float64)
+
+
+def check_weights(sample_weight: Any, rows: int, dtype: str) -> np.ndarray:
+    """Finite weights ``[N]`` in the precision of the fit, none negative, at least two positive."""
+    refuse_non_numbers("sample_weight", sample_weight)
+    name = "sample_weight"
+    weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name=name)
+    if weights.shape != (rows,):
+        raise ValueError(f"sample_weight must have shape ({rows},), got {weights.shape}")
+    if weights.min() < 0:
+        raise ValueError(f"sample_weight must not be negative, got {weights.min()}")
+    with np.errstate(over="ignore"):
+        weights = weights.astype(dtype)
+        if not np.isfinite(weights.sum()):
+            raise ValueError(f"sample_weight is too large for dtype={dtype!r}; divide it")
+    positive = int((weights > 0).sum())
+    if positive < 2:
+        raise ValueError(f"at least two rows need a sample_weight above zero, got {positive}")
+    return weights
 
 
 def check_inputs(estimator: Any, X: Any) -> np.ndarray:

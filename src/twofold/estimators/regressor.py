@@ -5,7 +5,7 @@ Validate, standardise, build, run, store; the mathematics lives in ``model``, ``
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -26,6 +26,7 @@ from twofold.estimators.training import row_progress
 from twofold.inference.method import (
     Method,
     check_integer,
+    number,
     option_names,
     replace_options,
     resolve_method,
@@ -34,12 +35,14 @@ from twofold.model.spec import SampledPosterior
 from twofold.uncertainty import predictive
 from twofold.uncertainty.decomposition import Decomposition, Parts, by_variance, decompose_rows
 from twofold.uncertainty.predictive import in_chunks, nest, rows_at_once
+from twofold.uncertainty.quantiles import Levels, quantiles
 
 PREDICTION_STREAM, SAMPLE_STREAM = 0, 1
 
 _by_row = partial(sharding.by_rows, static=["model"])
 _sample = _by_row(rows=["x", "rows"])(predictive.sample)
 _log_density = _by_row(rows=["x", "y"])(predictive.log_density)
+_quantiles = _by_row(rows=["x"])(quantiles)
 
 
 @_by_row(rows=["x"])
@@ -181,18 +184,38 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
 
-    def fit(self, X: Any, y: Any) -> "BNNLVRegressor":
-        """Fit to inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
-        fit_many([self], [X], [y])
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BNNLVRegressor":
+        """Fit to inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``.
+
+        ``sample_weight`` ``[N]`` multiplies the log-likelihood of each row: a row of weight 2
+        counts twice, one of weight 0 is left out. Weights are used as they are, not normalised.
+        """
+        fit_many([self], [X], [y], sample_weight=[sample_weight])
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predictive mean, and the total standard deviation where asked for."""
+    def predict(
+        self, X: Any, return_std: bool = False, quantiles: Sequence[float] | None = None
+    ) -> Any:
+        """Predictive mean, and the total standard deviation where asked for.
+
+        With ``quantiles``, such as ``[0.05, 0.5, 0.95]``, instead these quantiles of the predictive
+        distribution, noise included, ``[N, Q]`` or ``[N, O, Q]``.
+        """
+        if quantiles is not None:
+            if return_std:
+                raise ValueError("give either quantiles or return_std=True, not both")
+            return self._quantiles(X, quantiles)
         mean, deviation = self._by_row(_mean_and_deviation, self._standardised(X))
         mean = self._shaped(self.y_standardizer_.inverse(mean))
         if not return_std:
             return mean
         return mean, self._shaped(deviation * self.y_standardizer_.scale)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Low and high end of the central interval that holds y with probability ``coverage``."""
+        tail = 0.5 * (1.0 - number("(0, 1)")("coverage", coverage))
+        low, high = np.moveaxis(self._quantiles(X, [tail, 1.0 - tail]), -1, 0)
+        return low, high
 
     def sample(self, X: Any, n_samples: int = 1, random_state: int | None = None) -> np.ndarray:
         """Draws from the predictive distribution, ``[n_samples, N]`` or ``[n_samples, N, O]``.
@@ -288,13 +311,24 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         total, epistemic, aleatoric, *errors = parts
         return Decomposition(split.by, total, epistemic, aleatoric, Parts(*errors))
 
-    def _by_row(self, function: Any, *columns: np.ndarray) -> Any:
-        """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows."""
+    def _quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
+        if np.ndim(quantiles) != 1 or not len(quantiles):
+            raise ValueError(f"quantiles must be a list such as [0.05, 0.95], got {quantiles!r}")
+        check = number("(0, 1)")
+        levels = np.array([check("every entry of quantiles", level) for level in quantiles])
+        shared = Levels.of(levels, self.dtype)
+        found = self._by_row(_quantiles, self._standardised(X), shared=(shared,))
+        values = np.moveaxis(self.y_standardizer_.inverse(np.moveaxis(found, 2, 0)), 0, 2)
+        return self._shaped(values)
+
+    def _by_row(self, function: Any, *columns: np.ndarray, shared: Sequence[Any] = ()) -> Any:
+        """``function(model, nested draws, shared …, rows …)`` with memory bounded by chunks of
+        rows."""
         draws = self.n_weight_draws, self.n_latent_draws
         with self._work("predicting", len(columns[0]), *draws) as (posterior, limit, on_progress):
             key = key_of(self.seed_, PREDICTION_STREAM)
-            shared = self.model_, nest(key, self.model_, posterior, *draws)
-            found = in_chunks(function, shared, columns, limit, self.dtype, on_progress)
+            given = self.model_, nest(key, self.model_, posterior, *draws), *shared
+            found = in_chunks(function, given, columns, limit, self.dtype, on_progress)
         _warn_of_overflow(found, self.dtype, stacklevel=4)
         return found
 

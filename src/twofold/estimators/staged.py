@@ -60,7 +60,9 @@ def score_rows(
     """Log-density of each row by the members, or chains, to whom it is of these roles."""
     held_out = members.held_out(*roles)
     found = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
-    return np.asarray(found, np.float64)[: int(data.size)]
+    scores = np.asarray(found, np.float64)[: int(data.size)]
+    weight = None if data.weight is None else np.asarray(data.weight, np.float64)[: len(scores)]
+    return ensemble.weigh_scores(scores, weight)
 
 
 def fit_members(

@@ -26,7 +26,7 @@ import optax
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import Padded, power_log_mean_exp
 from twofold.inference import loop, meanfield
-from twofold.inference.loop import Algorithm, Batch, Info, Result, Schedule
+from twofold.inference.loop import Algorithm, Batch, Info, Result, Schedule, Weights
 from twofold.inference.meanfield import Gaussian, MeanFieldPosterior
 from twofold.inference.method import MinibatchMethod, integer, layers, number, option, optional
 from twofold.model.density import latent_nodes, log_likelihood, log_marginal
@@ -183,14 +183,18 @@ def alpha_energy(
     alpha: Float[Array, ""] | float,
     num_data: Float[Array, ""] | float,
     mask: Float[Array, "B"],
+    weights: Weights | None = None,
 ) -> Float[Array, ""]:
     """The minibatch estimate of ``E_α`` from log-densities at K joint draws.
 
-    The log-ratios are ``log p − log q`` of the weights and of each datum's latent input.
+    The log-ratios are ``log p − log q`` of the weights and of each datum's latent input. A datum
+    that counts w times is w data with one q(z): its term is taken w times, and N is the sum of w.
     """
-    sites = log_likelihood + log_ratio_weights[:, None] / num_data + log_ratio_latents
+    count = num_data if weights is None else weights.total
+    sites = log_likelihood + log_ratio_weights[:, None] / count + log_ratio_latents
     scale = num_data / jnp.maximum(jnp.sum(mask), 1.0)
-    return -scale * jnp.sum(mask * power_log_mean_exp(sites, alpha))
+    terms = mask * power_log_mean_exp(sites, alpha)
+    return -scale * jnp.sum(terms if weights is None else weights.own * terms)
 
 
 def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
@@ -228,7 +232,8 @@ def batch_energy(
         z, log_ratio_z = draw_latents(config, latents, latent_noise)
         likelihood = log_likelihood(model, weights, log_noise, batch.x, batch.y, z)
     ratio = jnp.sum(log_ratio, axis=1)
-    return alpha_energy(likelihood, ratio, log_ratio_z, alpha, batch.num_data, batch.importance)
+    data = batch.num_data, batch.importance, batch.weights
+    return alpha_energy(likelihood, ratio, log_ratio_z, alpha, *data)
 
 
 def draw_latents(

@@ -142,6 +142,19 @@ def summarise(scores: np.ndarray) -> OutOfBag:
     return OutOfBag(float(known.mean()) if len(known) else float("-inf"), error, len(known))
 
 
+def weigh_scores(scores: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Scores ``m + w (s − m)``, m being their weighted mean and the mean of w being 1: their plain
+    mean is m, and their plain standard error is that of m. So it is for differences of scores of
+    the same rows."""
+    if weight is None:
+        return scores
+    known = np.isfinite(scores)
+    relative = weight / (weight[known].mean() if known.any() else 1.0)
+    centre = np.mean((relative * scores)[known]) if known.any() else 0.0
+    weighted: np.ndarray = centre + relative * (scores - centre)
+    return weighted
+
+
 def deal_roles(seed: int, members: int, folds: int, rows: int, room: int) -> np.ndarray:
     """What each of ``room`` places is to each member, ``[members, room]``: TRAIN, STOP, SCORE or
     PADDING. Of ``folds`` members in a row each holds out another part of the rows."""
@@ -227,11 +240,11 @@ def mean_energy(
     network: Network,
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
-    mask: Bool[Array, "B"],
+    mask: Bool[Array, "B"] | Float[Array, "B"],
     num_data: Float[Array, ""],
 ) -> Float[Array, ""]:
     """What a member minimises, per datum, estimated from a minibatch."""
-    count = jnp.maximum(jnp.sum(mask), 1)
+    count = jnp.maximum(jnp.sum(mask > 0), 1)
     power = num_data / count
     joint = log_joint(config.model, *network, x, y, nodes=config.nodes, mask=mask, power=power)
     return -joint / num_data
@@ -345,11 +358,11 @@ def step(
 
     def batch(index: Int[Array, ""]) -> Any:
         if whole:
-            return data.x, data.y, share.role == TRAIN, num_data
+            return data.x, data.y, data.weigh(share.role == TRAIN), num_data
         own = jax.random.fold_in(key, index)
         places = jax.random.randint(own, (slots,), 0, jnp.maximum(training, 1))
         chosen = share.order[places]
-        return data.x[chosen], data.y[chosen], places < training, num_data
+        return data.x[chosen], data.y[chosen], data.weigh(places < training, chosen), num_data
 
     def on_batch(index: Any, carry: Any) -> Any:
         network, moments, total, skipped = carry
@@ -366,7 +379,7 @@ def step(
     chosen = share.order[jnp.minimum(places, rows - 1)]
     terms = log_densities(config.model, config.nodes, network, data.x[chosen], data.y[chosen])
     seen = places < training + stopping
-    now = jnp.sum(jnp.where(seen, terms, 0.0)) / jnp.maximum(jnp.sum(seen), 1)
+    now = jnp.sum(jnp.where(seen, data.weigh(terms, chosen), 0.0)) / jnp.maximum(jnp.sum(seen), 1)
     score = jnp.where(jnp.isfinite(state.score), state.score + SMOOTHING * (now - state.score), now)
     late = epoch >= jnp.minimum(FIRST_EPOCHS, length - 1)
     better = (score > state.best_score) & late

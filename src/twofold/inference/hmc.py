@@ -185,7 +185,7 @@ def log_density(
         None if config.nodes else position.latents,
         nodes=config.nodes,
         log_noise_prior=config.method.log_noise_prior,
-        mask=jnp.arange(data.x.shape[0]) < data.size,
+        mask=data.weigh(jnp.arange(data.x.shape[0]) < data.size),
         power=power,
     )
 

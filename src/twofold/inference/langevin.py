@@ -183,7 +183,8 @@ def from_position(model: BNNLV, position: Float[Array, "d"]) -> Network:
 def log_posterior(config: Config, walk: Walk, position: Float[Array, "d"]) -> Float[Array, ""]:
     """``log p(W, Σ | X, y)`` up to a constant."""
     network, data = from_position(config.model, position), walk.data
-    return log_joint(config.model, *network, data.x, data.y, nodes=config.nodes, mask=walk.counted)
+    mask = data.weigh(walk.counted)
+    return log_joint(config.model, *network, data.x, data.y, nodes=config.nodes, mask=mask)
 
 
 def init(config: Config, key: Key, walk: Walk) -> State:

@@ -175,6 +175,13 @@ def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array
     return schedule.learning_rate * (1.0 - schedule.decay + schedule.decay * cosine)
 
 
+class Weights(NamedTuple):
+    """How often each row of a minibatch counts in the likelihood, and the sum over all data."""
+
+    own: Float[Array, "B"]
+    total: Float[Array, ""]
+
+
 class Batch(NamedTuple):
     """A minibatch of at most B data, ``size`` of them real; empty slots have importance 0."""
 
@@ -183,6 +190,7 @@ class Batch(NamedTuple):
     importance: Float[Array, "B"]
     size: Int[Array, ""]
     num_data: Float[Array, ""]
+    weights: Weights | None = None
 
 
 def shuffle(key: Key, data: Padded) -> Int[Array, "N"]:
@@ -207,6 +215,7 @@ def deal(
     order = shuffle(key, data)
     x, y = (jnp.pad(leaf[order], ((0, slots), (0, 0))) for leaf in (data.x, data.y))
     importance = jnp.pad(importance[order], (0, slots))
+    weight = None if data.weight is None else jnp.pad(data.weight[order], (0, slots))
     batches = -(-data.size // slots)
 
     def batch(index: Int[Array, ""]) -> Batch:
@@ -214,8 +223,9 @@ def deal(
         filled = jnp.arange(slots) < length
         cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=slots)
         batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
-        weights = jnp.where(filled, cut(importance), 0.0)
-        return Batch(batch_x, batch_y, weights, length, data.num_data.astype(x.dtype))
+        counted = jnp.where(filled, cut(importance), 0.0)
+        weights = None if weight is None else Weights(cut(weight), jnp.sum(weight))
+        return Batch(batch_x, batch_y, counted, length, data.num_data.astype(x.dtype), weights)
 
     return batches, batch
 

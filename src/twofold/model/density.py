@@ -156,20 +156,22 @@ def log_joint(
     *,
     nodes: int | None = None,
     log_noise_prior: tuple[float, float] = LOG_NOISE_PRIOR,
-    mask: Bool[Array, "N"] | None = None,
+    mask: Bool[Array, "N"] | Float[Array, "N"] | None = None,
     power: Float[Array, ""] | float = 1.0,
 ) -> Float[Array, ""]:
     """The log-density of weights, noise and data together, what a posterior sampler needs.
 
     Without ``z`` the latent input is integrated out over ``nodes`` (``default_nodes``), else it is
-    sampled beside the weights. Rows outside ``mask`` count for nothing; ``power`` tempers the
-    likelihood.
+    sampled beside the weights. Rows outside ``mask`` count for nothing, and one of numbers says how
+    often each row counts in the likelihood; ``power`` tempers the likelihood.
     """
     if z is None:
         rule = latent_nodes(model, default_nodes(model) if nodes is None else nodes)
         terms = log_marginal(model, weights[None], log_noise[None], x, y, rule)[0]
     else:
         terms = log_likelihood(model, weights[None], log_noise[None], x, y, z.T[None])[0]
+    if mask is not None and mask.dtype != bool:
+        terms, mask = mask * terms, mask > 0
     likelihood = jnp.sum(terms if mask is None else jnp.where(mask, terms, 0.0))
     prior = log_prior(model, weights, log_noise, z, log_noise_prior=log_noise_prior)
     return power * likelihood + prior

@@ -1,0 +1,118 @@
+"""Quantiles of the predictive distribution of each output, without sampling.
+
+Given nested draws (``uncertainty.predictive``) it is a mixture of Gaussians, noise included, with
+
+    P(y < t) = mean over draws of (1 − π) Φ((t − f) / σ) + π Φ((t − f) / (WIDE σ)),
+
+π being 0 where the noise is constant. A quantile lies between the least and the greatest of the
+components' own; from there bisection finds it.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtri
+
+from twofold.core.arrays import Array, Float
+from twofold.model.spec import BNNLV, WIDE
+from twofold.uncertainty.predictive import Nested, components, latents_at_once
+
+# Steps of a bisection beyond the digits of its precision.
+MORE_STEPS = 4
+
+
+class Levels(NamedTuple):
+    """Levels of quantiles: the probability that lies beyond each, and whether that is below it (1)
+    or above it (−1), so that levels near 1 keep their digits."""
+
+    tail: Float[Array, "*Q"]
+    side: Float[Array, "*Q"]
+
+    @classmethod
+    def of(cls, levels: np.ndarray, dtype: Any) -> "Levels":
+        """Of levels in (0, 1)."""
+        above = levels > 0.5
+        tail, side = np.where(above, 1.0 - levels, levels), np.where(above, -1.0, 1.0)
+        numbers: Any = tail.astype(dtype), side.astype(dtype)
+        return cls(*numbers)
+
+
+class Mixture(NamedTuple):
+    """Means and deviations of all components, in blocks of latent draws, and π of each weight
+    draw."""
+
+    mean: Float[Array, "blocks block M O B"]
+    deviation: Float[Array, "blocks block M O B"]
+    wide_share: Float[Array, "M 1 1"] | None
+
+
+def mixture(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Mixture:
+    """The predictive distribution at each point; memory grows with L · M · B."""
+    given = components(model, nested, x)
+    latents, draws, _, points = given.mean.shape
+    block = latents_at_once(model, draws, points, latents)
+    shape = latents // block, block, *given.mean.shape[1:]
+    deviation = jnp.broadcast_to(jnp.exp(0.5 * given.log_variance), given.mean.shape)
+    share = None if given.log_odds is None else jax.nn.sigmoid(given.log_odds)[:, None, None]
+    return Mixture(given.mean.reshape(shape), deviation.reshape(shape), share)
+
+
+def bracket(mixed: Mixture, level: Levels) -> tuple[Float[Array, "O B"], Float[Array, "O B"]]:
+    """The least and the greatest of the components' quantiles."""
+    widths = jnp.asarray([1.0] if mixed.wide_share is None else [1.0, WIDE], mixed.mean.dtype)
+    standard = widths * level.side * ndtri(level.tail)
+
+    def widen(ends: Any, block: Any) -> tuple[Any, None]:
+        mean, deviation = block
+        low = jnp.min(mean + deviation * jnp.min(standard), axis=(0, 1))
+        high = jnp.max(mean + deviation * jnp.max(standard), axis=(0, 1))
+        return (jnp.minimum(ends[0], low), jnp.maximum(ends[1], high)), None
+
+    infinite = jnp.full(mixed.mean.shape[3:], jnp.inf, mixed.mean.dtype)
+    ends: tuple[Array, Array]
+    ends, _ = jax.lax.scan(widen, (infinite, -infinite), (mixed.mean, mixed.deviation))
+    return ends
+
+
+def probability_beyond(
+    mixed: Mixture, value: Float[Array, "O B"], side: Float[Array, ""]
+) -> Float[Array, "O B"]:
+    """``P(y < value)``, or ``P(y > value)`` where the side is −1."""
+
+    def add(total: Any, block: Any) -> tuple[Any, None]:
+        mean, deviation = block
+        distance = side * (mean - value) / deviation * 0.5**0.5
+        # erfc keeps the digits of a probability near 0.
+        beyond = 0.5 * jax.lax.erfc(distance)
+        if mixed.wide_share is not None:
+            beyond += mixed.wide_share * (0.5 * jax.lax.erfc(distance / WIDE) - beyond)
+        return total + jnp.sum(beyond, axis=(0, 1)), None
+
+    blocks, block, draws, *_ = mixed.mean.shape
+    total: Array
+    total, _ = jax.lax.scan(add, jnp.zeros_like(value), (mixed.mean, mixed.deviation))
+    return total / (blocks * block * draws)
+
+
+def quantiles(
+    model: BNNLV, nested: Nested, levels: Levels, x: Float[Array, "B D"]
+) -> Float[Array, "B O Q"]:
+    """Quantiles of each output at each point, one level after another."""
+    mixed = mixture(model, nested, x)
+    steps = jnp.finfo(x.dtype).nmant + MORE_STEPS
+
+    def at_level(level: Levels) -> Float[Array, "O B"]:
+        def halve(_: Any, ends: Any) -> Any:
+            low, high = ends
+            middle = 0.5 * (low + high)
+            beyond = probability_beyond(mixed, middle, level.side)
+            too_low = level.side * (beyond - level.tail) < 0
+            return jnp.where(too_low, middle, low), jnp.where(too_low, high, middle)
+
+        ends: tuple[Array, Array] = jax.lax.fori_loop(0, steps, halve, bracket(mixed, level))
+        return 0.5 * (ends[0] + ends[1])
+
+    found: Array = jax.lax.map(at_level, levels)
+    return jnp.transpose(found, (2, 1, 0))
