@@ -28,7 +28,7 @@ INPUTS = (
 )
 # A smaller and shorter fit than the default, so that all of it takes a few minutes.
 SETTINGS = {"inference": Ensemble(members=16, epochs=600)}
-SMOKE_SETTINGS = {"inference": Ensemble(members=2, epochs=2), "latent_dim": 0}
+SMOKE_SETTINGS = {"inference": Ensemble(members=2, updates=20), "latent_dim": 0}
 
 
 def mean_yield(point: dict[str, Any]) -> float:

@@ -35,7 +35,7 @@ JOURNEYS = {
     "fit_decompose": (
         "",
         "from twofold import BNNLVRegressor, Ensemble\n"
-        "inference = Ensemble(members=4, epochs=3)\n"
+        "inference = Ensemble(members=4, updates=20)\n"
         "BNNLVRegressor((5,), inference=inference, random_state=0).fit(x, y).decompose(x)\n",
     ),
     "campaign_ask": (

@@ -26,7 +26,7 @@ def test_a_model_is_fitted_once_for_the_same_data(filled, fits, tmp_path):
 
 def test_other_settings_are_another_model(filled, fits, tmp_path):
     filled.ask()
-    filled.configure(SETTINGS | {"inference": twofold.Ensemble(members=2, epochs=3)})
+    filled.configure(SETTINGS | {"inference": twofold.Ensemble(members=2, updates=20)})
     filled.ask()
     again = Campaign.open(tmp_path / "c.db")
     assert again.settings["inference"]["epochs"] == 3

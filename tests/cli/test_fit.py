@@ -59,7 +59,7 @@ def test_the_model_is_that_of_the_library(oven):
     assert about.inputs == ["heat", "time"] and about.outputs == ["yield"]
     train, test = models.read_rows(read_table(oven / "oven.csv"), about)
     assert len(train.x) == 54 and len(test.x) == 6
-    settings = {"inference": Ensemble(members=4, epochs=3), "hidden_layer_sizes": (5,)}
+    settings = {"inference": Ensemble(members=4, updates=20), "hidden_layer_sizes": (5,)}
     own = twofold.BNNLVRegressor(**settings, random_state=0).fit(train.x, train.y)
     np.testing.assert_array_equal(own.predict(test.x), model.predict(test.x))
     assert twofold.load(oven / "oven.twofold").predict(test.x).shape == (6,)

@@ -113,7 +113,7 @@ def test_entropy_estimators(rng):
     from twofold import BNNLVRegressor
 
     X = rng.uniform(-1.0, 1.0, (40, 1))
-    model = BNNLVRegressor((5,), inference=Ensemble(members=2, epochs=2), random_state=0)
+    model = BNNLVRegressor((5,), inference=Ensemble(members=2, updates=20), random_state=0)
     run("entropy_estimators.md", {}, {"model": model.fit(X, X[:, 0]), "X": X[:3]})
 
 

@@ -17,7 +17,7 @@ from twofold.estimators.training import InterruptedFitWarning
 from twofold.inference import alpha
 from twofold.tables import TableError, open_table, read_table
 
-SMALL = {"inference": Ensemble(members=3, epochs=2), "random_state": 0}
+SMALL = {"inference": Ensemble(members=3, updates=20), "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 

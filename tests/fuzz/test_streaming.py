@@ -21,7 +21,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 REFUSALS = (ValueError, OSError, NonFiniteEnergyError)
 ROWS = 40
-SMALL = {"hidden_layer_sizes": (4,), "inference": Ensemble(members=3, nodes=2, epochs=1)}
+SMALL = {"hidden_layer_sizes": (4,), "inference": Ensemble(members=3, nodes=2, updates=20)}
 FIT = ("fit", "--setting", "epochs=1", "--setting", "hidden_layer_sizes=[4]",
        "--setting", "members=3", "--setting", "nodes=2", "--setting", "n_latent_draws=3",
        "--setting", "n_weight_draws=2")  # fmt: skip

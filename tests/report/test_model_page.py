@@ -25,7 +25,7 @@ from twofold.report.model_page import find_doubts
 from twofold.report.page import format_number
 
 SMALL = {
-    "inference": Ensemble(members=3, epochs=5),
+    "inference": Ensemble(members=3, updates=20),
     "n_latent_draws": 8,
     "random_state": 0,
     "verbose": False,

@@ -37,7 +37,7 @@ def fit(
         float | None, Option(help="Share of rows to hold out (default: 0.1).")
     ] = None,
     drop_missing: DropMissing = False,
-    setting: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
+    setting: Annotated[list[str] | None, Option(help="Model setting, such as chains=20")] = None,
     seed: Seed = 0,
     stream: Stream = False,
 ) -> None:
@@ -47,6 +47,8 @@ def fit(
 
     Example: twofold fit oven.csv --target yield --out oven.twofold
     """
+    from twofold.estimators.regressor import BNNLVRegressor
+    from twofold.estimators.streaming import STREAMED_NOTE, replace_default
     from twofold.estimators.training import remove_checkpoint
     from twofold.tables import open_table, read_table
 
@@ -65,7 +67,10 @@ def fit(
     outputs = models.find_columns(table, target)
     names = _find_inputs(table, outputs, inputs, ignore)
     checkpoint = out.with_name(out.name + ".checkpoint")
-    model = build_regressor(setting or [])
+    base, texts = BNNLVRegressor(), setting or []
+    chosen = any(one.partition("=")[0].strip() == "inference" for one in texts)
+    replaced = streamed and not chosen and replace_default(base)
+    model = build_regressor(texts, base=base)
     model.set_params(random_state=seed, checkpoint=checkpoint)
     about = models.About(names, outputs, [], [], *source, held_out, seed, drop_missing, streamed)
     fit_table: Any = models.fit_in_blocks if streamed else models.fit_in_memory
@@ -75,7 +80,7 @@ def fit(
     remove_checkpoint(checkpoint)
     with run.timed("judge"):
         run.metrics |= models.evaluate(model, result)
-    record, doubts = run.write(out), result.doubts
+    record, doubts = run.write(out), [STREAMED_NOTE] * replaced + result.doubts
     table = to_table(["", "value"], [[name, f"{v:.4g}"] for name, v in run.metrics.items()])
     content = {"model": out, "record": record, "metrics": run.metrics, "doubts": doubts}
     run.show(content, table, f"wrote {out} and {record}")
