@@ -79,7 +79,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
 def test_a_checkpoint_of_another_version_is_refused(tmp_path):
     X, y = make_data()
     path = tmp_path / "run.checkpoint"
-    settings = {"inference": Ensemble(members=2, updates=20), "random_state": 0}
+    settings = {"inference": Ensemble(members=2, updates=20), "random_state": 0, "latent_dim": 0}
     BNNLVRegressor(**settings, checkpoint=path).fit(X, y)
     stored = persistence.read(path, "checkpoint")
     name = next(n for n, leaf in stored.arrays.items() if leaf.dtype == np.uint32)
