@@ -87,18 +87,13 @@ def choose_estimator(name: str | PointEstimator, joint: bool, model: BNNLV) -> P
         return name
     several = joint and model.outputs > 1
     if name == "auto":
-        name = "mixture" if several or model.varying_noise else "quadrature"
+        name = "mixture" if several else "quadrature"
     if name not in ESTIMATORS:
         raise ValueError(f"estimator must be 'auto' or one of {sorted(ESTIMATORS)}, got {name!r}")
     if name == "quadrature" and several:
         raise ValueError(
             "quadrature integrates one output at a time, but joint entropies of "
             f"{model.outputs} outputs were asked for; use estimator='mixture', or joint=False"
-        )
-    if name == "quadrature" and model.varying_noise:
-        raise ValueError(
-            "quadrature needs noise that is the same at every input, but that of this model "
-            "varies; use estimator='mixture'"
         )
     return ESTIMATORS[name]
 
