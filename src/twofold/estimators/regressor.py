@@ -283,7 +283,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         shape = (lambda part: part[:, 0]) if joint else self._shaped
         parts = (shape(part) for part in (total, epistemic, aleatoric, *errors))
         total, epistemic, aleatoric, *errors = parts
-        return Decomposition(split.by, total, epistemic, aleatoric, Parts(*errors))
+        return Decomposition(split.by, total, epistemic, aleatoric, Parts(*errors), split.joint)
 
     def _by_row(self, function: Any, *columns: np.ndarray) -> Any:
         """``function(model, nested draws, rows …)`` with memory bounded by chunks of rows."""
