@@ -54,6 +54,7 @@ PARTS = (
     "entropy",
     "simulator",
     "progress",
+    "first_fit",
     "posteriors",
     "table1",
     "scaling",

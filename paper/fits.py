@@ -16,10 +16,19 @@ import numpy as np
 from paper.problems import PROBLEMS
 from twofold import BNNLVRegressor, Decomposition, fit_many, load
 from twofold.core.persistence import hash_identity
-from twofold.estimators.training import whole_fits
+from twofold.estimators.training import remove_checkpoint, whole_fits
 from twofold.inference.method import nest_options
 
 CONTINUED = "the same command continues from here"
+
+# The estimator's own posterior, and the one that it starts from.
+DEFAULT_INFERENCE, QUICK_INFERENCE = "langevin", "stopped"
+# What records call them.
+JUDGED = {"twofold": DEFAULT_INFERENCE, "quick": QUICK_INFERENCE}
+SMOKE_JUDGED: dict[str, dict[str, Any]] = {
+    "twofold": dict(chains=2, samples=2, nodes=4, updates=20, steps=50),
+    "quick": dict(members=2, nodes=4, updates=20),
+}
 
 CHAINS = dict(
     chains=8, warmup=800, annealing=500, samples=125, thin=9, nodes=24, leapfrog_steps=96,
@@ -75,6 +84,15 @@ def settings(method: str, smoke: bool) -> dict[str, Any]:
     return nest_options(chosen | {"epochs": 3 if smoke else None})
 
 
+def judged_settings(name: str, smoke: bool) -> dict[str, Any]:
+    """Arguments of the estimator for a name of ``JUDGED``: all are the user's defaults."""
+    chosen: dict[str, Any] = {"inference": {"method": JUDGED[name]}}
+    if smoke:
+        chosen["inference"] |= SMOKE_JUDGED[name]
+        chosen |= SMOKE_DRAWS
+    return chosen
+
+
 def fit_seeds(
     settings: dict[str, Any],
     seeds: Sequence[int],
@@ -86,6 +104,18 @@ def fit_seeds(
     own = nest_options(settings)
     models = [BNNLVRegressor(**own, random_state=s, checkpoint=checkpoint) for s in seeds]
     fit_complete(models, data, capacity)
+    return models
+
+
+def fit_job(
+    settings: dict[str, Any],
+    seeds: Sequence[int],
+    data: Sequence[tuple[np.ndarray, np.ndarray]],
+    checkpoint: Path,
+) -> list[BNNLVRegressor]:
+    """``fit_seeds`` in a job, which keeps its result: the checkpoint goes with the end of it."""
+    models = fit_seeds(settings, seeds, data, checkpoint)
+    remove_checkpoint(checkpoint)
     return models
 
 
@@ -136,7 +166,7 @@ def _fit(fits: Sequence[Fit], smoke: bool, work: Path) -> None:
     fit_complete(models, [PROBLEMS[fit.problem].training(fit.seed) for fit in fits])
     for fit, model in zip(fits, models, strict=True):
         model.save(fit.path(smoke, work))
-    checkpoint.unlink(missing_ok=True)
+    remove_checkpoint(checkpoint)
 
 
 def split_jointly(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:

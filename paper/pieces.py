@@ -122,6 +122,24 @@ PIECES = {
     "off_manifold": _beyond(
         "posteriors away from a thin sheet of data", "off_manifold:look_away", "off_manifold"
     ),
+    "small_tables": _beyond(
+        "tables of 30 to 150 rows beside a Gaussian process",
+        "small_tables:score_small_tables",
+        "small_tables",
+        in_jobs=True,
+    ),
+    "out_of_bag": _beyond(
+        "out-of-bag scores beside those of fresh rows",
+        "out_of_bag:compare_scores",
+        "out_of_bag",
+        in_jobs=True,
+    ),
+    "split_truth": _beyond(
+        "the split beside the true noise, from 50 to 1,600 rows",
+        "split_truth:compare_splits",
+        "split_truth",
+        in_jobs=True,
+    ),
     "batch_choice": _beyond(
         "several measurements at a time", "batch_choice:compare_choices", "batch_choice"
     ),

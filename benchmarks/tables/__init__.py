@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.tables import cost_model, faults, peers, scaling, suite
+from benchmarks.tables import cost_model, faults, first_fit, peers, scaling, suite
 
 TABLES: dict[str, Callable[[Path], str]] = {
     "bench_train": peers.tabulate_train,
@@ -24,4 +24,5 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "scaling_row_groups": scaling.row_groups,
     "amortised": scaling.amortised,
     "faults": faults.faults,
+    "first_fit": first_fit.tabulate_first_fits,
 }

@@ -134,19 +134,20 @@ def sets(tmp_path, monkeypatch, rng):
         np.savez(folder / f"{name}.npz", X=x, y=x[:, 0], n_splits=2, **tests)
     monkeypatch.setenv("TWOFOLD_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(uci, "SETS", ("first", "second"))
-    monkeypatch.setattr(uci, "HIDDEN", (3,))
 
 
-def test_every_set_is_a_job_and_none_is_done_twice(sets, tmp_path, names):
+def test_every_group_of_splits_is_a_job_and_none_is_done_twice(sets, tmp_path, names, monkeypatch):
+    monkeypatch.setattr(uci, "GROUP", 1)
+    groups = [f"{name}/default, splits {i} to {i}" for name in ("first", "second") for i in (0, 1)]
     wanted = uci.score_sets_by_default(smoke(tmp_path)).metrics
     assert {"first/default/rmse/mean", "second/default/test_log_likelihood/se"} <= set(wanted)
     assert uci.score_sets_by_default(smoke(tmp_path, "local")).metrics == wanted
-    assert names == ["first/default", "second/default"]
+    assert names == groups
 
     folder = tmp_path / "data" / "uci"  # a set that has changed is scored again
     (folder / "second.npz").write_bytes((folder / "first.npz").read_bytes())
     after = uci.score_sets_by_default(smoke(tmp_path, "local")).metrics
-    assert names == ["first/default", "second/default", "second/default"]
+    assert names == groups + groups[2:]
     for name, value in after.items():
         assert value == wanted[name.replace("second", "first")]
     assert after != wanted
@@ -154,11 +155,11 @@ def test_every_set_is_a_job_and_none_is_done_twice(sets, tmp_path, names):
 
 def test_a_set_that_is_missing_is_its_own_job_s_failure(sets, tmp_path, monkeypatch):
     monkeypatch.setattr(uci, "SETS", ("third", "first"))
-    with pytest.raises(JobError, match=r"1 of 2 jobs failed – third/default: FileNotFoundError: .*"
-                       r"third\.npz; set TWOFOLD_DATA"):  # fmt: skip
+    reason = r"1 of 2 jobs failed – third/default, splits 0 to 1: FileNotFoundError: .*third\.npz"
+    with pytest.raises(JobError, match=reason + "; set TWOFOLD_DATA"):
         uci.score_sets_by_default(smoke(tmp_path))
     (kept,) = (tmp_path / "jobs").iterdir()
-    assert persistence.read(kept, "result").metadata["name"] == "first/default"
+    assert persistence.read(kept, "result").metadata["name"] == "first/default, splits 0 to 1"
 
 
 def test_a_set_that_changes_before_its_turn_is_not_taken_for_the_former_one(
@@ -171,7 +172,7 @@ def test_a_set_that_changes_before_its_turn_is_not_taken_for_the_former_one(
         yield from run_locally(missing, options)
 
     monkeypatch.setitem(EXECUTORS, "local", meddle)
-    with pytest.raises(JobError, match=r"second/default: ValueError: .*second\.npz has changed"):
+    with pytest.raises(JobError, match=r"second/default.*: ValueError: .*second\.npz has changed"):
         uci.score_sets_by_default(smoke(tmp_path, "local"))
     assert len(list((tmp_path / "jobs").iterdir())) == 1
 

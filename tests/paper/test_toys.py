@@ -153,18 +153,45 @@ def test_uci_runs_on_one_published_set(tmp_path):
     path = ROOT / uci.data_folder() / "energy.npz"
     if not path.exists():
         pytest.skip("the UCI data sets are not here; set TWOFOLD_DATA")
-    splits = uci.load_splits(path, limit=2)
+    splits = uci.load_splits(path, [0, 1])
     for x, y, test_x, test_y in splits:
         assert len(x) == len(y) == 691 and len(test_x) == len(test_y) == 77
     estimator = BNNLVRegressor((10,), inference=Alpha(epochs=2))
-    found = uci.score_set("energy", path, uci.digest_of(path), 2, estimator, tmp_path)
-    assert found["energy/splits"] == 2 and 0 < found["energy/rmse/mean"] < 40
-    assert -20 < found["energy/test_log_likelihood/mean"] < 0
+    found = uci.score_splits("energy", path, uci.digest_of(path), [0, 1], estimator, tmp_path)
+    record = Record("uci", {}, [0])
+    uci.add_scores(record, "energy", found)
+    values = record.metrics
+    assert values["energy/splits"] == 2 and 0 < values["energy/rmse/mean"] < 40
+    assert -20 < values["energy/test_log_likelihood/mean"] < 0
+    # Two epochs are not enough for what least squares finds.
+    assert values["energy/splits_below_linear"] == 2 and not list(tmp_path.iterdir())
+
+
+def test_groups_of_splits_hold_all_of_them():
+    assert uci.group_splits(12) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
+    assert uci.group_splits(3) == [[0, 1, 2]]
+
+
+def test_scores_of_splits_are_counted_against_a_linear_model(tmp_path, monkeypatch):
+    scores = [(-1.0, -2.0), (-3.0, -2.5), (-2.0, -2.0)]
+    splits = [
+        {"test_log_likelihood": own, "rmse": 1.0, "noise_std": 0.5, "linear": linear}
+        for own, linear in scores
+    ]
+    record = Record("uci", {}, [0])
+    uci.add_scores(record, "set/default", splits)
+    values = record.metrics
+    assert values["set/default/splits_below_linear"] == 1 and values["set/default/splits"] == 3
+    assert values["set/default/test_log_likelihood/min"] == -3.0
+    assert values["set/default/test_log_likelihood/mean"] == pytest.approx(-2.0)
+    monkeypatch.setattr(uci, "PUBLISHED", {"set": ()})
+    record.write(tmp_path)
+    assert uci.tabulate_worst(tmp_path).endswith("| set | -2.00 | -3.00 | 1 of 3 |\n")
 
 
 def test_missing_uci_data_is_explained(tmp_path):
     with pytest.raises(FileNotFoundError, match="TWOFOLD_DATA"):
-        uci.load_splits(tmp_path / "energy.npz")
+        uci.load_splits(tmp_path / "energy.npz", [0])
 
 
 def test_wet_chicken_map(tmp_path):

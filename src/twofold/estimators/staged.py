@@ -22,6 +22,7 @@ from twofold.inference.loop import Chains, Result
 from twofold.model.spec import BNNLV, SampledPosterior
 
 FIRST_STAGE = 500
+LEAST_ON_ALL = 1_000
 LAST_STAGE = 2**31 - 1  # no stage begins after so many steps
 WORTH_IT = 0.005
 SURE = 2.0
@@ -72,15 +73,12 @@ def fit_members(
     roles: Sequence[np.ndarray],
     keys: Any,
     train: Train,
-    start: Network | None = None,
 ) -> tuple[list[Members], bool]:
-    """The members of each data set, and whether Ctrl-C ended their run. They start at ``start``,
-    or at draws from the prior."""
+    """The members of each data set, and whether Ctrl-C ended their run."""
     runs, sets = method.runs, range(len(roles))
     sizes = np.asarray(data.size)
     setup = method.set_up(model, sizes, str(data.x.dtype))
-    if start is None:
-        start = ensemble.draw_starts(model, str(data.x.dtype), keys)
+    start = ensemble.draw_starts(model, str(data.x.dtype), keys)
     role = np.concatenate(roles)
     order = np.argsort(role, axis=1, kind="stable").astype(np.int32)
     share = Share(_repeat(data, runs), role, order, start)
@@ -191,17 +189,21 @@ def sample_chains(
     training = np.concatenate([m.held_out(TRAIN) for m in members])
     most, length, taken, pays, stopped = method.most_steps(model), FIRST_STAGE, 0, True, False
     while taken < most and pays and not stopped:
-        before = [summarise(one.scores).score for one in latest]
-        steps = min(length, most - taken)
+        before, steps = list(latest), min(length, most - taken)
         stopped = run_stage(f"chains {taken}", taken, training, steps)
-        gains = [summarise(one.scores).score - b for one, b in zip(latest, before, strict=True)]
-        pays = taken == 0 or max(gains) > WORTH_IT
+        pays = taken == 0 or any(map(_improved, before, latest))
         taken, length = taken + steps, 2 * length
     kept = [_better(*pair) for pair in zip(members, latest, strict=True)]
     if any(kept) and not stopped:
         every = np.concatenate([m.held_out(TRAIN, STOP, SCORE) for m in members])
-        stopped = run_stage("chains on all rows", LAST_STAGE, every, max(FIRST_STAGE, taken // 2))
+        stopped = run_stage("chains on all rows", LAST_STAGE, every, max(LEAST_ON_ALL, taken // 3))
     return [one if keep else None for one, keep in zip(latest, kept, strict=True)], stopped
+
+
+def _improved(before: Chained, after: Chained) -> bool:
+    """Whether a stage has gained more than its own uncertainty."""
+    gain = summarise(after.scores - before.scores)
+    return gain.score > max(WORTH_IT, gain.standard_error)
 
 
 def _better(members: Members, chains: Chained) -> bool:
@@ -249,10 +251,9 @@ def fit_staged(
         tried = [i for i in sets if latent_evidence(chosen[i], _one(data, i)) < SIGNIFICANT]
     if tried:
         own_keys = keys[_places(tried, runs)]
-        drawn = ensemble.draw_starts(models[1], str(data.x.dtype), own_keys)
-        start = ensemble.add_latents(models[1], drawn, _join([chosen[i].best for i in tried]))
+        own_roles = [roles[i] for i in tried]
         latent, stopped = fit_members(
-            quick, models[1], _some(data, tried), [roles[i] for i in tried], own_keys, train, start
+            quick, models[1], _some(data, tried), own_roles, own_keys, train
         )
         for index, other in zip(tried, latent, strict=True):
             chosen[index] = choose(chosen[index], other)

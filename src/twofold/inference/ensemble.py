@@ -225,16 +225,6 @@ def draw_starts(model: BNNLV, dtype: str, keys: Keys) -> Network:
     return Network(np.asarray(jax.jit(jax.vmap(draw))(keys)), log_noise)  # type: ignore[arg-type]
 
 
-def add_latents(model: BNNLV, drawn: Network, known: Network) -> Network:
-    """Networks without z as ones with it: their own weights, and drawn ones for z."""
-    inputs, units = model.inputs, model.sizes[1]
-    first = model.sizes[0] * units
-    kernel = np.array(drawn.weights[:, :first]).reshape(-1, units, model.sizes[0])
-    kernel[:, :, :inputs] = known.weights[:, : inputs * units].reshape(-1, units, inputs)
-    weights = [kernel.reshape(len(kernel), -1), known.weights[:, inputs * units :]]
-    return Network(np.concatenate(weights, axis=1), known.log_noise)  # type: ignore[arg-type]
-
-
 def mean_energy(
     config: Config,
     network: Network,

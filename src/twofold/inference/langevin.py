@@ -90,9 +90,9 @@ class Langevin(Method):
     form: ClassVar[str] = "varying"
     staged: ClassVar[bool] = True
 
-    chains: int = option(10, integer(2))
-    folds: int = option(5, integer(2))
-    samples: int = option(10, integer(1))
+    chains: int = option(8, integer(2))
+    folds: int = option(4, integer(2))
+    samples: int = option(12, integer(1))
     nodes: int = option(DEFAULT_NODES, integer(1))
     steps: int | None = option(None, optional(integer(1)))
     energy_error: float = option(0.02, check_positive)

@@ -116,8 +116,8 @@ def test_a_sweep_has_the_numbers_of_a_local_one_and_is_not_repeated(cluster, dat
     here, there = places
     wanted = uci.score_sets_by_default(smoke(here)).metrics
     assert uci.score_sets_by_default(smoke(there, "ray")).metrics == wanted
-    assert len(wanted) == 6 * len(uci.SETS) and np.isfinite(list(wanted.values())).all()
-    assert names == [f"{name}/default" for name in uci.SETS]
+    assert len(wanted) == 8 * len(uci.SETS) and np.isfinite(list(wanted.values())).all()
+    assert names == [f"{name}/default, splits 0 to 1" for name in uci.SETS]
     kept = stamps(there, "jobs/*")
     assert uci.score_sets_by_default(smoke(there, "ray")).metrics == wanted
     assert len(names) == len(uci.SETS) and stamps(there, "jobs/*") == kept

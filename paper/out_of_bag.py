@@ -1,0 +1,126 @@
+"""Is the out-of-bag score what fresh rows will score?
+
+After a fit ``out_of_bag_.score`` is the mean log-density of the rows that were kept out of
+training. Here it stands beside the mean log-likelihood of 2,000 fresh rows, drawn as the training
+rows were: their difference, the *gap*, should be 0 on average over seeds. Positive gaps promise too
+much.
+Every problem and method is a job.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from paper.fits import JUDGED, fit_job, judged_settings
+from paper.markdown import markdown, mean_and_error, metrics
+from paper.problems import HARD_PROBLEMS
+from paper.records import Context, Record
+from paper.small_problems import SMALL_PROBLEMS, Data
+from twofold.core.jobs import Job, run_jobs
+from twofold.envs.toy import TOY_PROBLEMS
+
+SEEDS = [0, 1, 2, 3, 4]
+TEST_ROWS = 2000
+TEST_SEED = 10_000  # of the first seed's fresh rows
+TOYS = TOY_PROBLEMS | HARD_PROBLEMS
+# Rows of each problem's tables.
+ROWS = {
+    "wave": 100,
+    "plane": 150,
+    "corner": 200,
+    "friedman": 300,
+    "long_tail": 400,
+    "product": 800,
+    **dict.fromkeys(TOYS, 750),
+}
+SMOKE_ROWS = {"wave": 40, "bimodal": 40}
+PLACES = {"twofold": "", "quick": "/quick"}
+
+
+def compare_scores(context: Context) -> Record:
+    """Fit all problems with the default and its quick start, and compare."""
+    sizes, seeds, tests = ROWS, SEEDS, TEST_ROWS
+    if context.smoke:
+        sizes, seeds, tests = SMOKE_ROWS, SEEDS[:2], 20
+    settings = {method: judged_settings(method, context.smoke) for method in JUDGED}
+    chosen = {"methods": settings, "rows": sizes, "test_rows": tests}
+    record = Record("out_of_bag", chosen, list(seeds))
+    jobs = []
+    for problem, rows in sizes.items():
+        for method, place in PLACES.items():
+            own = problem, rows, method
+            identity = {
+                "place": own,
+                "settings": settings[method],
+                "seeds": seeds,
+                "tests": tests,
+            }
+            arguments = *own, settings[method], seeds, tests, context.work.resolve()
+            jobs.append(Job(f"{problem}{place}", score_fits, arguments, identity))
+    found = run_jobs(jobs, context.work / "jobs", context.executor or "local")
+    for job, every in zip(jobs, found, strict=True):
+        record.add_means(job.name, [one | {"gap": gap(one)} for one in every])
+    return record
+
+
+def gap(scores: dict[str, float]) -> float:
+    """What the out-of-bag score promises beyond what fresh rows score."""
+    return scores["out_of_bag"] - scores["test_log_likelihood"]
+
+
+def training_data(problem: str, seed: int, rows: int) -> Data:
+    """A seed's table."""
+    if problem in TOYS:
+        return TOYS[problem].training_data(seed, rows)
+    return SMALL_PROBLEMS[problem].training_data(seed, rows)
+
+
+def fresh_data(problem: str, seed: int, rows: int) -> Data:
+    """Rows drawn as those of training; the toys' own test inputs are uniform instead."""
+    if problem in TOYS:
+        return TOYS[problem].training_data(TEST_SEED + seed, rows)
+    return SMALL_PROBLEMS[problem].test_data(seed, rows)
+
+
+def score_fits(
+    problem: str,
+    rows: int,
+    method: str,
+    settings: dict[str, Any],
+    seeds: Sequence[int],
+    tests: int,
+    work: Path,
+) -> list[dict[str, float]]:
+    """Each seed's out-of-bag score, the standard error it claims, and the score of fresh rows."""
+    data = [training_data(problem, seed, rows) for seed in seeds]
+    models = fit_job(settings, seeds, data, work / f"out_of_bag-{problem}-{method}.checkpoint")
+    found = []
+    for seed, model in zip(seeds, models, strict=True):
+        fresh = model.log_likelihood(*fresh_data(problem, seed, tests)).mean()
+        found.append(
+            {
+                "out_of_bag": model.out_of_bag_.score,
+                "standard_error": model.out_of_bag_.standard_error,
+                "test_log_likelihood": float(fresh),
+            }
+        )
+    return found
+
+
+def tabulate_gaps(results: Path) -> str:
+    """Out-of-bag scores beside those of fresh rows."""
+    values = metrics("out_of_bag", results)
+    rows = [
+        [
+            problem.replace("_", " "),
+            str(size),
+            f"{values[f'{problem}/out_of_bag/mean']:.2f}",
+            f"{values[f'{problem}/test_log_likelihood/mean']:.2f}",
+            f"{values[f'{problem}/standard_error/mean']:.2f}",
+            mean_and_error(values, f"{problem}/gap"),
+            mean_and_error(values, f"{problem}/quick/gap"),
+        ]
+        for problem, size in ROWS.items()
+    ]
+    headings = ["problem", "rows", "out of bag", "fresh rows", "standard error it claims"]
+    return markdown([*headings, "gap", "gap, quick start"], rows)
