@@ -13,7 +13,6 @@ from twofold.model.density import log_joint
 from twofold.model.spec import BNNLV, WIDE
 
 MODEL = BNNLV(1, 1, (4,), 0, 1.0, 1.0, varying_noise=True, scaled_prior=True, activation="tanh")
-LATENT = BNNLV(1, 1, (4,), 1, 1.0, 1.0, varying_noise=True, scaled_prior=True, activation="tanh")
 MEMBERS, ROWS, ROOM = 5, 40, 64
 
 
@@ -188,24 +187,6 @@ def test_ranks_are_those_of_the_mixture_of_narrow_and_wide_noise(x64):
             assert found[row, 0] == pytest.approx(np.mean(ranks), abs=1e-4)
         else:
             assert np.isnan(found[row]).all()
-
-
-def test_a_network_that_is_given_z_keeps_its_own_weights(x64):
-    known = jax.tree.map(np.asarray, make_network(3))
-    rng = np.random.default_rng(5)
-    drawn = Network(rng.normal(size=(3, LATENT.num_weights)), known.log_noise)
-    x, y = (jnp.asarray(rng.normal(size=(6, 1))) for _ in range(2))
-    silent = ensemble.add_latents(LATENT, drawn._replace(weights=0.0 * drawn.weights), known)
-    given = ensemble.add_latents(LATENT, drawn, known)
-    for k in range(3):
-        old, new, other = (
-            Network(*(jnp.asarray(leaf[k]) for leaf in one)) for one in (known, silent, given)
-        )
-        expected = ensemble.log_densities(MODEL, 1, old, x, y)
-        # Without weights for z, f and the noise are what they were.
-        found = ensemble.log_densities(LATENT, 8, new, x, y)
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
-        assert np.abs(ensemble.log_densities(LATENT, 8, other, x, y) - expected).max() > 1e-3
 
 
 def test_a_summary_leaves_out_rows_that_nobody_held_out():
