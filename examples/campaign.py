@@ -27,7 +27,7 @@ INPUTS = (
     Categorical("solvent", ("water", "ethanol")),
 )
 # A smaller and shorter fit than the default, so that all of it takes a few minutes.
-SETTINGS = {"inference": Ensemble(members=16, epochs=600)}
+SETTINGS = {"inference": Ensemble()}
 SMOKE_SETTINGS = {"inference": Ensemble(members=2, updates=20), "latent_dim": 0}
 
 

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from paper.markdown import metrics
-from twofold import BNNLVRegressor, Ensemble
+from twofold import BNNLVRegressor
 from twofold.envs.toy import BIMODAL, HETEROSCEDASTIC
 from twofold.report.figures import (
     ALEATORIC,
@@ -39,8 +39,8 @@ ALPHAS = {
     "Hamiltonian Monte Carlo": ("appendix_a_bimodal_hmc", TOTAL),
 }
 POSTERIORS = {
+    "langevin": "Langevin chains",
     "ensemble": "ensemble",
-    "ensemble_planning": "ensemble, start 0.45",
     "alpha_1": "α = 1",
     "vb": "variational Bayes",
 }
@@ -52,12 +52,9 @@ def save(figure: plt.Figure, name: str) -> None:
     plt.close(figure)
 
 
-def fitted(
-    x: np.ndarray, y: np.ndarray, epochs: int | None = None, **settings: Any
-) -> BNNLVRegressor:
-    """The default model, with half of its members, for time."""
-    method = Ensemble(members=16, epochs=epochs)
-    return BNNLVRegressor(inference=method, random_state=0, verbose=False, **settings).fit(x, y)
+def fitted(x: np.ndarray, y: np.ndarray, **settings: Any) -> BNNLVRegressor:
+    """The quick ensemble."""
+    return BNNLVRegressor(inference="ensemble", random_state=0, verbose=False, **settings).fit(x, y)
 
 
 def points(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str = POINTS) -> None:
@@ -109,7 +106,7 @@ def two_kinds() -> None:
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 5.4), sharex=True, layout="constrained")
     for (top, bottom), size in zip(axes.T, (300, 3000), strict=True):
         x, y = HETEROSCEDASTIC.training_data(0, size)
-        model = fitted(x, y, epochs=max(100, 120_000 // size))
+        model = fitted(x, y)
         parts = model.decompose(grid[:, None], by="variance").standard_deviations()
         points(top, x[:, 0], y)
         top.plot(grid, model.predict(grid[:, None]), color=TOTAL, linewidth=1.2)

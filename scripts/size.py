@@ -40,7 +40,7 @@ JOURNEYS = {
     ),
     "campaign_ask": (
         "from twofold.campaign import Campaign, Continuous\n"
-        "settings = {'inference': {'method': 'ensemble', 'members': 4, 'epochs': 3}}\n"
+        "settings = {'inference': {'method': 'ensemble', 'members': 4, 'updates': 20}}\n"
         "one = Campaign.create('oven.db', [Continuous('x', -2.0, 2.0)], ['y'], settings=settings)\n"
         "for a, b in zip(x[:, 0].tolist(), y.tolist()):\n"
         "    one.tell({'y': b}, point={'x': a})\n",
