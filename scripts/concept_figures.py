@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+from paper.fits import found_methods
 from paper.markdown import metrics
 from twofold import BNNLVRegressor
 from twofold.envs.toy import BIMODAL, HETEROSCEDASTIC
@@ -179,9 +180,10 @@ def trust() -> None:
     left.legend(loc="upper left", fontsize=8)
     values = metrics("off_manifold", RESULTS)
     reach = (1.0, 1.25, 1.5, 2.0, 3.0)
-    for colour, (method, name) in zip(PALETTE, POSTERIORS.items(), strict=False):
+    known = found_methods(list(POSTERIORS), values)
+    for colour, method in zip(PALETTE, known, strict=False):
         shares = [values[f"beyond/{method}/coverage_90/{far}/mean"] for far in reach]
-        right.plot(reach, shares, "o-", color=colour, markersize=4, label=name)
+        right.plot(reach, shares, "o-", color=colour, markersize=4, label=POSTERIORS[method])
     right.axhline(0.9, color=DATA, linestyle=":", linewidth=1.2)
     right.set(xlabel="size of the box, 1: where the data are", ylim=(0, 1.02))
     right.set(ylabel="truth inside the 90 % interval", title="60 inputs, beyond the data")
