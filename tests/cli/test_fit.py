@@ -18,7 +18,7 @@ from twofold.cli.terminal import FAULT, MISTAKE, STOPPED
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.tables import read_table
 
-SMALL = ["epochs=3", "hidden_layer_sizes=[5]", "members=4"]
+SMALL = ["inference=ensemble", "updates=20", "hidden_layer_sizes=[5]", "members=4"]
 SMALL = [word for one in SMALL for word in ("--setting", one)]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -95,7 +95,7 @@ def test_scores_are_those_of_the_rows_held_out(oven, command):
 def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(oven, command):
     (oven / "run.toml").write_text(
         '[fit]\ndata = "oven.csv"\ntarget = "yield"\nout = "file.twofold"\ninputs = ["heat"]\n'
-        'seed = 7\nheld_out = 0\n[fit.setting]\nepochs = 2\nhidden_layer_sizes = [4]\n'
+        'seed = 7\nheld_out = 0\n[fit.setting]\nupdates = 20\nhidden_layer_sizes = [4]\n'
         'inference = { method = "ensemble", members = 3 }\n[campaign.ask]\nnum = 3\n'
     )  # fmt: skip
     code, shown, _ = command("fit", "--config", "run.toml", "--seed", 8, "--json")
@@ -103,7 +103,7 @@ def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(oven, 
     assert code == 0 and found["model"] == "file.twofold" and found["metrics"]["rows fitted"] == 60
     model, about = models.load_model(oven / "file.twofold")
     assert about.inputs == ["heat"] and about.seed == 8
-    assert model.get_params()["inference__epochs"] == 2 and model.hidden_layer_sizes == (4,)
+    assert model.get_params()["inference__updates"] == 20 and model.hidden_layer_sizes == (4,)
     assert model.posterior_.weights.shape[0] == 3
 
 
@@ -116,7 +116,7 @@ def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(oven, 
         ("[suggest]\nnum = 3", "has no table [fit]"),
         ("[fit]\nseed = {a = 1}", "seed of [fit] in run.toml must be one value, got a table"),
         ("[fit\n", "run.toml is not a TOML file"),
-        ("[fit]\nsetting = {epoch = 3}", "got 'epoch'; did you mean 'epochs'?"),
+        ("[fit]\nsetting = {chain = 3}", "got 'chain'; did you mean 'chains'?"),
     ],
 )
 def test_mistakes_in_a_file_are_named(oven, command, text, sentence):

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor, decompose_table, fit_table
+from twofold import Alpha, BNNLVRegressor, decompose_table, fit_table
 from twofold.campaign import Campaign, CampaignError, Continuous, Integer
 from twofold.cli.terminal import CommandError, check_place
 from twofold.core import memory
@@ -26,7 +26,7 @@ from twofold.tables import TableError, open_table, read_table, write_table
         ({"hidden_layer_sizes": {3: 3}}, ValueError),
         ({"inference": {3: 1, "x": 2}}, ValueError),
         ({"weight_variance": 10**400}, ValueError),
-        ({"inference__epochs": 2**40}, ValueError),
+        ({"inference__updates": 2**40}, ValueError),
         ({"verbose": np.array([1, 2])}, ValueError),
         ({"dtype": np.array(["float32", "float64"])}, ValueError),
     ],
@@ -169,7 +169,8 @@ def test_more_blocks_than_can_be_counted(tmp_path, tiny, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "".join(f"{n},{n % 3}\n" for n in range(9)))
     with pytest.raises(ValueError, match="number of blocks in all epochs together must be"):
-        fit_table(BNNLVRegressor(**tiny).set_params(inference__epochs=2**30), path, target="y")
+        method = Alpha(nodes=2, epochs=2**30)
+        fit_table(BNNLVRegressor(**tiny | {"inference": method}), path, target="y")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ LARGE = [
     {"hidden_layer_sizes": (2**20, 2**20)},
     {"inference": Ensemble(members=2**30)},
     {"inference": Ensemble(nodes=2**31 - 1)},
-    {"inference": Ensemble(epochs=2**31 - 1)},
+    {"inference": Ensemble(updates=2**31 - 1)},
 ]
 
 

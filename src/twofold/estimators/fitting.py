@@ -17,7 +17,7 @@ from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
 from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
-from twofold.inference.ensemble import Network
+from twofold.inference.ensemble import UPDATES, Network
 from twofold.inference.loop import Setup
 from twofold.inference.method import (
     Method,
@@ -186,7 +186,8 @@ def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int 
     room = padded_size(rows)
     numbers = room * (model.inputs + model.outputs) + method.weight_sets * model.num_weights
     numbers += min(options.get("batch_size", room), room) * (options["nodes"] or 0)
-    traces = 2 * 8 * (options.get("epochs") or 0)
+    epochs = options.get("epochs") or -(-(options.get("updates") or 0) // UPDATES)
+    traces = 2 * 8 * epochs
     memory.refuse_beyond(
         float(fits * method.runs * (np.dtype(dtype).itemsize * numbers + traces)),
         f"a fit of {rows:,} rows",
