@@ -27,7 +27,6 @@ import numpy as np
 
 from benchmarks.cost_formulas import (
     MODEL_INPUTS,
-    NODES,
     PAPER_UNITS,
     POLICY,
     Sizes,

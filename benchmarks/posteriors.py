@@ -2,8 +2,8 @@
 
 The settings are those of ``python -m paper posteriors``, alone on the machine. A fit
 is one compilation and thousands of equal epochs, so that its time is that of the compilation and of
-short stretches, scaled up; methods that choose their own length are timed as a whole. Problems with the same number of inputs are the same program, and share
-one measurement:
+short stretches, scaled up; methods that choose their own length are timed as a whole. Problems with
+the same number of inputs are the same program, and share one measurement:
 
     python benchmarks/posteriors.py         two CPU cores
     python benchmarks/posteriors.py --gpu   one GPU

@@ -4,7 +4,8 @@
 
 A problem with two branches, measured often on the left and seldom on the right. The paper's mean
 field (α = 1), variational Bayes, the default (Langevin chains) and the ensemble that these start
-from are held against short chains of the no-U-turn sampler on a small network. The chains are judged as well: half of them by the other half.
+from are held against short chains of the no-U-turn sampler on a small network. The chains are
+judged as well: half of them by the other half.
 """
 
 import argparse

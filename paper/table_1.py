@@ -1,7 +1,7 @@
 """The paper's Table 1: learn by what a measurement teaches (I), by all uncertainty (H), at random.
 
-Two posteriors, the paper's (mean field, α = 1) and the library's quick ensemble, and Gaussian processes.
-The arms of a block that have the same columns learn side by side, all in one program.
+Two posteriors, the paper's (mean field, α = 1) and the library's quick ensemble, and Gaussian
+processes. The arms of a block that have the same columns learn side by side, all in one program.
 """
 
 from collections.abc import Mapping, Sequence

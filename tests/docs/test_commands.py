@@ -35,7 +35,8 @@ SMALL = {
     ("campaign", "init"): options("setting", [*MODEL, *QUICK]),
     ("campaign", "refit"): ["--executor", "local"],
     ("policy", "search"): [
-        *options("setting", SEARCH), *options("model", [*MODEL, "epochs=2", "draws=5"]), "--horizon", "3",
+        *options("setting", SEARCH), *options("model", [*MODEL, "epochs=2", "draws=5"]),
+        "--horizon", "3",
     ],
     ("env", "sample"): ["--transitions", "200"],
     ("demo",): ["--smoke"],

@@ -36,7 +36,8 @@ VALUES = (
 # Always said too, so that what is right is soon done.
 SHORT = {
     "fit": ["--setting", "inference=ensemble", "--setting", "updates=20",
-            "--setting", "members=2", "--setting", "nodes=2", "--setting", "hidden_layer_sizes=[3]", "--setting", "n_latent_draws=3"],
+            "--setting", "members=2", "--setting", "nodes=2",
+            "--setting", "hidden_layer_sizes=[3]", "--setting", "n_latent_draws=3"],
     "env sample": ["--transitions", "1"],
 }  # fmt: skip
 

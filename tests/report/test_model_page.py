@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from twofold import BNNLVRegressor, Ensemble
+from twofold.inference.loop import Convergence
 from twofold.report import write_model_page
 from twofold.report.calibration import compare_models, compute_log_densities
 from twofold.report.model_data import (
@@ -204,7 +205,9 @@ def test_few_rows_odd_names_and_constants(rng, read):
 def test_doubts_of_the_fit_are_told(fitted):
     model = copy(fitted[0])
     model.integration_error_ = 0.0
-    model.convergence_ = model.convergence_._replace(late_drop=0.0)
+    assert find_doubts(model) is None
+    model.out_of_bag_ = None
+    model.convergence_ = Convergence(0.0, 0.0, 0.1, 5, 5)
     assert find_doubts(model) is None
     model.convergence_ = model.convergence_._replace(planned_epochs=50, late_drop=9.0)
     assert find_doubts(model).startswith(

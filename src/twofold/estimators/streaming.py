@@ -171,7 +171,7 @@ def replace_default(estimator: Regressor) -> bool:
     """Give an estimator whose method nobody chose one that passes over blocks; whether it did."""
     if not isinstance(estimator.inference, str) or estimator.inference != DEFAULT:
         return False
-    estimator.set_params(inference=method_class("alpha")(nodes=STREAMED_NODES))
+    estimator.set_params(inference={"method": "alpha", "nodes": STREAMED_NODES})
     return True
 
 

@@ -38,8 +38,8 @@ DEFAULT = "langevin"
 # Options that regressors had before methods had them.
 FORMER = {"inference_options", "alpha", "draws", "epochs", "batch_size"}
 FORMER |= {"learning_rate", "learning_rate_decay"}
-# Methods that are gone, and what takes their place with its own options; "ensemble" was once another
-# method, known by options that today's does not have.
+# Methods that are gone, and what takes their place, with its own options. "ensemble" was once
+# another method, known by options that today's does not have.
 REMOVED = {"stopped": "ensemble", "sghmc": DEFAULT}
 REMOVED_OPTIONS = {"bootstrap", "start", "log_noise_prior", "epochs", "learning_rate_decay"}
 REMOVED_OPTIONS |= {"step_size", "friction", "held_out"}
