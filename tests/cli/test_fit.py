@@ -149,7 +149,7 @@ def test_mistakes_in_a_file_are_named(oven, command, text, sentence):
         (["oven.csv", *fit_words(held_out=0.05)], "0.05 of 60 rows are 3, too few"),
         (["oven.csv", *fit_words(held_out=1)], "--held-out of 0 to 0.9"),
         (["oven.csv", *fit_words(seed=-1)], "a seed below 2**32"),
-        (["oven.csv", *fit_words(setting="start=2")], "start must lie in (0, 1], got 2"),
+        (["oven.csv", *fit_words(setting="chains=1")], "chains must be an integer of at least 2"),
         (["oven.csv", *fit_words(setting="random_state=1")], "got 'random_state'"),
         (
             ["gaps.csv", *fit_words(ignore="id")],

@@ -348,7 +348,7 @@ def _checkpoint(
     identity["seed"] = [about.seed for about in abouts]
     identity["data"] = [about.fingerprint for about in abouts]
     if starts is not None:
-        identity["start"] = [persistence.fingerprint(*start) for start in starts]
+        identity["start"] = [persistence.fingerprint(*map(np.asarray, start)) for start in starts]
     if not stage:
         return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
     path = f"{first.checkpoint}.{re.sub('[^a-z0-9]+', '-', stage)}"
