@@ -161,6 +161,8 @@ def test_unknown_entropies_are_those_of_gaussians(fitted):
 
 def test_the_page_of_a_model_with_held_out_rows(fitted, read):
     model, x, y = fitted
+    model = copy(model)
+    model.out_of_bag_, model.convergence_ = None, Convergence(0.0, 9.0, 0.1, 5, 50)
     held_out = x[40:], y[40:]
     text = read(model, x[:40], y[:40], inputs=list("abc"), outputs=["y"], held_out=held_out)
     check(text)
