@@ -25,7 +25,7 @@ CHAINS = {
     "inference": NUTS(chains=2, warmup=2, annealing=0, samples=3, nodes=4, thin=1),
     "dtype": "float64",  # chains are chaotic: rounding doubles with every few steps
 }
-ENSEMBLE = {"inference": Ensemble(members=3, updates=20, batch_size=8)}
+ENSEMBLE = {"inference": Ensemble(members=3, updates=20, batch_size=8), "latent_dim": 1}
 SETTINGS = SearchSettings(
     horizon=3, weight_draws=3, noise_draws=2, starts=2, epochs=4, updates=3, hidden=(4,)
 )
