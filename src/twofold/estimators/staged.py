@@ -24,7 +24,7 @@ from twofold.model.spec import BNNLV, SampledPosterior
 FIRST_STAGE = 500
 LEAST_ON_ALL = 1_000
 LAST_STAGE = 2**31 - 1  # no stage begins after so many steps
-WORTH_IT = 0.005
+WORTH_IT = 0.01
 SURE = 2.0
 SIGNIFICANT = 0.01
 
@@ -201,9 +201,8 @@ def sample_chains(
 
 
 def _improved(before: Chained, after: Chained) -> bool:
-    """Whether a stage has gained more than its own uncertainty."""
-    gain = summarise(after.scores - before.scores)
-    return gain.score > max(WORTH_IT, gain.standard_error)
+    """Whether a stage has paid."""
+    return summarise(after.scores - before.scores).score > WORTH_IT
 
 
 def _better(members: Members, chains: Chained) -> bool:

@@ -48,7 +48,7 @@ ERROR_PER_ROW = 0.5
 ACCEPTANCE, ACCEPTANCE_ADAPTATION = 0.8, 0.2
 MEMORY = 1_000.0
 MOST_STEPS = 8_000
-MOST_LATENT_STEPS = 2_000
+MOST_LATENT_STEPS = 1_500
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Langevin(Method):
     samples : int
         Draws that are kept of each chain.
     nodes : int
-        Number of nodes over which the latent input is integrated out.
+        As that of ``Ensemble``.
     steps : int or None
-        Most steps of a chain before its last stage (None: 8,000, and 2,000 with a latent input).
+        Most steps of a chain before its last stage (None: 8,000, and 1,500 with a latent input).
     energy_error : float
         Mean square of the energy error of a step, for each dimension.
     adjusted : bool
