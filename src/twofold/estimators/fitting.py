@@ -148,8 +148,9 @@ def _fit_in_stages(
     floor = tuple(map(min, zip(*floors, strict=True))) if all(floors) else ()
     # As for the length of a run, the smallest data set decides.
     model = replace(abouts[int(np.argmin(sizes))].model, noise_floor=floor)
-    models = [replace(model, latents=number) for number in (0, 1)]
-    models = models if first.latent_dim == "auto" else [model]
+    models = [model]
+    if first.latent_dim == "auto":
+        models = [replace(model, latents=0, latent_levels=0), model]
     keys, seeds = _training_keys(abouts, method.runs), [about.seed for about in abouts]
     starts = _earlier_fits(estimators, method, model)
     if starts is not None:
@@ -183,11 +184,16 @@ def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network 
     if not (estimator.warm_start and hasattr(estimator, "posterior_")):
         return None
     before, draws = estimator.model_, estimator.posterior_
-    same = replace(before, latents=model.latents, noise_floor=model.noise_floor) == model
+    same = _without_choices(before) == _without_choices(model)
     if not same or len(draws.weights) % method.runs:
         return None
     last = [leaf.reshape(method.runs, -1, leaf.shape[-1])[:, -1] for leaf in draws]
     return Network(*last)
+
+
+def _without_choices(model: BNNLV) -> BNNLV:
+    """The model without what a fit chooses for itself."""
+    return replace(model, latents=0, latent_levels=0, noise_floor=())
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
@@ -307,17 +313,22 @@ def about_data(
     """Model and seed of an estimator for data of which this is known."""
     refuse_huge("X", of_x.scale)
     refuse_huge("y", of_y.scale)
-    inputs, form = len(of_x.mean), resolve_method(estimator.inference).form
+    method: Any = resolve_method(estimator.inference)
+    inputs, form = len(of_x.mean), method.form
     beyond = {name: _is_beyond(getattr(estimator, name), form, *FORMS[name]) for name in FORMS}
+    latents = 1 if estimator.latent_dim == "auto" else int(estimator.latent_dim)
+    levels = method.nodes if method.staged and latents == 1 else 0
     model = BNNLV(
         inputs=inputs,
         outputs=len(of_y.mean),
         hidden=hidden_sizes(estimator.hidden_layer_sizes, form == "varying", rows, inputs),
-        latents=1 if estimator.latent_dim == "auto" else int(estimator.latent_dim),
+        latents=latents,
+        latent_levels=levels,
         weight_variance=float(estimator.weight_variance),
         latent_variance=float(estimator.latent_variance or inputs),
         varying_noise=beyond["noise"],
         scaled_prior=beyond["prior"],
+        linear_skip=beyond["prior"],
         activation=FORMS["activation"][beyond["activation"]],
     )
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)

@@ -21,10 +21,9 @@ from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Walk
 from twofold.inference.loop import Chains, Result
 from twofold.model.spec import BNNLV, SampledPosterior
 
-FIRST_STAGE = 500
-LEAST_ON_ALL = 1_000
-LAST_STAGE = 2**31 - 1  # no stage begins after so many steps
-WORTH_IT = 0.005
+HELD_OUT_STAGES = (8, 4, 2)  # parts of the steps on all rows
+LAST_STAGE = 2**31 - 1  # no stage has so many steps
+WORTH_IT = 0.01
 SURE = 2.0
 SIGNIFICANT = 0.01
 
@@ -187,23 +186,23 @@ def sample_chains(
         return outcome.stopped
 
     training = np.concatenate([m.held_out(TRAIN) for m in members])
-    most, length, taken, pays, stopped = method.most_steps(model), FIRST_STAGE, 0, True, False
-    while taken < most and pays and not stopped:
-        before, steps = list(latest), min(length, most - taken)
-        stopped = run_stage(f"chains {taken}", taken, training, steps)
-        pays = taken == 0 or any(map(_improved, before, latest))
-        taken, length = taken + steps, 2 * length
+    steps, stopped = method.steps_on_all_rows(model, int(np.max(data.size))), False
+    for share in HELD_OUT_STAGES:
+        before, length = list(latest), max(1, steps // share)
+        stopped = run_stage(f"chains {length}", length, training, length)
+        pays = share == HELD_OUT_STAGES[0] or any(map(_improved, before, latest))
+        if stopped or not pays:
+            break
     kept = [_better(*pair) for pair in zip(members, latest, strict=True)]
     if any(kept) and not stopped:
         every = np.concatenate([m.held_out(TRAIN, STOP, SCORE) for m in members])
-        stopped = run_stage("chains on all rows", LAST_STAGE, every, max(LEAST_ON_ALL, taken // 3))
+        stopped = run_stage("chains on all rows", LAST_STAGE, every, steps)
     return [one if keep else None for one, keep in zip(latest, kept, strict=True)], stopped
 
 
 def _improved(before: Chained, after: Chained) -> bool:
-    """Whether a stage has gained more than its own uncertainty."""
-    gain = summarise(after.scores - before.scores)
-    return gain.score > max(WORTH_IT, gain.standard_error)
+    """Whether a stage has paid."""
+    return summarise(after.scores - before.scores).score > WORTH_IT
 
 
 def _better(members: Members, chains: Chained) -> bool:

@@ -71,7 +71,7 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         weights, log_noise, divergences = result.chains
         trace = chains.predictive_trace(model, weights, log_noise, data.x[order[places]])
         diagnostics = chains.diagnose(trace, int(divergences.sum()))
-    if result.nodes and model.latents:
+    if result.nodes and model.latents and not model.latent_levels:
         # Always as many, lest every new datum have a program compiled.
         some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
         x, y = data.x[some], data.y[some]

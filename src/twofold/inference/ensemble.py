@@ -48,7 +48,7 @@ SMOOTHING = 0.5
 FIRST_EPOCHS = 2
 FIRST_CYCLE, CYCLES = 600, 3
 NEAR_END = 0.75
-DEFAULT_NODES = 8
+DEFAULT_NODES = 16
 STOPPING_ROWS = 1_024
 ROWS_AT_ONCE = 4_096
 
@@ -73,7 +73,8 @@ class Ensemble(Method):
     folds : int
         Each member holds out one part in so many of the rows.
     nodes : int
-        Number of nodes over which the latent input is integrated out.
+        Number of values that the latent input takes (more than one latent input: of nodes over
+        which they are integrated out).
     updates : int or None
         Most updates of a member (None: 4,200, and more for tables of more than 1,000 rows).
     batch_size : int

@@ -9,9 +9,9 @@ otherwise outweigh the likelihood of a small table, and all structure is taken f
 size is adapted throughout; the length over which the direction is forgotten follows the spread of
 the positions. With ``adjusted`` each trajectory of STEPS steps is accepted or rejected instead.
 
-A chain begins on the rows that its member trained on, and is scored on those that were held out
-after each stage, twice as long as the one before, as long as that score improves. It then continues
-on all rows, and the draws of that last stage are kept.
+A chain begins on the rows that its member trained on, in stages, each twice as long as the one
+before, as long as the score of the rows it holds out improves. It then continues on all rows, and
+draws of the second half of that last stage are kept.
 """
 
 from dataclasses import dataclass
@@ -47,8 +47,9 @@ ADAPTATION = 0.01
 ERROR_PER_ROW = 0.5
 ACCEPTANCE, ACCEPTANCE_ADAPTATION = 0.8, 0.2
 MEMORY = 1_000.0
-MOST_STEPS = 8_000
-MOST_LATENT_STEPS = 2_000
+DEFAULT_STEPS = 4_000
+LATENT_STEPS = 1_000
+MANY_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,12 @@ class Langevin(Method):
     samples : int
         Draws that are kept of each chain.
     nodes : int
-        Number of nodes over which the latent input is integrated out.
+        As that of ``Ensemble``.
     steps : int or None
-        Most steps of a chain before its last stage (None: 8,000, and 2,000 with a latent input).
+        Steps of a chain on all rows (None: 4,000, and 1,000 with a latent input; fewer for tables
+        of more than 20,000 rows). Before them it
+        takes an eighth as many on the rows that its member trained on, then a fourth, and half as
+        many if that has improved the score of the held-out rows.
     energy_error : float
         Mean square of the energy error of a step, for each dimension.
     adjusted : bool
@@ -119,9 +123,10 @@ class Langevin(Method):
         """The members, where no chains have continued from them."""
         return self.members.finish(config, states, energies, epochs)
 
-    def most_steps(self, model: BNNLV) -> int:
-        """Steps before the last stage: one with z costs as much as many without."""
-        return self.steps or (MOST_LATENT_STEPS if model.latents else MOST_STEPS)
+    def steps_on_all_rows(self, model: BNNLV, rows: int) -> int:
+        """Of the last stage: a step with z, or on a large table, costs as much as many others."""
+        most = LATENT_STEPS if model.latents else DEFAULT_STEPS
+        return self.steps or int(most * min(1.0, MANY_ROWS / rows))
 
     @property
     def members(self) -> Ensemble:

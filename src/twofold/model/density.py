@@ -185,7 +185,7 @@ class Nodes(NamedTuple):
 
 
 def latent_nodes(model: BNNLV, num: int) -> Nodes:
-    """``num`` weighted values that stand for p(z); one empty row without z."""
+    """``num`` weighted values that stand for p(z), or all there are; one empty row without z."""
     if model.latents == 0:
         return Nodes(jnp.zeros((1, 0)), jnp.zeros(1))
     if model.latents > MOST_LATENTS:
@@ -194,6 +194,10 @@ def latent_nodes(model: BNNLV, num: int) -> Nodes:
             "use inference='alpha', whose q(z) has no limit, NUTS(nodes=0) or HMC(nodes=0), or a "
             "smaller latent_dim"
         )
+    if model.latent_levels:
+        levels = model.latent_levels
+        points = model.latent_variance**0.5 * ndtri((np.arange(levels) + 0.5) / levels)
+        return Nodes(jnp.asarray(points[:, None]), jnp.full(levels, -np.log(levels)))
     index = np.arange(num)
     even, golden = (index + 0.5) / num, np.mod(0.5 + index / GOLDEN_RATIO, 1.0)
     standard = ndtri(np.stack([even, golden][: model.latents], axis=1))

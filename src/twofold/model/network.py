@@ -16,7 +16,7 @@ from twofold.core import numerics
 from twofold.core.arrays import Array, Float
 
 Activation = Callable[[Array], Array]
-ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "tanh": jnp.tanh}
+ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "tanh": jnp.tanh, "silu": jax.nn.silu}
 MOST_THIN_INPUTS = 4
 MOST_SUMMED_INPUTS = 20
 
@@ -26,6 +26,23 @@ class Layer(NamedTuple):
 
     kernel: Float[Array, "*K out in"]
     bias: Float[Array, "*K out"]
+
+
+class Skip(NamedTuple):
+    """What the inputs x add to the outputs directly, for each of K weight draws; it stands behind
+    the layers."""
+
+    kernel: Float[Array, "*K out D"]
+
+
+Layers = tuple[Layer | Skip, ...]
+
+
+def part_skip(layers: Layers) -> tuple[tuple[Layer, ...], Skip | None]:
+    """The layers, and the skip connection if there is one."""
+    plain = tuple(layer for layer in layers if isinstance(layer, Layer))
+    skips = [layer for layer in layers if isinstance(layer, Skip)]
+    return plain, skips[0] if skips else None
 
 
 def num_weights(sizes: tuple[int, ...]) -> int:
@@ -129,24 +146,24 @@ def thin_affine(
 
 
 def apply(
-    layers: tuple[Layer, ...],
+    layers: Layers,
     x: Float[Array, "B D"],
     z: Float[Array, "K Z B"],
     activation: Activation = jax.nn.relu,
 ) -> Float[Array, "K O B"]:
     """``f(x, z; W)`` for K weight draws, each with its own latent inputs at the B points."""
-    first, *rest = layers
+    (first, *rest), skip = part_skip(layers)
     if first.kernel.shape[-1] <= MOST_THIN_INPUTS and not numerics.on_cpu():
         outputs = thin_affine(first.kernel, first.bias, _join(x, z))
     else:
         outputs = first_affine(first.kernel, first.bias, x, z)
     for layer in rest:
         outputs = affine(layer.kernel, layer.bias, activation(outputs))
-    return outputs
+    return outputs if skip is None else outputs + jnp.einsum("koi,bi->kob", skip.kernel, x)
 
 
 def apply_nested(
-    layers: tuple[Layer, ...],
+    layers: Layers,
     x: Float[Array, "B D"],
     z: Float[Array, "L K Z"],
     activation: Activation = jax.nn.relu,
@@ -157,20 +174,20 @@ def apply_nested(
     points. On a CPU the draws come one after another, each a few large products, which run several
     times as fast as many small ones.
     """
-    first, *rest = layers
     inputs = x.shape[1]
 
-    def one_draw(draw: tuple[Layer, tuple[Layer, ...], Array]) -> Float[Array, "O L B"]:
-        first, rest, z = draw
+    def one_draw(draw: tuple[Layers, Array]) -> Float[Array, "O L B"]:
+        layers, z = draw
+        (first, *rest), skip = part_skip(layers)
         of_x = first.kernel[:, :inputs] @ x.T + first.bias[:, None]
         of_z = first.kernel[:, inputs:] @ z.T
         values = of_z[:, :, None] + of_x[:, None, :]
         for layer in rest:
             values = jnp.tensordot(layer.kernel, activation(values), 1)
             values = values + layer.bias[:, None, None]
-        return values
+        return values if skip is None else values + (skip.kernel @ x.T)[:, None]
 
-    draws = first, tuple(rest), jnp.swapaxes(z, 0, 1)
+    draws = layers, jnp.swapaxes(z, 0, 1)
     return jax.lax.map(one_draw, draws) if numerics.on_cpu() else jax.vmap(one_draw)(draws)
 
 

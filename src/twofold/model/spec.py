@@ -7,7 +7,11 @@ Two options go beyond the paper. With ``varying_noise`` the network has a second
 y, and ``log Σ(x, z) = log Σ + 2 g(x, z; W)``; with a small probability π of each draw, all outputs
 of a row have WIDE times the deviation. With ``scaled_prior`` W are standard normal and the
 network's own weights are W times a scale: √2 over the root of the fan-in, times a scale for each
-layer and each input, which are learnt too (their logarithms are further entries of W).
+layer and each input, which are learnt too (their logarithms are further entries of W). With
+``linear_skip`` a linear function of x, with the inputs' scales, is added to f: where there are no
+data the network saturates, and that function goes on. With
+``latent_levels`` one latent input takes so many values, equally probable: the medians of slices of
+N(0, γ_z). What z is integrated out over is then what it is predicted with.
 """
 
 from dataclasses import dataclass
@@ -15,6 +19,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import ndtr, ndtri
 
 from twofold.core.arrays import Array, Float, Key
 from twofold.model import network
@@ -39,6 +44,8 @@ class BNNLV:
     scaled_prior: bool = False
     noise_floor: tuple[float, ...] = ()
     activation: str = "relu"
+    latent_levels: int = 0
+    linear_skip: bool = False
 
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs"):
@@ -48,6 +55,12 @@ class BNNLV:
             raise ValueError(f"every hidden layer needs at least 1 unit, got {self.hidden}")
         if self.latents < 0:
             raise ValueError(f"latents must be 0 (no latent input) or positive, got {self.latents}")
+        if self.linear_skip and not self.scaled_prior:
+            raise ValueError("linear_skip needs scaled_prior, whose scales of the inputs it shares")
+        if self.latent_levels and self.latents != 1:
+            raise ValueError(
+                f"latent_levels={self.latent_levels} needs one latent input, got {self.latents}"
+            )
         for name in ("weight_variance", "latent_variance"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
@@ -67,8 +80,17 @@ class BNNLV:
     @property
     def num_weights(self) -> int:
         """P, the number of weights and biases, and of their learnt scales."""
-        scales = len(self.sizes) - 1 + self.inputs if self.scaled_prior else 0
-        return network.num_weights(self.sizes) + scales
+        return network.num_weights(self.sizes) + self.num_scales + self.num_skip
+
+    @property
+    def num_scales(self) -> int:
+        """How many scales are learnt: of each layer and each input."""
+        return len(self.sizes) - 1 + self.inputs if self.scaled_prior else 0
+
+    @property
+    def num_skip(self) -> int:
+        """Weights of the skip connection."""
+        return self.outputs * self.inputs if self.linear_skip else 0
 
     @property
     def activate(self) -> network.Activation:
@@ -81,13 +103,15 @@ class BNNLV:
         return self.outputs + self.varying_noise
 
 
-def layers(model: BNNLV, weights: Float[Array, "K P"]) -> tuple[network.Layer, ...]:
+def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
     """The network's layers for K draws of W."""
     found = network.unflatten(model.sizes, weights)
     if not model.scaled_prior:
         return found
     count = len(found)
-    scales = jnp.exp(LOG_SCALE_DEVIATION * weights[:, network.num_weights(model.sizes) :])
+    first_scale = network.num_weights(model.sizes)
+    last_scale = first_scale + model.num_scales
+    scales = jnp.exp(LOG_SCALE_DEVIATION * weights[:, first_scale:last_scale])
     of_layers, of_inputs = scales[:, :count], scales[:, count:]
     of_latents = jnp.full(
         (len(weights), model.latents), (model.inputs / model.latent_variance) ** 0.5
@@ -95,7 +119,7 @@ def layers(model: BNNLV, weights: Float[Array, "K P"]) -> tuple[network.Layer, .
     columns = (
         jnp.concatenate([of_inputs, of_latents.astype(weights.dtype)], axis=1) / model.inputs**0.5
     )
-    scaled = []
+    scaled: list[network.Layer | network.Skip] = []
     for index, (kernel, bias) in enumerate(found):
         fan_in = 1.0 if index == 0 else kernel.shape[-1] ** -0.5
         kernel = kernel * (GAIN * fan_in * of_layers[:, index, None, None])
@@ -105,6 +129,11 @@ def layers(model: BNNLV, weights: Float[Array, "K P"]) -> tuple[network.Layer, .
             rows = jnp.repeat(jnp.array([1.0, NOISE_HEAD_SCALE], weights.dtype), model.outputs)
             kernel, bias = kernel * rows[:, None], bias * rows
         scaled.append(network.Layer(kernel, bias))
+    if model.linear_skip:
+        skip = weights[:, last_scale:].reshape(-1, model.outputs, model.inputs)
+        skip = skip * (of_inputs / model.inputs**0.5)[:, None]
+        unused = ((0, 0), (0, model.sizes[-1] - model.outputs), (0, 0))
+        scaled.append(network.Skip(jnp.pad(skip, unused)))
     return tuple(scaled)
 
 
@@ -118,6 +147,16 @@ def prior_deviation(model: BNNLV) -> float:
     for units in model.hidden:
         variance = model.weight_variance * (units * 0.5 * variance + 1.0)
     return float(variance**0.5)
+
+
+def latent_values(model: BNNLV, standard: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Draws of z from standard normal ones; with levels, that of the slice they fall in."""
+    if model.latent_levels:
+        slices = jnp.floor(ndtr(standard) * model.latent_levels)
+        slices = jnp.clip(slices, 0, model.latent_levels - 1)
+        standard = ndtri((slices + 0.5) / model.latent_levels).astype(standard.dtype)
+    scaled: Array = jnp.sqrt(model.latent_variance).astype(standard.dtype) * standard
+    return scaled
 
 
 class Draws(NamedTuple):

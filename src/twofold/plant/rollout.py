@@ -196,24 +196,33 @@ def _responding(
     """The model's output in raw units, of what is carried, what is new, and noise that is the same
     for all policies."""
     model = task.model
-    first, *rest = spec.layers(model, draws.weights)
+    (first, *rest), skip = network.part_skip(spec.layers(model, draws.weights))
     inputs, carried = task.embedding.layout.inputs, units.mean.shape[0]
     of_past, of_new = np.flatnonzero(inputs < carried), np.flatnonzero(inputs >= carried)
-    past = Layer(first.kernel[..., of_past], first.bias)
-    carrying = for_carried(past, inputs[of_past], scales.x.at(of_past), units)
-    layers = network.for_rows((carrying, *rest))
+
+    def see_carried(kernel: Array, bias: Array) -> Layer:
+        past = Layer(kernel[..., of_past], bias)
+        return for_carried(past, inputs[of_past], scales.x.at(of_past), units)
+
+    layers = network.for_rows((see_carried(*first), *rest))
+    direct: tuple[RowLayer, ...] = ()
+    if skip is not None:
+        direct = network.for_rows((see_carried(skip.kernel, jnp.zeros(skip.kernel.shape[:-1])),))
     thin = first.kernel[..., np.append(of_new, np.arange(len(inputs), first.kernel.shape[-1]))]
-    latent_deviation = model.latent_variance**0.5
 
     def for_policies(values: Float[Array, "M B Z"]) -> Float[Array, "M S B Z"]:
         return jnp.broadcast_to(values[:, None], (*layout, values.shape[-1]))
 
     def respond(past: Array, new: Array, latent: Array, additive: Array) -> Array:
         flat = layout[0], layout[1] * layout[2]
-        beside = [scales.x.at(of_new).of(new), for_policies(latent_deviation * latent)]
+        beside = [scales.x.at(of_new).of(new), for_policies(spec.latent_values(model, latent))]
         rows = jnp.concatenate(beside, axis=-1).reshape(*flat, thin.shape[-1])
         more = network.rows_thin(thin, rows) if thin.shape[-1] else None
         y = network.apply_rows(layers, past.reshape(*flat, carried), more, model.activate)
+        if skip is not None:
+            y += network.rows_affine(direct[0], past.reshape(*flat, carried))
+            if of_new.size:
+                y += network.rows_thin(skip.kernel[..., of_new], rows[..., : of_new.size])
         return scales.y.back(_with_noise(model, draws, y.reshape(*layout, -1), additive[:, None]))
 
     return respond

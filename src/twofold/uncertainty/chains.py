@@ -58,7 +58,7 @@ def predictive_trace(
 
 def _nodes(model: BNNLV) -> Float[Array, "L Z"]:
     """Values of z, equally probable and the same for all chains."""
-    if model.latents != 1:
+    if model.latents != 1 or model.latent_levels:
         return latent_draws(jax.random.key(0), model, NODES, 1)[:, 0]
     medians = ndtri((jnp.arange(NODES) + 0.5) / NODES)
     return jnp.sqrt(model.latent_variance) * medians[:, None]

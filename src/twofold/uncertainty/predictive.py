@@ -19,7 +19,15 @@ from twofold.core.arrays import Array, Float, Int, Key
 from twofold.core.numerics import stratified_normal
 from twofold.model import network
 from twofold.model.density import Conditional, conditional
-from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior, layers
+from twofold.model.spec import (
+    BNNLV,
+    WIDE,
+    Draws,
+    Posterior,
+    SampledPosterior,
+    latent_values,
+    layers,
+)
 
 # Activations of the widest layer that are held together.
 CPU_VALUES, GPU_VALUES = 2**15, 2**26
@@ -51,13 +59,13 @@ class Moments(NamedTuple):
 def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array, "L M Z"]:
     """Draws from p(z), spread evenly over it, ascending for one latent input.
 
-    Without latent input one draw is all there is.
+    Without latent input one draw is all there is; where z has levels each is drawn once.
     """
     if model.latents == 0:
         return jnp.zeros((1, members, 0))
     shape, shuffle = (members, model.latents), model.latents > 1
-    draws: Array = stratified_normal(key, num, shape, shuffle=shuffle)
-    return jnp.sqrt(model.latent_variance) * draws
+    draws = stratified_normal(key, model.latent_levels or num, shape, shuffle=shuffle)
+    return latent_values(model, draws)
 
 
 def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: int) -> Nested:
@@ -176,8 +184,7 @@ def sample(
         return jax.random.normal(jax.random.fold_in(key, row[0]), (num, size), dtype)
 
     noise = jnp.moveaxis(jax.vmap(at_row)(rows), 0, -1)
-    deviation = jnp.sqrt(model.latent_variance).astype(dtype)
-    z = deviation * noise[:, : model.latents]
+    z = latent_values(model, noise[:, : model.latents])
     outputs = network.apply(layers(model, draws.weights), x, z, model.activate)
     given = conditional(model, outputs, draws.log_noise)
     own = noise[:, model.latents : model.latents + model.outputs]
