@@ -125,10 +125,11 @@ def test_the_energy_error_follows_rows_that_are_fewer_than_the_weights():
     assert tolerated(10, 1_000) < 0.02 * ERROR
 
 
-def test_chains_with_a_latent_input_are_shorter_unless_asked_for():
-    latent = BNNLV(1, 1, (3,), 1, 1.0, 1.0)
-    assert Langevin().most_steps(latent) < Langevin().most_steps(LINEAR)
-    assert Langevin(steps=70).most_steps(latent) == Langevin(steps=70).most_steps(LINEAR) == 70
+def test_chains_with_z_or_many_rows_are_shorter_unless_asked_for():
+    latent, default, own = BNNLV(1, 1, (3,), 1, 1.0, 1.0), Langevin(), Langevin(steps=70)
+    assert default.steps_on_all_rows(latent, 100) < default.steps_on_all_rows(LINEAR, 100)
+    assert default.steps_on_all_rows(LINEAR, 10**6) < default.steps_on_all_rows(LINEAR, 100)
+    assert own.steps_on_all_rows(latent, 100) == own.steps_on_all_rows(LINEAR, 10**6) == 70
 
 
 def test_the_members_have_the_options_of_the_chains():
