@@ -226,7 +226,9 @@ def test_a_warm_start_goes_on_from_the_earlier_draws(chained, refuse_members):
     assert model.log_likelihood(*test).mean() > cold - 0.2
 
 
-@pytest.mark.parametrize("change", [{"hidden_layer_sizes": (5,)}, {"inference__members": 4}])
+@pytest.mark.parametrize(
+    "change", [{"hidden_layer_sizes": (5,)}, {"inference__members": 4}, {"latent_dim": 1}]
+)
 def test_a_warm_start_of_another_shape_is_a_cold_one(quick, change):
     model = copy.deepcopy(quick).set_params(warm_start=True, inference__updates=20, **change)
     cold = clone(model).fit(*make_data())

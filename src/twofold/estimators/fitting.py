@@ -185,6 +185,8 @@ def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network 
         return None
     before, draws = estimator.model_, estimator.posterior_
     same = _without_choices(before) == _without_choices(model)
+    same &= estimator.latent_dim == "auto" or before.latents == model.latents
+    same &= before.latent_levels in (0, model.latent_levels)
     if not same or len(draws.weights) % method.runs:
         return None
     last = [leaf.reshape(method.runs, -1, leaf.shape[-1])[:, -1] for leaf in draws]
