@@ -116,10 +116,10 @@ class Campaign:
         snapshot = self._read()
         model, curve_row = None, None
         if self._missing(snapshot) <= 0:
-            model, name, _ = self._fit(snapshot)
+            model, name, _, warm = self._fit(snapshot)
             if name not in {row["model"] for row in snapshot.curve}:
                 reference = self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))
-                numbers = left_to_learn(assess(model, reference))
+                numbers = left_to_learn(assess(model, reference)) | {"warm": float(warm)}
                 seen = len(snapshot.complete(self.outputs))
                 curve_row = {"measurements": seen, "numbers": numbers, "model": name}
         while True:
