@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from twofold.estimators.fitting import rounding_steps
 from twofold.report.figures import shorten_label, spread_evenly
 from twofold.uncertainty.decomposition import Parts
 from twofold.uncertainty.sensitivity import other_rows, total_effects
@@ -24,7 +25,8 @@ class Table(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A fitted model, the rows it was fitted to and held-out rows, if there are any."""
+    """A fitted model, the rows it was fitted to and held-out rows, if there are any; ``steps`` are
+    those to which the outputs are rounded, NaN where they are not."""
 
     model: Any
     data: Table
@@ -32,6 +34,7 @@ class Subject(NamedTuple):
     inputs: list[str]
     outputs: list[str]
     rows: int
+    steps: np.ndarray
 
     @property
     def test(self) -> Table:
@@ -80,7 +83,8 @@ def make_subject(
             raise ValueError(f"expected {what} with different names, got {', '.join(given)}")
     data = _make_table(X, y, names, answers, 2, rows)
     unseen = None if held_out is None else _make_table(held_out[0], held_out[1], names, answers, 1)
-    return Subject(model, data, unseen, names, answers, len(np.asarray(X)))
+    steps = rounding_steps(np.asarray(y, float).reshape(len(np.asarray(X)), -1))
+    return Subject(model, data, unseen, names, answers, len(np.asarray(X)), steps)
 
 
 def compute_moments(model: Any, x: np.ndarray) -> Moments:
