@@ -158,6 +158,7 @@ def test_joint_entropy_is_the_sum_over_independent_outputs():
     joint = decompose_rows(*arguments, joint=True, weights=300, latents=30)
     each = decompose_rows(*arguments, weights=300, latents=30)
     assert joint.total.shape == (2, 1)
+    assert joint.joint and not each.joint
     assert each.total.shape == (2, 2)
     # z is shared by the outputs, so given W they are dependent: less than the sum of each.
     noise = np.array([[2.0, 1.0], [1.0, 2.0]]) * posterior.noise**2
@@ -235,6 +236,39 @@ def test_standard_deviations_are_roots_with_their_errors():
     np.testing.assert_allclose(roots.standard_errors.total, 0.1)
     with pytest.raises(ValueError, match="by='variance'"):
         Decomposition("entropy", *parts, parts).standard_deviations()
+
+
+def test_equivalent_deviations_of_gaussians_are_their_own():
+    """``y = w + ε``: the deviations of y, of w and of ε, and errors of many repetitions."""
+    rng = np.random.default_rng(0)
+    noise, spread = 0.3, 0.4
+    entropy = 0.5 * np.log(2 * np.pi * np.e)
+    truth = np.array([entropy + np.log(np.hypot(noise, spread)), entropy + np.log(noise)])
+    covariance = np.array([[4.0, 1.5], [1.5, 1.0]]) * 1e-6
+    total, aleatoric = rng.multivariate_normal(truth, covariance, 100_000).T
+    errors = Parts(*(np.full(len(total), np.sqrt(v)) for v in (4e-6, 2e-6, 1e-6)))
+    split = Decomposition("entropy", total, total - aleatoric, aleatoric, errors)
+    widths = split.equivalent_deviations()
+    assert widths.by == "width"
+    for part, error, known in zip(
+        widths.parts, widths.standard_errors, (0.5, spread, noise), strict=True
+    ):
+        np.testing.assert_allclose(part, known, rtol=0.03)
+        # A deviation from 100,000 numbers errs by 0.2 %.
+        np.testing.assert_allclose(part.std(), error.mean(), rtol=0.015)
+
+
+def test_an_equivalent_deviation_is_never_negative_and_unknown_stays_so():
+    parts = Parts(np.array([1.0, np.nan]), np.array([-0.2, np.nan]), np.array([1.2, np.nan]))
+    errors = Parts(*[np.full(2, 0.1)] * 3)
+    widths = Decomposition("entropy", *parts, errors).equivalent_deviations()
+    np.testing.assert_array_equal(widths.epistemic, [0.0, np.nan])
+    for refused in (
+        Decomposition("variance", *parts, errors),
+        Decomposition("entropy", *parts, errors, joint=True),
+    ):
+        with pytest.raises(ValueError, match="by='entropy' and joint=False"):
+            refused.equivalent_deviations()
 
 
 def test_clear_errors():

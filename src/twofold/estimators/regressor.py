@@ -310,7 +310,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         shape = (lambda part: part[:, 0]) if joint else self._shaped
         parts = (shape(part) for part in (total, epistemic, aleatoric, *errors))
         total, epistemic, aleatoric, *errors = parts
-        return Decomposition(split.by, total, epistemic, aleatoric, Parts(*errors))
+        return Decomposition(split.by, total, epistemic, aleatoric, Parts(*errors), split.joint)
 
     def _quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
         if np.ndim(quantiles) != 1 or not len(quantiles):

@@ -15,6 +15,7 @@ import numpy as np
 
 from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
+from twofold.core.numerics import LOG_TWO_PI
 from twofold.model.spec import BNNLV, Posterior
 from twofold.uncertainty import sample_entropy
 from twofold.uncertainty.entropies import Entropies, PointEstimator, average, entropies, integrate
@@ -41,6 +42,7 @@ ESTIMATORS: dict[str, PointEstimator] = {
 }
 ENTROPY_STREAM = 2**31 - 1  # apart from the small numbers that splitting a key uses
 DOUBTFUL_ERRORS = 3.0
+GAUSSIAN = 0.5 * (LOG_TWO_PI + 1.0)  # entropy of a standard normal
 
 
 class Parts(NamedTuple):
@@ -87,18 +89,13 @@ def choose_estimator(name: str | PointEstimator, joint: bool, model: BNNLV) -> P
         return name
     several = joint and model.outputs > 1
     if name == "auto":
-        name = "mixture" if several or model.varying_noise else "quadrature"
+        name = "mixture" if several else "quadrature"
     if name not in ESTIMATORS:
         raise ValueError(f"estimator must be 'auto' or one of {sorted(ESTIMATORS)}, got {name!r}")
     if name == "quadrature" and several:
         raise ValueError(
             "quadrature integrates one output at a time, but joint entropies of "
             f"{model.outputs} outputs were asked for; use estimator='mixture', or joint=False"
-        )
-    if name == "quadrature" and model.varying_noise:
-        raise ValueError(
-            "quadrature needs noise that is the same at every input, but that of this model "
-            "varies; use estimator='mixture'"
         )
     return ESTIMATORS[name]
 
@@ -167,9 +164,10 @@ def decompose(
 @dataclass(frozen=True)
 class Decomposition:
     """The parts at each row: in nats (by ``"entropy"``), in squared units of y (``"variance"``), or
-    in units of y (``"deviation"``).
+    in units of y (``"deviation"`` and ``"width"``).
 
-    ``standard_errors`` holds the Monte Carlo error of each number under the same three names.
+    ``standard_errors`` holds the Monte Carlo error of each number under the same three names;
+    ``joint`` says that the entropies are those of several outputs together.
     """
 
     by: str
@@ -177,6 +175,7 @@ class Decomposition:
     epistemic: np.ndarray
     aleatoric: np.ndarray
     standard_errors: Parts
+    joint: bool = False
 
     @property
     def parts(self) -> Parts:
@@ -200,6 +199,25 @@ class Decomposition:
         with np.errstate(divide="ignore", invalid="ignore"):
             errors = (e / (2.0 * root) for e, root in zip(self.standard_errors, roots, strict=True))
             return Decomposition("deviation", *roots, Parts(*errors))
+
+    def equivalent_deviations(self) -> "Decomposition":
+        """Deviations of Gaussians with these entropies, ``exp(H) / √(2πe)``, in units of y.
+
+        ``aleatoric`` is the typical width of the noise, ``epistemic`` is ``√(total² − aleatoric²)``
+        (0 where the entropies' estimate is negative). A few wild draws of W hardly change them.
+        """
+        if self.by != "entropy" or self.joint:
+            raise ValueError("equivalent deviations need by='entropy' and joint=False")
+        total, aleatoric = (np.exp(h - GAUSSIAN) for h in (self.total, self.aleatoric))
+        epistemic = aleatoric * np.sqrt(np.expm1(2.0 * np.maximum(self.epistemic, 0.0)))
+        # The error of the difference knows how the two entropies vary together.
+        errors, t, a = self.standard_errors, np.square(total), np.square(aleatoric)
+        v_total, v_difference, v_aleatoric = map(np.square, errors)
+        variance = (t - a) * (t * v_total - a * v_aleatoric) + t * a * v_difference
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.sqrt(np.maximum(variance, 0.0)) / epistemic
+        errors = Parts(total * errors.total, error, aleatoric * errors.aleatoric)
+        return Decomposition("width", total, epistemic, aleatoric, errors)
 
 
 def decompose_rows(
@@ -228,4 +246,4 @@ def decompose_rows(
     limit = rows_at_once(model, weights, latents)
     dtype = nested.weights.dtype
     split: Split = in_chunks(SPLITS[by], shared, [x], limit, dtype, on_progress, fewest)
-    return Decomposition(by, *split.parts, split.errors)
+    return Decomposition(by, *split.parts, split.errors, joint and model.outputs > 1)

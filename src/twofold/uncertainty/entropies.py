@@ -13,7 +13,8 @@ The density of a mixture is known, and two estimators make use of that (``sample
 that do not). ``integrate``, for one output, is almost exact: on a grid finer than the noise the
 trapezoidal rule errs far less than the draws do. All components are added at once: their centres
 are dealt out to grid points with cubic B-spline weights and convolved with the noise by a Fourier
-transform, which also divides the spline out again (the gridding of particle-mesh methods).
+transform, which also divides the spline out again (the gridding of particle-mesh methods). Noise
+that varies has nested grids instead (``varying_entropy``).
 ``average``, for any number of outputs, averages ``−log p`` over draws of y, an unbiased estimate;
 both entropies see the same draws, so that their difference errs little.
 """
@@ -29,6 +30,7 @@ from twofold.core.arrays import Array, Float, Int, Key, Scalar
 from twofold.core.numerics import LOG_TWO_PI, stratified_normal
 from twofold.model.spec import BNNLV, WIDE
 from twofold.uncertainty.predictive import Nested, components
+from twofold.uncertainty.varying_entropy import integrate_varying
 
 SIZES = (256, 1024, 4096, 16_384)
 MARGIN_DEVIATIONS = 6.0
@@ -145,7 +147,10 @@ def grid_index(needed: Scalar) -> Int[Array, ""]:
 
 
 def integrate(
-    key: Key, centres: Float[Array, "L M 1"], log_noise: Float[Array, "M 1"]
+    key: Key,
+    centres: Float[Array, "L M 1"],
+    log_noise: Float[Array, "*L M 1"],
+    log_odds: Float[Array, "M"] | None = None,
 ) -> Entropies:
     """The near-exact estimator, on a grid as fine as the noise at this point asks for.
 
@@ -153,6 +158,8 @@ def integrate(
     times narrower than the predictions' range, and L draws of z cannot show such a density.
     """
     centres, log_noise = centres[..., 0], log_noise[..., 0]
+    if log_odds is not None:
+        return Entropies(*integrate_varying(centres, log_noise, log_odds))
     needed = size_needed(centres, log_noise)
     branches = [lambda c, n, size=size: entropies_on(size, c, n) for size in SIZES]
     found = jax.lax.switch(grid_index(needed), branches, centres, log_noise)
@@ -212,10 +219,7 @@ def average_varying(
     log_noise: Float[Array, "L M O"],
     log_odds: Float[Array, "M"],
 ) -> Entropies:
-    """``average`` for components that differ in their noise, each beside one WIDE times as wide.
-
-    The draws of y given W are spread evenly over its components and over each one's width.
-    """
+    """``average`` for components that differ in their noise, each beside one WIDE times as wide."""
     latents, draws, outputs = centres.shape
     num = max(FEWEST_DRAWS, DRAWS // draws)
     wider = jnp.log(jnp.asarray(WIDE, centres.dtype))

@@ -1,0 +1,217 @@
+"""Near-exact entropies of one output whose noise varies: Gaussian mixtures of many widths.
+
+Given W_m, y is a mixture of 2L Gaussians: each latent draw has a width of its own, and beside it a
+part WIDE times as wide. One even grid would have to be as fine as the narrowest of them and as long
+as the widest, often a thousand times apart. Here every width has the grid that it needs:
+
+- Level j has spacing ``2^j h``, h being the narrowest deviation over POINTS_PER_DEVIATION, and
+  holds the Gaussians of ``2^j`` to ``2^(j+1)`` times that deviation, written out point by point.
+- All levels span the core, an interval near every centre, and beyond it as far as their own
+  Gaussians reach. So the grid is fine in the core, and coarser by octaves outside it, where only
+  wide Gaussians are left.
+- From the coarsest level on, the sum so far is interpolated to the next finer level and added to
+  it. A Gaussian is smooth on its own level's grid, so that this errs by less than a thousandth.
+
+An integral takes each stretch from the finest level that has it. Both entropies are sums with the
+same densities at the same points: draws W that are alike have no epistemic part.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import xlogy
+
+from twofold.core.arrays import Array, Float, Int, Scalar
+from twofold.model.spec import WIDE
+
+SIZES = (1024, 8192, 65_536)  # spacings h in the core
+MOST_VALUES = 2**24  # of a core, over all weight draws
+LEVELS = 16
+MOST_ADDED = 0.005  # nats that widening the narrowest Gaussians, where no grid has them, may add
+POINTS_PER_DEVIATION = 2
+REACH = 18  # points on each side of a centre: 4.5 deviations or more
+OVERHANG = 2  # deviations that a centre may lie outside the core
+MARGIN = REACH + 2 * OVERHANG * POINTS_PER_DEVIATION + 2  # points on each side of the core; even
+MIDPOINT = np.array([3.0, -25.0, 150.0, 150.0, -25.0, 3.0]) / 256.0  # of a quintic
+END = np.array([3.0 / 8.0, 7.0 / 6.0, 23.0 / 24.0])  # Gregory's weights
+
+
+class Components(NamedTuple):
+    """M mixtures of C Gaussians each."""
+
+    centre: Float[Array, "C M"]
+    deviation: Float[Array, "C M"]
+    weight: Float[Array, "C M"]
+
+
+class Core(NamedTuple):
+    """Where the core begins, and the spacing of level 0, which is finest."""
+
+    low: Scalar
+    spacing: Scalar
+
+
+class Sampled(NamedTuple):
+    """Densities at the points of all levels, and the points' weights in an integral."""
+
+    density: Float[Array, "M G"]
+    weight: Float[Array, "G"]
+
+
+def two_widths(
+    centres: Float[Array, "L M"], log_noise: Float[Array, "L M"], log_odds: Float[Array, "M"]
+) -> Components:
+    """The two Gaussians of every latent draw."""
+    deviation = jnp.exp(0.5 * log_noise)
+    shares = jnp.stack([jax.nn.sigmoid(-log_odds), jax.nn.sigmoid(log_odds)]) / len(centres)
+    return Components(
+        jnp.concatenate([centres, centres]),
+        jnp.concatenate([deviation, WIDE * deviation]),
+        jnp.repeat(shares, len(centres), axis=0),
+    )
+
+
+def finest_spacing(components: Components) -> Scalar:
+    """That of level 0."""
+    return jnp.min(components.deviation) / POINTS_PER_DEVIATION
+
+
+def core_bounds(components: Components) -> tuple[Scalar, Scalar]:
+    """The least core; bounds in reverse order where every point between them would do."""
+    slack = OVERHANG * components.deviation
+    return jnp.min(components.centre + slack), jnp.max(components.centre - slack)
+
+
+def size_needed(components: Components) -> Scalar:
+    """Spacings in the least core."""
+    low, high = core_bounds(components)
+    return jnp.maximum(high - low, 0.0) / finest_spacing(components)
+
+
+def widen(components: Components, size: int) -> tuple[Components, Float[Array, "M"]]:
+    """Gaussians too narrow for a core of ``size`` spacings, or for LEVELS, as wide as need be.
+
+    Beside them the most that this adds to the entropies of each mixture: ``log`` of the widening,
+    times the weight. So much it is of a Gaussian that stands alone, and less of one among others.
+    """
+    low, high = core_bounds(components)
+    fine = POINTS_PER_DEVIATION * (high - low) / size
+    least = jnp.maximum(fine, jnp.max(components.deviation) * 2.0**-LEVELS)
+    deviation = jnp.maximum(components.deviation, least)
+    added = components.weight * jnp.log(deviation / components.deviation)
+    return components._replace(deviation=deviation), jnp.sum(added, axis=0)
+
+
+def level_points(size: int) -> list[int]:
+    """Points of each level for a core of ``size`` spacings; odd, as ``refine`` asks."""
+    return [2 * MARGIN + 1 + 2 * max(1, math.ceil(size / 2 ** (j + 1))) for j in range(LEVELS)]
+
+
+def sum_by_level(
+    components: Components, core: Core, points: Sequence[int]
+) -> list[Float[Array, "M _"]]:
+    """On each level the sum of its own Gaussians."""
+    starts = np.concatenate([[0], np.cumsum(points)])
+    units = components.deviation / (POINTS_PER_DEVIATION * core.spacing)
+    level = jnp.clip(jnp.floor(jnp.log2(units)), 0, LEVELS - 1)
+    spacing = core.spacing * jnp.exp2(level)
+    position = (components.centre - core.low) / spacing + MARGIN
+    nearest = jnp.round(position)
+    peak = components.weight / (math.sqrt(2.0 * math.pi) * components.deviation)
+    offsets = jnp.arange(-REACH, REACH + 1, dtype=peak.dtype)[:, None, None]
+    distances = (offsets + nearest - position) * (spacing / components.deviation)
+    values = peak * jnp.exp(-0.5 * jnp.square(distances))
+    first = jnp.asarray(starts[:-1])[level.astype(int)] + nearest.astype(int) - REACH
+    every = jax.vmap(_add_windows, in_axes=(1, 2, None))(first, values, int(starts[-1]))
+    return [every[:, i:j] for i, j in pairwise(starts)]
+
+
+def _add_windows(
+    first: Int[Array, "C"], values: Float[Array, "P C"], total: int
+) -> Float[Array, "total"]:
+    """Sum of C rows of P values, each from its own place on; whole rows at once are quick."""
+    numbers = jax.lax.ScatterDimensionNumbers(
+        update_window_dims=(1,), inserted_window_dims=(), scatter_dims_to_operand_dims=(0,)
+    )
+    # Clipped: places that are no numbers, whose result is not used, must not lie outside.
+    clip = jax.lax.GatherScatterMode.CLIP
+    zeros = jnp.zeros(total, values.dtype)
+    return jax.lax.scatter_add(zeros, first[:, None], values.T, numbers, mode=clip)
+
+
+def refine(coarse: Float[Array, "M _"], points: int) -> Float[Array, "M points"]:
+    """A level's density at the points of the next finer one."""
+    half, left = points // 2, MARGIN // 2
+    same = coarse[:, left : left + half + 1]
+    taps = [coarse[:, left - 2 + i :][:, :half] * tap for i, tap in enumerate(MIDPOINT)]
+    pairs = jnp.stack([same[:, :-1], jnp.maximum(sum(taps), 0.0)], axis=2)
+    return jnp.concatenate([pairs.reshape(len(coarse), -1), same[:, -1:]], axis=1)
+
+
+def rule_weights(points: Sequence[int]) -> np.ndarray:
+    """Weights of the points of all levels, in spacings of level 0.
+
+    The trapezoidal rule, corrected at both ends of every piece of a level (Gregory), where a
+    density need not have died out. A level has two pieces, on both sides of the next finer one;
+    the points between them count for nothing.
+    """
+    weights = []
+    for j, count in enumerate(points):
+        weight = np.zeros(count)
+        left, right = MARGIN // 2, MARGIN // 2 + points[j - 1] // 2
+        for piece in [slice(left + 1), slice(right, None)] if j else [slice(None)]:
+            even = np.ones(len(weight[piece]))
+            even[: len(END)], even[-len(END) :] = END, END[::-1]
+            weight[piece] = 2.0**j * even
+        weights.append(weight)
+    return np.concatenate(weights)
+
+
+def sample_densities(size: int, components: Components) -> Sampled:
+    """The mixtures' densities on all levels, for a core of ``size`` spacings."""
+    spacing = finest_spacing(components)
+    core = Core(0.5 * (sum(core_bounds(components)) - size * spacing), spacing)
+    points = level_points(size)
+    own = sum_by_level(components, core, points)
+    found = [own[-1]]
+    for j in reversed(range(LEVELS - 1)):
+        found.insert(0, own[j] + refine(found[0], points[j]))
+    weight = jnp.asarray(rule_weights(points), spacing.dtype) * spacing
+    return Sampled(jnp.concatenate(found, axis=1), weight)
+
+
+def entropies_on(size: int, components: Components) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
+    """Cross and conditional entropies with a core of ``size`` spacings."""
+    density, weight = sample_densities(size, components)
+    log_mean = jnp.log(jnp.maximum(jnp.mean(density, axis=0), jnp.finfo(density.dtype).tiny))
+    return -(density @ (weight * log_mean)), -(xlogy(density, density) @ weight)
+
+
+def sizes_for(draws: int) -> list[int]:
+    """The SIZES, the largest one less where so many weight draws leave no memory for it."""
+    largest = min(SIZES[-1], 2 ** int(math.log2(MOST_VALUES / draws)))
+    return [*(size for size in SIZES if size < largest), largest]
+
+
+def integrate_varying(
+    centres: Float[Array, "L M"], log_noise: Float[Array, "L M"], log_odds: Float[Array, "M"]
+) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
+    """Cross and conditional entropies for each weight draw, in nats.
+
+    NaN where a notable part of the noise is ten thousand times narrower than the range of the
+    centres or than the widest noise: then no grid here is fine and long enough.
+    """
+    sizes = sizes_for(centres.shape[1])
+    components, added = widen(two_widths(centres, log_noise, log_odds), sizes[-1])
+    needed = size_needed(components)
+    smallest = jnp.minimum(jnp.searchsorted(jnp.asarray(sizes), needed), len(sizes) - 1)
+    branches = [lambda c, size=size: entropies_on(size, c) for size in sizes]
+    cross, conditional = jax.lax.switch(smallest, branches, components)
+    # Widening adds something between 0 and this; with half of it taken back either errs by half.
+    excess = jnp.where(jnp.mean(added) <= MOST_ADDED, 0.5 * added, jnp.nan)
+    return cross - excess, conditional - excess
