@@ -1,4 +1,4 @@
-"""How ``twofold fit`` scores a fit: out of bag, by rows held out on request, beside a linear model."""
+"""How ``twofold fit`` scores a fit: out of bag, or by rows held out, beside a linear model."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 
-from twofold.active.choice import information_by_output
+from twofold.active.choice import split_by_entropy
 from twofold.cli import models
 from twofold.cli.terminal import MISTAKE, CommandError, add_quick
 from twofold.estimators.regressor import LinearGaussian, cross_validate_linear
@@ -53,12 +53,12 @@ def test_a_quick_fit_scores_itself_on_all_rows(fit, table):
     assert found["its standard error"] == pytest.approx(model.out_of_bag_.standard_error)
     train, _ = models.read_rows(read_table(table), about)
     assert found[LINEAR] == pytest.approx(cross_validate_linear(train.x, train.y))
-    share = -np.expm1(-2 * information_by_output(model, train.x)).mean()
+    share = -np.expm1(-2 * split_by_entropy(model, train.x).epistemic).mean()
     assert found["epistemic share of the variance"] == pytest.approx(max(share, 0.0))
 
 
 def test_rows_are_held_out_on_request_beside_the_score_of_the_fit(fit):
-    _, found, _, (model, about) = fit("--quick", "--setting", "members=5", "--held-out", 0.2)
+    _, found, _, (_, about) = fit("--quick", "--setting", "members=5", "--held-out", 0.2)
     assert about.held_out == 0.2 and found["rows held out"] == 12 and found["rows fitted"] == 48
     assert {OUT_OF_BAG, HELD_OUT, f"linear, {HELD_OUT}", "held-out RMSE of yield"} <= set(found)
     assert LINEAR not in found

@@ -51,17 +51,17 @@ def choose_best(scores: np.ndarray, num: int) -> np.ndarray:
 
 
 class Assessment(NamedTuple):
-    """What a model knows at N points: ``I(W; y)`` of each output, ``nats [N, O]``, and ``E[y|x,W]``
-    and ``Var[y|x,W]`` of M weight draws, ``[M, O, N]``."""
+    """What a model knows at N points: the ``split`` by entropy of each output, ``[N, O]``, and
+    ``E[y|x,W]`` and ``Var[y|x,W]`` of M weight draws, ``[M, O, N]``."""
 
-    nats: np.ndarray
+    split: "Decomposition"
     means: np.ndarray
     variances: np.ndarray
 
     @property
     def information(self) -> np.ndarray:
         """What a measurement is expected to teach (nats, ``[N]``)."""
-        return np.maximum(self.nats, 0.0).sum(axis=1)
+        return np.maximum(self.split.epistemic, 0.0).sum(axis=1)
 
     @property
     def epistemic(self) -> np.ndarray:
@@ -76,30 +76,42 @@ class Assessment(NamedTuple):
 
 def assess(model: Regressor, x: np.ndarray) -> Assessment:
     """Both splits of the uncertainty at the rows of ``x``, each computed once."""
-    return Assessment(information_by_output(model, x), *model.conditional_moments(x))
+    return Assessment(split_by_entropy(model, x), *model.conditional_moments(x))
 
 
 def expected_information(model: Regressor, x: np.ndarray) -> np.ndarray:
     """``I(W; y)`` at each row, what a measurement there is expected to teach, summed over
     outputs."""
-    return np.maximum(information_by_output(model, x), 0.0).sum(axis=1)
+    return np.maximum(split_by_entropy(model, x).epistemic, 0.0).sum(axis=1)
 
 
-def information_by_output(model: Regressor, x: np.ndarray) -> np.ndarray:
-    """``I(W; y)`` of each output at each row, ``[N, O]``, as it is estimated.
+def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
+    """The split of each output at each row, ``[N, O]``.
 
-    Where the noise is too narrow for entropies to be known, it is that of Gaussians with the same
-    variances.
+    Where the noise is too narrow for entropies to be known, they are those of Gaussians with the
+    same variances.
     """
+    from twofold.uncertainty.decomposition import Decomposition, Parts
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the entropies of", RuntimeWarning)
-        nats = np.array(model.decompose(x).epistemic, float).reshape(len(x), -1)
-    unknown = ~np.isfinite(nats).all(axis=1)
-    if unknown.any():
-        split = model.decompose(x[unknown], by="variance")
-        gaussian = 0.5 * np.log(split.total / split.aleatoric).reshape(unknown.sum(), -1)
-        nats[unknown] = np.where(np.isfinite(nats[unknown]), nats[unknown], gaussian)
-    return nats
+        found = model.decompose(x)
+    parts, errors = (
+        Parts(*(np.array(part, float).reshape(len(x), -1) for part in every))
+        for every in (found.parts, found.standard_errors)
+    )
+    unknown = ~np.isfinite(parts.epistemic)
+    rows = unknown.any(axis=1)
+    if rows.any():
+        variances = model.decompose(x[rows], by="variance")
+        total, aleatoric = (
+            0.5 * np.log(2.0 * np.pi * np.e * variance).reshape(rows.sum(), -1)
+            for variance in (variances.total, variances.aleatoric)
+        )
+        gaussian = Parts(total, total - aleatoric, aleatoric)
+        for part, other in zip(parts, gaussian, strict=True):
+            part[rows] = np.where(unknown[rows], other, part[rows])
+    return Decomposition("entropy", *parts, errors)
 
 
 def epistemic_share(nats: np.ndarray) -> np.ndarray:
@@ -160,7 +172,7 @@ def left_to_learn(reference: Assessment) -> dict[str, float]:
     ``epistemic_nats`` is the mean of ``I(W; y)``, ``epistemic_share`` that of ``epistemic_share``
     (also over outputs).
     """
-    share = max(0.0, float(epistemic_share(reference.nats).mean()))
+    share = max(0.0, float(epistemic_share(reference.split.epistemic).mean()))
     return {"epistemic_nats": float(reference.information.mean()), "epistemic_share": share}
 
 

@@ -192,17 +192,20 @@ def suggest(
 def _choose_rows(
     opened: models.Opened, pool: dict[str, list[Any]], x: Any, num: int
 ) -> dict[str, list[Any]]:
-    """The rows to measure, best first, with the split there."""
+    """The rows to measure, best first, with the prediction and widths of its parts there."""
     from twofold.active import choose_batch, choose_best, expected_information
-    from twofold.estimators.streaming import split_columns
+    from twofold.active.choice import split_by_entropy
 
     scores = expected_information(opened.model, x)
     near = choose_best(scores, min(len(x), max(MOST_TOGETHER, num)))
     means, variances = opened.model.conditional_moments(x[near])
     places = near[choose_batch(scores[near], means, variances.mean(axis=0), num)]
     columns = {name: [column[i] for i in places] for name, column in pool.items()}
-    split = split_columns(opened.model, x[places], opened.outputs, "variance")
-    columns |= {name: column.tolist() for name, column in split.items()}
+    widths = split_by_entropy(opened.model, x[places]).equivalent_deviations().parts._asdict()
+    found = {"mean": opened.model.predict(x[places]).reshape(num, -1)}
+    found |= {f"{part} sd": values for part, values in widths.items()}
+    for i, name in enumerate(opened.outputs):
+        columns |= {f"{name} {kind}": values[:, i].tolist() for kind, values in found.items()}
     return columns | {NATS: scores[places].tolist()}
 
 

@@ -224,12 +224,13 @@ def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", about: About, run
 def evaluate(model: "BNNLVRegressor", result: Result) -> dict[str, float]:
     """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows; all
     beside a linear model's."""
-    from twofold.active.choice import epistemic_share, information_by_output
+    from twofold.active.choice import epistemic_share, split_by_entropy
     from twofold.estimators.regressor import LinearGaussian, cross_validate_linear
 
     train, test = result.train, result.test
     x = (train if test is None else test).x
-    share = epistemic_share(information_by_output(model, x[:: -(-len(x) // MOST_SPLIT)])).mean()
+    split = split_by_entropy(model, x[:: -(-len(x) // MOST_SPLIT)])
+    share = epistemic_share(split.epistemic).mean()
     scores = {"rows fitted": result.rows, "epistemic share of the variance": max(0.0, share)}
     if model.out_of_bag_ is not None:
         score, error, _ = model.out_of_bag_

@@ -13,7 +13,15 @@ from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
 from twofold.report.calibration import Accuracy, Scores
 from twofold.report.figures import DATA, TOTAL, shorten_label
-from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments, pick
+from twofold.report.model_data import (
+    MOST_ROWS,
+    Moments,
+    Slice,
+    Subject,
+    compute_moments,
+    compute_widths,
+    pick,
+)
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 from twofold.uncertainty.decomposition import Parts
 
@@ -103,12 +111,15 @@ def describe_noise(about: Subject) -> list[str]:
 
 def _collect(about: Subject) -> dict[str, Any]:
     """What the template shows; every split and score is computed once."""
-    here = compute_moments(about.model, about.data.x)
-    test = here if about.held_out is None else compute_moments(about.model, about.test.x)
+    moments = compute_moments(about.model, about.data.x)
+    here = test = compute_widths(about.model, about.data.x, moments)
+    if about.held_out is not None:
+        of_test = compute_moments(about.model, about.test.x)
+        test = compute_widths(about.model, about.test.x, of_test)
     densities = calibration.compute_log_densities(about)
     accuracies = calibration.compare_models(about, test, densities)
     scores = calibration.compute_scores(about, densities)
-    effects = model_data.compute_effects(about, here)
+    effects = model_data.compute_effects(about, moments)
     order = model_data.rank_inputs(effects)
     moving = [int(column) for column in order if np.ptp(about.data.x[:, column]) > 0]
     headings = ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)]
@@ -141,7 +152,8 @@ def _by_output(name: str, about: Subject, show: Callable[..., Any], *arguments: 
 
 
 def _list_key_figures(about: Subject, here: Moments, own: Accuracy) -> dict[str, str]:
-    total, epistemic, aleatoric = (part.mean(axis=0) for part in here.variances)
+    noise = np.sqrt(here.variances.aleatoric.mean(axis=0))
+    share = (here.variances.epistemic / here.variances.total).mean(axis=0)
     kind = "held-out" if about.held_out else "fitted"
     numbers = {
         "rows fitted to": f"{about.rows:,}",
@@ -158,8 +170,8 @@ def _list_key_figures(about: Subject, here: Moments, own: Accuracy) -> dict[str,
     for i, name in enumerate(about.outputs[:MOST_OUTPUTS]):
         numbers |= {
             f"error (RMSE) of {name}": format_number(own.rmse[i]),
-            f"noise (σ) of {name}": format_number(np.sqrt(aleatoric[i])),
-            f"epistemic share of the variance of {name}": f"{epistemic[i] / total[i]:.0%}",
+            f"noise (σ) of {name}": format_number(noise[i]),
+            f"epistemic share of the variance of {name}": f"{share[i]:.0%}",
         }
     return numbers
 
@@ -239,7 +251,7 @@ def _show_slice(about: Subject, along: Slice, name: str, i: int) -> list[Picture
 
 
 def _list_least_known(about: Subject, here: Moments, order: np.ndarray) -> Rows:
-    """The rows of the data where the epistemic part of the variance is largest."""
+    """The rows of the data where the epistemic part is widest."""
     data, columns = about.data, order[:MOST_INPUTS]
     share = (here.variances.epistemic / np.var(data.y, axis=0).clip(1e-300)).mean(axis=1)
     headings = ["", *(about.inputs[c] for c in columns)]
