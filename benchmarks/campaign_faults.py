@@ -27,7 +27,7 @@ from twofold.core.sharding import enable_compile_cache
 INPUTS = (Continuous("x", -5.0, 5.0), Categorical("side", ("left", "right")))
 OUTPUTS = ("y", "w")
 SETTINGS = {
-    "inference": Ensemble(members=2, epochs=2),
+    "inference": Ensemble(members=2, updates=20),
     "latent_dim": 0,
     "n_latent_draws": 1,
     "verbose": False,

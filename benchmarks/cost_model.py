@@ -27,7 +27,6 @@ import numpy as np
 
 from benchmarks.cost_formulas import (
     MODEL_INPUTS,
-    NODES,
     PAPER_UNITS,
     POLICY,
     Sizes,
@@ -39,7 +38,7 @@ from benchmarks.cost_formulas import (
 from benchmarks.peak_rates import seconds
 from benchmarks.prediction_memory import DOUBLE, Request, prediction_bytes
 from benchmarks.search import BETA, Setting
-from benchmarks.timed_jobs import schedule
+from benchmarks.timed_jobs import ensemble_setup, schedule
 from paper.records import Record
 from twofold import Alpha, Ensemble
 from twofold.core.numerics import pad
@@ -104,7 +103,7 @@ class Ready(NamedTuple):
     them the library expects (0: it says nothing)."""
 
     call: Callable[[], Any]
-    units: int
+    units: float
     held: float
     estimate: float = 0.0
 
@@ -168,10 +167,12 @@ def of_training(size: Sizes, least: int = 60) -> Ready:
 
 def of_ensemble(size: Sizes, least: int = 16) -> Ready:
     """A pass of all members."""
-    epochs = passes(size, least)
-    algorithm = ensemble.build(Ensemble(nodes=NODES).config(bnn(size), batch(size)))
-    problems, plan = data(size, size["S"]), schedule(epochs, updates(size))
-    return train(algorithm, problems, size["S"], plan, epochs)
+    often = passes(size, least) * updates(size)
+    epochs = -(-often // ensemble.UPDATES)
+    run = ensemble_setup(bnn(size), data(size, size["S"]), size["S"], batch(size), epochs)
+    setup, share = run
+    found = train(setup.algorithm, share, size["S"], setup.schedule, epochs)
+    return found._replace(units=epochs * ensemble.UPDATES / updates(size))
 
 
 def nested(size: Sizes, model: BNNLV) -> predictive.Nested:
@@ -252,12 +253,12 @@ def of_forecast(size: Sizes) -> Ready:
 
 
 def of_choice(size: Sizes) -> float:
-    """A campaign's question after one more measurement, with a fit of a single epoch."""
+    """A campaign's question after one more measurement, with a fit of a single update."""
     from twofold.campaign import Campaign, Continuous
 
     rng = np.random.default_rng(0)
     names = [f"x{i}" for i in range(size["D"])]
-    settings = {"inference": Ensemble(epochs=1), "verbose": False}
+    settings = {"inference": Ensemble(updates=1), "verbose": False}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         inputs = [Continuous(name, -1.0, 1.0) for name in names]

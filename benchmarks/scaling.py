@@ -30,7 +30,7 @@ from sklearn.base import clone
 
 from benchmarks.scaling_figure import draw_memory, draw_times
 from paper.records import Record
-from twofold import BNNLVRegressor, Ensemble, decompose_table
+from twofold import Alpha, BNNLVRegressor, decompose_table
 from twofold.core.sharding import enable_compile_cache
 from twofold.estimators.streaming import (
     BLOCK_ROWS,
@@ -55,7 +55,7 @@ STATUS = Path("/proc/self/status")
 INPUTS = [f"x{index}" for index in range(COLUMNS)]
 SETTINGS: dict[str, Any] = {
     "hidden_layer_sizes": (20,),
-    "inference": Ensemble(members=4, nodes=8, epochs=1, batch_size=1_000),
+    "inference": Alpha(nodes=8, draws=4, epochs=1, batch_size=1_000),
     "n_weight_draws": 4,
     "n_latent_draws": 8,
     "random_state": SEED,

@@ -18,7 +18,8 @@ from twofold.envs.catalogue import SYSTEMS
 from twofold.envs.system import System
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.inference import alpha, ensemble, loop
-from twofold.inference.loop import Algorithm, Schedule
+from twofold.inference.ensemble import Share
+from twofold.inference.loop import Algorithm, Schedule, Setup
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
 from twofold.plant import search
@@ -53,18 +54,19 @@ def toy_data(members: int) -> Any:
     return jax.tree.map(lambda leaf: jnp.stack([leaf] * members), data)
 
 
-def epochs_job(algorithm: Algorithm, problems: Any, members: int, epochs: int, work: Work) -> Job:
-    """Some epochs of a training loop, always from the same start."""
-    batches = -(-ROWS // BATCH)
+def epochs_job(
+    algorithm: Algorithm, problems: Any, members: int, plan: Any, epochs: int, updates: int,
+    work: Work,
+) -> Job:  # fmt: skip
+    """Some epochs of so many updates of a training loop, always from the same start."""
     keys = jax.random.split(jax.random.key(0), members)
-    plan = schedule(epochs, batches)
 
     def call() -> Any:
         states = loop.init(algorithm, keys, problems)
         count = jnp.int32(epochs)
         return loop.advance(algorithm, keys, states, problems, plan, jnp.int32(0), count)
 
-    return Job(call, epochs * batches, work.times(epochs * batches))
+    return Job(call, epochs * updates, work.times(epochs * updates))
 
 
 def train_alpha(seeds: int, epochs: int) -> Job:
@@ -72,14 +74,33 @@ def train_alpha(seeds: int, epochs: int) -> Job:
     algorithm = alpha.build(alpha.Alpha(draws=DRAWS).config(MODEL, BATCH))
     problems = alpha.Problem(toy_data(seeds), jnp.ones(seeds))
     work = work_counts.training_update(MODEL.sizes, 1, BATCH, DRAWS).times(seeds)
-    return epochs_job(algorithm, problems, seeds, epochs, work)
+    batches = -(-ROWS // BATCH)
+    plan = schedule(epochs, batches)
+    return epochs_job(algorithm, problems, seeds, plan, epochs, batches, work)
+
+
+def ensemble_setup(
+    model: BNNLV, data: Any, members: int, batch: int, epochs: int
+) -> tuple[Setup, Share]:
+    """An ensemble's run of so many epochs, and its members' problems; ``data`` has an axis of
+    members."""
+    rows, room = int(data.size[0]), data.x.shape[1]
+    method = ensemble.Ensemble(
+        members=members, nodes=NODES, batch_size=batch, updates=epochs * ensemble.UPDATES
+    )
+    roles = ensemble.deal_roles(0, members, method.folds, rows, room)
+    order = np.argsort(roles, axis=1, kind="stable").astype(np.int32)
+    start = ensemble.draw_starts(model, "float32", jax.random.split(jax.random.key(0), members))
+    share = Share(data, roles, order, start)
+    return method.set_up(model, np.array([rows]), "float32"), jax.tree.map(jnp.asarray, share)
 
 
 def train_ensemble(epochs: int) -> Job:
-    """Updates of the default posterior, 32 anchored members."""
-    algorithm = ensemble.build(ensemble.Ensemble(nodes=NODES).config(MODEL, BATCH))
+    """Updates of an ensemble of 32 members, and the scores that stop them."""
+    setup, share = ensemble_setup(MODEL, toy_data(MEMBERS), MEMBERS, BATCH, epochs)
     work = work_counts.ensemble_update(MODEL.sizes, BATCH, NODES, MEMBERS)
-    return epochs_job(algorithm, toy_data(MEMBERS), MEMBERS, epochs, work)
+    plan = setup.schedule, epochs, ensemble.UPDATES
+    return epochs_job(setup.algorithm, share, MEMBERS, *plan, work)
 
 
 def toy_posterior() -> MeanFieldPosterior:

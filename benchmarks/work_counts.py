@@ -71,7 +71,7 @@ def training_update(sizes: tuple[int, ...], latents: int, batch: int, draws: int
 
 
 def ensemble_update(sizes: tuple[int, ...], batch: int, nodes: int, members: int) -> Work:
-    """One update of an anchored ensemble: every node of z is a forward and a backward pass, and an
+    """One update of an ensemble: every node of z is a forward and a backward pass, and an
     exponential."""
     products = 6 * weights_of(sizes) * batch * nodes * members
     parameters = weights_of(sizes) + sum(sizes[1:])

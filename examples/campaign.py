@@ -26,9 +26,9 @@ INPUTS = (
     Integer("stirring", 100, 1000),
     Categorical("solvent", ("water", "ethanol")),
 )
-# A smaller and shorter fit than the default, so that all of it takes a few minutes.
-SETTINGS = {"inference": Ensemble(members=16, epochs=600)}
-SMOKE_SETTINGS = {"inference": Ensemble(members=2, epochs=2), "latent_dim": 0}
+# The quick fit, so that all of it takes a few minutes.
+SETTINGS = {"inference": Ensemble()}
+SMOKE_SETTINGS = {"inference": Ensemble(members=4, updates=300), "latent_dim": 0}
 
 
 def mean_yield(point: dict[str, Any]) -> float:

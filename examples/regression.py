@@ -24,7 +24,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-from twofold import Alpha, BNNLVRegressor, Decomposition, Ensemble
+from twofold import Alpha, BNNLVRegressor, Decomposition, Langevin
 from twofold.core.sharding import enable_compile_cache
 from twofold.report import figures, plot_predictive_bands
 
@@ -105,8 +105,10 @@ def main() -> None:
     patients = load_diabetes(scaled=False)
     parts = train_test_split(patients.data, patients.target, test_size=142, random_state=0)
     train, x, y = (parts[0], parts[2]), parts[1], parts[3]
-    epochs = 5 if arguments.smoke else None
-    settings = {"ensemble": Ensemble(epochs=epochs), "α = 1": Alpha(epochs=epochs or 4000)}
+    settings: dict[str, Any] = {"default": Langevin(), "α = 1": Alpha(epochs=4000)}
+    if arguments.smoke:
+        short = Langevin(chains=2, updates=20, steps=25, samples=2)
+        settings = {"default": short, "α = 1": Alpha(epochs=5)}
     models = {
         f"twofold, {name}": BNNLVRegressor(
             inference=own, random_state=0, **(SMOKE if arguments.smoke else {})
@@ -114,7 +116,7 @@ def main() -> None:
         for name, own in settings.items()
     }
     compare(models, train, x, y)
-    model = models["twofold, ensemble"]
+    model = models["twofold, default"]
     order = np.argsort(model.predict(x))
     x, y = x[order], y[order]
     mean, variances, entropies = (
@@ -123,7 +125,7 @@ def main() -> None:
         model.decompose(x),
     )
     print(
-        f"of the ensemble's entropy, {entropies.total.mean():.2f} nats on average, more data could "
+        f"of the default's entropy, {entropies.total.mean():.2f} nats on average, more data could "
         f"remove {entropies.epistemic.mean():.2f}"
     )
     far = distances(train[0], x)

@@ -13,7 +13,15 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from paper.fits import LABELS, PAPER_METHODS, Fit, count_stored, load_or_fit, settings
+from paper.fits import (
+    LABELS,
+    PAPER_METHODS,
+    Fit,
+    count_stored,
+    found_methods,
+    load_or_fit,
+    settings,
+)
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.problems import POINTS, PROBLEMS
 from paper.records import Context, Record
@@ -141,7 +149,7 @@ def tabulate_splits(results: Path) -> str:
             *(mean_and_error(values, f"{problem}/{method}/{name}") for name in columns),
         ]
         for problem in TOY_PROBLEMS
-        for method in PAPER_METHODS
+        for method in found_methods(PAPER_METHODS, values)
     ]
     return markdown(["", *columns.values()], rows)
 

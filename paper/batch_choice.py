@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.fits import fit_seeds, split_jointly
+from paper.fits import fit_seeds, settings, split_jointly
 from paper.learning_problems import LEARNING_PROBLEMS
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
@@ -29,7 +29,7 @@ def compare_choices(context: Context) -> Record:
         problem = LEARNING_PROBLEMS[name]
         data = [problem.initial(seed) for seed in seeds]
         checkpoint = context.work / f"batch_choice-{name}.checkpoint"
-        models = fit_seeds({"epochs": 2 if context.smoke else None}, seeds, data, checkpoint)
+        models = fit_seeds(settings("ensemble", context.smoke), seeds, data, checkpoint)
         taught = np.array(
             [
                 np.mean([_teach(model, problem.pool(s, n, POOL), n) for n in range(pools)], axis=0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.fits import LABELS, PAPER_METHODS, Fit, load_or_fit, settings
+from paper.fits import LABELS, PAPER_METHODS, Fit, found_methods, load_or_fit, settings
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
 from twofold import BNNLVRegressor
@@ -66,6 +66,6 @@ def tabulate_scores(results: Path) -> str:
             *(mean_and_error(values, f"{problem}/{method}/{name}", 3) for name in names),
         ]
         for problem in TOY_PROBLEMS
-        for method in PAPER_METHODS
+        for method in found_methods(PAPER_METHODS, values)
     ]
     return markdown(["", "calibration error", "CRPS", "RMSE", "log-likelihood"], rows)

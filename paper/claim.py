@@ -44,7 +44,7 @@ class Claim(NamedTuple):
     """A sentence of the paper and how it is checked.
 
     ``checks`` finds the numbers of the paper's own posterior in a record, ``others`` those of the
-    anchored ensemble; None where nothing was measured.
+    ensemble; None where nothing was measured.
     """
 
     place: str

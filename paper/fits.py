@@ -7,7 +7,7 @@ was killed, finds it there; those still missing are fitted side by side as far a
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from twofold.inference.method import nest_options
 CONTINUED = "the same command continues from here"
 
 # The estimator's own posterior, and the one that it starts from.
-DEFAULT_INFERENCE, QUICK_INFERENCE = "langevin", "stopped"
+DEFAULT_INFERENCE, QUICK_INFERENCE = "langevin", "ensemble"
 # What records call them.
 JUDGED = {"twofold": DEFAULT_INFERENCE, "quick": QUICK_INFERENCE}
 SMOKE_JUDGED: dict[str, dict[str, Any]] = {
@@ -30,6 +30,7 @@ SMOKE_JUDGED: dict[str, dict[str, Any]] = {
     "quick": dict(members=2, nodes=4, updates=20),
 }
 
+STAGED = {"langevin": "twofold", "ensemble": "quick"}
 CHAINS = dict(
     chains=8, warmup=800, annealing=500, samples=125, thin=9, nodes=24, leapfrog_steps=96,
     target_acceptance=0.7,
@@ -42,9 +43,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "vb": {"inference": "alpha", "alpha": 1e-6},
     "alpha_1_integrated": INTEGRATED | {"alpha": 1.0},
     "vb_integrated": INTEGRATED | {"alpha": 1e-6},
-    "ensemble": {},
-    "ensemble_planning": {"start": 0.45},
-    "sghmc": {"inference": "sghmc"},
+    "langevin": {"inference": {"method": DEFAULT_INFERENCE}},
+    "ensemble": {"inference": {"method": QUICK_INFERENCE}},
     "hmc": {"inference": "hmc"},
 }
 LABELS = {
@@ -53,12 +53,11 @@ LABELS = {
     "vb": "variational Bayes",
     "alpha_1_integrated": "α = 1, z integrated",
     "vb_integrated": "VB, z integrated",
+    "langevin": "Langevin chains",
     "ensemble": "ensemble",
-    "ensemble_planning": "ensemble, start 0.45",
-    "sghmc": "SGHMC",
     "hmc": "HMC",
 }
-PAPER_METHODS = ("alpha_1", "alpha_0.5", "vb", "ensemble", "hmc")
+PAPER_METHODS = ("alpha_1", "alpha_0.5", "vb", "langevin", "ensemble", "hmc")
 DRAWS = {"n_weight_draws": 500, "n_latent_draws": 200}
 SMOKE_DRAWS = {"n_weight_draws": 8, "n_latent_draws": 10}
 
@@ -79,9 +78,22 @@ class Fit(NamedTuple):
 def settings(method: str, smoke: bool) -> dict[str, Any]:
     """Arguments of the estimator, except for the seed."""
     chosen = METHODS[method] | (SMOKE_DRAWS if smoke else DRAWS)
+    return nest_options(chosen | length(method, smoke))
+
+
+def length(method: str, smoke: bool) -> dict[str, Any]:
+    """Options of a method that decide how long it runs; in a smoke run hardly at all."""
     if method == "hmc":
-        return nest_options(chosen | (SMOKE_CHAINS if smoke else CHAINS))
-    return nest_options(chosen | {"epochs": 3 if smoke else None})
+        return SMOKE_CHAINS if smoke else CHAINS
+    if method in STAGED:
+        return SMOKE_JUDGED[STAGED[method]] if smoke else {}
+    return {"epochs": 3 if smoke else None}
+
+
+def found_methods(methods: Sequence[str], values: Mapping[str, float]) -> list[str]:
+    """Those of the methods that a record has numbers of."""
+    found = {part for name in values for part in name.split("/")}
+    return [method for method in methods if method in found]
 
 
 def judged_settings(name: str, smoke: bool) -> dict[str, Any]:

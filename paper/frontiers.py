@@ -67,15 +67,13 @@ def _methods(
     """The paper's model with all weights, other posteriors with γ = 0, and the baseline."""
     along = [(beta, 0.0) for beta in betas]
     mean_field = {"inference": "alpha", **sizes}
-    ensemble = {name: value for name, value in sizes.items() if name != "draws"}
-    ensemble |= {"inference": "ensemble", "members": 16, "start": 0.45}
+    ensemble = {"hidden_layer_sizes": sizes["hidden_layer_sizes"], "inference": "ensemble"}
     others = {
         "ensemble": ensemble,
         "alpha_0.5": {**mean_field, "alpha": 0.5},
         "variational": {**mean_field, "alpha": 1e-6},
     }
     one = {**ensemble, "latent_dim": 0, "members": 2}
-    del one["start"]
     many = settings.weight_draws * settings.noise_draws * settings.starts
     alone = replace(settings, weight_draws=1, noise_draws=1, starts=max(1, many // 10))
     methods = [
@@ -168,11 +166,13 @@ FRONTIERS = {frontier.name: frontier for frontier in (INDUSTRIAL, QUICK, RIVER, 
 
 def shrink(frontier: Frontier) -> Frontier:
     """The same at the size of a smoke run."""
-    quick = {"epochs": 2, "batch_size": 250, "hidden_layer_sizes": (8,)}
+    quick = {"hidden_layer_sizes": (8,), "batch_size": 250}
     methods = []
     for method in frontier.methods[:1] + frontier.methods[-1:]:
         settings = replace(method.settings, horizon=5, epochs=1, updates=2, starts=2)
-        methods.append(method._replace(regressor={**method.regressor, **quick}, settings=settings))
+        brief = {"epochs": 2} if method.regressor["inference"] == "alpha" else {"updates": 20}
+        regressor = {**method.regressor, **quick, **brief}
+        methods.append(method._replace(regressor=regressor, settings=settings))
 
     def problem() -> ControlProblem:
         return replace(frontier.problem(), transitions=1000, length=100, horizon=5)

@@ -29,7 +29,7 @@ from twofold.active import (
     total_score,
 )
 from twofold.core.persistence import WorkFile
-from twofold.inference.method import nest_options
+from twofold.inference.method import nest_options, resolve_method
 
 Refit = Callable[[int, list[Data]], list[Any]]
 ARRAYS = ("x", "y", "scores", "noise")
@@ -72,12 +72,16 @@ class Course(NamedTuple):
 
 def fit_networks(arms: Sequence[Arm], size: Size, updates: int, settings: dict[str, Any]) -> Refit:
     """Fits all arms' networks anew in each round, in one program that all rounds share."""
-    batch_size = BNNLVRegressor(**nest_options(settings)).get_params()["inference__batch_size"]
+    method: Any = resolve_method(nest_options(settings)["inference"])
+
+    def length(rows: int) -> dict[str, int]:
+        if method.staged:
+            return {"updates": updates}
+        return {"epochs": -(-updates // -(-rows // method.batch_size))}
 
     def fit(number: int, data: list[Data]) -> list[BNNLVRegressor]:
         longest = max(len(own.x) for own in data)
-        epochs = -(-updates // -(-longest // batch_size))
-        own = {**settings, "epochs": epochs, "verbose": False}
+        own = {**settings, **length(longest), "verbose": False}
         seeds = [1000 * arm.seed + number for arm in arms]
         capacity = longest + size.taken * (size.rounds - number)
         return fit_seeds(own, seeds, data, capacity=capacity)

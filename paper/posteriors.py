@@ -26,11 +26,8 @@ SEEDS = {
     "merging": [0, 1, 2],
     "wet_chicken": [0, 1, 2],
 }
-METHODS = (
-    "alpha_1", "alpha_1_integrated", "vb_integrated", "ensemble", "ensemble_planning", "sghmc",
-    "hmc",
-)  # fmt: skip
-DEFAULT = "ensemble"
+METHODS = ("alpha_1", "alpha_1_integrated", "vb_integrated", "langevin", "ensemble", "hmc")
+DEFAULT = "langevin"
 DISTANCES = (0.0, 0.25, 0.5, 1.0, 2.0)
 FAR = 0.5
 SAMPLES = 500

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from paper.fits import LABELS
+from paper.fits import LABELS, found_methods
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.posteriors import METHODS, SEEDS
 from paper.problems import PROBLEMS
@@ -40,7 +40,7 @@ def tabulate_posteriors(results: Path) -> str:
             *(f"{values[f'{problem}/{method}/seconds_{d}/mean']:.0f}" for d in ("cpu", "gpu")),
         ]
         for problem in SEEDS
-        for method in METHODS
+        for method in found_methods(METHODS, values)
     ]
     headings = [heading for heading, _ in columns.values()]
     return markdown(["", *headings, "s, two cores", "s, GPU"], rows)
@@ -82,7 +82,7 @@ def draw_tradeoffs(context: Context) -> list[Path]:
     """Quality against seconds, as ``posteriors.png`` beside the record."""
     values = metrics("posteriors", context.folder_with("posteriors.json"))
     entries = {}
-    for method in METHODS:
+    for method in found_methods(METHODS, values):
         seconds = {p: values[f"{p}/{method}/seconds_cpu/mean"] for p in PROBLEMS}
         # The reference can only be held against itself.
         label = "HMC (half against half)" if method == "hmc" else LABELS[method]

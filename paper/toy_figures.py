@@ -1,5 +1,5 @@
 """Figures 1 and 2 of the paper, its appendices A (HMC) and B (other values of α), and the same
-six panels for the anchored ensemble.
+six panels for the ensemble.
 
 Each figure is drawn from one seed's fit and comes with its numbers as a CSV file; how much seeds
 differ is what ``alpha_vs_hmc`` reports.

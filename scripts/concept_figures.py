@@ -14,8 +14,9 @@ from matplotlib.axes import Axes
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+from paper.fits import found_methods
 from paper.markdown import metrics
-from twofold import BNNLVRegressor, Ensemble
+from twofold import BNNLVRegressor
 from twofold.envs.toy import BIMODAL, HETEROSCEDASTIC
 from twofold.report.figures import (
     ALEATORIC,
@@ -39,8 +40,8 @@ ALPHAS = {
     "Hamiltonian Monte Carlo": ("appendix_a_bimodal_hmc", TOTAL),
 }
 POSTERIORS = {
+    "langevin": "Langevin chains",
     "ensemble": "ensemble",
-    "ensemble_planning": "ensemble, start 0.45",
     "alpha_1": "α = 1",
     "vb": "variational Bayes",
 }
@@ -52,12 +53,9 @@ def save(figure: plt.Figure, name: str) -> None:
     plt.close(figure)
 
 
-def fitted(
-    x: np.ndarray, y: np.ndarray, epochs: int | None = None, **settings: Any
-) -> BNNLVRegressor:
-    """The default model, with half of its members, for time."""
-    method = Ensemble(members=16, epochs=epochs)
-    return BNNLVRegressor(inference=method, random_state=0, verbose=False, **settings).fit(x, y)
+def fitted(x: np.ndarray, y: np.ndarray, **settings: Any) -> BNNLVRegressor:
+    """The quick ensemble."""
+    return BNNLVRegressor(inference="ensemble", random_state=0, verbose=False, **settings).fit(x, y)
 
 
 def points(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str = POINTS) -> None:
@@ -109,7 +107,7 @@ def two_kinds() -> None:
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 5.4), sharex=True, layout="constrained")
     for (top, bottom), size in zip(axes.T, (300, 3000), strict=True):
         x, y = HETEROSCEDASTIC.training_data(0, size)
-        model = fitted(x, y, epochs=max(100, 120_000 // size))
+        model = fitted(x, y)
         parts = model.decompose(grid[:, None], by="variance").standard_deviations()
         points(top, x[:, 0], y)
         top.plot(grid, model.predict(grid[:, None]), color=TOTAL, linewidth=1.2)
@@ -182,9 +180,10 @@ def trust() -> None:
     left.legend(loc="upper left", fontsize=8)
     values = metrics("off_manifold", RESULTS)
     reach = (1.0, 1.25, 1.5, 2.0, 3.0)
-    for colour, (method, name) in zip(PALETTE, POSTERIORS.items(), strict=False):
+    known = found_methods(list(POSTERIORS), values)
+    for colour, method in zip(PALETTE, known, strict=False):
         shares = [values[f"beyond/{method}/coverage_90/{far}/mean"] for far in reach]
-        right.plot(reach, shares, "o-", color=colour, markersize=4, label=name)
+        right.plot(reach, shares, "o-", color=colour, markersize=4, label=POSTERIORS[method])
     right.axhline(0.9, color=DATA, linestyle=":", linewidth=1.2)
     right.set(xlabel="size of the box, 1: where the data are", ylim=(0, 1.02))
     right.set(ylabel="truth inside the 90 % interval", title="60 inputs, beyond the data")

@@ -31,7 +31,9 @@ def model_page(folder: Path) -> Path:
     frame = load_diabetes(as_frame=True, scaled=False).frame
     frame.rename(columns={"target": "progression"}).to_csv(table, index=False)
     model = folder / "diabetes.twofold"
-    twofold("fit", table, "--target", "progression", "--setting", "epochs=100", "--out", model)
+    twofold(
+        "fit", table, "--target", "progression", "--setting", "inference=ensemble", "--out", model
+    )
     twofold("report", model)
     return folder / "diabetes.twofold.html"
 

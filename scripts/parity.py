@@ -25,12 +25,10 @@ TOLERANCE = 1e-6
 NEW = hasattr(twofold, "Ensemble")
 # Name in the old constructor, options of the method, and its class.
 METHODS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "ensemble": ("ensemble", {"members": 4, "nodes": 6, "epochs": 4}, "Ensemble"),
     "alpha": ("alpha", {"alpha": 0.5, "draws": 5, "epochs": 4}, "Alpha"),
     "vb": ("alpha", {"alpha": 1e-6, "draws": 5, "epochs": 4}, "Alpha"),
     "alpha_nodes": ("alpha", {"nodes": 6, "draws": 5, "epochs": 4}, "Alpha"),
     "alpha_encoder": ("alpha", {"encoder": [6], "draws": 5, "epochs": 4}, "Alpha"),
-    "sghmc": ("sghmc", {"chains": 3, "samples": 2, "nodes": 6, "epochs": 8}, "SGHMC"),
     "hmc": (
         "hmc",
         {"chains": 2, "warmup": 6, "samples": 3, "nodes": 6, "leapfrog_steps": 3},
@@ -88,7 +86,7 @@ def fits() -> dict[str, Any]:
             f"split/{method}/entropy": np.stack([entropy.total, entropy.epistemic]),
             f"split/{method}/variance": np.stack([variance.total, variance.epistemic]),
         }
-    model = regressor("ensemble", dtype="float64").fit(*toy(2))
+    model = regressor("alpha_nodes", dtype="float64").fit(*toy(2))
     for estimator in ESTIMATORS:
         joint = estimator not in ("kernel_density", "histogram")
         split = model.decompose(x[:10], joint=joint, estimator=estimator)
@@ -105,9 +103,9 @@ def campaigns() -> dict[str, Any]:
     x, y = toy()
     settings = {"hidden_layer_sizes": [5], **DRAWS}
     settings |= (
-        {"inference": {"method": "ensemble", "members": 4, "nodes": 6, "epochs": 4}}
+        {"inference": {"method": "alpha", "nodes": 6, "draws": 5, "epochs": 4}}
         if NEW
-        else {"inference_options": {"members": 4, "nodes": 6}, "epochs": 4}
+        else {"inference": "alpha", "inference_options": {"nodes": 6}, "draws": 5, "epochs": 4}
     )
     settings.pop("verbose")
     inputs = [campaign.Continuous("a", -2.0, 2.0), campaign.Continuous("b", -2.0, 2.0)]

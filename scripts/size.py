@@ -35,12 +35,12 @@ JOURNEYS = {
     "fit_decompose": (
         "",
         "from twofold import BNNLVRegressor, Ensemble\n"
-        "inference = Ensemble(members=4, epochs=3)\n"
+        "inference = Ensemble(members=4, updates=20)\n"
         "BNNLVRegressor((5,), inference=inference, random_state=0).fit(x, y).decompose(x)\n",
     ),
     "campaign_ask": (
         "from twofold.campaign import Campaign, Continuous\n"
-        "settings = {'inference': {'method': 'ensemble', 'members': 4, 'epochs': 3}}\n"
+        "settings = {'inference': {'method': 'ensemble', 'members': 4, 'updates': 20}}\n"
         "one = Campaign.create('oven.db', [Continuous('x', -2.0, 2.0)], ['y'], settings=settings)\n"
         "for a, b in zip(x[:, 0].tolist(), y.tolist()):\n"
         "    one.tell({'y': b}, point={'x': a})\n",

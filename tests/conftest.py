@@ -28,7 +28,6 @@ LONGEST_FIRST = [
     "test_examples.py",
     "inference/test_hmc.py",
     "inference/test_ensemble.py",
-    "inference/test_sghmc.py",
     "estimators/test_chains.py",
     "paper/test_toys.py",
     "cli/test_policy.py",

@@ -46,7 +46,7 @@ def test_regression_is_scored_beside_others_and_split(run, tmp_path):
             r"^(.{20}) *(-?[\d.]+) ± [\d.]+ +([\d.]+)(?: +\d+%)? *$", said, re.MULTILINE
         )
     }
-    twofold = "twofold, ensemble", "twofold, α = 1"
+    twofold = "twofold, default", "twofold, α = 1"
     assert set(scores) == {*twofold, "linear regression", "Gaussian process"}
     # The patients and the split are always the same, so these two do not change.
     assert scores["linear regression"] == pytest.approx((-5.436, 55.5), abs=0.01)
@@ -60,7 +60,7 @@ def test_regression_is_scored_beside_others_and_split(run, tmp_path):
 def test_hmc_is_compared_with_three_others(run, tmp_path):
     said = run("hmc", tmp_path)
     rows = re.findall(r"^(\S.{15}) *(-?[\d.]+) +([\d.]+) +(-?[\d.]+) +(\d+)$", said, re.MULTILINE)
-    assert [row[0].strip() for row in rows] == ["HMC (NUTS)", "ensemble", "α = 1", "VB"]
+    assert [row[0].strip() for row in rows] == ["HMC (NUTS)", "Langevin", "ensemble", "α = 1", "VB"]
     assert all(-1.0 <= float(rank) <= 1.0 and float(apart) > 0.0 for _, rank, apart, *_ in rows)
     assert "effective sample size" in said
     assert_drawn(tmp_path / "hmc.png")

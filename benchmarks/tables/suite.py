@@ -8,7 +8,7 @@ DEVICES = {"cpu": "two cores", "gpu": "one GPU"}
 JOBS = {
     "train/alpha": "training, α",
     "train/alpha_100_seeds": "the same, 100 seeds at once",
-    "train/ensemble": "training, default ensemble",
+    "train/ensemble": "training, ensemble",
     "draws": "predictive draws, moments",
     "entropy/quadrature": "entropy, quadrature",
     "entropy/nearest_neighbour": "entropy, nearest neighbours",

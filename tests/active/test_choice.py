@@ -33,7 +33,7 @@ def tiny_model():
     """A fitted model and rows of its inputs."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(10, 3))
-    model = BNNLVRegressor(inference=Ensemble(members=2, epochs=2), latent_dim=0, random_state=0)
+    model = BNNLVRegressor(inference=Ensemble(members=2, updates=20), latent_dim=0, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(x, rng.normal(size=10)), x

@@ -145,7 +145,7 @@ def fitted():
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(30, 3))
     y = x[:, :1] + 0.3 * rng.normal(size=(30, 1))
-    small = {"inference": Ensemble(members=3, epochs=3), "latent_dim": 0}
+    small = {"inference": Ensemble(members=3, updates=20), "latent_dim": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = BNNLVRegressor(**small, random_state=0, verbose=False).fit(x[:20], y[:20])

@@ -11,7 +11,7 @@ from twofold.campaign import Campaign, Categorical, Continuous
 
 INPUTS = (Continuous("x", -5.0, 5.0), Categorical("side", ("left", "right")))
 OUTPUTS = ["y", "w"]
-SETTINGS = {"inference": Ensemble(members=2, epochs=2), "latent_dim": 0}
+SETTINGS = {"inference": Ensemble(members=2, updates=20), "latent_dim": 0}
 # Two for each of three columns, and four more.
 FEWEST = 10
 

@@ -8,8 +8,10 @@ import sqlite3
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from twofold import Ensemble
 from twofold.campaign import Campaign, storage
 
 pytestmark = [
@@ -19,6 +21,7 @@ pytestmark = [
 ]
 
 DATA = Path(__file__).parent / "data"
+QUICK = {"inference": Ensemble(members=2, updates=20), "latent_dim": 0}
 
 # As the first version of twofold wrote it.
 VERSION_1 = """
@@ -78,21 +81,23 @@ def check_data(campaign):
     assert point == {"measurements": 6, "epistemic_nats": 0.3, "epistemic_share": 0.4}
 
 
-def test_a_campaign_of_version_2_goes_on_with_the_same_numbers(tmp_path):
-    """The file is one that twofold wrote before methods had options of their own."""
+def test_a_campaign_of_version_2_keeps_its_model_and_goes_on(tmp_path):
+    """The file is one that twofold wrote before methods had options of their own, and with a
+    method that is gone."""
     for ending in (".db", ".db.model"):
         shutil.copy(DATA / f"version_2{ending}", tmp_path)
     campaign = Campaign.open(tmp_path / "version_2.db")
     assert campaign.status().complete == 10 and len(campaign.export()) == 11
     assert [proposal.number for proposal in campaign.pending()] == [11, 12]
-    assert campaign.load_model() is not None
-    (proposal,) = campaign.ask()
-    # As that twofold answered the same question.
-    assert proposal.point == {"x": -4.955, "side": "left"}
-    assert proposal.split["information_nats"] == pytest.approx(0.2425844669342041, rel=1e-5)
-    deviations = proposal.split["standard_deviation"]
-    assert deviations["epistemic"]["w"] == pytest.approx(0.17960505781506472, rel=1e-5)
-    assert deviations["aleatoric"]["y"] == pytest.approx(0.31016266933879766, rel=1e-5)
+    assert campaign.settings == {"latent_dim": 0}
+    # As that twofold predicted the same points.
+    model, x = campaign.load_model(), np.array([[-0.9, 0.0, 1.0], [0.5, 1.0, 0.0]])
+    means, split = [[1.13394106, 1.07259338], [0.91494593, 1.46940977]], model.decompose(x)
+    np.testing.assert_allclose(model.predict(x), means, rtol=1e-5)
+    np.testing.assert_allclose(split.epistemic[0], [0.06075026, 0.00387359], rtol=1e-3)
+    np.testing.assert_allclose(split.aleatoric[0], [0.2482781, 0.52919194], rtol=1e-5)
+    campaign.configure(QUICK)
+    assert [proposal.number for proposal in campaign.ask()] == [13]
 
 
 def test_the_steps_lead_from_the_first_version_to_todays():
@@ -106,6 +111,7 @@ def test_a_campaign_of_version_1_is_opened_with_all_its_data(old):
     check_data(campaign)
     for i in range(4):
         campaign.tell({"y": float(i)}, point={"x": float(i)})
+    campaign.configure(QUICK)
     campaign.ask()
     assert [row["measurements"] for row in campaign.status().curve] == [6, 6]
 

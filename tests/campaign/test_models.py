@@ -26,15 +26,15 @@ def test_a_model_is_fitted_once_for_the_same_data(filled, fits, tmp_path):
 
 def test_other_settings_are_another_model(filled, fits, tmp_path):
     filled.ask()
-    filled.configure(SETTINGS | {"inference": twofold.Ensemble(members=2, epochs=3)})
+    filled.configure(SETTINGS | {"inference": twofold.Ensemble(members=2, updates=30)})
     filled.ask()
     again = Campaign.open(tmp_path / "c.db")
-    assert again.settings["inference"]["epochs"] == 3
+    assert again.settings["inference"]["updates"] == 30
     again.ask()
     assert fits == [FEWEST] and len(again.status().curve) == 2
-    with pytest.raises(CampaignError, match="epochs must be"):
-        again.configure({"epochs": 0})
-    assert Campaign.open(tmp_path / "c.db").settings["inference"]["epochs"] == 3
+    with pytest.raises(CampaignError, match="updates must be"):
+        again.configure({"updates": 0})
+    assert Campaign.open(tmp_path / "c.db").settings["inference"]["updates"] == 30
 
 
 def test_the_model_can_be_had_and_loaded(filled, fits):

@@ -126,7 +126,7 @@ def test_an_exported_table_takes_what_was_missing(twofold, place, tmp_path):
 
 
 def test_proposals_of_a_model_say_what_is_known_and_why(twofold, place, tmp_path):
-    small = ("epochs=2", "latent_dim=0", "members=2")
+    small = ("inference=ensemble", "updates=20", "latent_dim=0", "members=2")
     words = [word for setting in small for word in ("--setting", setting)]
     twofold("init", place, "--input", "heat=20..80", "--output", "yield", *words)
     for i in range(6):
@@ -148,8 +148,8 @@ def test_proposals_of_a_model_say_what_is_known_and_why(twofold, place, tmp_path
 
 
 def test_settings_are_shown_and_changed(twofold, oven):
-    assert "epochs': 7" in twofold("configure", oven, "epochs=7")[1]
-    assert Campaign.open(oven).settings == {"inference": {"method": "ensemble", "epochs": 7}}
+    assert "chains': 7" in twofold("configure", oven, "chains=7")[1]
+    assert Campaign.open(oven).settings == {"inference": {"method": "langevin", "chains": 7}}
     assert "the defaults" in twofold("configure", oven)[1]
 
 
@@ -185,7 +185,7 @@ def test_candidates_come_from_a_table(twofold, place, tmp_path):
         (("tell", "proposal=nan", "yield=1"), "proposal must be a whole number, got 'nan'"),
         (("tell", "--proposal", 7, "--csv", "x.csv"), "--proposal goes with NAME=VALUE"),
         (("ask", "--csv", "nowhere/next.csv"), "nowhere/next.csv cannot be written"),
-        (("configure", "epochs=0"), "epochs must be an integer of at least 1, got 0"),
+        (("configure", "chains=0"), "chains must be an integer of at least 2, got 0"),
         (("ask", "--num", 0), "ask for at least 1 point, got 0"),
         (("init", "--input", "heat=20", "--output", "y"), "an input is NAME=LOW..HIGH"),
         (("init", "--input", "heat=9..2", "--output", "y"), "low < high"),

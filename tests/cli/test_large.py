@@ -7,12 +7,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from twofold import Alpha
 from twofold.cli import models
 from twofold.cli.run import hash_files
 from twofold.cli.terminal import MISTAKE
 from twofold.tables import read_table
 
-SMALL = ["epochs=2", "hidden_layer_sizes=[5]", "members=3"]
+SMALL = ["epochs=2", "hidden_layer_sizes=[5]", "draws=3", "nodes=4", "n_weight_draws=10"]
 SMALL = [word for one in SMALL for word in ("--setting", one)]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -40,8 +41,10 @@ def test_a_streamed_fit_is_judged_by_rows_that_it_has_not_seen(table, command, t
     out = tmp_path / "oven.twofold"
     code, shown, said = fit(command, table, "--stream", "--out", out)
     assert code == 0, said
-    found = json.loads(shown)["metrics"]
+    found, doubts = (json.loads(shown)[name] for name in ("metrics", "doubts"))
+    assert doubts[0].startswith("the default method needs all rows at once; a table read in bl")
     model, about = models.load_model(out)
+    assert model.inference == Alpha(epochs=2, draws=3, nodes=4)
     assert about.streamed and about.inputs == ["heat", "time"] and about.held_out == 0.1
     train, test = models.read_rows(read_table(table), about)
     assert found["rows fitted"] == len(train.x) and found["rows held out"] == len(test.x)
@@ -78,6 +81,10 @@ def test_what_cannot_be_streamed_is_refused(table, command, tmp_path):
     words = ["--stream", "--out", tmp_path / "m", "--setting", "inference=alpha"]
     code, _, said = command("fit", table, "--target", "yield", "--ignore", "name", *words)
     assert code == MISTAKE and "keeps 28 bytes for each row" in said
+    for name in ("langevin", "ensemble"):
+        method = [*words[:-1], f"inference={name}"]
+        code, _, said = command("fit", table, "--target", "yield", "--ignore", "name", *method)
+        assert code == MISTAKE and f"'{name}' looks at all data in every step" in said
     (tmp_path / "same.csv").write_text("heat,yield\n1,2\n2,2\n3,2\n")
     code, _, said = command("fit", tmp_path / "same.csv", "--target", "yield", *words[:3])
     assert code == MISTAKE and "'yield' is 2 in every row" in said

@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 OWN = "paper", "benchmarks", "twofold"
-MODEL = ("hidden_layer_sizes=[5]", "epochs=2", "n_weight_draws=10", "n_latent_draws=10")
+MODEL = ("hidden_layer_sizes=[5]", "n_weight_draws=10", "n_latent_draws=10")
+QUICK = ("inference=ensemble", "members=2", "updates=20")
 SEARCH = ("epochs=1", "updates=2", "weight_draws=4", "noise_draws=2")
 
 
@@ -30,11 +31,12 @@ def options(name, values):
 
 # What makes a command small, by its first words.
 SMALL = {
-    ("fit",): options("setting", [*MODEL, "members=2"]),
-    ("campaign", "init"): options("setting", [*MODEL, "members=2"]),
+    ("fit",): options("setting", [*MODEL, *QUICK]),
+    ("campaign", "init"): options("setting", [*MODEL, *QUICK]),
     ("campaign", "refit"): ["--executor", "local"],
     ("policy", "search"): [
-        *options("setting", SEARCH), *options("model", [*MODEL, "draws=5"]), "--horizon", "3",
+        *options("setting", SEARCH), *options("model", [*MODEL, "epochs=2", "draws=5"]),
+        "--horizon", "3",
     ],
     ("env", "sample"): ["--transitions", "200"],
     ("demo",): ["--smoke"],

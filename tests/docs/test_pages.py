@@ -10,7 +10,7 @@ import pytest
 from twofold import Ensemble
 
 ROOT = Path(__file__).parents[2]
-METHOD = "{'method': 'ensemble', 'epochs': 2, 'members': 2}"
+METHOD = "{'method': 'ensemble', 'updates': 20, 'members': 2}"
 SMALL = f"random_state=0, inference={METHOD}, n_latent_draws=10"
 
 
@@ -113,7 +113,7 @@ def test_entropy_estimators(rng):
     from twofold import BNNLVRegressor
 
     X = rng.uniform(-1.0, 1.0, (40, 1))
-    model = BNNLVRegressor((5,), inference=Ensemble(members=2, epochs=2), random_state=0)
+    model = BNNLVRegressor((5,), inference=Ensemble(members=2, updates=20), random_state=0)
     run("entropy_estimators.md", {}, {"model": model.fit(X, X[:, 0]), "X": X[:3]})
 
 
@@ -126,7 +126,7 @@ def test_large_data(tmp_path, monkeypatch, rng):
         columns = {"a": rng.normal(size=60), "yield": rng.normal(size=60)}
         parquet.write_table(pyarrow.table(columns), f"{name}.parquet")
     changes = {
-        "Ensemble(batch_size=1000)": "Ensemble(epochs=2, members=2)",
+        "Alpha(nodes=24, batch_size=1000)": "Alpha(nodes=2, draws=2, epochs=2)",
         "Alpha(encoder=[20], ": "Alpha(encoder=[3], epochs=2, ",
         "random_state=0": "random_state=0, n_latent_draws=10",
     }

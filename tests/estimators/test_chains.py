@@ -130,7 +130,7 @@ def test_two_latent_inputs_are_sampled_beside_the_weights(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"inference": "gibbs"}, "inference must be one of 'ensemble', 'alpha', 'sghmc'"),
+        ({"inference": "gibbs"}, "inference must be one of 'langevin', 'ensemble', 'alpha'"),
         ({"inference__chains": 1}, "chains must be an integer of at least 2"),
         ({"inference__temperature": 1}, "NUTS has no option 'temperature'.* chains, warmup"),
         ({"inference": 3}, "inference must be a name"),

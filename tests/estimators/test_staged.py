@@ -1,17 +1,23 @@
 """Fits that choose by rows they keep out: with and without z, members or chains."""
 
+import copy
+
 import numpy as np
 import pytest
+from scipy.stats import kstest
 from sklearn.base import clone
 
 import twofold
 from twofold import BNNLVRegressor, fit_many
+from twofold.core.numerics import pad
 from twofold.estimators.fitting import hidden_sizes, noise_floor
+from twofold.estimators.staged import Members, choose, latent_evidence
+from twofold.inference.ensemble import Ensemble, Network, deal_roles
 from twofold.inference.langevin import Langevin
-from twofold.inference.stopped import StoppedEnsemble
+from twofold.model.spec import BNNLV
 
-QUICK = StoppedEnsemble(members=6, nodes=6, updates=600)
-SHORT = Langevin(chains=6, nodes=6, updates=600, steps=500, samples=4)
+QUICK = Ensemble(members=6, folds=3, nodes=6, updates=600)
+SHORT = Langevin(chains=6, folds=3, nodes=6, updates=600, steps=500, samples=4)
 SETTINGS = {"hidden_layer_sizes": (8,), "random_state": 0, "n_latent_draws": 20}
 
 
@@ -123,7 +129,10 @@ def test_the_width_follows_the_table(rows, inputs, expected):
     [
         ({"noise": "loud"}, "noise must be one of 'auto', 'constant', 'varying', got 'loud'"),
         ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be a tuple .* got 'wide'"),
-        ({"noise": "varying"}, "noise='varying' needs inference='stopped' or 'langevin'"),
+        (
+            {"noise": "varying", "inference": "alpha"},
+            "noise='varying' needs inference='langevin' or 'ensemble'",
+        ),
         ({"latent_dim": "many"}, "latent_dim must be an integer of at least 0, got 'many'"),
     ],
 )
@@ -133,21 +142,94 @@ def test_impossible_settings_are_refused(setting, message):
 
 
 def test_a_table_of_three_rows_is_fitted_and_saved(tmp_path):
-    method = StoppedEnsemble(members=2, updates=20)
+    method = Ensemble(members=2, updates=20)
     model = BNNLVRegressor((4,), inference=method, random_state=0).fit(*make_data(3))
     model.save(tmp_path / "model")
     assert twofold.load(tmp_path / "model").out_of_bag_ == model.out_of_bag_
 
 
 def test_a_single_draw_of_each_chain_is_kept_or_the_members_are(chained):
-    method = Langevin(chains=6, nodes=6, updates=600, steps=500, samples=1)
+    method = Langevin(chains=6, folds=3, nodes=6, updates=600, steps=500, samples=1)
     model = BNNLVRegressor(**SETTINGS, inference=method).fit(*make_data())
     assert model.posterior_.weights.shape == (6, model.model_.num_weights)
 
 
 def test_the_paper_s_form_can_be_asked_for():
-    model = BNNLVRegressor((6,), inference="stopped", noise="constant", prior="constant")
+    model = BNNLVRegressor((6,), inference="ensemble", noise="constant", prior="constant")
     model.set_params(inference__updates=100, random_state=0, activation="relu", latent_dim=0)
     model.fit(*make_data(40))
     assert not model.model_.varying_noise and model.model_.activation == "relu"
-    assert model.posterior_.log_noise.shape == (16, 1)
+    assert model.posterior_.log_noise.shape == (Ensemble().members, 1)
+
+
+def evidence(residual, seed):
+    """The p-value of members that know the mean of y, x, and the deviation of its noise,
+    exp(x / 4), in units of which ``residual`` draws it."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(300, 1))
+    y = x + np.exp(0.25 * x) * residual(rng, x.shape)
+    model = BNNLV(1, 1, (), 0, 1.0, 1.0, varying_noise=True)
+    # Kernel and bias of the mean and of the noise's logarithm; no wide part.
+    truth = Network(
+        np.tile([1.0, 0.25, 0.0, 0.0], (2, 1)).astype(np.float32),
+        np.tile([0.0, -30.0], (2, 1)).astype(np.float32),
+    )
+    roles = deal_roles(seed, 2, 2, 300, 300)
+    members = Members(model, truth, roles, np.empty(0), np.empty((0, 2)))
+    return latent_evidence(members, pad(x, y, 300, "float32"))
+
+
+def test_gaussian_residuals_of_the_right_width_are_no_evidence_for_z():
+    found = [evidence(lambda rng, shape: rng.normal(size=shape), seed) for seed in range(100)]
+    # Uniform: rejected by one seed set in a thousand.
+    assert kstest(found, "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    "residual",
+    [
+        lambda rng, shape: 0.95 * rng.choice([-1.0, 1.0], shape) + 0.3 * rng.normal(size=shape),
+        lambda rng, shape: rng.exponential(size=shape) - 1.0,
+    ],
+    ids=["two humps", "skewed"],
+)
+def test_residuals_that_are_not_gaussian_are_evidence_for_z(residual):
+    assert max(evidence(residual, seed) for seed in range(5)) < 1e-6
+
+
+def test_z_must_predict_clearly_better_to_be_chosen():
+    scores = np.random.default_rng(0).normal(size=50)
+    simple, worse, better = (
+        Members(None, None, None, scores + gain, None) for gain in (0.0, -0.1, 0.1)
+    )
+    assert choose(simple, worse) is simple
+    assert choose(simple, better) is better
+    uneven = better._replace(scores=scores + np.where(np.arange(50) < 3, 3.0, -0.1))
+    assert choose(simple, uneven) is simple
+
+
+@pytest.fixture
+def refuse_members(monkeypatch):
+    """Members are not trained."""
+
+    def refuse(*_, **__):
+        raise AssertionError("members were trained")
+
+    monkeypatch.setattr("twofold.estimators.staged.fit_members", refuse)
+
+
+def test_a_warm_start_goes_on_from_the_earlier_draws(chained, refuse_members):
+    model = copy.deepcopy(chained).set_params(warm_start=True).fit(*make_data(125))
+    assert model.posterior_.weights.shape[1:] == chained.posterior_.weights.shape[1:]
+    test = make_data(1_000, seed=1)
+    cold = chained.log_likelihood(*test).mean()
+    assert model.log_likelihood(*test).mean() > cold - 0.2
+
+
+@pytest.mark.parametrize("change", [{"hidden_layer_sizes": (5,)}, {"inference__members": 4}])
+def test_a_warm_start_of_another_shape_is_a_cold_one(quick, change):
+    model = copy.deepcopy(quick).set_params(warm_start=True, inference__updates=20, **change)
+    cold = clone(model).fit(*make_data())
+    np.testing.assert_array_equal(
+        model.fit(*make_data()).posterior_.weights, cold.posterior_.weights
+    )

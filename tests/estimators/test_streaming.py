@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from twofold import SGHMC, Alpha, BNNLVRegressor, Ensemble, decompose_table, fit_table, load
+from twofold import Alpha, BNNLVRegressor, Ensemble, Langevin, decompose_table, fit_table, load
 from twofold.core.numerics import Running, Standardizer
 from twofold.estimators import streaming
 from twofold.estimators.streaming import write_scratch
@@ -17,7 +17,12 @@ from twofold.estimators.training import InterruptedFitWarning
 from twofold.inference import alpha
 from twofold.tables import TableError, open_table, read_table
 
-SMALL = {"inference": Ensemble(members=3, epochs=2), "random_state": 0}
+SMALL = {
+    "inference": Alpha(nodes=4, draws=5, epochs=2),
+    "random_state": 0,
+    "n_weight_draws": 10,
+    "n_latent_draws": 10,
+}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -98,7 +103,7 @@ def test_a_file_does_not_depend_on_how_it_was_read(tmp_path, rng):
 def test_a_table_in_one_block_is_fitted_as_well_as_in_memory(tmp_path, ending):
     x, y = problem(600)
     path = write(tmp_path / f"table{ending}", x, y)
-    settings = {"random_state": 0, "inference": Ensemble(members=8, nodes=8, epochs=40)}
+    settings = {"random_state": 0, "inference": Alpha(nodes=8, draws=8, epochs=40)}
     own = BNNLVRegressor((10,), **settings).fit(x, y)
     model = fit_table(BNNLVRegressor((10,), **settings), path, target="y")
     assert list(model.feature_names_in_) == ["a", "b"] and model.n_features_in_ == 2
@@ -109,8 +114,7 @@ def test_a_table_in_one_block_is_fitted_as_well_as_in_memory(tmp_path, ending):
     pandas = pytest.importorskip("pandas")
     found = model.log_likelihood(pandas.DataFrame(table), test_y)
     apart = found - own.log_likelihood(test_x, test_y)
-    # The two differ in the order of the rows and in the members' weights of the data: as two seeds
-    # do, by less than a twentieth of a nat.
+    # The two differ in the order of the rows: as two seeds do, by less than a twentieth of a nat.
     assert abs(apart.mean()) < 4 * apart.std() / np.sqrt(len(apart)) + 0.05
 
 
@@ -118,7 +122,7 @@ def test_sorted_rows_in_many_blocks_are_fitted_as_well_as_at_once(tmp_path, monk
     small_blocks(monkeypatch, strip=2, strips=128)
     x, y = problem(2000)
     path = write(tmp_path / "table.parquet", x, y, row_group_size=300)
-    settings = {"random_state": 0, "inference": Ensemble(members=8, nodes=8, epochs=60)}
+    settings = {"random_state": 0, "inference": Alpha(nodes=8, draws=8, epochs=60)}
     own = BNNLVRegressor((10,), **settings).fit(x, y)
     model = fit_table(BNNLVRegressor((10,), **settings), path, target="y")
     assert len(model.energies_) == 60 * 8
@@ -126,14 +130,13 @@ def test_sorted_rows_in_many_blocks_are_fitted_as_well_as_at_once(tmp_path, monk
     del model.feature_names_in_
     apart = model.log_likelihood(test_x, test_y) - own.log_likelihood(test_x, test_y)
     # Two seeds of either differ by a few hundredths of a nat; one block after the other in their
-    # order, the last one would be all that the members know.
+    # order, the last one would be all that the model knows.
     assert abs(apart.mean()) < 4 * apart.std() / np.sqrt(len(apart)) + 0.05
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"inference": SGHMC(chains=2, samples=2, epochs=2)},
         {"inference": Alpha(encoder=[5], draws=5, epochs=2)},
         {"inference": Alpha(nodes=4, draws=5, epochs=2)},
         {"inference": Alpha(draws=5, epochs=2), "latent_dim": 0},
@@ -178,7 +181,7 @@ def test_a_stopped_fit_goes_on_exactly(tmp_path, monkeypatch):
     assert 0 < len(half.energies_) < 6
     resumed = fit_table(BNNLVRegressor((5,), **settings), path, target="y")
     np.testing.assert_array_equal(resumed.energies_, whole.energies_)
-    np.testing.assert_array_equal(resumed.posterior_.weights, whole.posterior_.weights)
+    np.testing.assert_array_equal(resumed.posterior_.mean, whole.posterior_.mean)
     other = write(tmp_path / "other.parquet", x + 1.0, y)
     with pytest.raises(ValueError, match="belongs to another run"):
         fit_table(BNNLVRegressor((5,), **settings), other, target="y")
@@ -191,6 +194,18 @@ def test_what_grows_is_refused_with_what_it_costs(tmp_path):
     assert alpha.bytes_per_datum(1, 4) == 28
     with pytest.raises(ValueError, match="'nuts' looks at all data in every step"):
         fit_table(BNNLVRegressor(inference="nuts"), path, target="y")
+
+
+def test_the_default_passes_over_blocks_as_a_mean_field(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    monkeypatch.setattr(Alpha, "min_updates", 4)
+    path = write(tmp_path / "table.parquet", *problem(300))
+    with pytest.warns(UserWarning, match=r"read in blocks is fitted with Alpha\(nodes=24\)"):
+        model = fit_table(BNNLVRegressor((5,), random_state=0), path, target="y")
+    assert model.inference == Alpha(nodes=24) and model.model_.latents == 1
+    for chosen in (Langevin(), {"method": "langevin", "chains": 2}, "ensemble", Ensemble()):
+        with pytest.raises(ValueError, match=r"all data in every step .* use one of 'alpha'$"):
+            fit_table(BNNLVRegressor(inference=chosen), path, target="y")
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
@@ -215,7 +230,7 @@ def test_text_is_named(tmp_path):
     with pytest.raises(
         TableError, match="'a' must be numbers, but 1 row has text, first 'x' in row 2"
     ):
-        fit_table(BNNLVRegressor(), tmp_path / "table.parquet", target="y")
+        fit_table(BNNLVRegressor(**SMALL), tmp_path / "table.parquet", target="y")
 
 
 def test_a_folder_is_one_table_and_csv_knows_decimal_commas(tmp_path):

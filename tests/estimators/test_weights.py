@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from twofold import Alpha, BNNLVRegressor, fit_many
+from twofold import Alpha, BNNLVRegressor, Ensemble, fit_many
 from twofold.core.persistence import OtherRunError
 from twofold.inference.hmc import NUTS
 from twofold.inference.langevin import Langevin
-from twofold.inference.stopped import StoppedEnsemble
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 SETTINGS = {"random_state": 0, "n_weight_draws": 20, "n_latent_draws": 10, "latent_dim": 0}
 METHODS = {
-    "stopped": StoppedEnsemble(members=4, updates=400),
+    "ensemble": Ensemble(members=4, updates=400),
     "langevin": Langevin(chains=4, updates=400, steps=500, samples=4),
     "alpha": Alpha(alpha=1e-6, epochs=600, draws=8),
     "nuts": NUTS(chains=2, warmup=150, samples=100),
@@ -42,7 +41,7 @@ def test_a_heavy_row_pulls_as_its_weight_says(name):
         assert abs(found - mean) < 0.5 * (means[0] - means[1])
 
 
-@pytest.mark.parametrize("name", ["stopped", "alpha"])
+@pytest.mark.parametrize("name", ["ensemble", "alpha"])
 def test_rows_of_weight_zero_are_as_if_absent_and_of_weight_one_as_if_plain(name):
     X, y, _ = make_data()
     kept = np.arange(len(X)) % 3 > 0
@@ -78,13 +77,6 @@ def test_a_table_fitted_together_may_have_weights_or_not():
 def test_impossible_weights_are_refused(weights, message):
     with pytest.raises(ValueError, match=message):
         make_model("alpha").fit(*make_data(60)[:2], sample_weight=weights)
-
-
-@pytest.mark.parametrize("name", ["ensemble", "sghmc"])
-def test_methods_without_weights_say_so(name):
-    model = BNNLVRegressor(inference=name)
-    with pytest.raises(ValueError, match=f"inference='{name}' takes no sample_weight; use"):
-        model.fit(*make_data(60)[:2], sample_weight=np.full(60, 2.0))
 
 
 def test_a_checkpoint_belongs_to_its_weights(tmp_path):

@@ -213,7 +213,8 @@ def run_command():
 
 TINY = {
     "hidden_layer_sizes": (3,),
-    "inference": Ensemble(members=2, nodes=2, epochs=1),
+    "inference": Ensemble(members=2, nodes=2, updates=20),
+    "latent_dim": 1,
     "n_latent_draws": 3,
     "n_weight_draws": 2,
     "random_state": 0,

@@ -25,7 +25,7 @@ points = st.one_of(
 )
 numbers = st.one_of(st.integers(-1, 12), ODD, st.none())
 results_given = st.builds(Result, st.one_of(good_outputs, outputs), points, numbers, st.none())
-changes = st.dictionaries(st.sampled_from(["epochs", "alpha", "draws", "checkpoint", "x"]), values)
+changes = st.dictionaries(st.sampled_from(["updates", "alpha", "draws", "checkpoint", "x"]), values)
 
 
 class Calls(RuleBasedStateMachine):
@@ -86,7 +86,7 @@ class Calls(RuleBasedStateMachine):
 
     @rule(given=changes)
     def configure(self, given):
-        changed = {k: v for k, v in given.items() if not (k == "epochs" and v in (2, 3))}
+        changed = {k: v for k, v in given.items() if not (k == "updates" and v in (2, 3))}
         self.tried(lambda: self.campaign.configure(self.tiny | changed))
         self.campaign.configure(self.tiny)
 

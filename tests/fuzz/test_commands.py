@@ -28,14 +28,15 @@ VALUES = (
     "", " ", "0", "1", "-1", "2", "3.5", "nan", "inf", "1e999", "a", "a,b", "y", "a,y", ",", "=",
     "a=", "=1", "a=1", "y=nan", "y=0.5", "a=0..1", "a=1..0", "a=x|y", "a=0..1:int", "a:0:1",
     "a:1:0",
-    "epochs=1", "epochs=-1", "epochs=x", "draws=99999999999999", "hidden_layer_sizes=[[]]", "☃",
+    "chains=2", "chains=-1", "chains=x", "draws=99999999999999", "hidden_layer_sizes=[[]]", "☃",
     "\ud800", "-n", "--", "99999999999999999999", "cost.py:cost", "cost.py:nothing", "x" * 5000,
     "sqlite://", "postgresql://nobody@nowhere:1/x", "nonsense://", "list", "wet_chicken", "tank",
     "entropy", "variance", "proposal=1", "measurement=x", "beta=1", "uniform", "[", "{", "a=[1",
 )  # fmt: skip
 # Always said too, so that what is right is soon done.
 SHORT = {
-    "fit": ["--setting", "epochs=1", "--setting", "members=2", "--setting", "nodes=2",
+    "fit": ["--setting", "inference=ensemble", "--setting", "updates=20",
+            "--setting", "members=2", "--setting", "nodes=2",
             "--setting", "hidden_layer_sizes=[3]", "--setting", "n_latent_draws=3"],
     "env sample": ["--transitions", "1"],
 }  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from twofold import BNNLVRegressor, load
+from twofold import Alpha, BNNLVRegressor, load
 from twofold.core.numerics import Standardizer
 from twofold.core.persistence import FileFormatError
 from twofold.model import network
@@ -55,7 +55,8 @@ def test_edited_models(fuzz, edits, model_file, fitted, data):
 @pytest.mark.examples(15, 200)
 def test_edited_checkpoints(fuzz, edits, tmp_path, tiny, data):
     path = tmp_path / "run.checkpoint"
-    model = BNNLVRegressor(**tiny | {"checkpoint": path})
+    method = Alpha(nodes=2, draws=2, epochs=1)
+    model = BNNLVRegressor(**tiny | {"checkpoint": path, "inference": method})
     expected = model.fit(*data).predict(data[0])
     whole = path.read_bytes()
 

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor, decompose_table, fit_table
+from twofold import Alpha, BNNLVRegressor, Ensemble, decompose_table, fit_table
 from twofold.campaign import Campaign, CampaignError, Continuous, Integer
 from twofold.cli.terminal import CommandError, check_place
 from twofold.core import memory
@@ -21,12 +21,12 @@ from twofold.tables import TableError, open_table, read_table, write_table
 @pytest.mark.parametrize(
     ("setting", "error"),
     [
-        ({"inference__learning_rate": 1e300}, NonFiniteEnergyError),
+        ({"inference": Ensemble(members=2, nodes=2, learning_rate=1e300)}, NonFiniteEnergyError),
         ({"hidden_layer_sizes": b"x"}, ValueError),
         ({"hidden_layer_sizes": {3: 3}}, ValueError),
         ({"inference": {3: 1, "x": 2}}, ValueError),
         ({"weight_variance": 10**400}, ValueError),
-        ({"inference__epochs": 2**40}, ValueError),
+        ({"inference__updates": 2**40}, ValueError),
         ({"verbose": np.array([1, 2])}, ValueError),
         ({"dtype": np.array(["float32", "float64"])}, ValueError),
     ],
@@ -67,9 +67,10 @@ def test_a_complex_output_has_no_likelihood(fitted, data):
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_predictions_that_are_no_numbers_are_warned_of(fitted, call):
+def test_predictions_that_are_no_numbers_are_warned_of(tiny, data, call):
+    model = BNNLVRegressor(**tiny | {"activation": "relu"}).fit(*data)
     with pytest.warns(RuntimeWarning, match="1 of 2 rows have no finite prediction"):
-        call(fitted, [[1e300, 0.0], [0.0, 0.0]])
+        call(model, [[1e300, 0.0], [0.0, 0.0]])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,8 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_a_pipe_is_not_waited_for(tmp_path, tiny, run_command):
     (tmp_path / "t.csv").write_text("a,y\n1,2\n2,3\n4,3\n")
-    fit_table(BNNLVRegressor(**tiny), tmp_path / "t.csv", target="y").save(tmp_path / "model")
+    model = BNNLVRegressor(**tiny | {"inference": Alpha(nodes=2, draws=2, epochs=1)})
+    fit_table(model, tmp_path / "t.csv", target="y").save(tmp_path / "model")
     for name in ("pipe.csv", "pipe.parquet"):
         pipe = tmp_path / name
         os.mkfifo(pipe)
@@ -169,7 +171,8 @@ def test_more_blocks_than_can_be_counted(tmp_path, tiny, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "".join(f"{n},{n % 3}\n" for n in range(9)))
     with pytest.raises(ValueError, match="number of blocks in all epochs together must be"):
-        fit_table(BNNLVRegressor(**tiny).set_params(inference__epochs=2**30), path, target="y")
+        method = Alpha(nodes=2, epochs=2**30)
+        fit_table(BNNLVRegressor(**tiny | {"inference": method}), path, target="y")
 
 
 @pytest.mark.parametrize(

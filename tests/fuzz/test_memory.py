@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from twofold import NUTS, SGHMC, Alpha, BNNLVRegressor, Ensemble
+from twofold import NUTS, Alpha, BNNLVRegressor, Ensemble, Langevin
 from twofold.core import memory
 from twofold.estimators import fitting
 
@@ -25,7 +25,7 @@ FITS = [
     ({"inference": Ensemble(members=4), "hidden_layer_sizes": (200, 200)}, 200),
     ({"inference": Ensemble(members=2, nodes=100)}, 100_000),
     ({"inference": Alpha(draws=200, batch_size=400)}, 400),
-    ({"inference": SGHMC(chains=2, samples=50)}, 200),
+    ({"inference": Langevin(chains=2, samples=50)}, 200),
     ({"inference": NUTS(chains=2, samples=500)}, 200),
 ]
 
@@ -52,7 +52,7 @@ LARGE = [
     {"hidden_layer_sizes": (2**20, 2**20)},
     {"inference": Ensemble(members=2**30)},
     {"inference": Ensemble(nodes=2**31 - 1)},
-    {"inference": Ensemble(epochs=2**31 - 1)},
+    {"inference": Ensemble(updates=2**31 - 1)},
 ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from twofold import BNNLVRegressor, Ensemble, decompose_table, fit_table
+from twofold import Alpha, BNNLVRegressor, decompose_table, fit_table
 from twofold.estimators import streaming
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.tables import TableError, open_table, read_table
@@ -21,9 +21,9 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 REFUSALS = (ValueError, OSError, NonFiniteEnergyError)
 ROWS = 40
-SMALL = {"hidden_layer_sizes": (4,), "inference": Ensemble(members=3, nodes=2, epochs=1)}
+SMALL = {"hidden_layer_sizes": (4,), "inference": Alpha(nodes=2, draws=3, epochs=1)}
 FIT = ("fit", "--setting", "epochs=1", "--setting", "hidden_layer_sizes=[4]",
-       "--setting", "members=3", "--setting", "nodes=2", "--setting", "n_latent_draws=3",
+       "--setting", "draws=3", "--setting", "nodes=2", "--setting", "n_latent_draws=3",
        "--setting", "n_weight_draws=2")  # fmt: skip
 # A sentence about what was wrong, and a few notes.
 LONGEST_SAID = 2_500

@@ -1,188 +1,223 @@
-"""Anchored ensembles against the formula written out and against the exact minimiser."""
+"""Members that stop by rows they hold out, against loops in NumPy and SciPy."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 from scipy.stats import norm
 
-from twofold.core.numerics import Place, pad
+from twofold.core.numerics import pad
 from twofold.inference import ensemble, loop
-from twofold.inference.loop import Batch, Schedule, deal
-from twofold.model import density
-from twofold.model.density import latent_nodes
-from twofold.model.spec import BNNLV, prior_deviation
+from twofold.inference.ensemble import PADDING, SCORE, STOP, TRAIN, Ensemble, Network, Share
+from twofold.model.density import log_joint
+from twofold.model.spec import BNNLV, WIDE
+
+MODEL = BNNLV(1, 1, (4,), 0, 1.0, 1.0, varying_noise=True, scaled_prior=True, activation="tanh")
+MEMBERS, ROWS, ROOM = 5, 40, 64
 
 
-def run(config, x, y, members, epochs, rate, dtype="float32", length=64):
-    data = jax.device_put(pad(x, y, length, dtype))
-    algorithm = ensemble.build(config)
-    keys = jax.random.split(jax.random.key(0), members)
-    problems = jax.tree.map(lambda leaf: jnp.stack([leaf] * members), data)
-    batches = -(-len(x) // config.batch_size)
-    schedule = Schedule(
-        jnp.int32(epochs), jnp.int32(batches), jnp.asarray(rate, dtype), jnp.asarray(1.0, dtype)
-    )
-    states = loop.init(algorithm, keys, problems)
-    *_, last = loop.run(algorithm, keys, states, problems, schedule, 0, epochs)
-    return last
+def make_data(rows=ROWS, room=ROOM):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.5, 1.5, (rows, 1))
+    data = pad(x, np.sin(2 * x) + 0.3 * rng.normal(size=x.shape), room, "float32")
+    return jax.tree.map(jnp.asarray, data)
 
 
-@pytest.mark.parametrize("latents", [0, 1])
-def test_anchored_energy_equals_the_formula_written_out(x64, rng, latents):
-    model = BNNLV(1, 2, (3,), latents, 0.5, 2.0)
-    config = ensemble.Ensemble(nodes=6, log_noise_prior=(-1.0, 1.5)).config(model, 4)
-    x, y = rng.normal(size=(4, 1)), rng.normal(size=(4, 2))
-    weights, anchor = rng.normal(size=(2, model.num_weights))
-    log_noise, importance = rng.normal(size=2), np.array([0.5, 1.7, 1.2, 0.0])
-    network = ensemble.Network(jnp.asarray(weights), jnp.asarray(log_noise))
-    batch = Batch(*map(jnp.asarray, (x, y, importance)), jnp.int32(3), jnp.asarray(30.0))
-    found = ensemble.anchored_energy(config, network, jnp.asarray(anchor), batch)
-
-    likelihoods = []
-    for n in range(3):
-        terms = []
-        for z, log_weight in zip(*latent_nodes(model, 6), strict=True):
-            mean = density.mean(model, network.weights[None], batch.x[n : n + 1], z[None, :, None])
-            value = norm.logpdf(y[n], mean[0, :, 0], np.exp(0.5 * log_noise)).sum()
-            terms.append(value + log_weight)
-        likelihoods.append(logsumexp(terms))
-    prior = 0.5 * np.sum((weights - anchor) ** 2) / 0.5 - norm.logpdf(log_noise, -1.0, 1.5).sum()
-    np.testing.assert_allclose(found, -(importance[:3] @ likelihoods) / 3 + prior / 30.0)
+def make_network(members=None, seed=1):
+    rng = np.random.default_rng(seed)
+    shape = () if members is None else (members,)
+    weights = jnp.asarray(rng.normal(size=(*shape, MODEL.num_weights)))
+    return Network(weights, jnp.broadcast_to(jnp.asarray([-1.0, -4.0]), (*shape, 2)))
 
 
-def test_members_of_a_linear_model_are_the_exact_minimisers(x64, rng):
-    x = rng.normal(size=(40, 1))
-    y = 1.2 * x - 0.3 + 0.5 * rng.normal(size=(40, 1))
-    # A prior this narrow holds the noise at its mean.
-    config = ensemble.Ensemble(log_noise_prior=(float(np.log(0.25)), 1e-6), bootstrap=1.0).config(
-        BNNLV(1, 1, (), 0, 0.7, 1.0), 40
-    )
-    last = run(config, x, y, members=5, epochs=4000, rate=0.02, dtype="float64")
-    design = np.hstack([x, np.ones_like(x)])
-    data = jax.device_put(pad(x, y, 64, "float64"))
-    for weights, anchor, view in zip(
-        last.states.network.weights, last.states.anchor, last.states.view, strict=True
+@pytest.fixture(scope="module")
+def run():
+    """Members after all epochs of a short run."""
+    method, data = Ensemble(members=MEMBERS, updates=1_500), make_data()
+    setup = method.set_up(MODEL, np.array([ROWS]), "float32")
+    keys = jax.random.split(jax.random.key(0), MEMBERS)
+    roles = ensemble.deal_roles(0, MEMBERS, method.folds, ROWS, ROOM)
+    order = np.argsort(roles, axis=1, kind="stable").astype(np.int32)
+    repeated = jax.tree.map(lambda leaf: jnp.stack([leaf] * MEMBERS), data)
+    start = ensemble.draw_starts(MODEL, "float32", keys)
+    share = Share(repeated, jnp.asarray(roles), jnp.asarray(order), start)
+    states = loop.init(setup.algorithm, keys, share)
+    for chunk in loop.run(
+        setup.algorithm, keys, states, share, setup.schedule, 0, setup.epochs, None
     ):
-        importance = np.asarray(ensemble.importance(config, view, data))
-        weighted = design.T * importance[:40] / 0.25
-        exact = np.linalg.solve(
-            weighted @ design + np.eye(2) / 0.7, weighted @ y[:, 0] + anchor / 0.7
-        )
-        np.testing.assert_allclose(weights, exact, atol=2e-3)
+        states = chunk.states
+    return roles, share, setup, states
 
 
-def test_a_linear_ensemble_has_the_spread_of_the_posterior(x64):
+@pytest.mark.parametrize(("rows", "folds"), [(3, 5), (40, 5), (64, 4)])
+def test_every_row_is_held_out_by_one_member_of_each_group(rows, folds):
+    roles = ensemble.deal_roles(3, 3 * folds, folds, rows, ROOM)
+    assert set(np.unique(roles[:, :rows])) <= {TRAIN, STOP, SCORE}
+    assert (roles[:, rows:] == PADDING).all()
+    groups = min(folds, max(2, rows // 2))
+    held_out = np.isin(roles[:, :rows], (STOP, SCORE))
+    for first in range(0, len(roles) - groups + 1, groups):
+        assert (held_out[first : first + groups].sum(axis=0) == 1).all()
+    # The rows that a member holds out stop it and score it by turns.
+    stop, score = ((roles == role).sum(axis=1) for role in (STOP, SCORE))
+    assert (stop >= 1).all() and ((stop - score == 0) | (stop - score == 1)).all()
+    assert (roles[:, :rows] == TRAIN).any(axis=1).all()
+
+
+def test_roles_follow_the_seed_and_groups_are_dealt_anew():
+    first, again, other = (ensemble.deal_roles(seed, 10, 5, ROWS, ROOM) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any() and (first[:5] != first[5:]).any()
+
+
+def test_the_energy_of_a_batch_estimates_that_of_all_rows(x64):
     rng = np.random.default_rng(1)
-    x = rng.normal(size=(60, 1))
-    y = 1.2 * x - 0.3 + 0.5 * rng.normal(size=(60, 1))
-    spreads = {}
-    for bootstrap in (0.0, 1.0):
-        config = ensemble.Ensemble(
-            log_noise_prior=(float(np.log(0.25)), 1e-6), bootstrap=bootstrap
-        ).config(BNNLV(1, 1, (), 0, 1.0, 1.0), 60)
-        last = run(config, x, y, members=200, epochs=2000, rate=0.02, dtype="float64")
-        spreads[bootstrap] = np.cov(last.states.network.weights.T)
-    design = np.hstack([x, np.ones_like(x)])
-    posterior = np.linalg.inv(design.T @ design / 0.25 + np.eye(2))
-    # A variance from 200 members errs by 10 %; that of the bootstrap follows the residuals of these
-    # 60 data, whose mean square errs by 18 %.
-    np.testing.assert_allclose(np.diag(spreads[1.0]), np.diag(posterior), rtol=0.6)
-    np.testing.assert_allclose(np.diag(spreads[0.0]), np.diag(posterior @ posterior), rtol=0.45)
+    network = make_network()
+    x, y = (jnp.asarray(rng.normal(size=(12, 1))) for _ in range(2))
+    config = ensemble.Config(MODEL, 12, 3)
+    mask = jnp.arange(12) < 5
+    found = ensemble.mean_energy(config, network, x, y, mask, jnp.asarray(30.0))
+    terms = [log_joint(MODEL, *network, x[n : n + 1], y[n : n + 1], power=1.0) for n in range(5)]
+    prior = log_joint(MODEL, *network, x[:1], y[:1], power=0.0)
+    likelihood = sum(float(term - prior) for term in terms)
+    assert found == pytest.approx(-(30.0 / 5.0 * likelihood + float(prior)) / 30.0, rel=1e-9)
 
 
-def test_padding_and_batches_that_do_not_divide_change_nothing(x64, rng):
-    x, y = rng.normal(size=(23, 1)), rng.normal(size=(23, 1))
-    config = ensemble.Ensemble(nodes=4).config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 10)
-    short, long = (
-        run(config, x, y, 2, 5, 0.01, dtype="float64", length=length) for length in (32, 64)
+def test_the_energy_counts_rows_as_their_weights_say(x64):
+    rng = np.random.default_rng(1)
+    network = make_network()
+    x, y = (jnp.asarray(rng.normal(size=(5, 1))) for _ in range(2))
+    config, times = ensemble.Config(MODEL, 5, 3), np.array([1, 2, 0, 3, 1])
+    found = ensemble.mean_energy(config, network, x, y, jnp.asarray(times, float), jnp.asarray(4.0))
+    rows = np.repeat(np.arange(5), times)
+    every = ensemble.mean_energy(
+        config, network, x[rows], y[rows], jnp.ones(7, bool), jnp.asarray(7.0)
     )
-    np.testing.assert_allclose(
-        short.states.network.weights, long.states.network.weights, rtol=1e-10
+    assert 4.0 * found == pytest.approx(7.0 * float(every), rel=1e-9)
+
+
+def test_cycles_follow_each_other_and_double():
+    found = [ensemble.cycle(jnp.int32(3), jnp.int32(epoch)) for epoch in range(21)]
+    number, start, length = np.array(found).T
+    np.testing.assert_array_equal(number, [0] * 3 + [1] * 6 + [2] * 12)
+    np.testing.assert_array_equal(start, [0] * 3 + [3] * 6 + [9] * 12)
+    np.testing.assert_array_equal(length, 3 * 2**number)
+
+
+@pytest.mark.parametrize("rows", [10, 1_000, 5_000, 10**6])
+def test_the_default_length_is_whole_cycles(rows):
+    updates = ensemble.default_updates(rows)
+    setup = Ensemble().set_up(MODEL, np.array([rows]), "float32")
+    assert setup.epochs * ensemble.UPDATES == updates
+    _, start, length = ensemble.cycle(setup.schedule.first_cycle, jnp.int32(setup.epochs - 1))
+    assert start + length == setup.epochs
+
+
+def test_a_member_keeps_its_best_state_and_stops_there(run):
+    _, share, setup, states = run
+    assert (states.best_score >= states.score - 1e-6).all()
+    # One that is finished changes no more.
+    lone, own = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (states, share))
+    lone = lone._replace(done=jnp.asarray(True))
+    after, _ = setup.algorithm.step(
+        jax.random.key(9), lone, own, setup.schedule, jnp.int32(setup.epochs)
     )
+    for new, old in zip(jax.tree.leaves(after), jax.tree.leaves(lone), strict=True):
+        np.testing.assert_array_equal(new, old)
+    np.testing.assert_array_equal(ensemble.finished(states, 0), states.done)
 
 
-def test_an_update_that_is_not_finite_changes_nothing(rng):
-    config = ensemble.Ensemble(nodes=4).config(BNNLV(1, 1, (3,), 1, 1.0, 1.0), 4)
-    data = jax.device_put(pad(rng.normal(size=(4, 1)), rng.normal(size=(4, 1)), 4, "float32"))
-    state = ensemble.init(config, jax.random.key(0), data)
-    bad = data.y.at[1].set(jnp.nan)
-    batch = Batch(data.x, bad, jnp.ones(4), jnp.int32(4), jnp.asarray(4.0))
-    new, _, finite = ensemble.update(config, state, batch, jnp.asarray(0.1), jnp.asarray(True))
-    assert not finite
-    jax.tree.map(np.testing.assert_array_equal, new, state)
+def test_the_best_state_is_that_of_the_best_epoch(run):
+    _, share, setup, _ = run
+    own = jax.tree.map(lambda leaf: leaf[0], share)
+    state, seen = setup.algorithm.init(jax.random.key(0), own), []
+    step = jax.jit(setup.algorithm.step)
+    for epoch in range(15):
+        key = jax.random.fold_in(jax.random.key(1), epoch)
+        state, _ = step(key, state, own, setup.schedule, jnp.int32(epoch))
+        seen.append((float(state.score), state.network))
+    best = int(state.best_epoch)
+    assert seen[best][0] == state.best_score == max(score for score, _ in seen[best:])
+    np.testing.assert_array_equal(state.best.weights, seen[best][1].weights)
 
 
-def test_members_start_on_the_way_to_their_anchors_unless_that_is_too_rough():
-    small, large = BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), BNNLV(60, 1, (400, 400), 1, 1.0, 60.0)
-    assert ensemble.start_fraction(ensemble.Ensemble(start=0.4).config(small, 10)) == 0.4
-    config = ensemble.Ensemble(start=0.4).config(large, 10)
-    fraction = ensemble.start_fraction(config)
-    assert fraction < 0.4
-    # All weights times a fraction are nearly the prior of that much smaller weights.
-    shrunk = BNNLV(60, 1, (400, 400), 1, fraction**2, 60.0)
-    np.testing.assert_allclose(prior_deviation(shrunk), ensemble.ROUGHEST_START, rtol=0.05)
-    data = jax.device_put(pad(np.zeros((4, 60)), np.zeros((4, 1)), 4, "float32"))
-    state = ensemble.init(config, jax.random.key(0), data)
-    np.testing.assert_allclose(state.network.weights, fraction * state.anchor, rtol=1e-6)
+@pytest.mark.parametrize("which", [(SCORE,), (STOP, SCORE)])
+def test_scores_are_of_the_members_that_held_a_row_out(run, which):
+    roles, _, _, states = run
+    data, held_out = make_data(), np.isin(roles, which)
+    draws = jax.tree.map(lambda leaf: jnp.stack([leaf, 0.9 * leaf], axis=1), states.best)
+    found = np.asarray(ensemble.out_of_bag_scores(MODEL, 1, draws, jnp.asarray(held_out), data))
+    for row in range(ROWS):
+        x, y = data.x[row : row + 1], data.y[row : row + 1]
+        densities = [
+            float(ensemble.log_densities(MODEL, 1, Network(*one), x, y)[0])
+            for k in np.flatnonzero(held_out[:, row])
+            for one in zip(*(leaf[k] for leaf in draws), strict=True)
+        ]
+        if densities:
+            assert found[row] == pytest.approx(np.log(np.mean(np.exp(densities))), abs=1e-4)
+        else:
+            assert np.isnan(found[row])
 
 
-def test_members_keep_to_their_anchors_where_there_are_no_data(rng):
-    x = 0.1 * rng.normal(size=(30, 1))
-    y = rng.normal(size=(30, 1))
-    config = ensemble.Ensemble().config(BNNLV(1, 1, (8,), 0, 1.0, 1.0), 30)
-    last = run(config, x, y, members=16, epochs=800, rate=0.02)
-    posterior = ensemble.posterior(last.states)
-    points = jnp.asarray([[0.0], [5.0]])
-    values = density.mean(config.model, posterior.weights, points, jnp.zeros((16, 0, 2)))[:, 0]
-    near, far = np.std(values, axis=0)
-    assert far > 5 * near
+def test_ranks_are_those_of_the_mixture_of_narrow_and_wide_noise(x64):
+    """Against the distribution functions of SciPy; the noise is the network's second output."""
+    rng = np.random.default_rng(0)
+    members, held_out = make_network(3), rng.uniform(size=(3, 6)) < 0.6
+    held_out[:, 0], held_out[:, 1] = False, True
+    x, y = rng.normal(size=(6, 1)), rng.normal(size=(6, 1))
+    data = jax.tree.map(jnp.asarray, pad(x, y, 6, "float64"))
+    found = np.asarray(ensemble.out_of_bag_ranks(MODEL, members, jnp.asarray(held_out), data))
+    wide = 1.0 / (1.0 + np.exp(4.0))
+    grid = np.linspace(-60.0, 60.0, 20_001)
+    for row in range(6):
+        ranks = []
+        for k in np.flatnonzero(held_out[:, row]):
+            network = Network(*(leaf[k] for leaf in members))
+            log_density = ensemble.log_densities(
+                MODEL, 1, network, jnp.full((len(grid), 1), x[row]), jnp.asarray(grid[:, None])
+            )
+            density = np.exp(np.asarray(log_density))
+            centre = np.trapezoid(grid * density, grid)
+            variance = np.trapezoid((grid - centre) ** 2 * density, grid)
+            narrow = np.sqrt(variance / (1.0 - wide + wide * WIDE**2))
+            parts = norm.cdf(y[row, 0], centre, [narrow, WIDE * narrow])
+            ranks.append((1.0 - wide) * parts[0] + wide * parts[1])
+        if ranks:
+            assert found[row, 0] == pytest.approx(np.mean(ranks), abs=1e-4)
+        else:
+            assert np.isnan(found[row]).all()
+
+
+def test_a_summary_leaves_out_rows_that_nobody_held_out():
+    summary = ensemble.summarise(np.array([1.0, np.nan, 3.0]))
+    assert summary == (2.0, pytest.approx(1.0), 2)
+
+
+def test_weighted_scores_have_the_weighted_mean_and_its_error():
+    scores, weight = np.array([1.0, np.nan, 3.0, 4.0]), np.array([1.0, 5.0, 2.0, 0.5])
+    known = np.isfinite(scores)
+    summary = ensemble.summarise(ensemble.weigh_scores(scores, weight))
+    mean = np.average(scores[known], weights=weight[known])
+    assert summary.score == pytest.approx(mean) and summary.rows == 3
+    relative = weight[known] / weight[known].mean()
+    squares = np.sum(np.square(relative * (scores[known] - mean)))
+    assert summary.standard_error == pytest.approx(np.sqrt(squares / 2 / 3))
+    others = scores + np.array([0.5, 0.0, -0.2, 0.1])
+    found = ensemble.weigh_scores(others, weight) - ensemble.weigh_scores(scores, weight)
+    np.testing.assert_allclose(found, ensemble.weigh_scores(others - scores, weight))
+    assert ensemble.weigh_scores(scores, None) is scores
 
 
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
-        ({"nodes": 0}, "nodes must be an integer of at least 1"),
-        ({"bootstrap": 1.5}, "bootstrap must lie in"),
-        ({"log_noise_prior": (0.0, 0.0)}, "log_noise_prior must be positive"),
-        ({"start": 1.5}, "start must lie in"),
+        ({"members": 1}, "members must be an integer of at least 2, got 1"),
+        ({"folds": 1}, "folds must be an integer of at least 2, got 1"),
+        ({"nodes": None}, "nodes must be an integer of at least 1, got None"),
+        ({"learning_rate": 0}, "learning_rate must be a positive number, got 0"),
     ],
 )
-def test_impossible_settings_are_refused(setting, message):
+def test_options_are_checked(setting, message):
     with pytest.raises(ValueError, match=message):
-        ensemble.Ensemble(**setting)
-    with pytest.raises(ValueError, match="at most 2 latent inputs"):
-        ensemble.Ensemble().config(BNNLV(1, 1, (), 3, 1.0, 1.0), 5)
-
-
-def test_a_row_has_one_weight_in_every_block_and_rows_differ(rng):
-    config = ensemble.Ensemble(bootstrap=1.0).config(BNNLV(1, 1, (), 0, 1.0, 1.0), 8)
-    view = jax.random.key_data(jax.random.key(3))
-
-    def weights_of(rows):
-        zeros = np.zeros((len(rows), 1))
-        place = Place(jnp.asarray(rows, jnp.int32), jnp.int32(5000))
-        return ensemble.importance(
-            config,
-            view,
-            jax.device_put(pad(zeros, zeros, len(rows), "float32"))._replace(place=place),
-        )
-
-    whole = np.asarray(weights_of(np.arange(5000)))
-    some = rng.permutation(5000)[:64]
-    np.testing.assert_array_equal(weights_of(some), whole[some])
-    assert len(np.unique(whole)) > 4990  # single precision has a few ties
-    # Four standard errors of the mean and of the mean square of exponential numbers (1 and 20).
-    assert abs(whole.mean() - 1) < 4 / np.sqrt(5000)
-    assert abs((whole**2).mean() - 2) < 4 * np.sqrt(20 / 5000)
-
-
-def test_a_block_of_a_larger_table_weighs_its_prior_by_all_rows(rng):
-    x, y = rng.normal(size=(16, 1)), rng.normal(size=(16, 1))
-    data = jax.device_put(pad(x, y, 16, "float32"))
-    place = Place(jnp.arange(16, dtype=jnp.int32), jnp.int32(1000))
-    for one, rows in ((data, 16), (data._replace(place=place), 1000)):
-        _, batch = deal(jax.random.key(0), one, jnp.ones(16), 8)
-        assert batch(jnp.int32(0)).num_data == rows
+        Ensemble(**setting)

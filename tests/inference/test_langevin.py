@@ -7,14 +7,15 @@ import pytest
 
 from twofold.core.numerics import pad
 from twofold.inference import langevin, loop
+from twofold.inference.ensemble import Network
 from twofold.inference.langevin import Langevin, Walk
-from twofold.inference.stopped import Network
 from twofold.model.density import log_joint
 from twofold.model.spec import BNNLV
 
 VARYING = BNNLV(2, 1, (3,), 0, 1.0, 1.0, varying_noise=True, scaled_prior=True)
 LINEAR = BNNLV(3, 1, (), 0, 0.5, 1.0)
 ROWS, CHAINS, EPOCHS = 64, 8, 120
+ERROR = 0.005
 
 
 def test_a_position_and_its_network_are_the_same_point(x64):
@@ -59,14 +60,14 @@ def test_rows_count_as_their_weights_say(x64):
     assert found == pytest.approx(float(expected), rel=1e-9)
 
 
-@pytest.fixture(scope="module")
-def chains():
+@pytest.fixture(scope="module", params=[False, True], ids=["unadjusted", "adjusted"])
+def chains(request):
     """Draws from the posterior of a linear model."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(ROWS, 3))
     y = x @ np.array([[1.0], [-0.5], [0.0]]) + 0.2 + 0.5 * rng.normal(size=(ROWS, 1))
     data = pad(x, y, ROWS, "float32")
-    config = langevin.Config(LINEAR, 1, 50, 0.005)
+    config = langevin.Config(LINEAR, 1, 50, ERROR, request.param)
     setup = langevin.set_up(config, EPOCHS, 1)
     keys = jax.random.split(jax.random.key(0), CHAINS)
     start = Network(jnp.zeros((CHAINS, 4)), jnp.full((CHAINS, 1), -1.0))
@@ -79,11 +80,11 @@ def chains():
     states = loop.init(setup.algorithm, keys, problems)
     for chunk in loop.run(setup.algorithm, keys, states, problems, setup.schedule, 0, EPOCHS, None):
         states = chunk.states
-    return x, y, jax.device_get(states)
+    return x, y, jax.device_get(states), request.param
 
 
 def test_chains_find_the_posterior_of_a_linear_model(chains):
-    x, y, states = chains
+    x, y, states, _ = chains
     noise = np.exp(states.log_noise).mean()
     design = np.concatenate([x, np.ones((ROWS, 1))], axis=1)
     covariance = np.linalg.inv(design.T @ design / noise + np.eye(4) / LINEAR.weight_variance)
@@ -98,8 +99,8 @@ def test_chains_find_the_posterior_of_a_linear_model(chains):
 
 
 def test_the_step_size_follows_the_error_of_the_energy(chains):
-    states = chains[2]
-    assert 0.3 * 0.005 < np.median(states.error) < 3.0 * 0.005
+    states, adjusted = chains[2:]
+    assert adjusted or 0.3 * ERROR < np.median(states.error) < 3.0 * ERROR
     assert np.ptp(states.log_step) < np.log(4.0)
 
 
@@ -108,10 +109,34 @@ def test_draws_are_of_the_second_half_and_differ(chains):
     assert len(np.unique(weights[0], axis=0)) > 40
 
 
+def test_the_energy_error_follows_rows_that_are_fewer_than_the_weights():
+    data = pad(np.zeros((ROWS, 3)), np.zeros((ROWS, 1)), ROWS, "float32")
+    data = jax.tree.map(jnp.asarray, data)
+    config = langevin.Config(LINEAR, 1, 2, ERROR)
+
+    def tolerated(rows, dimension):
+        start = Network(jnp.zeros(4), jnp.zeros(1))
+        walk = Walk(data, jnp.arange(ROWS) < rows, start, jnp.asarray(0.1))
+        return float(langevin.tolerated_error(config, walk, dimension))
+
+    assert tolerated(ROWS, 5) == pytest.approx(ERROR)
+    assert tolerated(10, 1_000) == pytest.approx(2 * tolerated(5, 1_000))
+    assert tolerated(10, 1_000) == pytest.approx(2 * tolerated(10, 2_000))
+    assert tolerated(10, 1_000) < 0.02 * ERROR
+
+
+def test_chains_with_z_or_many_rows_are_shorter_unless_asked_for():
+    latent, default, own = BNNLV(1, 1, (3,), 1, 1.0, 1.0), Langevin(), Langevin(steps=70)
+    assert default.steps_on_all_rows(latent, 100) < default.steps_on_all_rows(LINEAR, 100)
+    assert default.steps_on_all_rows(LINEAR, 10**6) < default.steps_on_all_rows(LINEAR, 100)
+    assert own.steps_on_all_rows(latent, 100) == own.steps_on_all_rows(LINEAR, 10**6) == 70
+
+
 def test_the_members_have_the_options_of_the_chains():
-    method = Langevin(chains=5, nodes=7, updates=9, batch_size=11, learning_rate=0.1)
+    method = Langevin(chains=5, folds=3, nodes=7, updates=9, batch_size=11, learning_rate=0.1)
     members = method.members
-    assert (members.members, members.nodes, members.updates) == (5, 7, 9)
+    assert (members.members, members.folds) == (5, 3)
+    assert (members.nodes, members.updates) == (7, 9)
     assert (members.batch_size, members.learning_rate) == (11, 0.1)
 
 
@@ -125,4 +150,4 @@ def test_a_step_far_too_long_is_refused_and_the_next_is_shorter():
     state = langevin.init(config, jax.random.key(0), walk)
     moved = langevin.move(config, jax.random.key(1), state, walk, jnp.int32(0))
     np.testing.assert_array_equal(moved.chain.position, state.chain.position)
-    assert moved.log_step == pytest.approx(float(state.log_step) - 5 * langevin.ADAPTATION)
+    assert moved.log_step < state.log_step

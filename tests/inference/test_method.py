@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from twofold import HMC, NUTS, SGHMC, Alpha, Ensemble
+from twofold import HMC, NUTS, Alpha, Ensemble, Langevin
 from twofold.inference.method import (
     METHODS,
     method_class,
@@ -26,7 +26,7 @@ def test_a_name_means_the_defaults(name):
 
 @pytest.mark.parametrize(
     "method",
-    [Alpha(encoder=[3, 2]), Ensemble(log_noise_prior=[-1, 2]), SGHMC(), HMC(warmup=7), NUTS()],
+    [Alpha(encoder=[3, 2]), Ensemble(folds=3), Langevin(), HMC(log_noise_prior=[-1, 2]), NUTS()],
 )
 def test_a_method_survives_files_and_pickles(method):
     assert resolve_method(method) is method
@@ -62,7 +62,7 @@ def test_options_may_stand_beside_the_other_settings():
     assert nest_options({"latent_dim": 0}) == {"latent_dim": 0}
     nested = nest_options({"inference": "alpha", "epochs": 3, "latent_dim": 0})
     assert nested == {"inference": {"method": "alpha", "epochs": 3}, "latent_dim": 0}
-    assert nest_options({"members": 4}) == {"inference": {"method": "ensemble", "members": 4}}
+    assert nest_options({"chains": 4}) == {"inference": {"method": "langevin", "chains": 4}}
     both = nest_options({"inference": Alpha(alpha=0.5), "epochs": 3})
     assert resolve_method(both["inference"]) == Alpha(alpha=0.5, epochs=3)
 
@@ -82,6 +82,30 @@ def test_settings_of_before_lose_the_options_of_other_methods():
     }
     now = {"inference": {"method": "alpha", "alpha": 0.5}}
     assert upgrade_settings(now) == now
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"inference": {"method": "sghmc", "chains": 3, "step_size": 0.1}}, "langevin"),
+        ({"inference": "sghmc"}, "langevin"),
+        ({"inference": {"method": "stopped", "members": 3, "held_out": 0.2}}, "ensemble"),
+        ({"inference": {"method": "ensemble", "members": 3, "start": 0.45}}, "ensemble"),
+        ({"inference": {"method": "ensemble", "members": 3, "epochs": None}}, "ensemble"),
+        ({"inference": {"method": "ensemble", "nodes": None}}, "ensemble"),
+        ({"inference": "ensemble", "epochs": 7, "bootstrap": 0.5}, "ensemble"),
+        ({"inference": "sghmc", "inference_options": {"friction": 0.1}}, "langevin"),
+        ({"inference": {"method": "ensemble", "members": 3}}, None),
+    ],
+)
+def test_methods_that_are_gone_become_others_with_their_defaults(before, now):
+    found = upgrade_settings({"latent_dim": 0, **before})
+    assert found == {"latent_dim": 0, "inference": now or before["inference"]}
+
+
+def test_a_campaign_of_the_former_default_has_the_default_now():
+    former = {"epochs": 2, "latent_dim": 0, "inference_options": {"members": 2, "start": 0.4}}
+    assert upgrade_settings(former) == {"latent_dim": 0}
 
 
 def test_names_are_known_without_jax():

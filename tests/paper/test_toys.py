@@ -85,7 +85,7 @@ def test_halves_of_chains_are_the_chains(models):
 
 def test_figures_and_calibration_use_the_same_fits(compared, work, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in work.glob("*.model")}
-    assert len(before) == 2 * 5 * 2
+    assert len(before) == 2 * len(PAPER_METHODS) * 2
     for name in ("figure_2", "appendix_a"):
         written = toy_figures.draw_splits(name, smoke(work, tmp_path))
         assert len(written) == 2 * len(toy_figures.FIGURES[name])
@@ -106,7 +106,7 @@ def test_figures_and_calibration_use_the_same_fits(compared, work, tmp_path):
 
 
 def test_posteriors_are_compared_on_one_problem(models, monkeypatch):
-    monkeypatch.setattr(posteriors, "METHODS", ("alpha_1", "ensemble", "hmc"))
+    monkeypatch.setattr(posteriors, "METHODS", ("alpha_1", "langevin", "ensemble", "hmc"))
     record = Record("posteriors", {}, [0, 1])
     posteriors.measure(PROBLEMS["bimodal"], [0, 1], models, 20, record)
     values = record.metrics

@@ -28,7 +28,7 @@ INPUTS = (
     Integer("stirring", 100, 1000),
     Categorical("solvent", ("water", "ethanol")),
 )
-SMALL = {"inference": Ensemble(members=3, epochs=3), "latent_dim": 0, "verbose": False}
+SMALL = {"inference": Ensemble(members=3, updates=20), "latent_dim": 0, "verbose": False}
 pytestmark = pytest.mark.filterwarnings("ignore:the energy still fell")
 
 

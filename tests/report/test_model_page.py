@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from twofold import BNNLVRegressor, Ensemble
+from twofold.inference.loop import Convergence
 from twofold.report import write_model_page
 from twofold.report.calibration import compare_models, compute_log_densities
 from twofold.report.model_data import (
@@ -25,7 +26,7 @@ from twofold.report.model_page import find_doubts
 from twofold.report.page import format_number
 
 SMALL = {
-    "inference": Ensemble(members=3, epochs=5),
+    "inference": Ensemble(members=3, updates=20),
     "n_latent_draws": 8,
     "random_state": 0,
     "verbose": False,
@@ -163,6 +164,8 @@ def test_unknown_entropies_are_those_of_gaussians(fitted):
 
 def test_the_page_of_a_model_with_held_out_rows(fitted, read):
     model, x, y = fitted
+    model = copy(model)
+    model.out_of_bag_, model.convergence_ = None, Convergence(0.0, 9.0, 0.1, 5, 50)
     held_out = x[40:], y[40:]
     text = read(model, x[:40], y[:40], inputs=list("abc"), outputs=["y"], held_out=held_out)
     check(text)
@@ -208,7 +211,9 @@ def test_few_rows_odd_names_and_constants(rng, read):
 def test_doubts_of_the_fit_are_told(fitted):
     model = copy(fitted[0])
     model.integration_error_ = 0.0
-    model.convergence_ = model.convergence_._replace(late_drop=0.0)
+    assert find_doubts(model) is None
+    model.out_of_bag_ = None
+    model.convergence_ = Convergence(0.0, 0.0, 0.1, 5, 5)
     assert find_doubts(model) is None
     model.convergence_ = model.convergence_._replace(planned_epochs=50, late_drop=9.0)
     assert find_doubts(model).startswith(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_args_is_help=True)
 
 Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
-SETTING = "Model setting: NAME=VALUE, such as epochs=10000"
+SETTING = "Model setting: NAME=VALUE, such as chains=20"
 TABLE = ("--table", "--csv")
 Out = Annotated[Path | None, Option(*TABLE, help="Write a *.csv or *.parquet file instead.")]
 BAR = 20
@@ -57,7 +57,7 @@ def configure(
 ) -> None:
     """Replace the settings of the model; without any, restore the defaults.
 
-    Example: twofold campaign configure oven.db epochs=10000
+    Example: twofold campaign configure oven.db chains=20
     """
     campaign = _open(place)
     campaign.configure(terminal.parse_settings(settings or []))

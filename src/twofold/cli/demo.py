@@ -9,14 +9,14 @@ from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, say, to_table
 
 CANDIDATES, CHOICES, SEED = 50, 5, 0
-SMOKE_EPOCHS = 20
+SMOKE_UPDATES = 20
 HEADINGS = ("x", "epistemic", "aleatoric", "total", "data within ±0.25")
 
 
 def demo(
     run: Run,
     out: Annotated[Path, Option(help="Output folder.")] = Path("demo-output"),
-    smoke: Annotated[bool, Option("--smoke", help="A quick rehearsal: few epochs.")] = False,
+    smoke: Annotated[bool, Option("--smoke", help="A quick rehearsal: few updates.")] = False,
 ) -> None:
     """Fit a small model to noisy data, split its uncertainty, and choose where to measure next.
 
@@ -35,7 +35,7 @@ def demo(
     enable_compile_cache()
     say("fitting 750 noisy measurements of y = 7 sin x + 3 |cos(x/2)| ε …")
     x, y = problem.training_data(SEED)
-    method = Ensemble(epochs=SMOKE_EPOCHS if smoke else None)
+    method = Ensemble(updates=SMOKE_UPDATES if smoke else None)
     model = BNNLVRegressor(inference=method, random_state=SEED).fit(x, y)
     candidates = np.random.default_rng(SEED).uniform(problem.low, problem.high, (CANDIDATES, 1))
     split = model.decompose(candidates)

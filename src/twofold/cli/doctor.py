@@ -98,7 +98,7 @@ def small_model() -> "tuple[BNNLVRegressor, np.ndarray]":
     rng = np.random.default_rng(0)
     x = rng.uniform(-1.0, 1.0, (ROWS, 1))
     y = 2.0 * x[:, 0] + (0.2 + 0.2 * x[:, 0]) * rng.normal(size=ROWS)
-    method = Ensemble(members=8, epochs=200)
+    method = Ensemble(members=8, updates=600)
     model = BNNLVRegressor((10,), inference=method, random_state=0, verbose=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -50,7 +50,7 @@ def fit(
     ] = None,
     drop_missing: DropMissing = False,
     quick: Quick = False,
-    setting: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
+    setting: Annotated[list[str] | None, Option(help="Model setting, such as chains=20")] = None,
     seed: Seed = 0,
     stream: Stream = False,
 ) -> None:
@@ -61,6 +61,8 @@ def fit(
 
     Example: twofold fit oven.csv --target yield --out oven.twofold
     """
+    from twofold.estimators.regressor import BNNLVRegressor
+    from twofold.estimators.streaming import STREAMED_NOTE, replace_default
     from twofold.estimators.training import remove_checkpoint
     from twofold.tables import open_table, read_table
 
@@ -79,7 +81,10 @@ def fit(
     outputs = models.find_columns(table, target)
     names = _find_inputs(table, outputs, inputs, ignore)
     checkpoint = out.with_name(out.name + ".checkpoint")
-    model = build_regressor(add_quick(setting or [], quick))
+    base, texts = BNNLVRegressor(), add_quick(setting or [], quick)
+    chosen = any(one.partition("=")[0].strip() == "inference" for one in texts)
+    replaced = streamed and not chosen and replace_default(base)
+    model = build_regressor(texts, base=base)
     model.set_params(random_state=seed, checkpoint=checkpoint)
     about = models.About(names, outputs, [], [], *source, held_out, seed, drop_missing, streamed)
     fit_table: Any = models.fit_in_blocks if streamed else models.fit_in_memory
@@ -89,7 +94,7 @@ def fit(
     remove_checkpoint(checkpoint)
     with run.timed("judge"):
         run.metrics |= models.evaluate(model, result)
-    record, doubts = run.write(out), result.doubts
+    record, doubts = run.write(out), [STREAMED_NOTE] * replaced + result.doubts
     table = to_table(["", "value"], [[name, f"{v:.4g}"] for name, v in run.metrics.items()])
     content = {"model": out, "record": record, "metrics": run.metrics, "doubts": doubts}
     run.show(content, table, f"wrote {out} and {record}")

@@ -17,7 +17,7 @@ from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
 from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
-from twofold.inference.ensemble import Network
+from twofold.inference.ensemble import UPDATES, Network
 from twofold.inference.loop import Setup
 from twofold.inference.method import (
     Method,
@@ -134,7 +134,7 @@ def _fit_in_stages(
 
     def train_stage(name: str, model: BNNLV, setup: Setup, keys: Any, problems: Any, times: int):
         stage = f"{name}, latent_dim={model.latents}"
-        checkpoint = _checkpoint(first, methods, abouts, setup.epochs, stage)
+        checkpoint = _checkpoint(first, methods, abouts, setup.epochs, stage, starts)
         title = "fitting" if name == "members" else "sampling"
         batches = np.ones(len(keys), int)
         plan = Plan(setup.epochs, batches, setup.unit, first.verbose, checkpoint, title)
@@ -152,11 +152,10 @@ def _fit_in_stages(
     if first.latent_dim == "auto":
         models = [replace(model, latents=0, latent_levels=0), model]
     keys, seeds = _training_keys(abouts, method.runs), [about.seed for about in abouts]
-    starts = [_earlier_fit(estimator, method, model) for estimator in estimators]
-    if all(starts):
+    starts = _earlier_fits(estimators, method, model)
+    if starts is not None:
         models = [replace(first.model_, noise_floor=floor)]
-    given = starts if all(starts) else None
-    found = fit_staged(method, models, data, seeds, keys, train_stage, given)
+    found = fit_staged(method, models, data, seeds, keys, train_stage, starts)
     for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, found, strict=True)):
         own = jax.tree.map(lambda leaf, i=i: leaf[i], data)
         score = staged.result.out_of_bag
@@ -165,6 +164,18 @@ def _fit_in_stages(
         fitted["energies"] = staged.energies
         store(estimator, about._asdict() | {"model": staged.model} | fitted)
     warn(estimators)
+
+
+def _earlier_fits(
+    estimators: Sequence[Regressor], method: Method, model: BNNLV
+) -> list[Network] | None:
+    """Where the earlier fits of all estimators ended, if all may be started from and have the same
+    latent inputs."""
+    found = [_earlier_fit(estimator, method, model) for estimator in estimators]
+    starts = [start for start in found if start is not None]
+    if len(starts) < len(found) or len({one.model_.latents for one in estimators}) > 1:
+        return None
+    return starts
 
 
 def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
@@ -192,7 +203,8 @@ def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int 
     room = padded_size(rows)
     numbers = room * (model.inputs + model.outputs) + method.weight_sets * model.num_weights
     numbers += min(options.get("batch_size", room), room) * (options["nodes"] or 0)
-    traces = 2 * 8 * (options.get("epochs") or 0)
+    epochs = options.get("epochs") or -(-(options.get("updates") or 0) // UPDATES)
+    traces = 2 * 8 * epochs
     memory.refuse_beyond(
         float(fits * method.runs * (np.dtype(dtype).itemsize * numbers + traces)),
         f"a fit of {rows:,} rows",
@@ -340,6 +352,7 @@ def _checkpoint(
     abouts: Sequence[About],
     epochs: int,
     stage: str = "",
+    starts: Sequence[Network] | None = None,
 ) -> Checkpoint | None:
     """Where the state of a run, or of one of its stages, is kept, and by what it is known again."""
     if first.checkpoint is None:
@@ -351,6 +364,8 @@ def _checkpoint(
     identity["epochs"] = int(epochs)
     identity["seed"] = [about.seed for about in abouts]
     identity["data"] = [about.fingerprint for about in abouts]
+    if starts is not None:
+        identity["start"] = [persistence.fingerprint(*map(np.asarray, start)) for start in starts]
     if not stage:
         return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
     path = f"{first.checkpoint}.{re.sub('[^a-z0-9]+', '-', stage)}"

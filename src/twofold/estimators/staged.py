@@ -234,8 +234,8 @@ def fit_staged(
 ) -> list[Staged]:
     """Fit each data set: the members of each model, the choice among the models, the chains.
 
-    ``models`` is one model, or one without and one with z. ``starts`` is where an earlier fit of the
-    same model ended: members train on from there, and chains continue from there.
+    ``models`` is one model, or one without and one with z. ``starts`` is where an earlier fit of
+    the same model ended: members train on from there, and chains continue from there.
     """
     quick, runs = method.members if isinstance(method, Langevin) else method, method.runs
     room, sets = data.x.shape[1], range(len(seeds))

@@ -193,12 +193,14 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
     """The constructor's arguments as JSON values; a random generator is replaced by its ``seed``,
-    a method by the mapping of its options. What "auto" stands for with the paper's model is written
-    out, as it was before there was a choice."""
+    a method by the mapping of its options. What came later and is not used is left out, and what
+    "auto" stands for with the paper's model is written out, as it was before there was a choice."""
     settings = estimator.get_params(deep=False)
     for name in ("noise", "prior", "activation"):
         if settings[name] == "auto":
             del settings[name]
+    if not settings["warm_start"]:
+        del settings["warm_start"]
     if resolve_method(settings["inference"]).form == "constant":
         for name, value in PAPER_SHAPE.items():
             settings[name] = value if str(settings[name]) == "auto" else settings[name]

@@ -10,6 +10,7 @@ table, others in every pass: a sorted table does not teach one part after the ot
 import copy
 import hashlib
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, pad
 from twofold.estimators.fitting import about_data, check_memory, check_settings, fit_prepared
 from twofold.estimators.storage import About
 from twofold.inference.method import (
+    DEFAULT,
     METHODS,
     MinibatchMethod,
     check_integer,
@@ -48,6 +50,11 @@ STRIP_ROWS = 2**8
 BLOCK_STRIPS = 2**7
 BLOCK_ROWS = STRIP_ROWS * BLOCK_STRIPS
 MOST_ROWS = 2**31 - 1  # programs number rows in 32 bits
+STREAMED_NODES = 24
+STREAMED_NOTE = (
+    f"the default method needs all rows at once; a table read in blocks is fitted with "
+    f"Alpha(nodes={STREAMED_NODES}) instead"
+)
 
 
 class Scratch(NamedTuple):
@@ -129,7 +136,9 @@ def fit_table(
     finite number in every column are refused, or left out with ``drop_missing``. ``scratch`` is the
     folder of a temporary file with 8 bytes for each number used (None: the system's). ``epochs``
     are passes over the table; without them there are as many as the least number of updates takes.
-    Returns the estimator, fitted as ``fit`` would have left it.
+    An estimator with ``inference="langevin"``, the default, which needs all rows at once, gets
+    ``Alpha(nodes=24)`` instead, with a warning. Returns the estimator, fitted as ``fit`` would have
+    left it.
     """
     opened = open_table(source)
     outputs = [target] if isinstance(target, str) else list_of_names("target", target)
@@ -141,6 +150,8 @@ def fit_table(
             "expected at least one target and one input, none of them both or twice, got "
             f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
         )
+    if replace_default(estimator):
+        warnings.warn(STREAMED_NOTE, UserWarning, stacklevel=2)
     check_streamed(estimator, opened.count_rows())
     with tempfile.TemporaryDirectory(dir=scratch, prefix="twofold-") as folder:
         values = values_of(opened, [*names, *outputs], drop_missing)
@@ -154,6 +165,14 @@ def values_of(source: TableFile, names: Sequence[str], drop_missing: bool) -> It
     """Columns of a table as numbers, block by block."""
     for block in source.blocks(BLOCK_ROWS, names):
         yield block.values(names, drop_missing)[0]
+
+
+def replace_default(estimator: Regressor) -> bool:
+    """Give an estimator whose method nobody chose one that passes over blocks; whether it did."""
+    if not isinstance(estimator.inference, str) or estimator.inference != DEFAULT:
+        return False
+    estimator.set_params(inference={"method": "alpha", "nodes": STREAMED_NODES})
+    return True
 
 
 def check_streamed(estimator: Regressor, rows: int | None) -> None:

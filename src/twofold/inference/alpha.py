@@ -147,7 +147,7 @@ class Alpha(MinibatchMethod):
         raise ValueError(
             f"a mean field with a q(z) for every datum keeps {each} bytes for each row{total}, and "
             "is not fitted block by block; use Alpha(encoder=[20]), one network for every q(z), or "
-            "Alpha(nodes=24) or inference='ensemble', which integrate z out"
+            "Alpha(nodes=24), which integrates z out"
         )
 
 

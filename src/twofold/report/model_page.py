@@ -26,11 +26,9 @@ from twofold.report.page import Chooser, Picture, Rows, format_number, make_pict
 from twofold.uncertainty.decomposition import Parts
 
 METHODS = {
-    "ensemble": "anchored ensemble",
-    "alpha": "mean field (α-divergence)",
-    "stopped": "stopped ensemble",
     "langevin": "microcanonical Langevin chains",
-    "sghmc": "stochastic-gradient HMC",
+    "ensemble": "ensemble",
+    "alpha": "mean field (α-divergence)",
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
 }

@@ -217,7 +217,7 @@ def test_cross_validation_through_joblib_gives_the_scores_of_a_local_one(cluster
     register_ray()
     x = rng.normal(size=(24, 1))
     y = x[:, 0] + 0.1 * rng.normal(size=24)
-    model = BNNLVRegressor((3,), inference=Ensemble(members=2, epochs=2), random_state=0)
+    model = BNNLVRegressor((3,), inference=Ensemble(members=2, updates=20), random_state=0)
     scoring = {"log_likelihood": log_likelihood, "rmse": "neg_root_mean_squared_error"}
     scores = []
     for backend in ("sequential", "ray"):
@@ -228,7 +228,7 @@ def test_cross_validation_through_joblib_gives_the_scores_of_a_local_one(cluster
 
 
 def test_campaigns_are_refitted(cluster, tmp_path):
-    settings = {"inference": Ensemble(members=2, epochs=2), "latent_dim": 0}
+    settings = {"inference": Ensemble(members=2, updates=20), "latent_dim": 0}
     places = [tmp_path / "a.db", tmp_path / "b.db"]
     for shift, place in enumerate(places):
         campaign = Campaign.create(place, [Continuous("x", -5, 5)], ["y"], settings=settings)

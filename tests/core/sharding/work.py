@@ -25,7 +25,7 @@ CHAINS = {
     "inference": NUTS(chains=2, warmup=2, annealing=0, samples=3, nodes=4, thin=1),
     "dtype": "float64",  # chains are chaotic: rounding doubles with every few steps
 }
-ENSEMBLE = {"inference": Ensemble(members=3, epochs=6, batch_size=8)}
+ENSEMBLE = {"inference": Ensemble(members=3, updates=20, batch_size=8), "latent_dim": 1}
 SETTINGS = SearchSettings(
     horizon=3, weight_draws=3, noise_draws=2, starts=2, epochs=4, updates=3, hidden=(4,)
 )
@@ -73,11 +73,12 @@ def lone(model, x):
 
 
 def streamed(folder):
-    """An ensemble fitted to a table on disk, block by block."""
+    """A mean field fitted to a table on disk, block by block."""
     x, y = data(700)
     table = folder / "rows.csv"
     np.savetxt(table, np.hstack([x, y]), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
-    model = BNNLVRegressor((6,), random_state=0, verbose=False, **ENSEMBLE)
+    method = Alpha(draws=5, nodes=4, epochs=6, batch_size=8)
+    model = BNNLVRegressor((6,), random_state=0, verbose=False, inference=method)
     return posteriors([fit_table(model, table, target="y")])
 
 
