@@ -80,11 +80,11 @@ def fit_members(
     sizes = np.asarray(data.size)
     setup = method.set_up(model, sizes, str(data.x.dtype))
     if starts is None:
-        start = ensemble.draw_starts(model, str(data.x.dtype), keys)
+        start = jax.device_get(ensemble.draw_starts(model, str(data.x.dtype), keys))
     else:
         start = _join(starts)
-    role = np.concatenate(roles)
-    order = np.argsort(role, axis=1, kind="stable").astype(np.int32)
+    role: Any = np.concatenate(roles)
+    order: Any = np.argsort(role, axis=1, kind="stable").astype(np.int32)
     share = Share(_repeat(data, runs), role, order, start)
     outcome = train("members", model, setup, keys, share, 1)
     states = jax.device_get(outcome.states)
@@ -172,7 +172,7 @@ def sample_chains(
     first = np.full(runs, FIRST_STEP, data.x.dtype)
     latest = [Chained(m.best, first, _single(m.best), m.scores) for m in members]
 
-    def run_stage(name: str, stream: int, counted: np.ndarray, steps: int) -> bool:
+    def run_stage(name: str, stream: int, counted: Any, steps: int) -> bool:
         start = _join([one.start for one in latest])
         walk = Walk(repeated, counted, start, _join([one.step_size for one in latest]))
         own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, stream)
@@ -218,7 +218,7 @@ def _better(members: Members, chains: Chained) -> bool:
     have not stopped it."""
     if not len(members.scores):
         return True
-    scored = members.held_out(SCORE).any(axis=0)[: len(chains.scores)]
+    scored = np.any(members.held_out(SCORE)[:, : len(chains.scores)], axis=0)
     loss = summarise((members.scores - chains.scores)[scored])
     return not loss.score > loss.standard_error
 
@@ -272,9 +272,9 @@ def fit_staged(
             sentence = f"{error}; the ensemble is kept as it is, without chains"
             warnings.warn(sentence, RuntimeWarning, stacklevel=5)
             continue
-        for index, own in zip(group, chains, strict=True):
-            if own is not None:
-                results[index] = _of_chains(method, chosen[index], own)
+        for index, found in zip(group, chains, strict=True):
+            if found is not None:
+                results[index] = _of_chains(method, chosen[index], found)
         if stopped:
             break
     return results
