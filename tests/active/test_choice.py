@@ -2,6 +2,7 @@
 
 import warnings
 
+import jax
 import numpy as np
 import pytest
 
@@ -15,9 +16,16 @@ from twofold.active import (
     random_score,
     total_score,
 )
-from twofold.active.choice import conditional_variance, information_left
+from twofold.active.choice import (
+    Assessment,
+    conditional_variance,
+    epistemic_share,
+    information_left,
+    left_to_learn,
+)
 from twofold.estimators.regressor import BNNLVRegressor
-from twofold.uncertainty.decomposition import Decomposition, Parts
+from twofold.model.spec import BNNLV, SampledPosterior
+from twofold.uncertainty.decomposition import Decomposition, Parts, decompose_rows
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +84,42 @@ def test_entropies_that_are_unknown_are_those_of_gaussians():
 
     found = expected_information(Narrow(), np.zeros((2, 1)))
     np.testing.assert_allclose(found, [0.5 * np.log(4.0) + 0.1, 0.3])
+
+
+def test_the_epistemic_share_is_that_of_the_variance_of_gaussians():
+    epistemic, aleatoric = np.array([0.0, 1.0, 3.0]), np.array([1.0, 2.0, 0.1])
+    nats = 0.5 * np.log1p(epistemic / aleatoric)
+    np.testing.assert_allclose(epistemic_share(nats), epistemic / (epistemic + aleatoric))
+
+
+def test_what_is_left_to_learn_is_averaged_over_points_and_outputs():
+    nats = np.array([[0.2, -0.1], [0.4, 0.0]])
+    moments = np.zeros((2, 2, 2)), np.ones((2, 2, 2))
+    found = left_to_learn(Assessment(split(nats, np.ones((2, 2))), *moments))
+    share = np.mean(1 - np.exp(-2 * nats))
+    assert found == pytest.approx({"epistemic_nats": 0.3, "epistemic_share": share})
+    nothing = left_to_learn(Assessment(split(-nats, np.ones((2, 2))), *moments))
+    assert nothing["epistemic_share"] == 0.0
+
+
+def test_a_wild_draw_hides_neither_noise_nor_what_is_left_to_learn():
+    """One of 50 draws of W has huge noise; the others differ by as much as their noise is wide."""
+    rng = np.random.default_rng(0)
+    model = BNNLV(
+        inputs=1, outputs=1, hidden=(), latents=0, weight_variance=1.0, latent_variance=1.0
+    )
+    weights = np.column_stack([np.zeros(50), rng.normal(size=50)])
+    log_noise = np.zeros((50, 1))
+    log_noise[0] = 2 * np.log(300.0)
+    posterior = SampledPosterior(weights, log_noise)
+    found = decompose_rows(jax.random.key(0), model, posterior, np.zeros((1, 1)), weights=50)
+    by_variance = decompose_rows(
+        jax.random.key(0), model, posterior, np.zeros((1, 1)), "variance", weights=50
+    )
+    assert by_variance.epistemic / by_variance.total < 0.001
+    # Without that draw it is a half.
+    assert 0.35 < epistemic_share(found.epistemic) < 0.55
+    assert 0.9 < found.equivalent_deviations().aleatoric < 1.2
 
 
 def test_an_assessment_splits_variances_as_decompose_does(tiny_model):

@@ -55,7 +55,10 @@ def test_a_question_reads_once_and_splits_each_set_of_points_once(filled, monkey
     filled.ask(2)
     assert sorted(calls) == sorted(["read", "reading", "writing", *splits])
     (row,) = filled._read().curve
-    assert (row["measurements"], row["numbers"]) == (FEWEST, {"points": module.REFERENCE})
+    assert (row["measurements"], row["numbers"]) == (
+        FEWEST,
+        {"points": module.REFERENCE, "warm": 0.0},
+    )
 
 
 def test_another_opening_sees_everything(filled, tmp_path):

@@ -44,7 +44,7 @@ def oven(folder, command, monkeypatch):
     monkeypatch.chdir(folder)
     if not (folder / "oven.twofold").exists():
         words = ["oven.csv", "--target", "yield", "--ignore", "name", "--out", "oven.twofold"]
-        code, _, said = command("fit", *words, *SMALL)
+        code, _, said = command("fit", *words, *SMALL, "--held-out", 0.1)
         assert code == 0, said
     return folder
 
@@ -70,7 +70,7 @@ def test_the_record_repeats_the_run(oven, command):
     record = json.loads((oven / "oven.twofold.record.json").read_text())
     digest = hashlib.sha256((oven / "oven.csv").read_bytes()).hexdigest()
     assert record["reads"] == {"oven.csv": digest} and record["seeds"] == [0]
-    assert record["settings"]["held_out"] is None and record["times"]["fit"] > 0
+    assert record["settings"]["held_out"] == 0.1 and record["times"]["fit"] > 0
     assert "jax" in record["versions"] and record["wrote"] == "oven.twofold"
     before = (oven / "oven.twofold").read_bytes()
     code, _, _ = command(*shlex.split(record["command"])[1:])
@@ -87,9 +87,8 @@ def test_scores_are_those_of_the_rows_held_out(oven, command):
     assert found["held-out RMSE of yield"] == pytest.approx(error)
     density = model.log_likelihood(test.x, test.y).mean()
     assert found["held-out log-likelihood (nats)"] == pytest.approx(density)
-    split = model.decompose(test.x, by="variance")
-    share = split.epistemic.mean() / split.total.mean()
-    assert found["epistemic share of the variance"] == pytest.approx(share)
+    share = np.mean(1 - np.exp(-2 * model.decompose(test.x).epistemic))
+    assert found["epistemic share of the variance"] == pytest.approx(max(share, 0.0))
 
 
 def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(oven, command):
@@ -174,7 +173,7 @@ def test_rows_with_gaps_are_left_out_where_wished_and_commas_are_understood(oven
     rows = [f"{i},5;{i * i},25" for i in range(50)]
     (oven / "comma.csv").write_text("heat;yield\n;1\n" + "\n".join(rows) + "\n")
     words = ["comma.csv", "--target", "yield", "--out", "comma.twofold", "--drop-missing"]
-    assert command("fit", *words, *SMALL)[0] == 0
+    assert command("fit", *words, *SMALL, "--held-out", 0.2)[0] == 0
     _, about = models.load_model(oven / "comma.twofold")
     sheet = read_table(oven / "comma.csv")
     train, test = models.read_rows(sheet, about)
@@ -189,20 +188,23 @@ def test_two_targets_and_a_name_with_a_comma(oven, command):
     rows = "".join(f"{i},{i % 7},{2 * i}\n" for i in range(60))
     (oven / "two.csv").write_text('heat,"yield, dry",loss\n' + rows)
     words = ["two.csv", "--target", "yield, dry", "--out", "two.twofold", "--json"]
-    code, shown, _ = command("fit", *words, *SMALL)
+    code, shown, _ = command("fit", *words, *SMALL, "--held-out", 0.2)
     assert code == 0 and "held-out RMSE of yield, dry" in json.loads(shown)["metrics"]
     words = ["two.csv", "--target", "loss,heat", "--out", "two.twofold", "--json"]
-    code, shown, _ = command("fit", *words, *SMALL)
+    code, shown, _ = command("fit", *words, *SMALL, "--held-out", 0.2)
     found = json.loads(shown)["metrics"]
     assert code == 0 and {"held-out RMSE of loss", "linear, held-out RMSE of heat"} <= set(found)
 
 
 def test_of_few_rows_none_are_held_out(oven, command):
     (oven / "few.csv").write_text("heat,yield\n" + "".join(f"{i},{i % 5}\n" for i in range(20)))
-    words = ["few.csv", "--target", "yield", "--out", "few.twofold"]
-    code, shown, said = command("fit", *words, *SMALL, "--json")
-    assert code == 0 and json.loads(shown)["metrics"]["rows fitted"] == 20
-    assert "20 rows are too few to hold some out" in said
+    words = ["few.csv", "--target", "yield", "--out", "few.twofold", "--json"]
+    alpha = ["inference=alpha", "epochs=2", "draws=2"]
+    alpha = [word for one in alpha for word in ("--setting", one)]
+    for settings, noted in ((SMALL, False), (alpha, True)):
+        code, shown, said = command("fit", *words, *settings)
+        assert code == 0 and json.loads(shown)["metrics"]["rows fitted"] == 20
+        assert ("20 rows are too few to hold some out" in said) == noted
 
 
 def test_a_stopped_fit_goes_on_where_it_was(oven, command, monkeypatch):

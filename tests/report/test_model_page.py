@@ -130,10 +130,13 @@ def test_slices_are_the_model_along_a_line(fitted):
         assert column == one.column == 0
         places = np.repeat(x[[row]], len(one.grid), axis=0)
         places[:, 0] = one.grid
-        mean, deviation = model.predict(places, return_std=True)
+        mean = model.predict(places)
         np.testing.assert_allclose(one.moments.mean[:, 0], mean, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(np.sqrt(one.moments.variances.total[:, 0]), deviation, rtol=1e-3)
         split = model.decompose(places)
+        for part, width in zip(
+            one.moments.deviations(), split.equivalent_deviations().parts, strict=True
+        ):
+            np.testing.assert_allclose(part[:, 0], width, rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(one.entropies.epistemic[:, 0], split.epistemic, atol=1e-4)
         assert one.grid[np.argmax(split.epistemic)] == one.most_epistemic[0]
 
@@ -179,7 +182,8 @@ def test_nothing_is_computed_twice(fitted, read, count_calls):
     calls = count_calls("decompose", "conditional_moments", "log_likelihood", "sample", "predict")
     read(model, x[:40], y[:40], inputs=list("abc"), outputs=["y"], held_out=(x[40:], y[40:]))
     assert len(calls) == len(set(calls))
-    assert [name for name, _ in calls].count("decompose") == 1
+    # The rows of the data, held-out rows, and the slices.
+    assert [name for name, _ in calls].count("decompose") == 3
 
 
 def test_one_input_shows_the_measurements_and_nothing_to_compare(fitted, read):

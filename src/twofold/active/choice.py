@@ -51,12 +51,17 @@ def choose_best(scores: np.ndarray, num: int) -> np.ndarray:
 
 
 class Assessment(NamedTuple):
-    """What a model knows at N points: the expected ``information [N]`` of a measurement (nats), and
+    """What a model knows at N points: the ``split`` by entropy of each output, ``[N, O]``, and
     ``E[y|x,W]`` and ``Var[y|x,W]`` of M weight draws, ``[M, O, N]``."""
 
-    information: np.ndarray
+    split: "Decomposition"
     means: np.ndarray
     variances: np.ndarray
+
+    @property
+    def information(self) -> np.ndarray:
+        """What a measurement is expected to teach (nats, ``[N]``)."""
+        return np.maximum(self.split.epistemic, 0.0).sum(axis=1)
 
     @property
     def epistemic(self) -> np.ndarray:
@@ -71,24 +76,50 @@ class Assessment(NamedTuple):
 
 def assess(model: Regressor, x: np.ndarray) -> Assessment:
     """Both splits of the uncertainty at the rows of ``x``, each computed once."""
-    return Assessment(expected_information(model, x), *model.conditional_moments(x))
+    return Assessment(split_by_entropy(model, x), *model.conditional_moments(x))
 
 
 def expected_information(model: Regressor, x: np.ndarray) -> np.ndarray:
-    """``I(W; y)`` at each row, what a measurement there is expected to teach, summed over outputs.
+    """``I(W; y)`` at each row, what a measurement there is expected to teach, summed over
+    outputs."""
+    return np.maximum(split_by_entropy(model, x).epistemic, 0.0).sum(axis=1)
 
-    Where the noise is too narrow for entropies to be known, it is that of Gaussians with the same
-    variances.
+
+def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
+    """The split of each output at each row, ``[N, O]``.
+
+    Where the noise is too narrow for entropies to be known, they are those of Gaussians with the
+    same variances.
     """
+    from twofold.uncertainty.decomposition import Decomposition, Parts
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the entropies of", RuntimeWarning)
-        nats = np.array(model.decompose(x).epistemic, float).reshape(len(x), -1)
-    unknown = ~np.isfinite(nats).all(axis=1)
-    if unknown.any():
-        split = model.decompose(x[unknown], by="variance")
-        gaussian = 0.5 * np.log(split.total / split.aleatoric).reshape(unknown.sum(), -1)
-        nats[unknown] = np.where(np.isfinite(nats[unknown]), nats[unknown], gaussian)
-    return np.maximum(nats, 0.0).sum(axis=1)
+        found = model.decompose(x)
+    parts, errors = (
+        Parts(*(np.array(part, float).reshape(len(x), -1) for part in every))
+        for every in (found.parts, found.standard_errors)
+    )
+    unknown = ~np.isfinite(parts.epistemic)
+    rows = unknown.any(axis=1)
+    if rows.any():
+        variances = model.decompose(x[rows], by="variance")
+        total, aleatoric = (
+            0.5 * np.log(2.0 * np.pi * np.e * variance).reshape(rows.sum(), -1)
+            for variance in (variances.total, variances.aleatoric)
+        )
+        gaussian = Parts(total, total - aleatoric, aleatoric)
+        for part, other in zip(parts, gaussian, strict=True):
+            part[rows] = np.where(unknown[rows], other, part[rows])
+    return Decomposition("entropy", *parts, errors)
+
+
+def epistemic_share(nats: np.ndarray) -> np.ndarray:
+    """``1 − exp(−2 I)``: the epistemic share of the variance of a Gaussian with this ``I(W; y)``.
+
+    Unlike the ratio of the variances themselves, it hardly depends on a few wild draws of W.
+    """
+    return -np.expm1(-2.0 * nats)
 
 
 def choose_batch(
@@ -138,12 +169,11 @@ def conditional_variance(
 def left_to_learn(reference: Assessment) -> dict[str, float]:
     """What more data could still remove, over reference points.
 
-    ``epistemic_nats`` is the mean of ``I(W; y)``, ``epistemic_share`` the epistemic part of the
-    predictive variance (the mean over outputs).
+    ``epistemic_nats`` is the mean of ``I(W; y)``, ``epistemic_share`` that of ``epistemic_share``
+    (also over outputs).
     """
-    epistemic, aleatoric = reference.epistemic.mean(axis=1), reference.aleatoric.mean(axis=1)
-    share = np.mean(epistemic / (epistemic + aleatoric))
-    return {"epistemic_nats": float(reference.information.mean()), "epistemic_share": float(share)}
+    share = max(0.0, float(epistemic_share(reference.split.epistemic).mean()))
+    return {"epistemic_nats": float(reference.information.mean()), "epistemic_share": share}
 
 
 def is_enough(curve: Sequence[Mapping[str, Any]]) -> bool:

@@ -116,10 +116,10 @@ class Campaign:
         snapshot = self._read()
         model, curve_row = None, None
         if self._missing(snapshot) <= 0:
-            model, name, _ = self._fit(snapshot)
+            model, name, _, warm = self._fit(snapshot)
             if name not in {row["model"] for row in snapshot.curve}:
                 reference = self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))
-                numbers = left_to_learn(assess(model, reference))
+                numbers = left_to_learn(assess(model, reference)) | {"warm": float(warm)}
                 seen = len(snapshot.complete(self.outputs))
                 curve_row = {"measurements": seen, "numbers": numbers, "model": name}
         while True:
@@ -265,14 +265,14 @@ class Campaign:
     def _describe(
         self, points: list[Point], known: Assessment, chosen: np.ndarray
     ) -> list[dict[str, Any]]:
-        """Chosen points with their information, and standard deviations in units of the outputs."""
-        epistemic, aleatoric = known.epistemic, known.aleatoric
-        variances = {"total": epistemic + aleatoric, "epistemic": epistemic, "aleatoric": aleatoric}
+        """Chosen points with their information, and the widths of the parts in units of the
+        outputs: standard deviations of Gaussians with the same entropies."""
+        widths = known.split.equivalent_deviations().parts._asdict()
         described = []
         for point, i in zip(points, chosen, strict=True):
             deviations = {
-                part: dict(zip(self.outputs, np.sqrt(values[:, i]).tolist(), strict=True))
-                for part, values in variances.items()
+                part: dict(zip(self.outputs, values[i].tolist(), strict=True))
+                for part, values in widths.items()
             }
             nats = float(known.information[i])
             split = {definition.NATS: nats, "standard_deviation": deviations}

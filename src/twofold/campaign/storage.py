@@ -9,7 +9,8 @@ step (``STEPS``): a kill leaves it at the version before or after a step, never 
 spells out what it changes, because the tables of today may differ.
 
 The model is kept in a file beside an SQLite file, which ``twofold.load`` reads too. It only saves
-time: if it is stale, damaged, foreign or missing, the model is fitted again.
+time: if it is damaged, foreign or missing, the model is fitted again; if measurements have come
+since, its chains go on from where they ended (``Storage.continue_fit``).
 """
 
 import json
@@ -59,6 +60,10 @@ Row = dict[str, Any]
 # Settings of a model: defaults, and those that do not change it.
 DEFAULTS, WITHOUT_EFFECT = {"random_state": 0}, {"verbose", "checkpoint", "checkpoint_seconds"}
 UNREADABLE = (OSError, ValueError, LookupError, TypeError)
+# Chains go on until there are so many times the rows of the last fit from scratch, which also
+# chooses the form of the model.
+MOST_GROWTH = 1.5
+CONTINUED = "langevin"
 
 
 def name_models(connection: sql.Connection) -> None:
@@ -70,12 +75,25 @@ STEPS: dict[int, Callable[[sql.Connection], None]] = {1: name_models}
 
 
 class Fit(NamedTuple):
-    """A model, a name that only models of the same data and settings share, and whether its file
-    holds it."""
+    """A model, a name that only models of the same data and settings share, whether its file holds
+    it, and whether its chains went on from those of an earlier model."""
 
     model: "BNNLVRegressor"
     name: str
     stored: bool
+    warm: bool = False
+
+
+class Origin(NamedTuple):
+    """How many rows a stored model has, and the last one before it that was fitted from scratch."""
+
+    rows: int
+    rows_from_scratch: int
+
+    @property
+    def warm(self) -> bool:
+        """Whether the model goes back to an earlier one."""
+        return self.rows > self.rows_from_scratch
 
 
 class Storage:
@@ -147,18 +165,49 @@ class Storage:
         work = None if file is None else persistence.WorkFile(file, "model", identity)
         if work is not None and (found := work.find()) is not None:
             with suppress(*UNREADABLE):
-                return Fit(unpack(found, BNNLVRegressor), name, True)
+                stored = unpack(found, BNNLVRegressor)
+                return Fit(stored, name, True, _origin(found, len(x)).warm)
+        targets = y[:, 0] if y.shape[1] == 1 else y
         try:
             with whole_fits():
-                model.fit(x, y[:, 0] if y.shape[1] == 1 else y)
+                continued = self.continue_fit(used, x, targets)
+                model, origin = continued or (model.fit(x, targets), Origin(len(x), len(x)))
         except ValueError as error:
             raise CampaignError(f"no model can be fitted: {error}") from error
         # Without the file, the next question takes longer; that is all.
         with suppress(OSError):
             if work is not None:
-                work.write(*pack(model))
-                return Fit(model, name, True)
-        return Fit(model, name, False)
+                arrays, metadata = pack(model)
+                work.write(arrays, metadata | {"origin": origin._asdict()})
+                return Fit(model, name, True, origin.warm)
+        return Fit(model, name, False, origin.warm)
+
+    def continue_fit(
+        self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray
+    ) -> "tuple[BNNLVRegressor, Origin] | None":
+        """Chains that go on from those of the stored model, if it has the same settings and fewer
+        rows; None where a fit from scratch is due.
+
+        What comes of it depends on nothing but these rows and the stored model.
+        """
+        from twofold.estimators.regressor import BNNLVRegressor
+        from twofold.estimators.storage import unpack
+
+        with suppress(*UNREADABLE):
+            if self.model_file is None or settings["inference"]["method"] != CONTINUED:
+                return None
+            stored = persistence.read(self.model_file, "model")
+            before = _origin(stored, len(x))
+            grown = before.rows < len(x) <= MOST_GROWTH * before.rows_from_scratch
+            same = stored.metadata["identity"]["settings"] == persistence.to_plain(settings)
+            model = unpack(stored, BNNLVRegressor)
+            shape = model.model_.inputs, model.model_.outputs, model.y_ndim_
+            if grown and same and shape == (x.shape[1], y.reshape(len(y), -1).shape[1], y.ndim):
+                model.set_params(warm_start=True).fit(x, y)
+                # Without chains of its own the model would be the earlier one.
+                if model.diagnostics_ is not None:
+                    return model.set_params(warm_start=False), before._replace(rows=len(x))
+        return None
 
     def load_model(self, shape: tuple[int, int]) -> "BNNLVRegressor | None":
         """The model of a file, if it is there and sound, with so many input columns and outputs."""
@@ -233,6 +282,11 @@ class Storage:
         except UnicodeError as error:
             # What SQLite says of a damaged schema may hold bytes of it that are no text.
             raise self._damaged(f" ({error}); restore it from a copy") from error
+
+
+def _origin(stored: persistence.Stored, rows: int) -> Origin:
+    """Of a stored model; one of an older twofold was fitted from scratch to so many rows."""
+    return Origin(**stored.metadata.get("origin", {"rows": rows, "rows_from_scratch": rows}))
 
 
 def insert(connection: sql.Connection, table: sql.Table, **values: Any) -> int:

@@ -8,6 +8,7 @@ import typer
 from typer import Argument, Option
 
 from twofold.cli import terminal
+from twofold.cli.fit import Quick
 from twofold.cli.run import Run, verb
 from twofold.cli.terminal import CommandError, check_place, say, to_table
 
@@ -32,6 +33,7 @@ def init(
     output: Annotated[list[str], Option(help="Name of an output.")],
     candidates: Annotated[Path | None, Option(help="Table of the only points allowed.")] = None,
     setting: Annotated[list[str] | None, Option(help=SETTING)] = None,
+    quick: Quick = False,
 ) -> None:
     """Create a new campaign.
 
@@ -43,7 +45,7 @@ def init(
 
     space = Space(tuple(parse_input(text) for text in input))
     allowed = None if candidates is None else read_points(candidates, space)
-    settings = terminal.parse_settings(setting or [])
+    settings = terminal.parse_settings(terminal.add_quick(setting or [], quick))
     campaign = Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
     names = {"inputs": campaign.space.names, "outputs": campaign.outputs}
     run.show({"campaign": place, **names, "settings": campaign.settings}, f"created {place}")

@@ -8,7 +8,15 @@ from typer import Argument, Option
 
 from twofold.cli import models
 from twofold.cli.run import Run, to_records
-from twofold.cli.terminal import TABLES, CommandError, build_regressor, check_place, say, to_table
+from twofold.cli.terminal import (
+    TABLES,
+    CommandError,
+    add_quick,
+    build_regressor,
+    check_place,
+    say,
+    to_table,
+)
 from twofold.core.naming import listed
 
 # Of more candidates only those with the largest scores are compared with each other.
@@ -20,6 +28,9 @@ NATS = "expected information (nats)"
 
 DropMissing = Annotated[bool, Option("--drop-missing", help="Drop rows with missing values.")]
 Stream = Annotated[bool, Option("--stream", help="Read in blocks, as large tables are.")]
+Quick = Annotated[
+    bool, Option("--quick", help="Fit in seconds, without chains: inference=ensemble.")
+]
 Seed = Annotated[int, Option(help="Random seed.")]
 ModelFile = Annotated[Path, Argument(help="Model file of twofold fit.")]
 
@@ -34,16 +45,19 @@ def fit(
     ] = None,
     ignore: Annotated[str | None, Option(help="Columns to ignore: a,b")] = None,
     held_out: Annotated[
-        float | None, Option(help="Share of rows to hold out (default: 0.1).")
+        float | None,
+        Option(help="Share of rows to hold out (default: 0 if the fit scores itself, else 0.1)."),
     ] = None,
     drop_missing: DropMissing = False,
+    quick: Quick = False,
     setting: Annotated[list[str] | None, Option(help="Model setting, such as chains=20")] = None,
     seed: Seed = 0,
     stream: Stream = False,
 ) -> None:
-    """Fit a model to a table, and evaluate it on held-out rows.
+    """Fit a model to a table, and evaluate it on rows that did not train it.
 
-    After Ctrl-C or a crash, the same command resumes the fit.
+    The default inference and --quick score themselves: every row is predicted by networks that were
+    not trained on it (out of bag). After Ctrl-C or a crash, the same command resumes the fit.
 
     Example: twofold fit oven.csv --target yield --out oven.twofold
     """
@@ -67,7 +81,7 @@ def fit(
     outputs = models.find_columns(table, target)
     names = _find_inputs(table, outputs, inputs, ignore)
     checkpoint = out.with_name(out.name + ".checkpoint")
-    base, texts = BNNLVRegressor(), setting or []
+    base, texts = BNNLVRegressor(), add_quick(setting or [], quick)
     chosen = any(one.partition("=")[0].strip() == "inference" for one in texts)
     replaced = streamed and not chosen and replace_default(base)
     model = build_regressor(texts, base=base)
@@ -183,17 +197,20 @@ def suggest(
 def _choose_rows(
     opened: models.Opened, pool: dict[str, list[Any]], x: Any, num: int
 ) -> dict[str, list[Any]]:
-    """The rows to measure, best first, with the split there."""
+    """The rows to measure, best first, with the prediction and widths of its parts there."""
     from twofold.active import choose_batch, choose_best, expected_information
-    from twofold.estimators.streaming import split_columns
+    from twofold.active.choice import split_by_entropy
 
     scores = expected_information(opened.model, x)
     near = choose_best(scores, min(len(x), max(MOST_TOGETHER, num)))
     means, variances = opened.model.conditional_moments(x[near])
     places = near[choose_batch(scores[near], means, variances.mean(axis=0), num)]
     columns = {name: [column[i] for i in places] for name, column in pool.items()}
-    split = split_columns(opened.model, x[places], opened.outputs, "variance")
-    columns |= {name: column.tolist() for name, column in split.items()}
+    widths = split_by_entropy(opened.model, x[places]).equivalent_deviations().parts._asdict()
+    found = {"mean": opened.model.predict(x[places]).reshape(num, -1)}
+    found |= {f"{part} sd": values for part, values in widths.items()}
+    for i, name in enumerate(opened.outputs):
+        columns |= {f"{name} {kind}": values[:, i].tolist() for kind, values in found.items()}
     return columns | {NATS: scores[places].tolist()}
 
 

@@ -21,6 +21,8 @@ LARGE_BYTES = 2**27
 HELD_OUT = 0.1
 # Scores of fewer rows say nothing; that of so many has a standard error of a hundredth of a row's.
 FEWEST_HELD_OUT, MOST_HELD_OUT = 5, 10_000
+# Rows whose entropies are computed for a mean.
+MOST_SPLIT = 1_000
 
 
 class About(NamedTuple):
@@ -169,9 +171,12 @@ def read_rows(table: "Table", about: About) -> tuple[Rows, Rows | None]:
 
 def fit_in_memory(model: "BNNLVRegressor", table: "Table", about: About, run: Run) -> Result:
     """Fit to a whole table."""
+    from twofold.inference.method import resolve_method
+
     values, kept = read_values(table, about.names, about.drop_missing)
     _check_targets(table.source, values[:, len(about.inputs) :], about.outputs)
-    about = about._replace(held_out=_choose_share(about.held_out, len(values)))
+    share = _choose_share(about.held_out, len(values), resolve_method(model.inference).staged)
+    about = about._replace(held_out=share)
     train, test = split_rows(table, values, kept, about)
     with run.timed("fit"):
         doubts = _fit_with_doubts(lambda: model.fit(train.x, train.y), model)
@@ -217,13 +222,22 @@ def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", about: About, run
 
 
 def evaluate(model: "BNNLVRegressor", result: Result) -> dict[str, float]:
-    """The epistemic share of the variance, and scores on held-out rows beside a linear model's."""
-    from twofold.estimators.regressor import LinearGaussian
+    """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows; all
+    beside a linear model's."""
+    from twofold.active.choice import epistemic_share, split_by_entropy
+    from twofold.estimators.regressor import LinearGaussian, cross_validate_linear
 
     train, test = result.train, result.test
-    variances = model.decompose((train if test is None else test).x, by="variance")
-    share = variances.epistemic.mean(axis=0) / variances.total.mean(axis=0)
-    scores = {"rows fitted": result.rows, "epistemic share of the variance": np.mean(share)}
+    x = (train if test is None else test).x
+    split = split_by_entropy(model, x[:: -(-len(x) // MOST_SPLIT)])
+    share = epistemic_share(split.epistemic).mean()
+    scores = {"rows fitted": result.rows, "epistemic share of the variance": max(0.0, share)}
+    if model.out_of_bag_ is not None:
+        score, error, _ = model.out_of_bag_
+        scores |= {"out-of-bag log-likelihood (nats)": score, "its standard error": error}
+        linear = cross_validate_linear(train.x, train.y) if test is None else None
+        if linear is not None:
+            scores["linear, cross-validated log-likelihood (nats)"] = linear
     if test is not None:
         scores = {"rows held out": len(test.x)} | scores
         every: dict[str, Any] = {"": model, "linear, ": LinearGaussian.fit(train.x, train.y)}
@@ -299,8 +313,11 @@ def _fit_with_doubts(fit: Callable[[], Any], model: "BNNLVRegressor") -> list[st
     return [str(one.message) for one in caught if not issubclass(one.category, ignored)]
 
 
-def _choose_share(held_out: float | None, rows: int) -> float:
-    """The share to hold out of a table in memory."""
+def _choose_share(held_out: float | None, rows: int, scores_itself: bool) -> float:
+    """The share to hold out of a table in memory: none, unless asked for, of a fit that
+    ``scores_itself`` out of bag."""
+    if held_out is None and scores_itself:
+        return 0.0
     share = HELD_OUT if held_out is None else held_out
     count = round(share * rows)
     if not share or count >= FEWEST_HELD_OUT:

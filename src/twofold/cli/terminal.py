@@ -136,6 +136,15 @@ def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
+def add_quick(texts: Sequence[str], quick: bool) -> list[str]:
+    """Settings with the quick method, where ``--quick`` asks for it."""
+    if not quick:
+        return list(texts)
+    if any(parse_pair(text)[0] == "inference" for text in texts):
+        raise CommandError("--quick is --setting inference=ensemble: give one of the two")
+    return [*texts, "inference=ensemble"]
+
+
 def build_regressor(
     texts: Sequence[str], option: str = "setting", base: "BNNLVRegressor | None" = None
 ) -> "BNNLVRegressor":

@@ -278,21 +278,27 @@ def _prepare(
     return of_x.transform(x), y, weights, about
 
 
-def noise_floor(y: np.ndarray) -> tuple[float, ...]:
-    """The deviation that rounding gives each column of y, a power of two.
-
-    A column is rounded if its values repeat and lie on an even grid; rounding to a grid errs by
-    1/√12 of its step. Nothing where no column is rounded.
-    """
-    floors = []
-    for column in y.T:
+def rounding_steps(y: np.ndarray) -> np.ndarray:
+    """The step to which each column of y is rounded, NaN where it is not: rounded values repeat and
+    lie on an even grid."""
+    steps = np.full(y.shape[1], np.nan)
+    for i, column in enumerate(y.T):
         values = np.unique(column)
         gaps = np.diff(values)
-        steps = gaps / gaps.min() if gaps.size else np.full(1, 0.5)
-        repeated = len(values) <= len(column) / 2
-        rounded = repeated and bool(np.all(np.abs(steps - np.round(steps)) < 0.01))
-        floors.append(2.0 ** np.round(np.log2(gaps.min() / 12**0.5)) if rounded else NO_FLOOR)
-    return tuple(floors) if max(floors) > NO_FLOOR else ()
+        if gaps.size and len(values) <= len(column) / 2:
+            multiples = gaps / gaps.min()
+            if np.all(np.abs(multiples - np.round(multiples)) < 0.01):
+                steps[i] = gaps.min()
+    return steps
+
+
+def noise_floor(y: np.ndarray) -> tuple[float, ...]:
+    """The deviation that rounding gives each column of y, a power of two: rounding to a grid errs
+    by 1/√12 of its step. Nothing where no column is rounded."""
+    steps = rounding_steps(y)
+    powers = 2.0 ** np.round(np.log2(steps / 12**0.5))
+    floors = np.where(np.isfinite(steps), powers, NO_FLOOR)
+    return tuple(floors.tolist()) if floors.max() > NO_FLOOR else ()
 
 
 def hidden_sizes(sizes: Any, varying: bool, rows: int, inputs: int) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.core import memory, persistence, sharding
@@ -395,6 +396,7 @@ def load(path: Any) -> BNNLVRegressor:
 
 # The least variance of a residual, of its output's: an output without noise has a density too.
 LEAST_VARIANCE = 1e-6
+FOLDS = 5
 
 
 class LinearGaussian(NamedTuple):
@@ -421,3 +423,13 @@ class LinearGaussian(NamedTuple):
         """``log p(y | x)`` of each row, joint over outputs."""
         residuals = (y - self.mean.predict(x)).reshape(len(y), -1)
         return np.atleast_1d(multivariate_normal(cov=self.covariance).logpdf(residuals))
+
+
+def cross_validate_linear(x: np.ndarray, y: np.ndarray) -> float | None:
+    """Mean ``log p(y | x)`` of rows that a ``LinearGaussian`` of the other folds predicts; None
+    where there are too few rows to know its noise."""
+    if len(x) * (FOLDS - 1) // FOLDS <= x.shape[1] + 1 or len(x) < FOLDS:
+        return None
+    folds = KFold(FOLDS, shuffle=True, random_state=0).split(x)
+    scores = [LinearGaussian.fit(x[a], y[a]).log_likelihood(x[b], y[b]) for a, b in folds]
+    return float(np.concatenate(scores).mean())

@@ -72,14 +72,19 @@ def fit_members(
     roles: Sequence[np.ndarray],
     keys: Any,
     train: Train,
+    starts: Sequence[Network] | None = None,
 ) -> tuple[list[Members], bool]:
-    """The members of each data set, and whether Ctrl-C ended their run."""
+    """The members of each data set, and whether Ctrl-C ended their run. They start at ``starts``,
+    or at draws from the prior."""
     runs, sets = method.runs, range(len(roles))
     sizes = np.asarray(data.size)
     setup = method.set_up(model, sizes, str(data.x.dtype))
-    start = ensemble.draw_starts(model, str(data.x.dtype), keys)
-    role = np.concatenate(roles)
-    order = np.argsort(role, axis=1, kind="stable").astype(np.int32)
+    if starts is None:
+        start = jax.device_get(ensemble.draw_starts(model, str(data.x.dtype), keys))
+    else:
+        start = _join(starts)
+    role: Any = np.concatenate(roles)
+    order: Any = np.argsort(role, axis=1, kind="stable").astype(np.int32)
     share = Share(_repeat(data, runs), role, order, start)
     outcome = train("members", model, setup, keys, share, 1)
     states = jax.device_get(outcome.states)
@@ -158,7 +163,8 @@ def sample_chains(
     method: Langevin, members: Sequence[Members], data: Padded, keys: Any, train: Train
 ) -> tuple[list[Chained | None], bool]:
     """Chains from the members of data sets that share a model, None where they predict held-out
-    rows worse than their start; and whether Ctrl-C ended them."""
+    rows worse than their start; and whether Ctrl-C ended them. A start without scores has seen all
+    rows, and is not compared with."""
     model, runs, sets = members[0].model, method.chains, range(len(members))
     settings = method.nodes, method.samples, method.energy_error, method.adjusted
     config = langevin.Config(model, *settings)
@@ -166,7 +172,7 @@ def sample_chains(
     first = np.full(runs, FIRST_STEP, data.x.dtype)
     latest = [Chained(m.best, first, _single(m.best), m.scores) for m in members]
 
-    def run_stage(name: str, stream: int, counted: np.ndarray, steps: int) -> bool:
+    def run_stage(name: str, stream: int, counted: Any, steps: int) -> bool:
         start = _join([one.start for one in latest])
         walk = Walk(repeated, counted, start, _join([one.step_size for one in latest]))
         own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, stream)
@@ -202,13 +208,17 @@ def sample_chains(
 
 def _improved(before: Chained, after: Chained) -> bool:
     """Whether a stage has paid."""
+    if not len(before.scores):
+        return True
     return summarise(after.scores - before.scores).score > WORTH_IT
 
 
 def _better(members: Members, chains: Chained) -> bool:
     """Whether chains are to be kept: unless they are clearly worse than their start, on rows that
     have not stopped it."""
-    scored = members.held_out(SCORE).any(axis=0)[: len(chains.scores)]
+    if not len(members.scores):
+        return True
+    scored = np.any(members.held_out(SCORE)[:, : len(chains.scores)], axis=0)
     loss = summarise((members.scores - chains.scores)[scored])
     return not loss.score > loss.standard_error
 
@@ -224,8 +234,8 @@ def fit_staged(
 ) -> list[Staged]:
     """Fit each data set: the members of each model, the choice among the models, the chains.
 
-    ``models`` is one model, or one without and one with z; with ``starts``, what an earlier fit of
-    the same model ended with, the members are these.
+    ``models`` is one model, or one without and one with z. ``starts`` is where an earlier fit of
+    the same model ended: members train on from there, and chains continue from there.
     """
     quick, runs = method.members if isinstance(method, Langevin) else method, method.runs
     room, sets = data.x.shape[1], range(len(seeds))
@@ -233,18 +243,12 @@ def fit_staged(
         ensemble.deal_roles(seed, runs, quick.folds, int(rows), room)
         for seed, rows in zip(seeds, data.size, strict=True)
     ]
-    if starts is not None:
-        members = [
-            Members(models[0], start, own, np.empty(0), np.empty((0, runs)))
-            for start, own in zip(starts, roles, strict=True)
-        ]
-        chosen = [
-            m._replace(scores=score_rows(quick.nodes, m, _single(m.best), _one(data, i), SCORE))
-            for i, m in enumerate(members)
-        ]
-        stopped = False
+    if starts is not None and isinstance(method, Langevin):
+        chosen, stopped = [], False
+        for start, own in zip(starts, roles, strict=True):
+            chosen.append(Members(models[0], start, own, np.empty(0), np.empty((0, runs))))
     else:
-        chosen, stopped = fit_members(quick, models[0], data, roles, keys, train)
+        chosen, stopped = fit_members(quick, models[0], data, roles, keys, train, starts)
     tried = []
     if len(models) > 1 and not stopped:
         tried = [i for i in sets if latent_evidence(chosen[i], _one(data, i)) < SIGNIFICANT]
@@ -268,9 +272,9 @@ def fit_staged(
             sentence = f"{error}; the ensemble is kept as it is, without chains"
             warnings.warn(sentence, RuntimeWarning, stacklevel=5)
             continue
-        for index, own in zip(group, chains, strict=True):
-            if own is not None:
-                results[index] = _of_chains(method, chosen[index], own)
+        for index, found in zip(group, chains, strict=True):
+            if found is not None:
+                results[index] = _of_chains(method, chosen[index], found)
         if stopped:
             break
     return results

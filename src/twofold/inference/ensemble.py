@@ -195,7 +195,7 @@ class Share(NamedTuple):
     order: Int[Array, "N"]
     start: Network
 
-    def count(self, role: int) -> Int[Array, ""]:
+    def rows_of(self, role: int) -> Int[Array, ""]:
         """The number of rows of a role."""
         return jnp.sum(self.role == role)
 
@@ -213,17 +213,18 @@ class State(NamedTuple):
     done: Bool[Array, ""]
 
 
+@partial(jax.jit, static_argnames=("model", "dtype"))
 def draw_starts(model: BNNLV, dtype: str, keys: Keys) -> Network:
     """A draw from the prior, half as wide, for each key."""
-    scale = START * model.weight_variance**0.5
 
-    def draw(key: Key) -> Float[Array, "P"]:
+    def draw(key: Key) -> Network:
         own = jax.random.fold_in(key, START_STREAM)
-        return scale * jax.random.normal(own, (model.num_weights,), dtype)
+        weights = jax.random.normal(own, (model.num_weights,), dtype)
+        log_noise = jnp.full(model.num_noise, START_LOG_NOISE, dtype)
+        log_noise = log_noise.at[model.outputs :].set(LOG_ODDS_PRIOR[0])
+        return Network(START * model.weight_variance**0.5 * weights, log_noise)
 
-    log_noise = np.full((len(keys), model.num_noise), START_LOG_NOISE, dtype)
-    log_noise[:, model.outputs :] = LOG_ODDS_PRIOR[0]
-    return Network(np.asarray(jax.jit(jax.vmap(draw))(keys)), log_noise)  # type: ignore[arg-type]
+    return jax.vmap(draw)(keys)
 
 
 def mean_energy(
@@ -343,7 +344,7 @@ def step(
     data, dtype = share.data, share.data.x.dtype
     rows = data.x.shape[0]
     slots, whole = min(config.batch_size, rows), config.batch_size >= rows
-    training, stopping = share.count(TRAIN), share.count(STOP)
+    training, stopping = share.rows_of(TRAIN), share.rows_of(STOP)
     num_data = (data.num_data * (training / jnp.maximum(data.size, 1))).astype(dtype)
     number, start, length = cycle(schedule.first_cycle, epoch)
 

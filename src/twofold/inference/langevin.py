@@ -189,7 +189,9 @@ def log_posterior(config: Config, walk: Walk, position: Float[Array, "d"]) -> Fl
     """``log p(W, Σ | X, y)`` up to a constant."""
     network, data = from_position(config.model, position), walk.data
     mask = data.weigh(walk.counted)
-    return log_joint(config.model, *network, data.x, data.y, nodes=config.nodes, mask=mask)
+    # A GPU's products of fewer digits would be taken for errors of the energy.
+    with jax.default_matmul_precision("highest"):
+        return log_joint(config.model, *network, data.x, data.y, nodes=config.nodes, mask=mask)
 
 
 def init(config: Config, key: Key, walk: Walk) -> State:

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from twofold.estimators.fitting import rounding_steps
 from twofold.report.figures import shorten_label, spread_evenly
-from twofold.uncertainty.decomposition import Parts
+from twofold.uncertainty.decomposition import Decomposition, Parts
 from twofold.uncertainty.sensitivity import other_rows, total_effects
 
 MOST_ROWS = 4000
@@ -24,7 +25,8 @@ class Table(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A fitted model, the rows it was fitted to and held-out rows, if there are any."""
+    """A fitted model, the rows it was fitted to and held-out rows, if there are any; ``steps`` are
+    those to which the outputs are rounded, NaN where they are not."""
 
     model: Any
     data: Table
@@ -32,6 +34,7 @@ class Subject(NamedTuple):
     inputs: list[str]
     outputs: list[str]
     rows: int
+    steps: np.ndarray
 
     @property
     def test(self) -> Table:
@@ -56,7 +59,7 @@ class Moments(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Along a grid ``[G]`` of one input (a column): moments and entropies ``[G, O]``."""
+    """Along a grid ``[G]`` of one input (a column): means, widths and entropies ``[G, O]``."""
 
     column: int
     grid: np.ndarray
@@ -80,7 +83,8 @@ def make_subject(
             raise ValueError(f"expected {what} with different names, got {', '.join(given)}")
     data = _make_table(X, y, names, answers, 2, rows)
     unseen = None if held_out is None else _make_table(held_out[0], held_out[1], names, answers, 1)
-    return Subject(model, data, unseen, names, answers, len(np.asarray(X)))
+    steps = rounding_steps(np.asarray(y, float).reshape(len(np.asarray(X)), -1))
+    return Subject(model, data, unseen, names, answers, len(np.asarray(X)), steps)
 
 
 def compute_moments(model: Any, x: np.ndarray) -> Moments:
@@ -98,6 +102,19 @@ def compute_entropies(model: Any, x: np.ndarray, variances: Parts) -> Parts:
         return parts
     total, _, aleatoric = (0.5 * np.log(2.0 * np.pi * np.e * part) for part in variances)
     return Parts(total, total - aleatoric, aleatoric)
+
+
+def to_widths(mean: np.ndarray, entropies: Parts) -> Moments:
+    """Means with the variances of Gaussians that have these entropies: unlike the variances
+    themselves, they hardly depend on a few wild draws of W."""
+    unknown = Parts(*(np.full_like(part, np.nan) for part in entropies))
+    widths = Decomposition("entropy", *entropies, unknown).equivalent_deviations()
+    return Moments(mean, Parts(*(np.square(part) for part in widths.parts)))
+
+
+def compute_widths(model: Any, x: np.ndarray, here: Moments) -> Moments:
+    """``to_widths`` at rows ``[N, D]`` whose moments are known."""
+    return to_widths(here.mean, compute_entropies(model, x, here.variances))
 
 
 def compute_effects(about: Subject, here: Moments) -> Parts:
@@ -165,9 +182,9 @@ def compute_slices(
     slices, start = {}, 0
     for column, row in keys:
         along = slice(start, start := start + len(grids[column]))
-        variances, parts = (pick(one, slice(None), along) for one in (here.variances, nats))
+        parts = pick(nats, slice(None), along)
         slices[column, row] = Slice(
-            column, grids[column], Moments(here.mean[along], variances), parts
+            column, grids[column], to_widths(here.mean[along], parts), parts
         )
     return slices
 

@@ -7,12 +7,21 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from twofold.estimators.regressor import cross_validate_linear
 from twofold.estimators.storage import find_worries
 from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
 from twofold.report.calibration import Accuracy, Scores
 from twofold.report.figures import DATA, TOTAL, shorten_label
-from twofold.report.model_data import MOST_ROWS, Moments, Slice, Subject, compute_moments, pick
+from twofold.report.model_data import (
+    MOST_ROWS,
+    Moments,
+    Slice,
+    Subject,
+    compute_moments,
+    compute_widths,
+    pick,
+)
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 from twofold.uncertainty.decomposition import Parts
 
@@ -25,6 +34,12 @@ METHODS = {
 }
 MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 36, 12
 LEAST_KNOWN = 10
+GAUSSIAN = (
+    "The noise is Gaussian given the inputs: a latent input did not improve held-out predictions."
+)
+NOT_GAUSSIAN = (
+    "The noise is not Gaussian given the inputs: a latent input improved held-out predictions."
+)
 SCORES = [
     "output", f"inside the {calibration.INTERVAL:.0%} interval", "coverage error (points)",
     "by chance alone", "CRPS (units of the output)",
@@ -63,19 +78,53 @@ def find_doubts(model: Any) -> str | None:
     return "; ".join(filter(None, [short, advice]))
 
 
+def describe_out_of_bag(about: Subject) -> str | None:
+    """How well networks predict rows that they were not trained on, beside a linear model."""
+    found = about.model.out_of_bag_
+    if found is None:
+        return None
+    linear = cross_validate_linear(about.data.x, about.data.y)
+    beside = "" if linear is None else f"; a linear model scores {linear:.3f} (cross-validation)"
+    return (
+        "Predicted by networks that were not trained on them, the rows have a log-likelihood of "
+        f"{found.score:.3f} ± {found.standard_error:.3f} nats each{beside}."
+    )
+
+
+def describe_noise(about: Subject) -> list[str]:
+    """Whether the noise is Gaussian, where the fit has chosen, and where it is kept from zero."""
+    model, said = about.model, []
+    if model.latent_dim == "auto" and resolve_method(model.inference).staged:
+        said.append(NOT_GAUSSIAN if model.model_.latents else GAUSSIAN)
+    floors = np.array(model.model_.noise_floor or [np.nan] * len(about.outputs))
+    floors = floors * model.y_standardizer_.scale
+    for name, step, floor in zip(about.outputs, about.steps, floors, strict=True):
+        if np.isfinite(step) and np.isfinite(floor):
+            said.append(
+                f"{name} is rounded to steps of {format_number(step)}; its noise is never taken to "
+                f"be smaller than {format_number(floor)}."
+            )
+    return said
+
+
 def _collect(about: Subject) -> dict[str, Any]:
     """What the template shows; every split and score is computed once."""
-    here = compute_moments(about.model, about.data.x)
-    test = here if about.held_out is None else compute_moments(about.model, about.test.x)
+    moments = compute_moments(about.model, about.data.x)
+    here = test = compute_widths(about.model, about.data.x, moments)
+    if about.held_out is not None:
+        of_test = compute_moments(about.model, about.test.x)
+        test = compute_widths(about.model, about.test.x, of_test)
     densities = calibration.compute_log_densities(about)
     accuracies = calibration.compare_models(about, test, densities)
     scores = calibration.compute_scores(about, densities)
-    effects = model_data.compute_effects(about, here)
+    effects = model_data.compute_effects(about, moments)
     order = model_data.rank_inputs(effects)
     moving = [int(column) for column in order if np.ptp(about.data.x[:, column]) > 0]
     headings = ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)]
     return {
         "doubts": find_doubts(about.model),
+        "out_of_bag": describe_out_of_bag(about),
+        "noise": describe_noise(about),
         "key_figures": _list_key_figures(about, here, accuracies["this model"]),
         "accuracies": (headings, [[name, *one.cells] for name, one in accuracies.items()]),
         "slices": _slice(about, here, moving) if moving else None,
@@ -101,20 +150,26 @@ def _by_output(name: str, about: Subject, show: Callable[..., Any], *arguments: 
 
 
 def _list_key_figures(about: Subject, here: Moments, own: Accuracy) -> dict[str, str]:
-    total, epistemic, aleatoric = (part.mean(axis=0) for part in here.variances)
+    noise = np.sqrt(here.variances.aleatoric.mean(axis=0))
+    share = (here.variances.epistemic / here.variances.total).mean(axis=0)
     kind = "held-out" if about.held_out else "fitted"
     numbers = {
         "rows fitted to": f"{about.rows:,}",
         "held-out rows": f"{len(about.held_out.x):,}" if about.held_out else "none",
         "inputs and outputs": f"{len(about.inputs)} and {len(about.outputs)}",
         "inference": METHODS[resolve_method(about.model.inference).name],
-        f"log-likelihood, {kind} rows": f"{own.log_likelihood:.3f} nats",
     }
+    found = about.model.out_of_bag_
+    if about.held_out is not None or found is None:
+        numbers[f"log-likelihood, {kind} rows"] = f"{own.log_likelihood:.3f} nats"
+    if found is not None:
+        score = f"{found.score:.3f} ± {found.standard_error:.3f} nats"
+        numbers["log-likelihood, out-of-bag rows"] = score
     for i, name in enumerate(about.outputs[:MOST_OUTPUTS]):
         numbers |= {
             f"error (RMSE) of {name}": format_number(own.rmse[i]),
-            f"noise (σ) of {name}": format_number(np.sqrt(aleatoric[i])),
-            f"epistemic share of the variance of {name}": f"{epistemic[i] / total[i]:.0%}",
+            f"noise (σ) of {name}": format_number(noise[i]),
+            f"epistemic share of the variance of {name}": f"{share[i]:.0%}",
         }
     return numbers
 
@@ -194,7 +249,7 @@ def _show_slice(about: Subject, along: Slice, name: str, i: int) -> list[Picture
 
 
 def _list_least_known(about: Subject, here: Moments, order: np.ndarray) -> Rows:
-    """The rows of the data where the epistemic part of the variance is largest."""
+    """The rows of the data where the epistemic part is widest."""
     data, columns = about.data, order[:MOST_INPUTS]
     share = (here.variances.epistemic / np.var(data.y, axis=0).clip(1e-300)).mean(axis=1)
     headings = ["", *(about.inputs[c] for c in columns)]
