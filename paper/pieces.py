@@ -116,6 +116,12 @@ PIECES = {
     "posteriors": _beyond(
         "a contest of posteriors", "posteriors:compare_posteriors", "posteriors", kept="/seconds_"
     ),
+    "posteriors_default": _beyond(
+        "the contest, default and quick start",
+        "posteriors:compare_staged",
+        "posteriors",
+        kept="^(?!.*/(langevin|ensemble|ensemble_planning|sghmc|default)/)",
+    ),
     "posteriors_figure": _beyond(
         "their quality against seconds", "posteriors_report:draw_tradeoffs", None
     ),
@@ -139,6 +145,12 @@ PIECES = {
         "split_truth:compare_splits",
         "split_truth",
         in_jobs=True,
+    ),
+    "off_manifold_default": _beyond(
+        "the same, default and quick start",
+        "off_manifold:look_away_by_default",
+        "off_manifold",
+        kept="^(?!.*/(langevin|ensemble|ensemble_planning|sghmc)/)",
     ),
     "batch_choice": _beyond(
         "several measurements at a time", "batch_choice:compare_choices", "batch_choice"

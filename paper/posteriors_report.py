@@ -35,15 +35,21 @@ def tabulate_posteriors(results: Path) -> str:
             f"{problem.replace('_', '-')}, {LABELS[method]}",
             *(
                 mean_and_error(values, f"{problem}/{method}/{name}", digits)
+                if f"{problem}/{method}/{name}/mean" in values
+                else "–"
                 for name, (_, digits) in columns.items()
             ),
-            *(f"{values[f'{problem}/{method}/seconds_{d}/mean']:.0f}" for d in ("cpu", "gpu")),
+            *(_seconds(values, f"{problem}/{method}/seconds_{d}/mean") for d in ("cpu", "gpu")),
         ]
         for problem in SEEDS
         for method in found_methods(METHODS, values)
     ]
     headings = [heading for heading, _ in columns.values()]
     return markdown(["", *headings, "s, two cores", "s, GPU"], rows)
+
+
+def _seconds(values: Mapping[str, float], name: str) -> str:
+    return f"{values[name]:.0f}" if name in values else "–"
 
 
 def tabulate_chains(results: Path) -> str:
