@@ -89,6 +89,9 @@ def draw_tradeoffs(context: Context) -> list[Path]:
     values = metrics("posteriors", context.folder_with("posteriors.json"))
     entries = {}
     for method in found_methods(METHODS, values):
+        needed = ["seconds_cpu/mean", *(f"{quality}/mean" for quality in QUALITIES)]
+        if not all(f"{p}/{method}/{name}" in values for p in PROBLEMS for name in needed):
+            continue
         seconds = {p: values[f"{p}/{method}/seconds_cpu/mean"] for p in PROBLEMS}
         # The reference can only be held against itself.
         label = "HMC (half against half)" if method == "hmc" else LABELS[method]
