@@ -11,8 +11,15 @@ import twofold
 from twofold import BNNLVRegressor, fit_many
 from twofold.core.numerics import pad
 from twofold.estimators.fitting import hidden_sizes, noise_floor
-from twofold.estimators.staged import Members, choose, latent_evidence
-from twofold.inference.ensemble import Ensemble, Network, deal_roles
+from twofold.estimators.staged import (
+    Chained,
+    Members,
+    choose,
+    is_kept,
+    latent_evidence,
+    score_rows,
+)
+from twofold.inference.ensemble import SCORE, Ensemble, Network, deal_roles
 from twofold.inference.langevin import Langevin
 from twofold.model.spec import BNNLV
 
@@ -235,3 +242,23 @@ def test_a_warm_start_of_another_shape_is_a_cold_one(quick, change):
     np.testing.assert_array_equal(
         model.fit(*make_data()).posterior_.weights, cold.posterior_.weights
     )
+
+
+def test_chains_are_held_against_their_start_by_the_same_rows(rng):
+    model = BNNLV(1, 1, (4,), 0, 1.0, 1.0, varying_noise=True, scaled_prior=True)
+    data = pad(rng.normal(size=(40, 1)), rng.normal(size=(40, 1)), 64, "float32")
+    weights = 0.3 * rng.normal(size=(6, model.num_weights))
+    networks = Network(weights.astype("float32"), np.full((6, 2), -1.0, "float32"))
+    members = Members(model, networks, deal_roles(0, 6, 3, 40, 64), np.empty(0), np.empty((0, 6)))
+    unmoved = Network(*(leaf[:, None] for leaf in networks))
+    scores = score_rows(1, members, unmoved, data, SCORE)
+    chains = Chained(networks, np.ones(6), unmoved, scores, scores)
+    np.testing.assert_array_equal(members._replace(scores=scores).scores, chains.fair_scores)
+    assert is_kept(members._replace(scores=scores), chains)
+    worse = chains._replace(fair_scores=scores - 1.0)
+    assert not is_kept(members._replace(scores=scores), worse)
+
+
+def test_an_ensemble_takes_no_warm_start(quick):
+    warm = copy.deepcopy(quick).set_params(warm_start=True).fit(*make_data())
+    np.testing.assert_array_equal(warm.posterior_.weights, quick.posterior_.weights)

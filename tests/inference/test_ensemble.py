@@ -221,3 +221,21 @@ def test_weighted_scores_have_the_weighted_mean_and_its_error():
 def test_options_are_checked(setting, message):
     with pytest.raises(ValueError, match=message):
         Ensemble(**setting)
+
+
+def test_many_rows_that_stop_a_member_are_looked_at_from_all_over_the_table(monkeypatch):
+    """A table in the order of x, of whose rows only few are looked at."""
+    monkeypatch.setattr(ensemble, "STOPPING_ROWS", 4)
+    x = np.linspace(-1.0, 1.0, ROOM)[:, None]
+    data = jax.tree.map(jnp.asarray, pad(x, x, ROOM, "float32"))
+    role = np.where(np.arange(ROOM) % 2, STOP, TRAIN).astype(np.int8)
+    order = jnp.asarray(np.argsort(role, kind="stable").astype(np.int32))
+    start = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), make_network())
+    share = Share(data, jnp.asarray(role), order, start)
+    config = ensemble.Config(MODEL, ROOM, 1)
+    schedule = ensemble.Schedule(jnp.int32(5), jnp.float32(0.0))
+    state = ensemble.init(config, jax.random.key(0), share)
+    found, _ = ensemble.step(config, jax.random.key(0), state, share, schedule, jnp.int32(0))
+    looked_at = np.flatnonzero(role == STOP)[[0, 8, 16, 24]]
+    expected = ensemble.log_densities(MODEL, 1, start, data.x[looked_at], data.y[looked_at])
+    assert found.score == pytest.approx(float(expected.mean()), rel=1e-5)

@@ -1,12 +1,14 @@
-"""The model refuses impossible shapes, and knows how far its prior spreads."""
+"""The model refuses impossible shapes; its skip connection, and the levels of its latent input."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
-from twofold.model import density
-from twofold.model.spec import BNNLV, Posterior, SampledPosterior, prior_deviation
+from twofold.model import density, network
+from twofold.model.spec import BNNLV, Posterior, SampledPosterior, latent_values, layers
+from twofold.uncertainty import predictive
 
 VALID = dict(inputs=2, outputs=2, hidden=(4,), latents=1, weight_variance=1.0, latent_variance=2.0)
 
@@ -29,15 +31,45 @@ def test_impossible_settings_are_refused_with_the_value(name, value):
     assert str(value) in str(error.value)
 
 
-def test_prior_deviation_is_that_of_draws_from_the_prior(rng):
-    model = BNNLV(3, 1, (30, 30), 1, 0.8, 2.0)
-    draws = 4000
-    weights = np.sqrt(0.8) * rng.normal(size=(draws, model.num_weights))
-    x = np.array([[1.0, -1.0, 1.0]])
-    z = np.sqrt(2.0) * rng.normal(size=(draws, 1, 1))
-    values = density.mean(model, *map(jnp.asarray, (weights, x, z)))[:, 0, 0]
-    # Heavier tails than normal: the deviation of 4,000 values errs by about 2 %.
-    np.testing.assert_allclose(np.std(values), prior_deviation(model), rtol=0.08)
+def test_a_skip_connection_adds_a_linear_function_with_the_inputs_scales(x64, rng):
+    model = BNNLV(3, 2, (4,), 0, 1.0, 1.0, varying_noise=True, scaled_prior=True, linear_skip=True)
+    weights = jnp.asarray(rng.normal(size=(5, model.num_weights)))
+    x = jnp.asarray(rng.normal(size=(7, 3)))
+    z = jnp.zeros((5, 0, 7))
+    without = weights.at[:, -6:].set(0.0)
+    outputs = [network.apply(layers(model, w), x, z) for w in (weights, without)]
+    scales = np.exp(0.5 * np.asarray(weights[:, -9:-6]))
+    kernel = np.asarray(weights[:, -6:]).reshape(5, 2, 3) * scales[:, None] / np.sqrt(3.0)
+    added = np.einsum("koi,bi->kob", kernel, x)
+    np.testing.assert_allclose((outputs[0] - outputs[1])[:, :2], added, atol=1e-12)
+    np.testing.assert_allclose(outputs[0][:, 2:], outputs[1][:, 2:])
+    nested = network.apply_nested(layers(model, weights), x, jnp.zeros((2, 5, 0)))
+    np.testing.assert_allclose(nested[:, :, 1], outputs[0], atol=1e-12)
+
+
+def test_levels_of_the_latent_input_are_equally_probable_medians(x64, rng):
+    model = BNNLV(1, 1, (4,), 1, 1.0, 4.0, latent_levels=5)
+    values = 2.0 * ndtri((np.arange(5) + 0.5) / 5)
+    nodes = density.latent_nodes(model, 99)
+    np.testing.assert_allclose(nodes.points[:, 0], values)
+    np.testing.assert_allclose(np.exp(nodes.log_weights), 0.2)
+    drawn = np.asarray(latent_values(model, jnp.asarray(rng.normal(size=20_000))))
+    assert set(np.round(drawn, 6)) == set(np.round(values, 6))
+    # A share of 0.2 of 20,000 draws has a standard error of 0.003.
+    assert np.abs([np.mean(np.isclose(drawn, v)) - 0.2 for v in values]).max() < 0.012
+    once = predictive.latent_draws(jax.random.key(0), model, 100, 3)
+    np.testing.assert_allclose(np.sort(once[:, 1, 0]), values, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"latents": 2}, "latent_levels=3 needs one latent input, got 2")],
+)
+def test_levels_need_one_latent_input(changes, message):
+    with pytest.raises(ValueError, match=message):
+        BNNLV(**{**VALID, "latent_levels": 3, **changes})
+    with pytest.raises(ValueError, match="linear_skip needs scaled_prior"):
+        BNNLV(**VALID, linear_skip=True)
 
 
 def make(draws):

@@ -1,6 +1,7 @@
 """Roll-outs against a loop in NumPy, closed forms, and automatic differentiation."""
 
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -8,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.model import network
+from twofold.model import network, spec
+from twofold.model.density import conditional
 from twofold.model.network import Layer
 from twofold.model.spec import BNNLV, Draws
 from twofold.plant import policy
@@ -271,3 +273,42 @@ def test_units_there_and_back(rng, x64):
     np.testing.assert_array_equal(
         units.at(np.array([2])).of(values[:, 2:]), units.of(values)[:, 2:]
     )
+
+
+@pytest.mark.parametrize("hidden", [(6,), ()])
+def test_a_model_of_every_form_rolls_out_as_its_own_functions_say(hidden):
+    """With a skip connection, levels of z, noise that varies and has a wide part, and a floor."""
+    task, scales, windows = plant_of("mixed")
+    outputs = task.model.outputs
+    model = replace(
+        task.model, hidden=hidden, latents=1, latent_levels=4, varying_noise=True,
+        scaled_prior=True, linear_skip=True, activation="tanh", noise_floor=(0.1,) * outputs,
+    )  # fmt: skip
+    task, draws, horizon = replace(task, model=model), 2, 3
+    policies = np.stack([policy.init(jax.random.key(0), task.shape)])
+    weights = np.asarray(0.4 * jax.random.normal(jax.random.key(5), (draws, model.num_weights)))
+    log_noise = np.tile(np.append(np.full(outputs, -3.0), -0.5), (draws, 1)).astype(np.float32)
+    noise = to_numpy(draw_noise(jax.random.key(6), model, horizon, draws, 2))
+    found = to_numpy(roll(task, scales, policies, Draws(weights, log_noise), noise, windows))
+
+    @jax.jit
+    def step(weights, log_noise, window, latent, additive):
+        seen = scales.features.of(task.embedding.features(window))
+        own = policy.layers_of(task.shape, policies)
+        action = policy.act(task.shape, own, seen[None, None])[0, 0]
+        x = scales.x.of(task.embedding.input(window, action))
+        z = spec.latent_values(model, latent)[None, :, None]
+        out = network.apply(spec.layers(model, weights[None]), x[None], z, model.activate)
+        given = conditional(model, out, log_noise[None])
+        wide = jax.scipy.stats.norm.sf(additive[-1]) < jax.nn.sigmoid(given.log_odds[0])
+        deviation = jnp.exp(0.5 * given.log_variance[0, :, 0]) * jnp.where(wide, spec.WIDE, 1.0)
+        y = given.mean[0, :, 0] + deviation * additive[:-1]
+        return task.embedding.advance(window, action, scales.y.back(y))
+
+    for draw, start in np.ndindex(draws, 2):
+        window = Window(*(leaf[start] for leaf in windows))
+        for t in range(horizon):
+            own = noise.latent[t, draw, start], noise.additive[t, draw, start]
+            window = to_numpy(step(weights[draw], log_noise[draw], window, *own))
+            reached = found.observations[t, draw, 0, start]
+            np.testing.assert_allclose(window.observations[-1], reached, rtol=2e-5, atol=2e-5)

@@ -193,21 +193,24 @@ class Storage:
         from twofold.estimators.regressor import BNNLVRegressor
         from twofold.estimators.storage import unpack
 
-        with suppress(*UNREADABLE):
-            if self.model_file is None or settings["inference"]["method"] != CONTINUED:
-                return None
+        if self.model_file is None or settings["inference"]["method"] != CONTINUED:
+            return None
+        try:
             stored = persistence.read(self.model_file, "model")
             before = _origin(stored, len(x))
-            grown = before.rows < len(x) <= MOST_GROWTH * before.rows_from_scratch
             same = stored.metadata["identity"]["settings"] == persistence.to_plain(settings)
             model = unpack(stored, BNNLVRegressor)
-            shape = model.model_.inputs, model.model_.outputs, model.y_ndim_
-            if grown and same and shape == (x.shape[1], y.reshape(len(y), -1).shape[1], y.ndim):
-                model.set_params(warm_start=True).fit(x, y)
-                # Without chains of its own the model would be the earlier one.
-                if model.diagnostics_ is not None:
-                    return model.set_params(warm_start=False), before._replace(rows=len(x))
-        return None
+        except UNREADABLE:
+            return None
+        grown = before.rows < len(x) <= MOST_GROWTH * before.rows_from_scratch
+        shape = model.model_.inputs, model.model_.outputs, model.y_ndim_
+        same &= shape == (x.shape[1], y.reshape(len(y), -1).shape[1], y.ndim)
+        if not (grown and same):
+            return None
+        model.set_params(warm_start=True).fit(x, y).set_params(warm_start=False)
+        # A fit from scratch has trained members.
+        warm = not len(model.energies_)
+        return model, before._replace(rows=len(x)) if warm else Origin(len(x), len(x))
 
     def load_model(self, shape: tuple[int, int]) -> "BNNLVRegressor | None":
         """The model of a file, if it is there and sound, with so many input columns and outputs."""

@@ -18,6 +18,7 @@ from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
 from twofold.inference.ensemble import UPDATES, Network
+from twofold.inference.langevin import STEPS, Langevin
 from twofold.inference.loop import Setup
 from twofold.inference.method import (
     Method,
@@ -132,13 +133,13 @@ def _fit_in_stages(
     """Fit by a method that chooses the model, and how far to go, by rows that it keeps out."""
     first, method = estimators[0], methods[0]
 
-    def train_stage(name: str, model: BNNLV, setup: Setup, keys: Any, problems: Any, times: int):
+    def train_stage(name: str, title: str, model: BNNLV, setup: Setup, keys: Any, problems: Any):
         stage = f"{name}, latent_dim={model.latents}"
         checkpoint = _checkpoint(first, methods, abouts, setup.epochs, stage, starts)
-        title = "fitting" if name == "members" else "sampling"
-        batches = np.ones(len(keys), int)
+        batches, updates = np.ones(len(keys), int), UPDATES if name == "members" else STEPS
         plan = Plan(setup.epochs, batches, setup.unit, first.verbose, checkpoint, title)
-        outcome = train(setup.algorithm, keys, problems, setup.schedule, plan, times)
+        plan = plan._replace(updates=updates)
+        outcome = train(setup.algorithm, keys, problems, setup.schedule, plan)
         if outcome.stopped and outcome.epoch == setup.epochs:
             sentence = "stopped by Ctrl-C between two stages; the model keeps what it has learned"
             warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
@@ -159,7 +160,8 @@ def _fit_in_stages(
     for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, found, strict=True)):
         own = jax.tree.map(lambda leaf, i=i: leaf[i], data)
         score = staged.result.out_of_bag
-        score = score._replace(score=score.score - float(np.log(about.y_standardizer.scale).sum()))
+        shift = float(np.log(about.y_standardizer.scale).sum())
+        score = score._replace(score=score.score - shift) if score.rows else None
         fitted = judge(staged.model, staged.result._replace(out_of_bag=score), own)
         fitted["energies"] = staged.energies
         store(estimator, about._asdict() | {"model": staged.model} | fitted)
@@ -179,9 +181,10 @@ def _earlier_fits(
 
 
 def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
-    """Where each member or chain ended, of an earlier fit that a new one may start from: asked for,
-    and of a network of the same shape."""
-    if not (estimator.warm_start and hasattr(estimator, "posterior_")):
+    """Where each chain ended, of an earlier fit that a new one may start from: asked for, of chains
+    that were kept, and of a network of the same shape."""
+    fitted = hasattr(estimator, "posterior_") and estimator.diagnostics_ is not None
+    if not (estimator.warm_start and fitted and isinstance(method, Langevin)):
         return None
     before, draws = estimator.model_, estimator.posterior_
     same = _without_choices(before) == _without_choices(model)

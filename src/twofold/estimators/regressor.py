@@ -97,7 +97,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     dtype : "float32" or "float64"
     random_state : int, RandomState or None
     warm_start : bool
-        Let ``fit`` start from where an earlier fit of the same network ended (chains and members).
+        Let ``fit`` continue the Langevin chains of an earlier fit of the same network.
     checkpoint : path or None
         File that holds the state of the run; a fit that finds it continues from there, exactly.
     checkpoint_seconds : float

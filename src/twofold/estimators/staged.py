@@ -6,6 +6,7 @@ tried only where the members without it leave residuals that are not Gaussian: `
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ from twofold.inference.loop import Chains, Result
 from twofold.model.spec import BNNLV, SampledPosterior
 
 HELD_OUT_STAGES = (8, 4, 2)  # parts of the steps on all rows
-LAST_STAGE = 2**31 - 1  # no stage has so many steps
+LAST_STAGE = 2**31 - 1
 WORTH_IT = 0.01
 SURE = 2.0
 SIGNIFICANT = 0.01
@@ -72,21 +73,17 @@ def fit_members(
     roles: Sequence[np.ndarray],
     keys: Any,
     train: Train,
-    starts: Sequence[Network] | None = None,
 ) -> tuple[list[Members], bool]:
-    """The members of each data set, and whether Ctrl-C ended their run. They start at ``starts``,
-    or at draws from the prior."""
+    """The members of each data set, and whether Ctrl-C ended their run."""
     runs, sets = method.runs, range(len(roles))
     sizes = np.asarray(data.size)
     setup = method.set_up(model, sizes, str(data.x.dtype))
-    if starts is None:
-        start = jax.device_get(ensemble.draw_starts(model, str(data.x.dtype), keys))
-    else:
-        start = _join(starts)
+    start = jax.device_get(ensemble.draw_starts(model, str(data.x.dtype), keys))
     role: Any = np.concatenate(roles)
     order: Any = np.argsort(role, axis=1, kind="stable").astype(np.int32)
     share = Share(_repeat(data, runs), role, order, start)
-    outcome = train("members", model, setup, keys, share, 1)
+    title = "fitting with a latent input" if model.latents else "fitting"
+    outcome = train("members", title, model, setup, keys, share)
     states = jax.device_get(outcome.states)
     found = []
     for index in sets:
@@ -151,12 +148,13 @@ def _join(parts: Sequence[Any]) -> Any:
 
 class Chained(NamedTuple):
     """Chains of one data set after a stage: positions, step sizes, draws, and the scores of the
-    rows they hold out."""
+    rows they hold out: of all of them, and of those that have not stopped their start."""
 
     start: Network
     step_size: np.ndarray
     draws: Network
     scores: np.ndarray
+    fair_scores: np.ndarray
 
 
 def sample_chains(
@@ -170,14 +168,14 @@ def sample_chains(
     config = langevin.Config(model, *settings)
     own, repeated = [_one(data, index) for index in sets], _repeat(data, runs)
     first = np.full(runs, FIRST_STEP, data.x.dtype)
-    latest = [Chained(m.best, first, _single(m.best), m.scores) for m in members]
+    latest = [Chained(m.best, first, _single(m.best), m.scores, m.scores) for m in members]
 
-    def run_stage(name: str, stream: int, counted: Any, steps: int) -> bool:
+    def run_stage(name: str, title: str, stream: int, counted: Any, steps: int) -> bool:
         start = _join([one.start for one in latest])
         walk = Walk(repeated, counted, start, _join([one.step_size for one in latest]))
         own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, stream)
         setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
-        outcome = train(name, model, setup, own_keys, walk, 1)
+        outcome = train(name, f"sampling, {title}", model, setup, own_keys, walk)
         for index in sets:
             states = jax.tree.map(
                 lambda leaf, at=slice(index * runs, (index + 1) * runs): np.asarray(leaf[at]),
@@ -185,24 +183,25 @@ def sample_chains(
             )
             draws = Network(states.weights, states.log_noise)
             last = Network(states.weights[:, -1], states.log_noise[:, -1])
-            scores = latest[index].scores
+            scores = latest[index].scores, latest[index].fair_scores
             if stream != LAST_STAGE:
-                scores = score_rows(method.nodes, members[index], draws, own[index], STOP, SCORE)
-            latest[index] = Chained(last, np.exp(states.log_step), draws, scores)
+                score = partial(score_rows, method.nodes, members[index], draws, own[index])
+                scores = score(STOP, SCORE), score(SCORE)
+            latest[index] = Chained(last, np.exp(states.log_step), draws, *scores)
         return outcome.stopped
 
     training = np.concatenate([m.held_out(TRAIN) for m in members])
     steps, stopped = method.steps_on_all_rows(model, int(np.max(data.size))), False
     for share in HELD_OUT_STAGES:
         before, length = list(latest), max(1, steps // share)
-        stopped = run_stage(f"chains {length}", length, training, length)
+        stopped = run_stage(f"chains {share}", "held-out rows", share, training, length)
         pays = share == HELD_OUT_STAGES[0] or any(map(_improved, before, latest))
         if stopped or not pays:
             break
-    kept = [_better(*pair) for pair in zip(members, latest, strict=True)]
+    kept = [is_kept(*pair) for pair in zip(members, latest, strict=True)]
     if any(kept) and not stopped:
         every = np.concatenate([m.held_out(TRAIN, STOP, SCORE) for m in members])
-        stopped = run_stage("chains on all rows", LAST_STAGE, every, steps)
+        stopped = run_stage("chains", "all rows", LAST_STAGE, every, steps)
     return [one if keep else None for one, keep in zip(latest, kept, strict=True)], stopped
 
 
@@ -213,13 +212,12 @@ def _improved(before: Chained, after: Chained) -> bool:
     return summarise(after.scores - before.scores).score > WORTH_IT
 
 
-def _better(members: Members, chains: Chained) -> bool:
+def is_kept(members: Members, chains: Chained) -> bool:
     """Whether chains are to be kept: unless they are clearly worse than their start, on rows that
     have not stopped it."""
     if not len(members.scores):
         return True
-    scored = np.any(members.held_out(SCORE)[:, : len(chains.scores)], axis=0)
-    loss = summarise((members.scores - chains.scores)[scored])
+    loss = summarise(members.scores - chains.fair_scores)
     return not loss.score > loss.standard_error
 
 
@@ -234,8 +232,8 @@ def fit_staged(
 ) -> list[Staged]:
     """Fit each data set: the members of each model, the choice among the models, the chains.
 
-    ``models`` is one model, or one without and one with z. ``starts`` is where an earlier fit of
-    the same model ended: members train on from there, and chains continue from there.
+    ``models`` is one model, or one without and one with z. ``starts`` is where the chains of an
+    earlier fit of the same model ended: new ones continue from there.
     """
     quick, runs = method.members if isinstance(method, Langevin) else method, method.runs
     room, sets = data.x.shape[1], range(len(seeds))
@@ -243,12 +241,12 @@ def fit_staged(
         ensemble.deal_roles(seed, runs, quick.folds, int(rows), room)
         for seed, rows in zip(seeds, data.size, strict=True)
     ]
-    if starts is not None and isinstance(method, Langevin):
+    if starts is not None:
         chosen, stopped = [], False
         for start, own in zip(starts, roles, strict=True):
             chosen.append(Members(models[0], start, own, np.empty(0), np.empty((0, runs))))
     else:
-        chosen, stopped = fit_members(quick, models[0], data, roles, keys, train, starts)
+        chosen, stopped = fit_members(quick, models[0], data, roles, keys, train)
     tried = []
     if len(models) > 1 and not stopped:
         tried = [i for i in sets if latent_evidence(chosen[i], _one(data, i)) < SIGNIFICANT]
@@ -292,7 +290,7 @@ def _of_members(method: Ensemble, members: Members) -> Staged:
 
 
 def _of_chains(method: Langevin, members: Members, found: Chained) -> Staged:
-    posterior = SampledPosterior(*(leaf.reshape(-1, leaf.shape[-1]) for leaf in found.draws))
+    posterior = SampledPosterior.of_chains(*found.draws)
     divergences: Any = np.zeros(method.chains, int)
     chains = Chains(*found.draws, divergences)
     result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(found.scores))

@@ -1,5 +1,6 @@
 """Run an inference method to its end with a progress bar, checkpoints and a graceful Ctrl-C."""
 
+import glob
 import signal
 import sys
 import threading
@@ -114,14 +115,15 @@ class Checkpoint:
 
 def remove_checkpoint(path: Path) -> None:
     """Delete the file of a run, and those of its stages."""
-    for one in (path, *path.parent.glob(f"{path.name}.*-latent-dim-*")):
+    for one in (path, *path.parent.glob(f"{glob.escape(path.name)}.*-latent-dim-*")):
         one.unlink(missing_ok=True)
 
 
 class Plan(NamedTuple):
     """How long to train, each member's batches per epoch, and what a person wants of it.
 
-    ``unit`` is what a person would call an epoch, ``title`` what is done, ``energy`` what is shown.
+    ``unit`` is what a person would call an epoch, ``title`` what is done, ``energy`` what is shown;
+    an epoch has so many ``updates``, else one for each batch.
     """
 
     epochs: int
@@ -131,6 +133,7 @@ class Plan(NamedTuple):
     checkpoint: Checkpoint | None
     title: str = "fitting"
     energy: str = "energy"
+    updates: int = 0
 
 
 def train(
@@ -157,7 +160,8 @@ def train(
     one = np.int32(1)
     lowered = loop.advance.lower(algorithm, keys, run.states, first, schedule, one, one, mesh)
     memory.check_program(lowered.compile(), plan.title, SMALLER)
-    labels, batches = (plan.title, plan.unit, plan.energy), int(plan.batches.max())
+    labels = plan.title, plan.unit, plan.energy
+    batches = plan.updates or int(plan.batches.max())
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
     stopped = False
     with bar, graceful_interrupt() as interrupt:
@@ -172,7 +176,7 @@ def train(
             if lost.size:
                 raise NonFiniteEnergyError(
                     f"the energy is no longer finite (member(s) {lost.tolist()}, epoch "
-                    f"{run.epoch}); lower learning_rate (chains: raise target_acceptance), use "
+                    f"{run.epoch}); lower learning_rate (HMC, NUTS: raise target_acceptance), use "
                     "dtype='float64', or look for extreme values in the data"
                 )
             bar.update(run.epoch, float(energies[-1].mean()))

@@ -26,7 +26,7 @@ from jax.scipy.stats import norm
 from twofold.core import sharding
 from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys
 from twofold.core.numerics import Padded
-from twofold.inference.loop import Info, Result, Setup, bind
+from twofold.inference.loop import Info, Setup, bind
 from twofold.inference.method import Method, check_positive, integer, option, optional
 from twofold.model import network as networks
 from twofold.model.density import (
@@ -36,7 +36,7 @@ from twofold.model.density import (
     log_joint,
     log_marginal,
 )
-from twofold.model.spec import BNNLV, WIDE, SampledPosterior, layers
+from twofold.model.spec import BNNLV, WIDE, layers
 
 ADAM = optax.scale_by_adam()
 START_STREAM = 2**31 - 2  # no epoch has this number
@@ -113,13 +113,8 @@ class Ensemble(Method):
         first = max(1, min(epochs, round(epochs / (2**CYCLES - 1))))
         schedule = Schedule(jnp.int32(first), jnp.asarray(self.learning_rate, dtype))
         algorithm = bind(init, step, config)._replace(finished=finished)
-        return Setup(config, algorithm, schedule, epochs, np.ones(len(sizes), int), "epochs")
-
-    def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
-        """The members' best states as equally probable draws."""
-        del energies, epochs
-        best = jax.tree.map(np.asarray, states.best)
-        return Result(SampledPosterior(best.weights, best.log_noise), config.nodes)
+        unit = f"× {UPDATES} updates"
+        return Setup(config, algorithm, schedule, epochs, np.ones(len(sizes), int), unit)
 
 
 def default_updates(rows: int) -> int:
@@ -283,16 +278,23 @@ def out_of_bag_ranks(
 ) -> Float[Array, "N O"]:
     """``P(Y ≤ y)`` of each row and output as predicted, without z, by the members that held it out;
     uniform where these are right. NaN where none did."""
-    z = jnp.zeros((len(members.weights), 0, data.x.shape[0]), data.x.dtype)
-    outputs = networks.apply(layers(model, members.weights), data.x, z, model.activate)
-    given = conditional(model, outputs, members.log_noise)
-    distance = (data.y.T - given.mean) * jnp.exp(-0.5 * given.log_variance)
-    below = norm.cdf(distance)
-    if given.log_odds is not None:
-        wide = jax.nn.sigmoid(given.log_odds)[:, None, None]
-        below = (1.0 - wide) * below + wide * norm.cdf(distance / WIDE)
-    total = jnp.sum(jnp.where(held_out[:, None], below, 0.0), axis=0)
-    return (total / jnp.sum(held_out, axis=0)).T
+    network_layers = layers(model, members.weights)
+    z = jnp.zeros((len(members.weights), 0, 1), data.x.dtype)
+
+    def of_row(row: tuple[Float[Array, "D"], Float[Array, "O"], Bool[Array, "K"]]) -> Array:
+        x, y, counted = row
+        outputs = networks.apply(network_layers, x[None], z, model.activate)
+        given = conditional(model, outputs, members.log_noise)
+        distance = (y[:, None] - given.mean) * jnp.exp(-0.5 * given.log_variance)
+        below = norm.cdf(distance)
+        if given.log_odds is not None:
+            wide = jax.nn.sigmoid(given.log_odds)[:, None, None]
+            below = (1.0 - wide) * below + wide * norm.cdf(distance / WIDE)
+        total = jnp.sum(jnp.where(counted[:, None, None], below, 0.0), axis=0)
+        return total[:, 0] / jnp.sum(counted)
+
+    ranks: Array = jax.lax.map(of_row, (data.x, data.y, held_out.T), batch_size=ROWS_AT_ONCE)
+    return ranks
 
 
 def init(config: Config, key: Key, share: Share) -> State:
@@ -367,10 +369,12 @@ def step(
 
     carry = state.network, state.moments, jnp.zeros((), dtype), jnp.zeros((), int)
     network, moments, energy, skipped = jax.lax.fori_loop(0, UPDATES, on_batch, carry)
-    places = training + jnp.arange(min(STOPPING_ROWS, rows))
-    chosen = share.order[jnp.minimum(places, rows - 1)]
+    # Of very many rows some, from all over the table.
+    looks = jnp.arange(min(STOPPING_ROWS, rows))
+    places = jnp.floor(looks * jnp.maximum(1.0, stopping / len(looks))).astype(int)
+    seen = places < stopping
+    chosen = share.order[jnp.minimum(training + places, rows - 1)]
     terms = log_densities(config.model, config.nodes, network, data.x[chosen], data.y[chosen])
-    seen = places < training + stopping
     now = jnp.sum(jnp.where(seen, data.weigh(terms, chosen), 0.0)) / jnp.maximum(jnp.sum(seen), 1)
     score = jnp.where(jnp.isfinite(state.score), state.score + SMOOTHING * (now - state.score), now)
     late = epoch >= jnp.minimum(FIRST_EPOCHS, length - 1)
@@ -385,5 +389,5 @@ def step(
     found = State(network, moments, best, score, best_score, best_epoch, done)
     found = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), found, state)
     # Only all updates lost is the end of a run.
-    lost = jnp.where(skipped == UPDATES, 1, 0)
+    lost = jnp.where((skipped == UPDATES) & ~state.done, 1, 0)
     return found, Info(energy, lost)

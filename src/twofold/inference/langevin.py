@@ -28,7 +28,7 @@ from blackjax.mcmc.integrators import isokinetic_velocity_verlet
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import Padded
 from twofold.inference.ensemble import DEFAULT_NODES, Ensemble, Network
-from twofold.inference.loop import Algorithm, Info, Result, Setup, bind
+from twofold.inference.loop import Algorithm, Info, Setup, bind
 from twofold.inference.method import (
     Method,
     check_flag,
@@ -79,9 +79,9 @@ class Langevin(Method):
         As that of ``Ensemble``.
     steps : int or None
         Steps of a chain on all rows (None: 4,000, and 1,000 with a latent input; fewer for tables
-        of more than 20,000 rows). Before them it
-        takes an eighth as many on the rows that its member trained on, then a fourth, and half as
-        many if that has improved the score of the held-out rows.
+        of more than 20,000 rows). Before them it takes an eighth as many on the rows that its
+        member trained on, then a fourth, and half as many if that has improved the score of the
+        held-out rows.
     energy_error : float
         Mean square of the energy error of a step, for each dimension.
     adjusted : bool
@@ -114,14 +114,6 @@ class Langevin(Method):
     def weight_sets(self) -> int:
         """The draws, a position, its gradient, momentum, mean and square."""
         return self.samples + 5
-
-    def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
-        """The members' run."""
-        return self.members.set_up(model, sizes, dtype)
-
-    def finish(self, config: Any, states: Any, energies: np.ndarray, epochs: int) -> Result:
-        """The members, where no chains have continued from them."""
-        return self.members.finish(config, states, energies, epochs)
 
     def steps_on_all_rows(self, model: BNNLV, rows: int) -> int:
         """Of the last stage: a step with z, or on a large table, costs as much as many others."""
@@ -309,4 +301,4 @@ def build(config: Config) -> Algorithm:
 def set_up(config: Config, epochs: int, sets: int) -> Setup:
     """A stage of so many epochs."""
     schedule = Schedule(jnp.int32(epochs))
-    return Setup(config, build(config), schedule, epochs, np.ones(sets, int), "stretches")
+    return Setup(config, build(config), schedule, epochs, np.ones(sets, int), f"× {STEPS} steps")

@@ -16,7 +16,7 @@ from twofold.core import numerics
 from twofold.core.arrays import Array, Float
 
 Activation = Callable[[Array], Array]
-ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "tanh": jnp.tanh, "silu": jax.nn.silu}
+ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 MOST_THIN_INPUTS = 4
 MOST_SUMMED_INPUTS = 20
 

@@ -137,18 +137,6 @@ def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
     return tuple(scaled)
 
 
-def prior_deviation(model: BNNLV) -> float:
-    """Root of the prior variance of f at a standardised input (one with ``‖x‖² = D``).
-
-    Behind a ReLU half of the second moment is left.
-    """
-    second_moment = model.inputs + model.latents * model.latent_variance
-    variance = model.weight_variance * (second_moment + 1.0)
-    for units in model.hidden:
-        variance = model.weight_variance * (units * 0.5 * variance + 1.0)
-    return float(variance**0.5)
-
-
 def latent_values(model: BNNLV, standard: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Draws of z from standard normal ones; with levels, that of the slice they fall in."""
     if model.latent_levels:

@@ -34,9 +34,7 @@ METHODS = {
 }
 MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 36, 12
 LEAST_KNOWN = 10
-GAUSSIAN = (
-    "The noise is Gaussian given the inputs: a latent input did not improve held-out predictions."
-)
+GAUSSIAN = "Nothing in the held-out rows says that the noise is not Gaussian, given the inputs."
 NOT_GAUSSIAN = (
     "The noise is not Gaussian given the inputs: a latent input improved held-out predictions."
 )
