@@ -27,7 +27,7 @@ def tell(campaign, num, seed=0):
 @pytest.fixture(autouse=True)
 def kept(monkeypatch):
     """Such short chains are kept, as a rule."""
-    monkeypatch.setattr(staged, "_better", lambda *_: True)
+    monkeypatch.setattr(staged, "is_kept", lambda *_: True)
 
 
 @pytest.fixture
@@ -84,8 +84,10 @@ def test_a_model_is_fitted_from_scratch_when_rows_have_grown_by_half(campaign):
     np.testing.assert_array_equal(weights(fit.model), weights(from_scratch(campaign)))
 
 
-def test_chains_that_do_not_pay_are_fitted_from_scratch(campaign, monkeypatch):
-    monkeypatch.setattr(staged, "_better", lambda *_: False)
+def test_a_model_without_chains_is_not_continued(campaign, monkeypatch):
+    monkeypatch.setattr(staged, "is_kept", lambda *_: False)
+    campaign.model_file.unlink()
+    assert campaign.fit_model().model.diagnostics_ is None
     tell(campaign, 1, seed=1)
     assert not campaign.fit_model().warm
 

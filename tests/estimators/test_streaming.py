@@ -15,6 +15,7 @@ from twofold.estimators import streaming
 from twofold.estimators.streaming import write_scratch
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.inference import alpha
+from twofold.inference.method import resolve_method
 from twofold.tables import TableError, open_table, read_table
 
 SMALL = {
@@ -202,7 +203,7 @@ def test_the_default_passes_over_blocks_as_a_mean_field(tmp_path, monkeypatch):
     path = write(tmp_path / "table.parquet", *problem(300))
     with pytest.warns(UserWarning, match=r"read in blocks is fitted with Alpha\(nodes=24\)"):
         model = fit_table(BNNLVRegressor((5,), random_state=0), path, target="y")
-    assert model.inference == Alpha(nodes=24) and model.model_.latents == 1
+    assert resolve_method(model.inference) == Alpha(nodes=24) and model.model_.latents == 1
     for chosen in (Langevin(), {"method": "langevin", "chains": 2}, "ensemble", Ensemble()):
         with pytest.raises(ValueError, match=r"all data in every step .* use one of 'alpha'$"):
             fit_table(BNNLVRegressor(inference=chosen), path, target="y")

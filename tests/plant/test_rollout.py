@@ -294,7 +294,7 @@ def test_a_model_of_every_form_rolls_out_as_its_own_functions_say(hidden):
     @jax.jit
     def step(weights, log_noise, window, latent, additive):
         seen = scales.features.of(task.embedding.features(window))
-        own = policy.layers_of(task.shape, policies)
+        own = policy.layers_of(task.shape, jnp.asarray(policies))
         action = policy.act(task.shape, own, seen[None, None])[0, 0]
         x = scales.x.of(task.embedding.input(window, action))
         z = spec.latent_values(model, latent)[None, :, None]

@@ -290,7 +290,7 @@ def _of_members(method: Ensemble, members: Members) -> Staged:
 
 
 def _of_chains(method: Langevin, members: Members, found: Chained) -> Staged:
-    posterior = SampledPosterior.of_chains(*found.draws)
+    posterior = SampledPosterior(*(leaf.reshape(-1, leaf.shape[-1]) for leaf in found.draws))
     divergences: Any = np.zeros(method.chains, int)
     chains = Chains(*found.draws, divergences)
     result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(found.scores))
