@@ -115,6 +115,10 @@ class Langevin(Method):
         """The draws, a position, its gradient, momentum, mean and square."""
         return self.samples + 5
 
+    def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
+        """The members' run."""
+        return self.members.set_up(model, sizes, dtype)
+
     def steps_on_all_rows(self, model: BNNLV, rows: int) -> int:
         """Of the last stage: a step with z, or on a large table, costs as much as many others."""
         most = LATENT_STEPS if model.latents else DEFAULT_STEPS

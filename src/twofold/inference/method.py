@@ -154,10 +154,10 @@ class Method(ABC):
         """How many sets of the network's weights a run holds at once, at least."""
         return 1
 
+    @abstractmethod
     def set_up(self, model: "BNNLV", sizes: np.ndarray, dtype: str) -> "Setup":
-        """The run for data sets of these sizes, fitted together; a method that is fitted in stages
-        may have none of its own."""
-        raise NotImplementedError
+        """The run for data sets of these sizes, fitted together; of a method that is fitted in
+        stages, the first one."""
 
     def finish(self, config: Any, states: Any, energies: np.ndarray, epochs: int) -> "Result":
         """What one estimator keeps of its final states ``[runs, …]`` and energies ``[epochs done,
