@@ -13,7 +13,6 @@ from typing import Any
 
 from paper.fits import JUDGED, fit_job, judged_settings
 from paper.markdown import markdown, mean_and_error, metrics
-from paper.problems import HARD_PROBLEMS
 from paper.records import Context, Record
 from paper.small_problems import SMALL_PROBLEMS, Data
 from twofold.core.jobs import Job, run_jobs
@@ -22,7 +21,7 @@ from twofold.envs.toy import TOY_PROBLEMS
 SEEDS = [0, 1, 2, 3, 4]
 TEST_ROWS = 2000
 TEST_SEED = 10_000  # of the first seed's fresh rows
-TOYS = TOY_PROBLEMS | HARD_PROBLEMS
+TOYS = TOY_PROBLEMS
 # Rows of each problem's tables.
 ROWS = {
     "wave": 100,
