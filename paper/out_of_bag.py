@@ -21,7 +21,7 @@ from twofold.envs.toy import TOY_PROBLEMS
 SEEDS = [0, 1, 2, 3, 4]
 TEST_ROWS = 2000
 TEST_SEED = 10_000  # of the first seed's fresh rows
-TOYS = TOY_PROBLEMS
+TOYS = {"heteroscedastic": TOY_PROBLEMS["heteroscedastic"]}
 # Rows of each problem's tables.
 ROWS = {
     "wave": 100,
@@ -32,7 +32,7 @@ ROWS = {
     "product": 800,
     **dict.fromkeys(TOYS, 750),
 }
-SMOKE_ROWS = {"wave": 40, "bimodal": 40}
+SMOKE_ROWS = {"wave": 40, "heteroscedastic": 40}
 PLACES = {"twofold": "", "quick": "/quick"}
 
 
