@@ -1,7 +1,7 @@
 """Does the split find the true noise, and does what is left fall as data come?
 
 Four problems of known truth (``paper.small_problems``); tables of 50 to
-800 rows, of which each contains the smaller ones. At 200 fresh inputs, drawn as those of
+400 rows, of which each contains the smaller ones. At 200 fresh inputs, drawn as those of
 training:
 
 - *noise ratio*, the mean of ``exp(H_aleatoric − H(y | x))``: estimated over true noise level, by
@@ -25,7 +25,7 @@ from twofold.core.jobs import Job, run_jobs
 
 SEEDS = [0, 1, 2, 3, 4]
 PROBLEMS = ("wave", "plane", "corner", "two_humps")
-ROWS = (50, 100, 200, 400, 800)
+ROWS = (50, 100, 200, 400)
 POINTS = 200
 
 
