@@ -347,7 +347,7 @@ def step(
     rows = data.x.shape[0]
     slots, whole = min(config.batch_size, rows), config.batch_size >= rows
     training, stopping = share.rows_of(TRAIN), share.rows_of(STOP)
-    num_data = (data.num_data * (training / jnp.maximum(data.size, 1))).astype(dtype)
+    num_data = jnp.maximum(training, 1).astype(dtype)
     number, start, length = cycle(schedule.first_cycle, epoch)
 
     def batch(index: Int[Array, ""]) -> Any:
