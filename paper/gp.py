@@ -23,7 +23,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from twofold.core.arrays import Array, Float, Int
 from twofold.core.numerics import LOG_TWO_PI, Standardizer, padded_size
-from twofold.estimators.fitting import check_inputs, check_outputs, check_training_data, refuse_huge
+from twofold.estimators.validation import (
+    check_inputs,
+    check_outputs,
+    check_training_data,
+    refuse_huge,
+)
 from twofold.inference.method import check_integer
 
 FAR = 1e6

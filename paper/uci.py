@@ -21,7 +21,7 @@ from paper.records import Context, Record
 from twofold import BNNLVRegressor
 from twofold.core.jobs import Job, run_jobs
 from twofold.core.persistence import hash_identity
-from twofold.estimators.regressor import LinearGaussian
+from twofold.estimators.linear import LinearGaussian
 from twofold.estimators.storage import plain_settings
 from twofold.estimators.training import remove_checkpoint
 from twofold.inference.method import nest_options

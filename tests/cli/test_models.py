@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 from twofold.active.choice import split_by_entropy
 from twofold.cli import models
 from twofold.cli.terminal import MISTAKE, CommandError, add_quick
-from twofold.estimators.regressor import LinearGaussian, cross_validate_linear
+from twofold.estimators.linear import LinearGaussian, cross_validate_linear
 from twofold.tables import read_table
 
 TINY = ["--setting", "updates=20", "--setting", "hidden_layer_sizes=[5]"]

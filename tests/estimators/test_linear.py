@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from twofold.estimators.regressor import LinearGaussian
+from twofold.estimators.linear import LinearGaussian
 
 
 def test_the_density_is_that_of_the_least_squares_fit(rng):

@@ -9,7 +9,7 @@ import pytest
 
 from twofold import Alpha, BNNLVRegressor, Ensemble
 from twofold.estimators.fitting import rounding_steps
-from twofold.estimators.regressor import cross_validate_linear
+from twofold.estimators.linear import cross_validate_linear
 from twofold.report import write_model_page
 from twofold.report.model_data import Moments, make_subject, to_widths
 from twofold.report.model_page import GAUSSIAN, NOT_GAUSSIAN, describe_noise, describe_out_of_bag

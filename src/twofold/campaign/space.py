@@ -312,7 +312,8 @@ def _rehearse(model: "BNNLVRegressor") -> None:
     from sklearn.utils import check_random_state
 
     from twofold.core.numerics import Standardizer
-    from twofold.estimators.fitting import about_data, check_memory, check_settings
+    from twofold.estimators.fitting import about_data, check_memory
+    from twofold.estimators.validation import check_settings
     from twofold.inference.method import resolve_method
 
     check_settings(model)

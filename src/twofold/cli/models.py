@@ -225,7 +225,7 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> dict[str, float]:
     """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows; all
     beside a linear model's."""
     from twofold.active.choice import epistemic_share, split_by_entropy
-    from twofold.estimators.regressor import LinearGaussian, cross_validate_linear
+    from twofold.estimators.linear import LinearGaussian, cross_validate_linear
 
     train, test = result.train, result.test
     x = (train if test is None else test).x

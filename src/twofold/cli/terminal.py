@@ -149,8 +149,8 @@ def build_regressor(
     texts: Sequence[str], option: str = "setting", base: "BNNLVRegressor | None" = None
 ) -> "BNNLVRegressor":
     """A regressor with ``NAME=VALUE`` of each text, its own or an option of its method."""
-    from twofold.estimators.fitting import check_settings
     from twofold.estimators.regressor import BNNLVRegressor
+    from twofold.estimators.validation import check_settings
     from twofold.inference.method import option_names, resolve_method
 
     settings, regressor = parse_settings(texts), base or BNNLVRegressor()

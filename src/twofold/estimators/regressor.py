@@ -8,22 +8,20 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.core import memory, persistence, sharding
 from twofold.core.numerics import key_of
-from twofold.estimators.fitting import check_inputs, check_outputs, fit_many
+from twofold.estimators.fitting import fit_many
 from twofold.estimators.storage import pack, unpack
 from twofold.estimators.training import row_progress
+from twofold.estimators.validation import check_inputs, check_outputs
 from twofold.inference.method import (
     Method,
     check_integer,
@@ -392,44 +390,3 @@ def _warn_of_doubts(split: Decomposition) -> None:
 def load(path: Any) -> BNNLVRegressor:
     """Read a model that ``BNNLVRegressor.save`` wrote; it predicts exactly as before."""
     return unpack(persistence.read(path, "model"), BNNLVRegressor)
-
-
-# The least variance of a residual, of its output's: an output without noise has a density too.
-LEAST_VARIANCE = 1e-6
-FOLDS = 5
-
-
-class LinearGaussian(NamedTuple):
-    """``y = B x + b + ε``, ``ε ~ N(0, R)``, with R the covariance of the residuals."""
-
-    mean: LinearRegression
-    covariance: np.ndarray
-
-    @classmethod
-    def fit(cls, x: np.ndarray, y: np.ndarray) -> "LinearGaussian":
-        """Least squares for inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
-        mean = LinearRegression().fit(x, y)
-        residuals = (y - mean.predict(x)).reshape(len(y), -1)
-        freedom = max(len(x) - mean.rank_ - 1, 1)
-        variance = np.var(y, axis=0)
-        least = LEAST_VARIANCE * np.where(variance > 0, variance, 1.0)
-        return cls(mean, residuals.T @ residuals / freedom + np.diag(np.atleast_1d(least)))
-
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        """The mean of y at each row."""
-        return self.mean.predict(x)
-
-    def log_likelihood(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """``log p(y | x)`` of each row, joint over outputs."""
-        residuals = (y - self.mean.predict(x)).reshape(len(y), -1)
-        return np.atleast_1d(multivariate_normal(cov=self.covariance).logpdf(residuals))
-
-
-def cross_validate_linear(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Mean ``log p(y | x)`` of rows that a ``LinearGaussian`` of the other folds predicts; None
-    where there are too few rows to know its noise."""
-    if len(x) * (FOLDS - 1) // FOLDS <= x.shape[1] + 1 or len(x) < FOLDS:
-        return None
-    folds = KFold(FOLDS, shuffle=True, random_state=0).split(x)
-    scores = [LinearGaussian.fit(x[a], y[a]).log_likelihood(x[b], y[b]) for a, b in folds]
-    return float(np.concatenate(scores).mean())

@@ -22,8 +22,9 @@ import numpy as np
 
 from twofold.core.naming import listed
 from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, padded_size
-from twofold.estimators.fitting import about_data, check_memory, check_settings, fit_prepared
+from twofold.estimators.fitting import about_data, check_memory, fit_prepared
 from twofold.estimators.storage import About
+from twofold.estimators.validation import check_settings
 from twofold.inference.method import (
     DEFAULT,
     METHODS,

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float, Key
-from twofold.estimators.regressor import LinearGaussian
+from twofold.estimators.linear import LinearGaussian
 from twofold.model import network
 from twofold.model.spec import Draws
 from twofold.plant.forecast import CAUTION, Trial
