@@ -239,3 +239,26 @@ def test_many_rows_that_stop_a_member_are_looked_at_from_all_over_the_table(monk
     looked_at = np.flatnonzero(role == STOP)[[0, 8, 16, 24]]
     expected = ensemble.log_densities(MODEL, 1, start, data.x[looked_at], data.y[looked_at])
     assert found.score == pytest.approx(float(expected.mean()), rel=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [8, ROOM])
+def test_rows_that_are_held_out_train_nobody(batch_size):
+    """Other outputs in held-out rows change what stops a member, and nothing that it learns."""
+    data = make_data()
+    role = jnp.asarray(ensemble.deal_roles(0, 1, 3, ROWS, ROOM)[0])
+    order = jnp.argsort(role, stable=True).astype(jnp.int32)
+    start = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), make_network())
+    config = ensemble.Config(MODEL, batch_size, 1)
+    schedule = ensemble.Schedule(jnp.int32(5), jnp.float32(0.01))
+
+    def run(changed):
+        y = jnp.where(jnp.isin(role, jnp.asarray(changed))[:, None], data.y + 5.0, data.y)
+        share = Share(data._replace(y=y), role, order, start)
+        state = ensemble.init(config, jax.random.key(0), share)
+        return ensemble.step(config, jax.random.key(1), state, share, schedule, jnp.int32(0))[0]
+
+    same, stop, score, train = (run(rows) for rows in ([PADDING], [STOP], [SCORE], [TRAIN]))
+    for other in (stop, score):
+        np.testing.assert_array_equal(other.network.weights, same.network.weights)
+    assert stop.score < same.score and score.score == same.score
+    assert (train.network.weights != same.network.weights).any()
