@@ -22,9 +22,8 @@ from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Walk
 from twofold.inference.loop import Chains, Result
 from twofold.model.spec import BNNLV, SampledPosterior
 
-HELD_OUT_STAGES = (8, 4, 2)  # parts of the steps on all rows
 LAST_STAGE = 2**31 - 1
-WORTH_IT = 0.01
+WORTH_IT = 0.02
 SURE = 2.0
 SIGNIFICANT = 0.01
 
@@ -191,17 +190,18 @@ def sample_chains(
         return outcome.stopped
 
     training = np.concatenate([m.held_out(TRAIN) for m in members])
-    steps, stopped = method.steps_on_all_rows(model, int(np.max(data.size))), False
-    for share in HELD_OUT_STAGES:
-        before, length = list(latest), max(1, steps // share)
-        stopped = run_stage(f"chains {share}", "held-out rows", share, training, length)
-        pays = share == HELD_OUT_STAGES[0] or any(map(_improved, before, latest))
-        if stopped or not pays:
+    stages, stopped = method.stages(model, int(np.max(data.size))), False
+    last = 2 * stages[1]
+    for number, length in enumerate(stages):
+        before = list(latest)
+        stopped = run_stage(f"chains {number}", "held-out rows", number, training, length)
+        if stopped or (number and not any(map(_improved, before, latest))):
             break
+        last = max(last, 2 * length)
     kept = [is_kept(*pair) for pair in zip(members, latest, strict=True)]
     if any(kept) and not stopped:
         every = np.concatenate([m.held_out(TRAIN, STOP, SCORE) for m in members])
-        stopped = run_stage("chains", "all rows", LAST_STAGE, every, steps)
+        stopped = run_stage("chains", "all rows", LAST_STAGE, every, last)
     return [one if keep else None for one, keep in zip(latest, kept, strict=True)], stopped
 
 
