@@ -30,8 +30,6 @@ from twofold.uncertainty.metrics import rmse
 SETS = ("concrete", "energy", "kin8nm", "power-plant", "wine-quality-red")
 HIDDEN = (50, 50)
 GROUP = 5
-# Splits that the default is fitted to, where these are not all.
-DEFAULT_SPLITS = {"energy": 5, "power-plant": 10, "wine-quality-red": 5}
 SMOKE_SPLITS, SMOKE_ROWS = 2, 100
 # Test log-likelihoods of PBP, MC-dropout, the same of 100 times the epochs, and Deep Ensembles.
 PUBLISHED = {
@@ -112,7 +110,6 @@ def _score(settings: dict[str, Any], place: str, context: Context) -> Record:
         digest = digest_of(path)
         # A set that is not there has one group too, whose job will say so.
         count = GROUP if digest is None else count_splits(path)
-        count = min(count, DEFAULT_SPLITS.get(name, count)) if place else count
         for splits in group_splits(min(count, SMOKE_SPLITS) if context.smoke else count):
             identity = {
                 "set": name,

@@ -14,9 +14,9 @@ from twofold.estimators.fitting import hidden_sizes, noise_floor
 from twofold.estimators.staged import (
     Chained,
     Members,
-    choose,
     is_kept,
     latent_evidence,
+    needs_latent,
     score_rows,
 )
 from twofold.inference.ensemble import SCORE, Ensemble, Network, deal_roles
@@ -24,7 +24,7 @@ from twofold.inference.langevin import Langevin
 from twofold.model.spec import BNNLV
 
 QUICK = Ensemble(members=6, folds=3, nodes=6, updates=600)
-SHORT = Langevin(chains=6, folds=3, nodes=6, updates=600, steps=500, samples=4)
+SHORT = Langevin(chains=6, folds=3, nodes=6, updates=600, steps=16_000, samples=4)
 SETTINGS = {"hidden_layer_sizes": (8,), "random_state": 0, "n_latent_draws": 20}
 
 
@@ -183,7 +183,7 @@ def evidence(residual, seed):
     )
     roles = deal_roles(seed, 2, 2, 300, 300)
     members = Members(model, truth, roles, np.empty(0), np.empty((0, 2)))
-    return latent_evidence(members, pad(x, y, 300, "float32"))
+    return latent_evidence(members, members.best, pad(x, y, 300, "float32"))
 
 
 def test_gaussian_residuals_of_the_right_width_are_no_evidence_for_z():
@@ -206,13 +206,11 @@ def test_residuals_that_are_not_gaussian_are_evidence_for_z(residual):
 
 def test_z_must_predict_clearly_better_to_be_chosen():
     scores = np.random.default_rng(0).normal(size=50)
-    simple, worse, better = (
-        Members(None, None, None, scores + gain, None) for gain in (0.0, -0.1, 0.1)
-    )
-    assert choose(simple, worse) is simple
-    assert choose(simple, better) is better
+    worse, better = (Members(None, None, None, scores + gain, None) for gain in (-0.1, 0.1))
+    assert not needs_latent(scores, worse)
+    assert needs_latent(scores, better)
     uneven = better._replace(scores=scores + np.where(np.arange(50) < 3, 3.0, -0.1))
-    assert choose(simple, uneven) is simple
+    assert not needs_latent(scores, uneven)
 
 
 @pytest.fixture
@@ -252,7 +250,7 @@ def test_chains_are_held_against_their_start_by_the_same_rows(rng):
     members = Members(model, networks, deal_roles(0, 6, 3, 40, 64), np.empty(0), np.empty((0, 6)))
     unmoved = Network(*(leaf[:, None] for leaf in networks))
     scores = score_rows(1, members, unmoved, data, SCORE)
-    chains = Chained(networks, np.ones(6), unmoved, scores, scores)
+    chains = Chained(networks, np.ones(6), unmoved, scores, scores, 1)
     np.testing.assert_array_equal(members._replace(scores=scores).scores, chains.fair_scores)
     assert is_kept(members._replace(scores=scores), chains)
     worse = chains._replace(fair_scores=scores - 1.0)

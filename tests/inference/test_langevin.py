@@ -126,10 +126,13 @@ def test_the_energy_error_follows_rows_that_are_fewer_than_the_weights():
 
 
 def test_chains_with_z_or_many_rows_are_shorter_unless_asked_for():
-    latent, default, own = BNNLV(1, 1, (3,), 1, 1.0, 1.0), Langevin(), Langevin(steps=70)
-    assert default.steps_on_all_rows(latent, 100) < default.steps_on_all_rows(LINEAR, 100)
-    assert default.steps_on_all_rows(LINEAR, 10**6) < default.steps_on_all_rows(LINEAR, 100)
-    assert own.steps_on_all_rows(latent, 100) == own.steps_on_all_rows(LINEAR, 10**6) == 70
+    default, own = Langevin(), Langevin(steps=320)
+    latent = BNNLV(1, 1, (50, 50), 1, 1.0, 1.0, latent_levels=16)
+    wide = BNNLV(1, 1, (50, 50), 0, 1.0, 1.0)
+    assert default.stages(LINEAR, 100) == [500, 1_000, 2_000, 4_000, 8_000]
+    assert max(default.stages(latent, 700)) < max(default.stages(wide, 700))
+    assert max(default.stages(wide, 10**6)) < max(default.stages(wide, 700))
+    assert own.stages(latent, 10**6) == [10, 20, 40, 80, 160]
 
 
 def test_the_members_have_the_options_of_the_chains():
@@ -148,6 +151,6 @@ def test_a_step_far_too_long_is_refused_and_the_next_is_shorter():
     walk = Walk(data, jnp.ones(ROWS, bool), start, jnp.asarray(50.0))
     config = langevin.Config(LINEAR, 1, 2, 0.02)
     state = langevin.init(config, jax.random.key(0), walk)
-    moved = langevin.move(config, jax.random.key(1), state, walk, jnp.int32(0))
+    moved = langevin.move(config, jax.random.key(1), state, walk, jnp.int32(0), jnp.asarray(False))
     np.testing.assert_array_equal(moved.chain.position, state.chain.position)
     assert moved.log_step < state.log_step

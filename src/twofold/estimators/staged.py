@@ -1,11 +1,14 @@
 """Fits in stages: members without and with z, the choice between them, and chains from the members.
 
 All decisions are made on rows that the members held out (``inference.ensemble``). A latent input is
-tried only where the members without it leave residuals that are not Gaussian: ``latent_evidence``.
+tried only where the chains without it leave residuals that are not Gaussian (``latent_evidence``),
+and must predict held-out rows better than these chains: a z that only makes up for what longer
+chains would learn costs more than it brings.
 """
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,7 +26,7 @@ from twofold.inference.loop import Chains, Result
 from twofold.model.spec import BNNLV, SampledPosterior
 
 LAST_STAGE = 2**31 - 1
-WORTH_IT = 0.02
+WORTH_IT = 0.005
 SURE = 2.0
 SIGNIFICANT = 0.01
 
@@ -96,8 +99,9 @@ def fit_members(
     return found, outcome.stopped
 
 
-def latent_evidence(members: Members, data: Padded) -> float:
-    """p-value of the hypothesis that the noise is Gaussian, given x and a member.
+def latent_evidence(members: Members, networks: Network, data: Padded) -> float:
+    """p-value of the hypothesis that the noise is Gaussian, given x and a network: that of each
+    member, or where its chain has come to.
 
     Neyman's smooth test: under it the predictive distribution function at a held-out y is uniform.
     The third and fourth Legendre polynomials, which see skewness and tails, and their products with
@@ -105,7 +109,7 @@ def latent_evidence(members: Members, data: Padded) -> float:
     """
     rows = int(data.size)
     held_out = members.held_out(STOP, SCORE)
-    ranks = ensemble.out_of_bag_ranks(members.model, members.best, held_out, data)
+    ranks = ensemble.out_of_bag_ranks(members.model, networks, held_out, data)
     ranks = np.asarray(ranks, np.float64)[:rows]
     known = np.isfinite(ranks).all(axis=1)
     u, x = 2.0 * ranks[known] - 1.0, np.asarray(data.x, np.float64)[:rows][known]
@@ -116,12 +120,6 @@ def latent_evidence(members: Members, data: Padded) -> float:
     products = np.concatenate([weights[:, :, None] * shape[:, None] for shape in shapes], axis=1)
     statistic = float(np.sum(np.square(products.sum(axis=0)) / len(x)))
     return float(chi2.sf(statistic, products[0].size))
-
-
-def choose(simple: Members, latent: Members) -> Members:
-    """The members without z, unless held-out rows are predicted clearly better with it."""
-    gain = summarise(latent.scores - simple.scores)
-    return latent if gain.score > SURE * gain.standard_error else simple
 
 
 def _single(network: Network) -> Network:
@@ -146,70 +144,84 @@ def _join(parts: Sequence[Any]) -> Any:
 
 
 class Chained(NamedTuple):
-    """Chains of one data set after a stage: positions, step sizes, draws, and the scores of the
-    rows they hold out: of all of them, and of those that have not stopped their start."""
+    """Chains of one data set after a stage: positions, step sizes, draws, the scores of the rows
+    they hold out (of all of them, and of those that have not stopped their start), and how many
+    steps the next stage, on all rows, is to have."""
 
     start: Network
     step_size: np.ndarray
     draws: Network
     scores: np.ndarray
     fair_scores: np.ndarray
+    steps: int
 
 
-def sample_chains(
+def run_stage(
+    method: Langevin,
+    members: Sequence[Members],
+    chains: Sequence[Chained],
+    data: Padded,
+    keys: Any,
+    train: Train,
+    number: int,
+    steps: int,
+) -> tuple[list[Chained], bool]:
+    """Chains of data sets that share a model after one more stage, the last one on all rows; and
+    whether Ctrl-C ended it."""
+    model, runs = members[0].model, method.chains
+    settings = method.nodes, method.samples, method.energy_error, method.adjusted
+    last = number == LAST_STAGE
+    roles = (TRAIN, STOP, SCORE) if last else (TRAIN,)
+    counted: Any = np.concatenate([one.held_out(*roles) for one in members])
+    start = _join([one.start for one in chains])
+    walk = Walk(_repeat(data, runs), counted, start, _join([one.step_size for one in chains]))
+    own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
+    config = langevin.Config(model, *settings)
+    setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
+    name, title = ("chains", "all rows") if last else (f"chains {number}", "held-out rows")
+    outcome = train(name, f"sampling, {title}", model, setup, own_keys, walk)
+    found = []
+    for index, (own, before) in enumerate(zip(members, chains, strict=True)):
+        at = slice(index * runs, (index + 1) * runs)
+        states = jax.tree.map(lambda leaf, at=at: np.asarray(leaf[at]), outcome.states)
+        draws = Network(states.weights, states.log_noise)
+        end = Network(states.weights[:, -1], states.log_noise[:, -1])
+        scores = before.scores, before.fair_scores
+        if not last:
+            score = partial(score_rows, method.nodes, own, draws, _one(data, index))
+            scores = score(STOP, SCORE), score(SCORE)
+        found.append(Chained(end, np.exp(states.log_step), draws, *scores, before.steps))
+    return found, outcome.stopped
+
+
+def begin_chains(
     method: Langevin, members: Sequence[Members], data: Padded, keys: Any, train: Train
 ) -> tuple[list[Chained | None], bool]:
-    """Chains from the members of data sets that share a model, None where they predict held-out
-    rows worse than their start; and whether Ctrl-C ended them. A start without scores has seen all
-    rows, and is not compared with."""
-    model, runs, sets = members[0].model, method.chains, range(len(members))
-    settings = method.nodes, method.samples, method.energy_error, method.adjusted
-    config = langevin.Config(model, *settings)
-    own, repeated = [_one(data, index) for index in sets], _repeat(data, runs)
-    first = np.full(runs, FIRST_STEP, data.x.dtype)
-    latest = [Chained(m.best, first, _single(m.best), m.scores, m.scores) for m in members]
-
-    def run_stage(name: str, title: str, stream: int, counted: Any, steps: int) -> bool:
-        start = _join([one.start for one in latest])
-        walk = Walk(repeated, counted, start, _join([one.step_size for one in latest]))
-        own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, stream)
-        setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
-        outcome = train(name, f"sampling, {title}", model, setup, own_keys, walk)
-        for index in sets:
-            states = jax.tree.map(
-                lambda leaf, at=slice(index * runs, (index + 1) * runs): np.asarray(leaf[at]),
-                outcome.states,
-            )
-            draws = Network(states.weights, states.log_noise)
-            last = Network(states.weights[:, -1], states.log_noise[:, -1])
-            scores = latest[index].scores, latest[index].fair_scores
-            if stream != LAST_STAGE:
-                score = partial(score_rows, method.nodes, members[index], draws, own[index])
-                scores = score(STOP, SCORE), score(SCORE)
-            latest[index] = Chained(last, np.exp(states.log_step), draws, *scores)
-        return outcome.stopped
-
-    training = np.concatenate([m.held_out(TRAIN) for m in members])
-    stages, stopped = method.stages(model, int(np.max(data.size))), False
-    last = 2 * stages[1]
+    """Chains on the rows that the members trained on, as long as held-out rows gain by it; None
+    where these are predicted worse than by the members. A start without scores has seen all rows,
+    and is not compared with."""
+    stages = method.stages(members[0].model, int(np.max(data.size)))
+    first = np.full(method.chains, FIRST_STEP, data.x.dtype)
+    latest, stopped = (
+        [Chained(m.best, first, _single(m.best), m.scores, m.scores, stages[-2]) for m in members],
+        False,
+    )
     for number, length in enumerate(stages):
-        before = list(latest)
-        stopped = run_stage(f"chains {number}", "held-out rows", number, training, length)
+        before = latest
+        latest, stopped = run_stage(method, members, before, data, keys, train, number, length)
         if stopped or (number and not any(map(_improved, before, latest))):
             break
-        last = max(last, 2 * length)
-    kept = [is_kept(*pair) for pair in zip(members, latest, strict=True)]
-    if any(kept) and not stopped:
-        every = np.concatenate([m.held_out(TRAIN, STOP, SCORE) for m in members])
-        stopped = run_stage("chains", "all rows", LAST_STAGE, every, last)
-    return [one if keep else None for one, keep in zip(latest, kept, strict=True)], stopped
+        latest = [one._replace(steps=max(one.steps, 2 * length)) for one in latest]
+    pairs = zip(members, latest, strict=True)
+    return [chains if is_kept(own, chains) else None for own, chains in pairs], stopped
 
 
 def _improved(before: Chained, after: Chained) -> bool:
     """Whether a stage has paid."""
     if not len(before.scores):
         return True
-    return summarise(after.scores - before.scores).score > WORTH_IT
+    gain = summarise(after.scores - before.scores)
+    return gain.score > max(WORTH_IT, gain.standard_error)
 
 
 def is_kept(members: Members, chains: Chained) -> bool:
@@ -221,6 +233,80 @@ def is_kept(members: Members, chains: Chained) -> bool:
     return not loss.score > loss.standard_error
 
 
+def needs_latent(scores: np.ndarray, latent: Members) -> bool:
+    """Whether held-out rows are predicted clearly better with z than by what was fitted without."""
+    gain = summarise(latent.scores - scores)
+    return gain.score > SURE * gain.standard_error
+
+
+@dataclass
+class Fits:
+    """Fits of several data sets side by side, from stage to stage; ``stopped`` is Ctrl-C's."""
+
+    method: Any
+    quick: Ensemble
+    data: Padded
+    keys: Any
+    train: Train
+    roles: list[np.ndarray]
+    chosen: list[Members]
+    chains: list[Chained | None]
+    stopped: bool = False
+
+    def of(self, group: Sequence[int]) -> tuple[Padded, Any]:
+        """Data and keys of some of them."""
+        return _some(self.data, group), self.keys[_places(group, self.method.runs)]
+
+    def begin(self, group: Sequence[int]) -> None:
+        """The chains of some, which share a model."""
+        if self.stopped or not group or not isinstance(self.method, Langevin):
+            return
+        own, (data, keys) = [self.chosen[i] for i in group], self.of(group)
+        try:
+            found, self.stopped = begin_chains(self.method, own, data, keys, self.train)
+        except TooLargeError as error:
+            sentence = f"{error}; the ensemble is kept as it is, without chains"
+            warnings.warn(sentence, RuntimeWarning, stacklevel=6)
+            return
+        for index, chain in zip(group, found, strict=True):
+            self.chains[index] = chain
+
+    def try_latent(self, model: BNNLV) -> None:
+        """With z, where the noise that is left is not Gaussian; kept where it helps."""
+        if self.stopped:
+            return
+        tried, helped = [], []
+        for index, (own, chain) in enumerate(zip(self.chosen, self.chains, strict=True)):
+            networks = own.best if chain is None else chain.start
+            if latent_evidence(own, networks, _one(self.data, index)) < SIGNIFICANT:
+                tried.append(index)
+        if not tried:
+            return
+        roles, (data, keys) = [self.roles[i] for i in tried], self.of(tried)
+        found, self.stopped = fit_members(self.quick, model, data, roles, keys, self.train)
+        for index, latent in zip(tried, found, strict=True):
+            chain = self.chains[index]
+            before = self.chosen[index].scores if chain is None else chain.fair_scores
+            if needs_latent(before, latent):
+                self.chosen[index], self.chains[index] = latent, None
+                helped.append(index)
+        self.begin(helped)
+
+    def finish(self, model: BNNLV) -> None:
+        """The chains of a model, on all rows."""
+        own = enumerate(zip(self.chosen, self.chains, strict=True))
+        begun = {i: chain for i, (m, chain) in own if m.model == model and chain is not None}
+        if self.stopped or not begun:
+            return
+        members, (data, keys) = [self.chosen[i] for i in begun], self.of(list(begun))
+        chains = list(begun.values())
+        arguments = self.method, members, chains, data, keys, self.train
+        steps = max(chain.steps for chain in chains)
+        found, self.stopped = run_stage(*arguments, LAST_STAGE, steps)
+        for index, chain in zip(begun, found, strict=True):
+            self.chains[index] = chain
+
+
 def fit_staged(
     method: Any,
     models: Sequence[BNNLV],
@@ -230,52 +316,35 @@ def fit_staged(
     train: Train,
     starts: Sequence[Network] | None = None,
 ) -> list[Staged]:
-    """Fit each data set: the members of each model, the choice among the models, the chains.
+    """Fit each data set: the members without z and their chains, those with z where there is need
+    of it, and the chains of whichever predicts held-out rows better, on all rows.
 
     ``models`` is one model, or one without and one with z. ``starts`` is where the chains of an
     earlier fit of the same model ended: new ones continue from there.
     """
     quick, runs = method.members if isinstance(method, Langevin) else method, method.runs
-    room, sets = data.x.shape[1], range(len(seeds))
+    room = data.x.shape[1]
     roles = [
         ensemble.deal_roles(seed, runs, quick.folds, int(rows), room)
         for seed, rows in zip(seeds, data.size, strict=True)
     ]
-    if starts is not None:
-        chosen, stopped = [], False
-        for start, own in zip(starts, roles, strict=True):
-            chosen.append(Members(models[0], start, own, np.empty(0), np.empty((0, runs))))
-    else:
+    stopped = False
+    if starts is None:
         chosen, stopped = fit_members(quick, models[0], data, roles, keys, train)
-    tried = []
-    if len(models) > 1 and not stopped:
-        tried = [i for i in sets if latent_evidence(chosen[i], _one(data, i)) < SIGNIFICANT]
-    if tried:
-        own_keys = keys[_places(tried, runs)]
-        own_roles = [roles[i] for i in tried]
-        latent, stopped = fit_members(
-            quick, models[1], _some(data, tried), own_roles, own_keys, train
-        )
-        for index, other in zip(tried, latent, strict=True):
-            chosen[index] = choose(chosen[index], other)
-    results = [_of_members(quick, members) for members in chosen]
-    if not isinstance(method, Langevin) or stopped:
-        return results
-    for model in dict.fromkeys(members.model for members in chosen):
-        group = [index for index, members in enumerate(chosen) if members.model == model]
-        members, own_keys = [chosen[index] for index in group], keys[_places(group, runs)]
-        try:
-            chains, stopped = sample_chains(method, members, _some(data, group), own_keys, train)
-        except TooLargeError as error:
-            sentence = f"{error}; the ensemble is kept as it is, without chains"
-            warnings.warn(sentence, RuntimeWarning, stacklevel=5)
-            continue
-        for index, found in zip(group, chains, strict=True):
-            if found is not None:
-                results[index] = _of_chains(method, chosen[index], found)
-        if stopped:
-            break
-    return results
+    else:
+        unscored = np.empty(0), np.empty((0, runs))
+        chosen = [Members(models[0], *p, *unscored) for p in zip(starts, roles, strict=True)]
+    unbegun: list[Chained | None] = [None for _ in seeds]
+    fits = Fits(method, quick, data, keys, train, roles, chosen, unbegun, stopped)
+    fits.begin(range(len(seeds)))
+    for latent in models[1:]:
+        fits.try_latent(latent)
+    for model in models:
+        fits.finish(model)
+    return [
+        _of_members(quick, own) if chain is None else _of_chains(method, own, chain)
+        for own, chain in zip(fits.chosen, fits.chains, strict=True)
+    ]
 
 
 def _places(group: Sequence[int], runs: int) -> np.ndarray:

@@ -10,8 +10,9 @@ size is adapted throughout; the length over which the direction is forgotten fol
 the positions. With ``adjusted`` each trajectory of STEPS steps is accepted or rejected instead.
 
 A chain begins on the rows that its member trained on, in stages, each twice as long as the one
-before, as long as the score of the rows it holds out improves. It then continues on all rows, and
-draws of the second half of that last stage are kept.
+before, as long as the score of the rows it holds out improves. It then continues on all rows. In
+the first half of a stage HASTE times the energy error is tolerated, since longer steps reach the
+typical set sooner; draws are kept of the second half alone.
 """
 
 from dataclasses import dataclass
@@ -48,9 +49,8 @@ ERROR_PER_ROW = 0.5
 ACCEPTANCE, ACCEPTANCE_ADAPTATION = 0.8, 0.2
 MEMORY = 1_000.0
 MOST_STEPS = 16_000
-MOST_LATENT_STEPS = 4_000
+WORK = 3e6  # rows times weights times values of z, up to which chains may go on to the end
 STAGES = (32, 16, 8, 4, 2)  # parts of the most steps
-MANY_ROWS = 20_000
 HASTE = 5.0
 
 
@@ -80,10 +80,11 @@ class Langevin(Method):
     nodes : int
         As that of ``Ensemble``.
     steps : int or None
-        Steps of a chain on all rows (None: 4,000, and 1,000 with a latent input; fewer for tables
-        of more than 20,000 rows). Before them it takes an eighth as many on the rows that its
-        member trained on, then a fourth, and half as many if that has improved the score of the
-        held-out rows.
+        Most steps of a chain on all rows (None: 16,000; fewer where a step is costly: for large
+        tables and networks, and with a latent input). They follow stages on the rows that its
+        member trained on: a 32nd of them first, then each twice as long as the one before as long
+        as the score of the held-out rows improves; a stage on all rows is twice as long as the last
+        one that paid, and a fourth of these steps at least.
     energy_error : float
         Mean square of the energy error of a step, for each dimension.
     adjusted : bool
@@ -122,10 +123,10 @@ class Langevin(Method):
         return self.members.set_up(model, sizes, dtype)
 
     def stages(self, model: BNNLV, rows: int) -> list[int]:
-        """Steps of the stages on which rows are held out; the last one of all rows is twice as long
-        as the one before it. A step with z, or on a large table, costs as much as many others."""
-        most = MOST_LATENT_STEPS if model.latents else MOST_STEPS
-        steps = self.steps or int(most * min(1.0, MANY_ROWS / rows))
+        """Steps of the stages on which rows are held out, at most. A step with z, or on a large
+        table, costs as much as many others."""
+        work = rows * model.num_weights * max(1, 2 * model.latent_levels)
+        steps = self.steps or int(MOST_STEPS * min(1.0, WORK / work) ** 0.5)
         return [max(1, steps // part) for part in STAGES]
 
     @property
