@@ -14,6 +14,7 @@ from twofold.estimators.fitting import hidden_sizes, noise_floor
 from twofold.estimators.staged import (
     Chained,
     Members,
+    _say_unfinished,
     is_kept,
     latent_evidence,
     needs_latent,
@@ -114,6 +115,8 @@ def test_the_floor_of_the_noise_follows_the_resolution_of_the_target():
     rounded = np.round(rng.normal(size=(200, 1)) / 0.5) * 0.5
     (floor,) = noise_floor(rounded)
     assert 0.5 / 12**0.5 / 1.5 < floor < 0.5 / 12**0.5 * 1.5
+    at_a_limit = np.maximum(rng.normal(size=(200, 1)), -0.5)
+    assert 0.01 < noise_floor(at_a_limit)[0] < 0.1
     x = rng.uniform(-1, 1, (200, 1))
     model = BNNLVRegressor(**SETTINGS, inference=QUICK, latent_dim=0)
     model.fit(x, np.round(2 * x[:, 0]))
@@ -197,8 +200,9 @@ def test_gaussian_residuals_of_the_right_width_are_no_evidence_for_z():
     [
         lambda rng, shape: 0.95 * rng.choice([-1.0, 1.0], shape) + 0.3 * rng.normal(size=shape),
         lambda rng, shape: rng.exponential(size=shape) - 1.0,
+        lambda rng, shape: 1.2 * rng.choice([-1, 0, 1], shape) + 0.1 * rng.normal(size=shape),
     ],
-    ids=["two humps", "skewed"],
+    ids=["two humps", "skewed", "three branches"],
 )
 def test_residuals_that_are_not_gaussian_are_evidence_for_z(residual):
     assert max(evidence(residual, seed) for seed in range(5)) < 1e-6
@@ -255,6 +259,14 @@ def test_chains_are_held_against_their_start_by_the_same_rows(rng):
     assert is_kept(members._replace(scores=scores), chains)
     worse = chains._replace(fair_scores=scores - 1.0)
     assert not is_kept(members._replace(scores=scores), worse)
+
+
+@pytest.mark.parametrize(("gain", "said"), [(0.2, True), (0.01, False)])
+def test_chains_that_would_go_on_improving_say_so_once(gain, said, recwarn):
+    scores = np.random.default_rng(0).normal(size=50)
+    before = Chained(None, None, None, scores, scores, 1)
+    _say_unfinished([before], [before._replace(scores=scores + gain)], 1_000)
+    assert [("steps=2000" in str(one.message)) for one in recwarn] == [True] * said
 
 
 def test_an_ensemble_takes_no_warm_start(quick):

@@ -40,6 +40,8 @@ Regressor = Any  # a BNNLVRegressor, whose module imports this one
 # Settings that decide how a model is trained, beside its method.
 TRAINING = ("hidden_layer_sizes", "latent_dim", "weight_variance", "latent_variance", "dtype")
 SMALL_TABLE, LARGE_TABLE = 200, 3_000
+FLOOR_OF_REPEATED = 2.0**-5
+REPEATED, FEW_REPEATS = 0.05, 5
 NO_FLOOR = 2.0**-30
 
 
@@ -292,12 +294,21 @@ def rounding_steps(y: np.ndarray) -> np.ndarray:
     return steps
 
 
+def has_repeated_value(column: np.ndarray) -> bool:
+    """Whether one value makes up a notable part of a column: a limit at which a quantity stays, or
+    a reading of nothing. It has no density."""
+    counts = np.unique(column, return_counts=True)[1]
+    return bool(counts.max() >= max(FEW_REPEATS, REPEATED * len(column)))
+
+
 def noise_floor(y: np.ndarray) -> tuple[float, ...]:
     """The deviation that rounding gives each column of y, a power of two: rounding to a grid errs
-    by 1/√12 of its step. Nothing where no column is rounded."""
+    by 1/√12 of its step. A column that is not rounded but repeats one value gets FLOOR_OF_REPEATED.
+    Nothing where there is neither."""
     steps = rounding_steps(y)
     powers = 2.0 ** np.round(np.log2(steps / 12**0.5))
-    floors = np.where(np.isfinite(steps), powers, NO_FLOOR)
+    others = [FLOOR_OF_REPEATED if has_repeated_value(column) else NO_FLOOR for column in y.T]
+    floors = np.where(np.isfinite(steps), powers, others)
     return tuple(floors.tolist()) if floors.max() > NO_FLOOR else ()
 
 

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import eval_legendre
 from scipy.stats import chi2
+from sklearn.exceptions import ConvergenceWarning
 
 from twofold.core.memory import TooLargeError
 from twofold.core.numerics import Padded
@@ -26,9 +28,10 @@ from twofold.inference.loop import Chains, Result
 from twofold.model.spec import BNNLV, SampledPosterior
 
 LAST_STAGE = 2**31 - 1
-WORTH_IT = 0.005
+WORTH_IT, WORTH_SAYING = 0.005, 0.05
 SURE = 2.0
 SIGNIFICANT = 0.01
+ORDERS = (3, 4, 5, 6)  # the first two are what a network's mean and noise fit
 
 
 class Staged(NamedTuple):
@@ -104,8 +107,8 @@ def latent_evidence(members: Members, networks: Network, data: Padded) -> float:
     member, or where its chain has come to.
 
     Neyman's smooth test: under it the predictive distribution function at a held-out y is uniform.
-    The third and fourth Legendre polynomials, which see skewness and tails, and their products with
-    each input, which see them where they differ over x, are then uncorrelated and have mean 0.
+    The third to sixth Legendre polynomials, which see skewness, tails and humps, and their products
+    with each input, which see them where they differ over x, are then uncorrelated and have mean 0.
     """
     rows = int(data.size)
     held_out = members.held_out(STOP, SCORE)
@@ -115,7 +118,7 @@ def latent_evidence(members: Members, networks: Network, data: Padded) -> float:
     u, x = 2.0 * ranks[known] - 1.0, np.asarray(data.x, np.float64)[:rows][known]
     if len(x) < 2:
         return 1.0
-    shapes = [7**0.5 * (5 * u**3 - 3 * u) / 2, 3 * (35 * u**4 - 30 * u**2 + 3) / 8]
+    shapes = [(2 * k + 1) ** 0.5 * eval_legendre(k, u) for k in ORDERS]
     weights = np.column_stack([np.ones(len(x)), x])
     products = np.concatenate([weights[:, :, None] * shape[:, None] for shape in shapes], axis=1)
     statistic = float(np.sum(np.square(products.sum(axis=0)) / len(x)))
@@ -212,6 +215,8 @@ def begin_chains(
         if stopped or (number and not any(map(_improved, before, latest))):
             break
         latest = [one._replace(steps=max(one.steps, 2 * length)) for one in latest]
+    else:
+        _say_unfinished(before, latest, 2 * stages[-1])
     pairs = zip(members, latest, strict=True)
     return [chains if is_kept(own, chains) else None for own, chains in pairs], stopped
 
@@ -222,6 +227,20 @@ def _improved(before: Chained, after: Chained) -> bool:
         return True
     gain = summarise(after.scores - before.scores)
     return gain.score > max(WORTH_IT, gain.standard_error)
+
+
+def _say_unfinished(before: Sequence[Chained], after: Sequence[Chained], steps: int) -> None:
+    """A warning where even the longest stage has paid well."""
+    pairs = zip(before, after, strict=True)
+    gain = max(summarise(new.scores - old.scores).score for old, new in pairs if len(old.scores))
+    if gain > WORTH_SAYING:
+        warnings.warn(
+            f"predictions of held-out rows were still improving when the chains ended (by "
+            f"{gain:.2f} nats a row in the last stage); a longer run may predict better: "
+            f"inference=Langevin(steps={2 * steps})",
+            ConvergenceWarning,
+            stacklevel=7,
+        )
 
 
 def is_kept(members: Members, chains: Chained) -> bool:
