@@ -14,7 +14,7 @@ export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo reproduce test test-all lint types format tables docs examples bench lock clean
+.PHONY: help demo reproduce test test-all lint types format tables docs examples bench peers lock clean
 
 # Create the virtual environment $(1) unless it is there.
 define create_venv
@@ -65,6 +65,8 @@ examples: .venv/.installed-dev  ## run the examples at full size and renew their
 bench: .venv/.installed-dev .bench-venv/.installed  ## run all benchmarks, beside other libraries and floors
 	$(BIN)/python benchmarks/suite.py
 
+peers: .peers/bde/.installed .peers/boosting/.installed  ## environments of the libraries that benchmarks/regression.py compares with
+
 lock:  ## write constraints.txt anew from pyproject.toml
 	rm -rf .cache/lock-venv
 	$(call create_venv,.cache/lock-venv)
@@ -76,7 +78,7 @@ lock:  ## write constraints.txt anew from pyproject.toml
 	rm -rf .cache/lock-venv
 
 clean:  ## remove environments, caches and the demo's output
-	rm -rf .venv .bench-venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-output site
+	rm -rf .venv .bench-venv .peers .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-output site
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed-run: pyproject.toml constraints.txt
@@ -88,6 +90,13 @@ clean:  ## remove environments, caches and the demo's output
 	$(call create_venv,.venv)
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
 	touch .venv/.installed-run $@
+
+.peers/bde/.installed: PACKAGES := sklearn-contrib-bde==1.0.2
+.peers/boosting/.installed: PACKAGES := catboost==1.2.10 ngboost==0.5.11 scikit-learn==1.9.1
+.peers/%/.installed:
+	$(call create_venv,.peers/$*)
+	.peers/$*/bin/python -m pip install -q $(PACKAGES)
+	touch $@
 
 # torchvision 0.28 is built for CUDA and fails to import beside a CPU torch; 0.16.2 imports.
 .bench-venv/.installed: Makefile

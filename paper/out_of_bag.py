@@ -21,7 +21,7 @@ from twofold.envs.toy import TOY_PROBLEMS
 SEEDS = [0, 1, 2, 3, 4]
 TEST_ROWS = 2000
 TEST_SEED = 10_000  # of the first seed's fresh rows
-TOYS = {name: TOY_PROBLEMS[name] for name in ("heteroscedastic", "bimodal")}
+TOYS = {"heteroscedastic": TOY_PROBLEMS["heteroscedastic"]}
 # Rows of each problem's tables.
 ROWS = {
     "wave": 100,

@@ -1,0 +1,218 @@
+"""This library beside others on public tables: the same train/test splits, the same cores.
+
+    python benchmarks/regression.py                             everything, resumable
+    python benchmarks/regression.py --sets airfoil diabetes     some tables
+    python benchmarks/regression.py --libraries catboost gp     some libraries
+    python benchmarks/regression.py --smoke                     tiny fits, no environments
+
+Every fit is a process of its own in the environment of its library (``make peers`` makes them), and
+a job: a run that is stopped keeps what it has, and the same command does the rest. Writes
+``results/regression.json``; runs of some tables or libraries join what others have written.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paper.records import Record
+from paper.uci import data_folder, load_splits
+from twofold.core.jobs import Job, run_jobs
+
+SCRIPT = Path(__file__).parent / "peers" / "regress.py"
+WORK = Path(".cache/bench/regression")
+TEST_SHARE = 0.2
+SMOKE_ROWS = 60
+LEVELS = 0.05, 0.95
+
+
+class Table(NamedTuple):
+    """How many splits of a table are taken, and whether its target is standardised."""
+
+    splits: int
+    standardised: bool = False
+
+
+class Library(NamedTuple):
+    """An adapter of ``peers/regress.py``, its options, and its environment: a folder of
+    ``.peers``, or this one."""
+
+    adapter: str
+    options: dict[str, Any]
+    environment: str | None = None
+
+
+TABLES = {
+    "airfoil": Table(5, standardised=True),
+    "diabetes": Table(5),
+    "concrete": Table(20),
+    "energy": Table(20),
+    "wine-quality-red": Table(20),
+    "kin8nm": Table(2),
+    "power-plant": Table(2),
+}
+LONG = {"inference": {"method": "langevin", "steps": 64_000}, "hidden_layer_sizes": [32, 32, 32]}
+LIBRARIES = {
+    "twofold": Library("twofold", {}),
+    "twofold_quick": Library("twofold", {"inference": "ensemble"}),
+    "twofold_alpha": Library("twofold", {"inference": "alpha"}),
+    "twofold_long": Library("twofold", LONG),
+    "bde": Library("bde", {}, "bde"),
+    "catboost": Library("catboost", {}, "boosting"),
+    "ngboost": Library("ngboost", {}, "boosting"),
+    "gp": Library("gp", {}),
+    "linear": Library("linear", {}),
+    "forest": Library("forest", {}),
+}
+# Where a longer run than the default's is measured.
+LONG_TABLES = ("airfoil",)
+SMOKE = {
+    "twofold": {"inference": {"method": "langevin", "steps": 32, "updates": 20, "chains": 2}},
+    "linear": {},
+}
+
+
+def load_table(name: str, splits: int) -> list[tuple[np.ndarray, ...]]:
+    """X, y, X_test, y_test of each split: the published ones, or random fifths."""
+    if name in ("airfoil", "diabetes"):
+        x, y = load_whole(name)
+        return [split_at_random(x, y, number) for number in range(splits)]
+    return list(load_splits(data_folder() / f"{name}.npz", range(splits)))
+
+
+def load_whole(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """All rows of a table that has no published splits."""
+    if name == "diabetes":
+        from sklearn.datasets import load_diabetes
+
+        return load_diabetes(return_X_y=True)
+    values = np.genfromtxt(data_folder().parent / f"{name}.csv", delimiter=",", skip_header=1)
+    return values[:, :-1], values[:, -1]
+
+
+def split_at_random(x: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
+    """Training and test rows."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    tests = int(TEST_SHARE * len(y))
+    test, train = order[:tests], order[tests:]
+    return x[train], y[train], x[test], y[test]
+
+
+def interpreter(environment: str | None) -> str:
+    """The Python of an environment; an error that says how to make it."""
+    if environment is None:
+        return sys.executable
+    path = Path(".peers") / environment / "bin" / "python"
+    if not path.exists():
+        raise FileNotFoundError(f"no environment at {path.parent.parent}; run: make peers")
+    return str(path)
+
+
+def crps(draws: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """``E|Y − y| − ½ E|Y − Y'|`` of each row, from draws ``[S, N]``."""
+    ordered, size = np.sort(draws, axis=0), len(draws)
+    weights = 2.0 * np.arange(1, size + 1) - size - 1.0
+    apart = 2.0 * np.tensordot(weights, ordered, 1) / (size * (size - 1))
+    return np.abs(draws - y).mean(axis=0) - 0.5 * apart
+
+
+def score(predicted: Any, y: np.ndarray, scale: float) -> dict[str, float]:
+    """Scores of one split, y in units of ``scale``."""
+    error = (y - predicted["mean"]) / scale
+    scores = {"rmse": float(np.sqrt(np.mean(error**2)))}
+    if "draws" in predicted:
+        deviation, draws = predicted["deviation"] / scale, predicted["draws"]
+        gaussian = 0.5 * np.log(2.0 * np.pi * deviation**2) + 0.5 * (error / deviation) ** 2
+        low, high = np.quantile(draws, LEVELS, axis=0)
+        scores |= {
+            "test_log_likelihood": float(np.mean(predicted["log_density"]) + np.log(scale)),
+            "nll_gaussian": float(gaussian.mean()),
+            "crps": float(crps(draws, y).mean() / scale),
+            "coverage_90": float(np.mean((low <= y) & (y <= high))),
+        }
+    return scores
+
+
+def measure_fit(
+    name: str, number: int, adapter: str, options: dict[str, Any], environment: str | None,
+    smoke: bool,
+) -> dict[str, float]:  # fmt: skip
+    """Scores and seconds of one library on one split."""
+    split = load_table(name, number + 1)[number]
+    if smoke:
+        split = tuple(part[:SMOKE_ROWS] for part in split)
+    with tempfile.TemporaryDirectory(prefix="twofold-regression-") as folder:
+        table, found = Path(folder) / "table.npz", Path(folder) / "found.npz"
+        np.savez(table, **dict(zip(("X", "y", "X_test", "y_test"), split, strict=True)))
+        words = [adapter, str(table), str(found), json.dumps(options)]
+        command = [interpreter(environment), str(SCRIPT.resolve()), *words]
+        own = os.environ if environment is None else clean_environment()
+        done = subprocess.run(command, env=own, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{adapter} on {name} failed: {done.stderr.strip()[-2000:]}")
+        seconds = json.loads(done.stdout.strip().splitlines()[-1])
+        with np.load(found) as file:
+            scale = float(split[1].std()) if TABLES[name].standardised else 1.0
+            return score(dict(file), split[3], scale) | seconds
+
+
+def clean_environment() -> dict[str, str]:
+    """Without this project's own folders."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def measure(
+    tables: Sequence[str], libraries: Sequence[str], smoke: bool, work: Path | None
+) -> Record:
+    """The record of some tables and libraries."""
+    chosen = {name: LIBRARIES[name]._asdict() for name in libraries}
+    if smoke:
+        chosen = {name: chosen[name] | {"options": SMOKE[name]} for name in SMOKE}
+    splits = {name: 2 if smoke else TABLES[name].splits for name in tables}
+    seeds = list(range(max(splits.values())))
+    record = Record("regression", {"libraries": chosen, "splits": splits}, seeds)
+    jobs: dict[str, list[Job]] = {}
+    for table in tables:
+        for library, own in chosen.items():
+            if library == "twofold_long" and table not in LONG_TABLES:
+                continue
+            place = f"{table}/{library}"
+            for number in range(splits[table]):
+                identity = {"place": place, "split": number, "library": own, "smoke": smoke}
+                arguments = table, number, *own.values(), smoke
+                name = f"{place}, split {number}"
+                jobs.setdefault(place, []).append(Job(name, measure_fit, arguments, identity))
+    found = iter(run_jobs([job for own in jobs.values() for job in own], work))
+    for place, own_jobs in jobs.items():
+        record.add_means(place, [next(found) for _ in own_jobs])
+    return record
+
+
+def main() -> None:
+    """Parse the command line, measure, write the record."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sets", nargs="+", choices=list(TABLES), default=list(TABLES))
+    parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path("results"))
+    options = parser.parse_args()
+    work = None if options.smoke else WORK
+    tables = ["diabetes"] if options.smoke else options.sets
+    record = measure(tables, options.libraries, options.smoke, work)
+    path = record.merge(options.output, lambda name: name not in record.metrics)
+    for name, value in record.metrics.items():
+        print(f"{name:50s} {value:9.3f}")
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Other libraries on the same tables: scores, splits, and how their processes are started."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from benchmarks import regression
+from benchmarks.peers import regress
+from benchmarks.tables.regression import tabulate_regression
+from paper.records import Record
+
+
+def test_crps_is_that_of_the_normal_distribution(rng):
+    draws, y = rng.normal(size=(4_000, 3)), np.array([-1.0, 0.0, 2.0])
+    exact = y * (2 * norm.cdf(y) - 1) + 2 * norm.pdf(y) - 1 / np.sqrt(np.pi)
+    np.testing.assert_allclose(regression.crps(draws, y), exact, atol=0.05)
+
+
+def test_crps_is_the_mean_over_all_pairs_of_draws(rng):
+    draws, y = rng.normal(size=(7, 2)), rng.normal(size=2)
+    pairs = [np.abs(a - b) for i, a in enumerate(draws) for j, b in enumerate(draws) if i != j]
+    naive = np.abs(draws - y).mean(axis=0) - 0.5 * np.mean(pairs, axis=0)
+    np.testing.assert_allclose(regression.crps(draws, y), naive)
+
+
+def test_a_mixture_has_the_density_and_moments_of_its_parts(rng):
+    means, deviations, y = rng.normal(size=(3, 5)), rng.uniform(0.5, 1, (3, 5)), rng.normal(size=5)
+    found = regress.describe_mixture(means, deviations, y)
+    density = norm.pdf(y, means, deviations).mean(axis=0)
+    np.testing.assert_allclose(found["log_density"], np.log(density))
+    np.testing.assert_allclose(found["draws"].mean(axis=0), found["mean"], atol=0.25)
+    np.testing.assert_allclose(found["draws"].std(axis=0), found["deviation"], rtol=0.2)
+
+
+def test_scores_in_units_of_the_target_are_those_of_the_scaled_problem(rng):
+    y = rng.normal(size=50)
+    found = regress.describe_mixture(np.zeros((1, 50)), np.ones((1, 50)), y)
+    scaled = regress.describe_mixture(np.zeros((1, 50)), np.full((1, 50), 10.0), 10 * y)
+    small, large = regression.score(found, y, 1.0), regression.score(scaled, 10 * y, 10.0)
+    assert small == pytest.approx(large)
+    assert small["nll_gaussian"] == pytest.approx(-small["test_log_likelihood"])
+    assert 0.8 < small["coverage_90"] < 1.0
+    assert regression.score({"mean": y + 1.0}, y, 1.0) == {"rmse": pytest.approx(1.0)}
+
+
+def test_a_split_at_random_keeps_every_row_once():
+    x = np.arange(50.0)[:, None]
+    train, y, test, y_test = regression.split_at_random(x, x[:, 0], 3)
+    assert len(test) == 10
+    assert sorted(np.concatenate([train, test])[:, 0]) == list(range(50))
+    np.testing.assert_array_equal(np.concatenate([y, y_test])[:, None], np.r_[train, test])
+
+
+def test_an_environment_that_is_not_there_says_how_to_make_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"\.peers/bde; run: make peers"):
+        regression.interpreter("bde")
+    assert regression.interpreter(None) == sys.executable
+
+
+def test_a_process_is_given_the_table_and_its_predictions_are_scored(monkeypatch):
+    def run(command, env, **_):
+        library, table, target, options = command[2:]
+        assert (library, json.loads(options)) == ("linear", {"tol": 1})
+        with np.load(table) as file:
+            np.savez(target, mean=file["y_test"] + 2.0)
+        return subprocess.CompletedProcess(
+            command, 0, '{"seconds_fit": 1, "seconds_predict": 2}', ""
+        )
+
+    monkeypatch.setattr(regression.subprocess, "run", run)
+    found = regression.measure_fit("diabetes", 1, "linear", {"tol": 1}, None, False)
+    assert found == {"rmse": pytest.approx(2.0), "seconds_fit": 1, "seconds_predict": 2}
+
+
+def test_a_process_that_fails_says_why(monkeypatch):
+    failed = subprocess.CompletedProcess([], 1, "", "no memory")
+    monkeypatch.setattr(regression.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(RuntimeError, match="linear on diabetes failed: no memory"):
+        regression.measure_fit("diabetes", 0, "linear", {}, None, False)
+
+
+def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
+    record = Record("regression", {}, [0])
+    seconds = {"seconds_fit": 1.0, "seconds_predict": 2.0}
+    record.add_means("diabetes/forest", [{"rmse": 57.0} | seconds])
+    every = dict.fromkeys(("test_log_likelihood", "nll_gaussian", "crps", "coverage_90"), 0.5)
+    record.add_means("diabetes/gp", [every | {"rmse": 54.0} | seconds])
+    record.write(tmp_path)
+    gp, forest = tabulate_regression(tmp_path).splitlines()[2:]
+    assert gp.startswith("| diabetes | Gaussian process | 0.5") and "| –" not in gp
+    assert forest.startswith("| diabetes | random forest | – | – | – | – | 57.0")
