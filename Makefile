@@ -62,7 +62,7 @@ examples: .venv/.installed-dev  ## run the examples at full size and renew their
 	$(BIN)/python scripts/render_examples.py
 	$(BIN)/python scripts/page_pictures.py
 
-bench: .venv/.installed-dev .bench-venv/.installed  ## run all benchmarks, beside other libraries and floors
+bench: .venv/.installed-dev .bench-venv/.installed peers  ## run all benchmarks, beside other libraries and floors
 	$(BIN)/python benchmarks/suite.py
 
 peers: .peers/bde/.installed .peers/boosting/.installed  ## environments of the libraries that benchmarks/regression.py compares with

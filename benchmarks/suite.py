@@ -55,6 +55,7 @@ PARTS = (
     "simulator",
     "progress",
     "first_fit",
+    "regression",
     "posteriors",
     "table1",
     "scaling",
