@@ -93,10 +93,10 @@ clean:  ## remove environments, caches and the demo's output
 
 .peers/bde/.installed: PACKAGES := sklearn-contrib-bde==1.0.2
 .peers/boosting/.installed: PACKAGES := catboost==1.2.10 ngboost==0.5.11 scikit-learn==1.9.1
-.peers/%/.installed:
+.peers/%/.installed: Makefile
 	$(call create_venv,.peers/$*)
 	.peers/$*/bin/python -m pip install -q $(PACKAGES)
-	touch $@
+	echo $(PACKAGES) > $@
 
 # torchvision 0.28 is built for CUDA and fails to import beside a CPU torch; 0.16.2 imports.
 .bench-venv/.installed: Makefile

@@ -3,7 +3,7 @@
     python benchmarks/regression.py                             everything, resumable
     python benchmarks/regression.py --sets airfoil diabetes     some tables
     python benchmarks/regression.py --libraries catboost gp     some libraries
-    python benchmarks/regression.py --smoke                     tiny fits, no environments
+    python benchmarks/regression.py --smoke --output FOLDER     tiny fits, no environments
 
 Every fit is a process of its own in the environment of its library (``make peers`` makes them), and
 a job: a run that is stopped keeps what it has, and the same command does the rest. Writes
@@ -11,6 +11,7 @@ a job: a run that is stopped keeps what it has, and the same command does the re
 """
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
@@ -27,7 +28,9 @@ from paper.uci import data_folder, load_splits
 from twofold.core.jobs import Job, run_jobs
 
 SCRIPT = Path(__file__).parent / "peers" / "regress.py"
-WORK = Path(".cache/bench/regression")
+WORK = Path(".cache/bench/unfinished/regression")
+# What decides a fit of this library.
+SOURCES = ("src/twofold/*/*.py", "paper/gp.py")
 TEST_SHARE = 0.2
 SMOKE_ROWS = 60
 LEVELS = 0.05, 0.95
@@ -153,31 +156,49 @@ def measure_fit(
         np.savez(table, **dict(zip(("X", "y", "X_test", "y_test"), split, strict=True)))
         words = [adapter, str(table), str(found), json.dumps(options)]
         command = [interpreter(environment), str(SCRIPT.resolve()), *words]
-        own = os.environ if environment is None else clean_environment()
-        done = subprocess.run(command, env=own, capture_output=True, text=True)
+        done = subprocess.run(
+            command, env=child_environment(environment), capture_output=True, text=True
+        )
         if done.returncode:
-            raise RuntimeError(f"{adapter} on {name} failed: {done.stderr.strip()[-2000:]}")
+            *before, last = done.stderr.strip().splitlines() or ["no message"]
+            raise RuntimeError("\n".join([f"{adapter} on {name} failed: {last}", *before[-20:]]))
         seconds = json.loads(done.stdout.strip().splitlines()[-1])
         with np.load(found) as file:
             scale = float(split[1].std()) if TABLES[name].standardised else 1.0
             return score(dict(file), split[3], scale) | seconds
 
 
-def clean_environment() -> dict[str, str]:
-    """Without this project's own folders."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+def child_environment(environment: str | None) -> dict[str, str]:
+    """Without programs that an earlier fit has compiled and, for others, this project's folders."""
+    dropped = ["JAX_COMPILATION_CACHE_DIR", *(["PYTHONPATH"] if environment else [])]
+    return {name: value for name, value in os.environ.items() if name not in dropped}
+
+
+def describe_source(library: Library) -> str:
+    """What a kept fit depends on beside its options: a digest of the code, or the packages that
+    ``make peers`` has installed, with the adapters."""
+    parts = [SCRIPT.read_bytes()]
+    if library.environment is None:
+        root = SCRIPT.parents[2]
+        parts += [path.read_bytes() for p in SOURCES for path in sorted(root.glob(p))]
+    else:
+        stamp = Path(interpreter(library.environment)).parents[1] / ".installed"
+        parts.append(stamp.read_bytes())
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def measure(
     tables: Sequence[str], libraries: Sequence[str], smoke: bool, work: Path | None
 ) -> Record:
     """The record of some tables and libraries."""
-    chosen = {name: LIBRARIES[name]._asdict() for name in libraries}
+    chosen = {name: LIBRARIES[name] for name in libraries}
     if smoke:
-        chosen = {name: chosen[name] | {"options": SMOKE[name]} for name in SMOKE}
+        chosen = {name: LIBRARIES[name]._replace(options=SMOKE[name]) for name in SMOKE}
+    sources = {name: describe_source(library) for name, library in chosen.items()}
     splits = {name: 2 if smoke else TABLES[name].splits for name in tables}
     seeds = list(range(max(splits.values())))
-    record = Record("regression", {"libraries": chosen, "splits": splits}, seeds)
+    settings = {name: library._asdict() for name, library in chosen.items()}
+    record = Record("regression", {"libraries": settings, "splits": splits}, seeds)
     jobs: dict[str, list[Job]] = {}
     for table in tables:
         for library, own in chosen.items():
@@ -185,8 +206,13 @@ def measure(
                 continue
             place = f"{table}/{library}"
             for number in range(splits[table]):
-                identity = {"place": place, "split": number, "library": own, "smoke": smoke}
-                arguments = table, number, *own.values(), smoke
+                identity = {
+                    "place": place,
+                    "split": number,
+                    "library": own._asdict(),
+                    "source": sources[library],
+                }
+                arguments = table, number, *own, smoke
                 name = f"{place}, split {number}"
                 jobs.setdefault(place, []).append(Job(name, measure_fit, arguments, identity))
     found = iter(run_jobs([job for own in jobs.values() for job in own], work))
@@ -205,6 +231,8 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))
     options = parser.parse_args()
+    if options.smoke and options.output == Path("results"):
+        parser.error("--smoke must not join the record of full runs; give --output another folder")
     work = None if options.smoke else WORK
     tables = ["diabetes"] if options.smoke else options.sets
     record = measure(tables, options.libraries, options.smoke, work)

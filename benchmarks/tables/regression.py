@@ -6,7 +6,7 @@ from paper.markdown import markdown, mean_and_error, metrics
 
 LIBRARIES = {
     "twofold": "twofold",
-    "twofold_long": "twofold, 64,000 steps",
+    "twofold_long": "twofold, 3 × 32 units, 64,000 steps",
     "twofold_quick": "twofold, quick",
     "twofold_alpha": "twofold, α = 1",
     "bde": "bde",

@@ -78,10 +78,31 @@ def test_a_process_is_given_the_table_and_its_predictions_are_scored(monkeypatch
 
 
 def test_a_process_that_fails_says_why(monkeypatch):
-    failed = subprocess.CompletedProcess([], 1, "", "no memory")
+    failed = subprocess.CompletedProcess([], 1, "", "Traceback\n  a line\nno memory\n")
     monkeypatch.setattr(regression.subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="linear on diabetes failed: no memory"):
         regression.measure_fit("diabetes", 0, "linear", {}, None, False)
+
+
+def test_smoke_size_never_joins_the_record(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["regression.py", "--smoke"])
+    with pytest.raises(SystemExit):
+        regression.main()
+    assert "--output" in capsys.readouterr().err
+
+
+def test_a_kept_fit_is_known_by_the_source_and_the_packages(tmp_path, monkeypatch):
+    own = regression.describe_source(regression.LIBRARIES["twofold"])
+    assert own == regression.describe_source(regression.LIBRARIES["gp"])
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for packages in ("bde==1", "bde==2"):
+        folder = tmp_path / ".peers/bde"
+        (folder / "bin").mkdir(parents=True, exist_ok=True)
+        (folder / "bin/python").touch()
+        (folder / ".installed").write_text(packages)
+        found.append(regression.describe_source(regression.LIBRARIES["bde"]))
+    assert len({own, *found}) == 3
 
 
 def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):

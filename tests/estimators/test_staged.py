@@ -1,7 +1,10 @@
 """Fits that choose by rows they keep out: with and without z, members or chains."""
 
 import copy
+from types import SimpleNamespace
+from typing import NamedTuple
 
+import jax
 import numpy as np
 import pytest
 from scipy.stats import kstest
@@ -15,13 +18,15 @@ from twofold.estimators.staged import (
     Chained,
     Members,
     _say_unfinished,
+    _would_pay,
+    begin_chains,
     is_kept,
     latent_evidence,
     needs_latent,
     score_rows,
 )
-from twofold.inference.ensemble import SCORE, Ensemble, Network, deal_roles
-from twofold.inference.langevin import Langevin
+from twofold.inference.ensemble import SCORE, Ensemble, Network, OutOfBag, deal_roles
+from twofold.inference.langevin import STEPS, Langevin
 from twofold.model.spec import BNNLV
 
 QUICK = Ensemble(members=6, folds=3, nodes=6, updates=600)
@@ -74,7 +79,7 @@ def test_z_is_used_where_the_noise_has_two_humps():
 
 def test_chains_add_draws(chained, quick):
     assert len(quick.posterior_.weights) == 6
-    assert len(chained.posterior_.weights) in (6, 24)
+    assert len(chained.posterior_.weights) == 24
 
 
 @pytest.mark.parametrize("name", ["quick", "chained"])
@@ -117,6 +122,7 @@ def test_the_floor_of_the_noise_follows_the_resolution_of_the_target():
     assert 0.5 / 12**0.5 / 1.5 < floor < 0.5 / 12**0.5 * 1.5
     at_a_limit = np.maximum(rng.normal(size=(200, 1)), -0.5)
     assert 0.01 < noise_floor(at_a_limit)[0] < 0.1
+    assert noise_floor(np.zeros((50, 1))) == ()
     x = rng.uniform(-1, 1, (200, 1))
     model = BNNLVRegressor(**SETTINGS, inference=QUICK, latent_dim=0)
     model.fit(x, np.round(2 * x[:, 0]))
@@ -261,12 +267,101 @@ def test_chains_are_held_against_their_start_by_the_same_rows(rng):
     assert not is_kept(members._replace(scores=scores), worse)
 
 
-@pytest.mark.parametrize(("gain", "said"), [(0.2, True), (0.01, False)])
-def test_chains_that_would_go_on_improving_say_so_once(gain, said, recwarn):
-    scores = np.random.default_rng(0).normal(size=50)
-    before = Chained(None, None, None, scores, scores, 1)
-    _say_unfinished([before], [before._replace(scores=scores + gain)], 1_000)
-    assert [("steps=2000" in str(one.message)) for one in recwarn] == [True] * said
+class Script:
+    """Training that returns scripted scores: what each stage gains on held-out rows."""
+
+    def __init__(self, gains, monkeypatch, stopped_at=None, epoch=None):
+        self.model = BNNLV(1, 1, (), 0, 1.0, 1.0)
+        self.gains, self.stopped_at, self.epoch, self.steps = gains, stopped_at, epoch, []
+        monkeypatch.setattr("twofold.estimators.staged.score_rows", self.score)
+
+    def score(self, nodes, members, draws, data, *roles):
+        return np.full(20, sum(self.gains[: len(self.steps)]))
+
+    def train(self, name, title, model, setup, keys, walk):
+        self.steps.append(setup.epochs * STEPS)
+        weights = np.full((2, 3, model.num_weights), len(self.steps), "float32")
+        states = States(weights, weights[..., :1], np.zeros(2, "float32"))
+        stopped = len(self.steps) == self.stopped_at
+        epoch = self.epoch if stopped else setup.epochs
+        return SimpleNamespace(states=states, stopped=stopped, epoch=epoch)
+
+    def begin(self):
+        network = Network(np.zeros((2, 2), "float32"), np.zeros((2, 1), "float32"))
+        roles = deal_roles(0, 2, 2, 20, 64)
+        members = Members(self.model, network, roles, np.zeros(20), np.empty((0, 2)))
+        data = pad(np.zeros((20, 1)), np.zeros((20, 1)), 64, "float32")
+        data = jax.tree.map(lambda leaf: leaf[None], data)
+        keys = jax.random.split(jax.random.key(0), 2)
+        method = Langevin(chains=2, samples=3, steps=3_200)
+        (chains,), stopped = begin_chains(method, [members], data, keys, self.train)
+        return chains, stopped
+
+
+class States(NamedTuple):
+    """What is read of the chains' states."""
+
+    weights: np.ndarray
+    log_noise: np.ndarray
+    log_step: np.ndarray
+
+
+@pytest.mark.parametrize(
+    ("gains", "steps", "last"),
+    [
+        ([0.1, 0.0], [100, 200], 800),
+        ([0.0, 0.1, 0.1, 0.0], [100, 200, 400, 800], 800),
+        ([0.0, 0.1, 0.1, 0.1, 0.1], [100, 200, 400, 800, 1_600], 3_200),
+        ([0.0, 0.1, 0.1, 0.1, -0.1], [100, 200, 400, 800, 1_600], 1_600),
+    ],
+)
+def test_stages_double_while_they_pay_and_the_last_is_twice_as_long(
+    gains, steps, last, monkeypatch
+):
+    script = Script(gains, monkeypatch)
+    chains, stopped = script.begin()
+    assert (script.steps, chains.steps, stopped) == (steps, last, False)
+
+
+def test_chains_worse_than_their_start_are_dropped(monkeypatch):
+    chains, _ = Script([-0.1, 0.0], monkeypatch).begin()
+    assert chains is None
+
+
+@pytest.mark.parametrize(("epoch", "kept"), [(3, 1), (5, 2)])
+def test_a_stage_that_is_stopped_early_leaves_the_draws_of_the_one_before(epoch, kept, monkeypatch):
+    chains, stopped = Script([0.1, 0.1], monkeypatch, stopped_at=2, epoch=epoch).begin()
+    assert stopped
+    np.testing.assert_array_equal(chains.draws.weights, np.full((2, 3, 2), kept))
+
+
+@pytest.mark.parametrize(
+    ("gain", "steps", "said"), [(0.2, 3_200, True), (0.01, 3_200, False), (0.2, 1_600, False)]
+)
+def test_chains_that_would_go_on_improving_say_so(gain, steps, said, recwarn):
+    method, model = Langevin(steps=3_200), BNNLV(1, 1, (), 0, 1.0, 1.0)
+    chains = Chained(None, None, None, None, None, steps, OutOfBag(gain, 0.01, 50))
+    members = Members(model, None, None, None, None)
+    _say_unfinished(method, [members, members], [chains, None], 50)
+    assert [("steps=6400" in str(one.message)) for one in recwarn] == [True] * said
+
+
+@pytest.mark.parametrize(
+    ("previous", "gain", "error", "goes_on"),
+    [
+        (None, 0.05, 0.02, True),
+        (None, 0.05, 0.06, False),
+        (None, -0.05, 0.01, False),
+        (0.05, 0.04, 0.02, True),
+        (0.06, 0.02, 0.01, False),
+        (0.02, 0.06, 0.01, True),
+        (-0.02, 0.02, 0.01, True),
+    ],
+)
+def test_chains_go_on_while_the_next_stage_is_expected_to_pay(previous, gain, error, goes_on):
+    after = Chained(None, None, None, None, None, 1, OutOfBag(gain, error, 50))
+    before = after._replace(gain=None if previous is None else OutOfBag(previous, 0.01, 50))
+    assert _would_pay(before, after) is goes_on
 
 
 def test_an_ensemble_takes_no_warm_start(quick):

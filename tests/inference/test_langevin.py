@@ -133,6 +133,8 @@ def test_chains_with_z_or_many_rows_are_shorter_unless_asked_for():
     assert max(default.stages(latent, 700)) < max(default.stages(wide, 700))
     assert max(default.stages(wide, 10**6)) < max(default.stages(wide, 700))
     assert own.stages(latent, 10**6) == [10, 20, 40, 80, 160]
+    integrated = BNNLV(1, 1, (50, 50), 2, 1.0, 1.0)
+    assert max(default.stages(integrated, 700)) < max(default.stages(wide, 700))
 
 
 def test_the_members_have_the_options_of_the_chains():

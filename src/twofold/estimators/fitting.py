@@ -58,8 +58,9 @@ def fit_many(
     ``X`` and ``y`` are lists with one entry for each estimator, and so is ``sample_weight``, whose
     entries may be None. The estimators may differ in ``alpha`` and ``random_state`` only; all data
     sets need the same columns, not the same length. Without ``epochs`` the smallest data set
-    decides the length. With ``capacity``, the number of rows that the data will grow to, later fits
-    use the program that this one compiles. Returns the same estimators.
+    decides the length; chains of all go on as long as those of one of them gain by it. With
+    ``capacity``, the number of rows that the data will grow to, later fits use the program that
+    this one compiles. Returns the same estimators.
     """
     given = [None] * len(estimators) if sample_weight is None else sample_weight
     _check_members(estimators, X, y, given)
@@ -298,7 +299,7 @@ def has_repeated_value(column: np.ndarray) -> bool:
     """Whether one value makes up a notable part of a column: a limit at which a quantity stays, or
     a reading of nothing. It has no density."""
     counts = np.unique(column, return_counts=True)[1]
-    return bool(counts.max() >= max(FEW_REPEATS, REPEATED * len(column)))
+    return len(counts) > 1 and bool(counts.max() >= max(FEW_REPEATS, REPEATED * len(column)))
 
 
 def noise_floor(y: np.ndarray) -> tuple[float, ...]:

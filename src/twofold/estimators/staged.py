@@ -22,15 +22,25 @@ from twofold.core.memory import TooLargeError
 from twofold.core.numerics import Padded
 from twofold.estimators.training import Outcome
 from twofold.inference import ensemble, langevin
-from twofold.inference.ensemble import SCORE, STOP, TRAIN, Ensemble, Network, Share, summarise
+from twofold.inference.ensemble import (
+    SCORE,
+    STOP,
+    TRAIN,
+    Ensemble,
+    Network,
+    OutOfBag,
+    Share,
+    summarise,
+)
 from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Walk
 from twofold.inference.loop import Chains, Result
 from twofold.model.spec import BNNLV, SampledPosterior
 
 LAST_STAGE = 2**31 - 1
-WORTH_IT, WORTH_SAYING = 0.005, 0.05
+WORTH_IT, WORTH_SAYING = 0.0075, 0.05  # nats a row
 SURE = 2.0
 SIGNIFICANT = 0.01
+NEGLIGIBLE = 1e-6
 ORDERS = (3, 4, 5, 6)  # the first two are what a network's mean and noise fit
 
 
@@ -58,6 +68,7 @@ class Members(NamedTuple):
 
 
 Train = Callable[..., Outcome]
+UNSCORED = OutOfBag(0.0, 0.0, 0)
 
 
 def score_rows(
@@ -108,7 +119,8 @@ def latent_evidence(members: Members, networks: Network, data: Padded) -> float:
 
     Neyman's smooth test: under it the predictive distribution function at a held-out y is uniform.
     The third to sixth Legendre polynomials, which see skewness, tails and humps, and their products
-    with each input, which see them where they differ over x, are then uncorrelated and have mean 0.
+    with functions of the inputs that span what is linear in them, which see where they differ over
+    x, are then uncorrelated and have mean 0.
     """
     rows = int(data.size)
     held_out = members.held_out(STOP, SCORE)
@@ -119,7 +131,8 @@ def latent_evidence(members: Members, networks: Network, data: Padded) -> float:
     if len(x) < 2:
         return 1.0
     shapes = [(2 * k + 1) ** 0.5 * eval_legendre(k, u) for k in ORDERS]
-    weights = np.column_stack([np.ones(len(x)), x])
+    basis, sizes, _ = np.linalg.svd(np.column_stack([np.ones(len(x)), x]), full_matrices=False)
+    weights = len(x) ** 0.5 * basis[:, sizes > NEGLIGIBLE * sizes[0]]
     products = np.concatenate([weights[:, :, None] * shape[:, None] for shape in shapes], axis=1)
     statistic = float(np.sum(np.square(products.sum(axis=0)) / len(x)))
     return float(chi2.sf(statistic, products[0].size))
@@ -148,8 +161,8 @@ def _join(parts: Sequence[Any]) -> Any:
 
 class Chained(NamedTuple):
     """Chains of one data set after a stage: positions, step sizes, draws, the scores of the rows
-    they hold out (of all of them, and of those that have not stopped their start), and how many
-    steps the next stage, on all rows, is to have."""
+    they hold out (of all of them, and of those that have not stopped their start), how many steps
+    the stage on all rows is to have, and what the last stage has gained on held-out rows."""
 
     start: Network
     step_size: np.ndarray
@@ -157,6 +170,7 @@ class Chained(NamedTuple):
     scores: np.ndarray
     fair_scores: np.ndarray
     steps: int
+    gain: OutOfBag | None = None
 
 
 def run_stage(
@@ -181,8 +195,10 @@ def run_stage(
     own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
     config = langevin.Config(model, *settings)
     setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
-    name, title = ("chains", "all rows") if last else (f"chains {number}", "held-out rows")
+    name, title = ("chains", "all rows") if last else (f"held out {number}", "held-out rows")
     outcome = train(name, f"sampling, {title}", model, setup, own_keys, walk)
+    if number and outcome.stopped and 2 * outcome.epoch < setup.epochs:
+        return list(chains), True  # nothing worth keeping is drawn before the middle of a stage
     found = []
     for index, (own, before) in enumerate(zip(members, chains, strict=True)):
         at = slice(index * runs, (index + 1) * runs)
@@ -193,7 +209,9 @@ def run_stage(
         if not last:
             score = partial(score_rows, method.nodes, own, draws, _one(data, index))
             scores = score(STOP, SCORE), score(SCORE)
-        found.append(Chained(end, np.exp(states.log_step), draws, *scores, before.steps))
+        found.append(
+            Chained(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
+        )
     return found, outcome.stopped
 
 
@@ -212,34 +230,41 @@ def begin_chains(
     for number, length in enumerate(stages):
         before = latest
         latest, stopped = run_stage(method, members, before, data, keys, train, number, length)
-        if stopped or (number and not any(map(_improved, before, latest))):
+        if number:
+            pairs = zip(before, latest, strict=True)
+            latest = [new._replace(gain=summarise(new.scores - old.scores)) for old, new in pairs]
+        if stopped or (number and not any(map(_would_pay, before, latest))):
             break
         latest = [one._replace(steps=max(one.steps, 2 * length)) for one in latest]
-    else:
-        _say_unfinished(before, latest, 2 * stages[-1])
-    pairs = zip(members, latest, strict=True)
-    return [chains if is_kept(own, chains) else None for own, chains in pairs], stopped
+    found = zip(members, latest, strict=True)
+    return [chains if is_kept(own, chains) else None for own, chains in found], stopped
 
 
-def _improved(before: Chained, after: Chained) -> bool:
-    """Whether a stage has paid."""
-    if not len(before.scores):
-        return True
-    gain = summarise(after.scores - before.scores)
-    return gain.score > max(WORTH_IT, gain.standard_error)
+def _would_pay(before: Chained, after: Chained) -> bool:
+    """Whether the next stage is expected to, if the gains of stages go on falling as they did."""
+    gain, error, _ = after.gain or UNSCORED
+    previous = before.gain.score if before.gain else gain
+    expected = gain * min(1.0, gain / previous) if previous > 0.0 else gain
+    return gain > error and expected > WORTH_IT
 
 
-def _say_unfinished(before: Sequence[Chained], after: Sequence[Chained], steps: int) -> None:
+def _say_unfinished(
+    method: Langevin, chosen: Sequence[Members], chains: Sequence[Chained | None], rows: int
+) -> None:
     """A warning where even the longest stage has paid well."""
-    pairs = zip(before, after, strict=True)
-    gain = max(summarise(new.scores - old.scores).score for old, new in pairs if len(old.scores))
-    if gain > WORTH_SAYING:
+    gains, steps = [], 0
+    for own, chain in zip(chosen, chains, strict=True):
+        longest = 2 * method.stages(own.model, rows)[-1]
+        if chain is not None and chain.gain is not None and chain.steps == longest:
+            gains.append(chain.gain.score)
+            steps = max(steps, 2 * longest)
+    if gains and max(gains) > WORTH_SAYING:
         warnings.warn(
             f"predictions of held-out rows were still improving when the chains ended (by "
-            f"{gain:.2f} nats a row in the last stage); a longer run may predict better: "
-            f"inference=Langevin(steps={2 * steps})",
+            f"{max(gains):.2f} nats a row in the last stage); a longer run may predict better: "
+            f"inference=Langevin(steps={steps})",
             ConvergenceWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
 
 
@@ -360,6 +385,8 @@ def fit_staged(
         fits.try_latent(latent)
     for model in models:
         fits.finish(model)
+    if isinstance(method, Langevin) and not fits.stopped:
+        _say_unfinished(method, fits.chosen, fits.chains, int(np.max(data.size)))
     return [
         _of_members(quick, own) if chain is None else _of_chains(method, own, chain)
         for own, chain in zip(fits.chosen, fits.chains, strict=True)

@@ -11,8 +11,9 @@ the positions. With ``adjusted`` each trajectory of STEPS steps is accepted or r
 
 A chain begins on the rows that its member trained on, in stages, each twice as long as the one
 before, as long as the score of the rows it holds out improves. It then continues on all rows. In
-the first half of a stage HASTE times the energy error is tolerated, since longer steps reach the
-typical set sooner; draws are kept of the second half alone.
+the first half of a stage HASTE times the energy error is tolerated (of steps that are not accepted
+or rejected), since longer steps reach the typical set sooner; draws are kept of the second half
+alone.
 """
 
 from dataclasses import dataclass
@@ -125,7 +126,8 @@ class Langevin(Method):
     def stages(self, model: BNNLV, rows: int) -> list[int]:
         """Steps of the stages on which rows are held out, at most. A step with z, or on a large
         table, costs as much as many others."""
-        work = rows * model.num_weights * max(1, 2 * model.latent_levels)
+        values = 2 * (model.latent_levels or self.nodes) if model.latents else 1
+        work = rows * model.num_weights * values
         steps = self.steps or int(MOST_STEPS * min(1.0, WORK / work) ** 0.5)
         return [max(1, steps // part) for part in STAGES]
 
