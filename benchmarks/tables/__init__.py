@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.tables import cost_model, faults, first_fit, peers, scaling, suite
+from benchmarks.tables import cost_model, faults, first_fit, peers, regression, scaling, suite
 
 TABLES: dict[str, Callable[[Path], str]] = {
     "bench_train": peers.tabulate_train,
@@ -25,4 +25,5 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "amortised": scaling.amortised,
     "faults": faults.faults,
     "first_fit": first_fit.tabulate_first_fits,
+    "regression": regression.tabulate_regression,
 }
