@@ -1,5 +1,7 @@
 """Microcanonical Langevin chains, against a posterior that is known."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -156,3 +158,20 @@ def test_a_step_far_too_long_is_refused_and_the_next_is_shorter():
     moved = langevin.move(config, jax.random.key(1), state, walk, jnp.int32(0), jnp.asarray(False))
     np.testing.assert_array_equal(moved.chain.position, state.chain.position)
     assert moved.log_step < state.log_step
+
+
+def test_the_first_half_of_a_stage_tolerates_more_energy_error():
+    rng = np.random.default_rng(3)
+    data = pad(rng.normal(size=(ROWS, 3)), rng.normal(size=(ROWS, 1)), ROWS, "float32")
+    data = jax.tree.map(jnp.asarray, data)
+    start = Network(jnp.zeros(4), jnp.zeros(1))
+    walk = Walk(data, jnp.ones(ROWS, bool), start, jnp.asarray(0.5))
+    config = langevin.Config(LINEAR, 1, 2, 1.0)
+    state = langevin.init(config, jax.random.key(0), walk)
+    arguments = jax.random.key(1), state, walk, jnp.int32(0)
+    error = 100.0 * langevin.move(config, *arguments, jnp.asarray(False)).error
+    scale = langevin.tolerated_error(config, walk, len(state.mean))
+    half = dataclasses.replace(config, energy_error=float(0.5 * error / scale))
+    careful, hasty = (langevin.move(half, *arguments, jnp.asarray(f)) for f in (False, True))
+    np.testing.assert_array_equal(careful.chain.position, hasty.chain.position)
+    assert careful.log_step < state.log_step < hasty.log_step
