@@ -8,6 +8,11 @@
 Every fit is a process of its own in the environment of its library (``make peers`` makes them), and
 a job: a run that is stopped keeps what it has, and the same command does the rest. Writes
 ``results/regression.json``; runs of some tables or libraries join what others have written.
+
+On four problems of known truth the two parts of the predictive entropy are compared with it too,
+of the libraries that have both parts: rank correlation of the epistemic part with the scarcity of
+data (``−log p(x)``), and of the aleatoric one with the true entropy of y given x; mean absolute
+error of the latter in nats.
 """
 
 import argparse
@@ -22,7 +27,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import spearmanr
 
+from paper.problems import ONE_DIMENSIONAL
 from paper.records import Record
 from paper.uci import data_folder, load_splits
 from twofold.core.jobs import Job, run_jobs
@@ -61,6 +68,8 @@ TABLES = {
     "kin8nm": Table(2),
     "power-plant": Table(2),
 }
+SPLIT_SEEDS = 3
+SPLIT_POINTS = 200
 LONG = {"inference": {"method": "langevin", "steps": 64_000}, "hidden_layer_sizes": [32, 32, 32]}
 LIBRARIES = {
     "twofold": Library("twofold", {}),
@@ -74,6 +83,7 @@ LIBRARIES = {
     "linear": Library("linear", {}),
     "forest": Library("forest", {}),
 }
+SPLITTING = ("twofold", "twofold_quick", "twofold_alpha", "bde", "catboost")
 # Where a longer run than the default's is measured.
 LONG_TABLES = ("airfoil",)
 SMOKE = {
@@ -151,10 +161,39 @@ def measure_fit(
     split = load_table(name, number + 1)[number]
     if smoke:
         split = tuple(part[:SMOKE_ROWS] for part in split)
+    table = dict(zip(("X", "y", "X_test", "y_test"), split, strict=True))
+    predicted, seconds = predict_apart(adapter, options, environment, table, name)
+    scale = float(split[1].std()) if TABLES[name].standardised else 1.0
+    return score(predicted, split[3], scale) | seconds
+
+
+def measure_split(
+    name: str, seed: int, adapter: str, options: dict[str, Any], environment: str | None
+) -> dict[str, float]:
+    """How one library's two parts compare with the truth, on one seed's data."""
+    problem = ONE_DIMENSIONAL[name]
+    x, y = problem.training_data(seed)
+    steps = (np.arange(SPLIT_POINTS) + 0.5) / SPLIT_POINTS
+    points = problem.low + steps * (problem.high - problem.low)
+    table = {"X": x, "y": y, "X_test": points[:, None], "y_test": np.zeros(len(points))}
+    predicted, _ = predict_apart(adapter, options, environment, table | {"split": 1}, name)
+    truth = problem.entropy(points)
+    scarcity = -np.log(problem.input_density(points))
+    return {
+        "epistemic_rank": float(spearmanr(predicted["epistemic"], scarcity).statistic),
+        "aleatoric_rank": float(spearmanr(predicted["aleatoric"], truth).statistic),
+        "aleatoric_error": float(np.abs(predicted["aleatoric"] - truth).mean()),
+    }
+
+
+def predict_apart(
+    adapter: str, options: dict[str, Any], environment: str | None, table: dict[str, Any], name: str
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """What a library predicts in a process of its own, and its seconds."""
     with tempfile.TemporaryDirectory(prefix="twofold-regression-") as folder:
-        table, found = Path(folder) / "table.npz", Path(folder) / "found.npz"
-        np.savez(table, **dict(zip(("X", "y", "X_test", "y_test"), split, strict=True)))
-        words = [adapter, str(table), str(found), json.dumps(options)]
+        given, found = Path(folder) / "table.npz", Path(folder) / "found.npz"
+        np.savez(given, **table)
+        words = [adapter, str(given), str(found), json.dumps(options)]
         command = [interpreter(environment), str(SCRIPT.resolve()), *words]
         done = subprocess.run(
             command, env=child_environment(environment), capture_output=True, text=True
@@ -162,10 +201,8 @@ def measure_fit(
         if done.returncode:
             *before, last = done.stderr.strip().splitlines() or ["no message"]
             raise RuntimeError("\n".join([f"{adapter} on {name} failed: {last}", *before[-20:]]))
-        seconds = json.loads(done.stdout.strip().splitlines()[-1])
         with np.load(found) as file:
-            scale = float(split[1].std()) if TABLES[name].standardised else 1.0
-            return score(dict(file), split[3], scale) | seconds
+            return dict(file), json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def child_environment(environment: str | None) -> dict[str, str]:
@@ -195,14 +232,19 @@ def measure(
     if smoke:
         chosen = {name: LIBRARIES[name]._replace(options=SMOKE[name]) for name in SMOKE}
     sources = {name: describe_source(library) for name, library in chosen.items()}
-    splits = {name: 2 if smoke else TABLES[name].splits for name in tables}
+    wanted = {name: table.splits for name, table in TABLES.items()}
+    wanted |= dict.fromkeys(ONE_DIMENSIONAL, SPLIT_SEEDS)
+    splits = {name: 2 if smoke else wanted[name] for name in tables}
     seeds = list(range(max(splits.values())))
     settings = {name: library._asdict() for name, library in chosen.items()}
     record = Record("regression", {"libraries": settings, "splits": splits}, seeds)
     jobs: dict[str, list[Job]] = {}
     for table in tables:
+        known = table in ONE_DIMENSIONAL
         for library, own in chosen.items():
             if library == "twofold_long" and table not in LONG_TABLES:
+                continue
+            if known and library not in SPLITTING:
                 continue
             place = f"{table}/{library}"
             for number in range(splits[table]):
@@ -212,9 +254,10 @@ def measure(
                     "library": own._asdict(),
                     "source": sources[library],
                 }
-                arguments = table, number, *own, smoke
-                name = f"{place}, split {number}"
-                jobs.setdefault(place, []).append(Job(name, measure_fit, arguments, identity))
+                measured = measure_split if known else measure_fit
+                arguments = (table, number, *own, *([] if known else [smoke]))
+                name = f"{place}, {'seed' if known else 'split'} {number}"
+                jobs.setdefault(place, []).append(Job(name, measured, arguments, identity))
     found = iter(run_jobs([job for own in jobs.values() for job in own], work))
     for place, own_jobs in jobs.items():
         record.add_means(place, [next(found) for _ in own_jobs])
@@ -226,7 +269,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sets", nargs="+", choices=list(TABLES), default=list(TABLES))
+    sets = [*TABLES, *ONE_DIMENSIONAL]
+    parser.add_argument("--sets", nargs="+", choices=sets, default=sets)
     parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))

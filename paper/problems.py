@@ -99,7 +99,7 @@ MERGING = ToyProblem(
     "merging", -0.3, 2.7, _two_heaps_inputs, _merging_outputs, _merging_log_density,
     _merging_entropy, _two_heaps_density,
 )  # fmt: skip
-HARD_PROBLEMS = {problem.name: problem for problem in (SKEWED, MERGING)}
+ONE_DIMENSIONAL = TOY_PROBLEMS | {problem.name: problem for problem in (SKEWED, MERGING)}
 
 
 @dataclass(frozen=True)
@@ -210,5 +210,5 @@ WET_CHICKEN = Problem(
     _river_entropy,
 )
 
-PROBLEMS = {toy.name: on_a_line(toy) for toy in (TOY_PROBLEMS | HARD_PROBLEMS).values()}
+PROBLEMS = {toy.name: on_a_line(toy) for toy in ONE_DIMENSIONAL.values()}
 PROBLEMS[WET_CHICKEN.name] = WET_CHICKEN

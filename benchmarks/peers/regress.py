@@ -4,7 +4,9 @@
 
 The table holds X, y, X_test, y_test; the predictions are a mean for each test row and, where the
 library has a predictive density, the density's deviation, its logarithm at y_test and draws of it,
-all in units of y. Prints the seconds of fitting and predicting as JSON.
+all in units of y. A table with an entry ``split`` also gets the two parts of the predictive entropy
+of each test row, in nats, of libraries that have several members. Prints the seconds of fitting and
+predicting as JSON.
 """
 
 import json
@@ -32,12 +34,37 @@ BDE = {
     "patience": 10,
 }
 VIRTUAL_ENSEMBLES = 10
+SPLIT_COMPONENTS, GRID, REACH = 200, 1000, 6.0
 
 Predicted = dict[str, np.ndarray]
-Fit = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray, np.ndarray], Predicted]]
+Predict = Callable[[np.ndarray, np.ndarray, bool], Predicted]
+Fit = Callable[[np.ndarray, np.ndarray], Predict]
 
 
-def describe_mixture(means: np.ndarray, deviations: np.ndarray, y: np.ndarray) -> Predicted:
+def split_mixture(means: np.ndarray, deviations: np.ndarray) -> Predicted:
+    """Aleatoric entropy, the mean of those of the components, and epistemic, what that of the
+    mixture has beyond it, by the trapezoidal rule; nothing of a single component."""
+    count = len(means)
+    if count == 1:
+        return {}
+    chosen = np.linspace(0, count - 1, min(count, SPLIT_COMPONENTS)).astype(int)
+    means, deviations = means[chosen], deviations[chosen]
+    low = (means - REACH * deviations).min(axis=0)
+    high = (means + REACH * deviations).max(axis=0)
+    total = np.empty(means.shape[1])
+    for row in range(len(total)):
+        grid = np.linspace(low[row], high[row], GRID)[:, None]
+        width = deviations[:, row]
+        terms = np.exp(-0.5 * ((grid - means[:, row]) / width) ** 2) / width
+        density = terms.mean(axis=1) / np.sqrt(2.0 * np.pi)
+        total[row] = -np.trapezoid(density * np.log(np.maximum(density, 1e-300)), grid[:, 0])
+    aleatoric = np.mean(np.log(deviations), axis=0) + 0.5 * np.log(2.0 * np.pi * np.e)
+    return {"epistemic": total - aleatoric, "aleatoric": aleatoric}
+
+
+def describe_mixture(
+    means: np.ndarray, deviations: np.ndarray, y: np.ndarray, split: bool
+) -> Predicted:
     """Of equally probable normal distributions, ``[components, rows]``."""
     distance = (y - means) / deviations
     terms = -0.5 * distance**2 - np.log(deviations) - 0.5 * np.log(2.0 * np.pi)
@@ -52,6 +79,7 @@ def describe_mixture(means: np.ndarray, deviations: np.ndarray, y: np.ndarray) -
         "deviation": np.sqrt(variance),
         "log_density": largest + np.log(np.mean(np.exp(terms - largest), axis=0)),
         "draws": draws,
+        **(split_mixture(means, deviations) if split else {}),
     }
 
 
@@ -62,13 +90,15 @@ def fit_twofold(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = BNNLVRegressor(random_state=0, **options).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
             mean, deviation = model.predict(x, return_std=True)
+            parts = model.decompose(x) if split else None
             return {
                 "mean": mean,
                 "deviation": deviation,
                 "log_density": model.log_likelihood(x, y),
                 "draws": model.sample(x, DRAWS),
+                **({"epistemic": parts.epistemic, "aleatoric": parts.aleatoric} if parts else {}),
             }
 
         return predict
@@ -88,11 +118,11 @@ def fit_bde(options: dict[str, Any]) -> Fit:
         model = BdeRegressor(seed=0, loss=GaussianNLL(), **(BDE | options))
         model.fit(x=(x - centre) / scale, y=((y - level) / spread)[:, None])
 
-        def predict(x: np.ndarray, y: np.ndarray) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
             raw = np.asarray(model.predict((x - centre) / scale, raw=True), np.float64)
             means, scales = raw.reshape(-1, len(x), 2).transpose(2, 0, 1)
             deviations = np.logaddexp(0.0, scales) + 1e-6  # as bde itself does
-            return describe_mixture(level + spread * means, spread * deviations, y)
+            return describe_mixture(level + spread * means, spread * deviations, y, split)
 
         return predict
 
@@ -113,12 +143,12 @@ def fit_catboost(options: dict[str, Any]) -> Fit:
             **options,
         ).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
             found = model.virtual_ensembles_predict(
                 x, prediction_type="VirtEnsembles", virtual_ensembles_count=VIRTUAL_ENSEMBLES
             )
             means, variances = np.asarray(found).transpose(2, 1, 0)
-            mixture = describe_mixture(means, np.sqrt(variances), y)
+            mixture = describe_mixture(means, np.sqrt(variances), y, split)
             # The whole model's mean is better than that of its virtual members.
             return mixture | {"mean": np.asarray(model.predict(x))[:, 0]}
 
@@ -134,9 +164,9 @@ def fit_ngboost(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = NGBRegressor(random_state=0, verbose=False, **options).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
             found = model.pred_dist(x).params
-            return describe_mixture(found["loc"][None], found["scale"][None], y)
+            return describe_mixture(found["loc"][None], found["scale"][None], y, split)
 
         return predict
 
@@ -150,9 +180,9 @@ def fit_gp(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = GPRegressor(random_state=0, **options).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
             mean, deviation = model.predict(x, return_std=True)
-            return describe_mixture(mean[None], deviation[None], y)
+            return describe_mixture(mean[None], deviation[None], y, split)
 
         return predict
 
@@ -168,9 +198,9 @@ def fit_linear(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = make_pipeline(StandardScaler(), BayesianRidge(**options)).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
             mean, deviation = model.predict(x, return_std=True)
-            return describe_mixture(mean[None], deviation[None], y)
+            return describe_mixture(mean[None], deviation[None], y, split)
 
         return predict
 
@@ -184,7 +214,7 @@ def fit_forest(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = RandomForestRegressor(n_estimators=500, n_jobs=2, random_state=0, **options)
         model.fit(x, y)
-        return lambda x, y: {"mean": model.predict(x)}
+        return lambda x, y, split: {"mean": model.predict(x)}
 
     return fit
 
@@ -205,13 +235,14 @@ def main() -> None:
     library, table, target, options = sys.argv[1:]
     with np.load(table) as file:
         x, y, x_test, y_test = (file[name] for name in ("X", "y", "X_test", "y_test"))
+        split = "split" in file
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     fit = ADAPTERS[library](json.loads(options))
     clock = time.perf_counter()
     predict = fit(x, y)
     fitted = time.perf_counter()
-    predicted = predict(x_test, y_test)
+    predicted = predict(x_test, y_test, split)
     done = time.perf_counter()
     np.savez(target, **predicted)
     print(json.dumps({"seconds_fit": fitted - clock, "seconds_predict": done - fitted}))

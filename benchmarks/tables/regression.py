@@ -23,6 +23,11 @@ SCORES = {
     "coverage_90": "coverage of 90 %",
     "rmse": "RMSE",
 }
+PARTS = {
+    "epistemic_rank": "epistemic part and scarcity of data, rank correlation",
+    "aleatoric_rank": "aleatoric part and true entropy, rank correlation",
+    "aleatoric_error": "aleatoric part, mean absolute error (nats)",
+}
 UNKNOWN = "–"
 
 
@@ -45,3 +50,22 @@ def tabulate_regression(results: Path) -> str:
             rows.append([table, label, *cells, *(f"{second:.1f}" for second in seconds)])
     headings = ["table", "library", *SCORES.values(), "s, fit", "s, predict"]
     return markdown(headings, rows)
+
+
+def tabulate_peer_splits(results: Path) -> str:
+    """The two parts against the truth, each library in one row."""
+    values = metrics("regression", results)
+    places = [name.removesuffix("/epistemic_rank/mean") for name in values]
+    measured = [place for place in places if f"{place}/epistemic_rank/mean" in values]
+    order = list(LIBRARIES)
+    rows = [
+        [
+            problem,
+            LIBRARIES[library],
+            *(mean_and_error(values, f"{place}/{part}") for part in PARTS),
+        ]
+        for place in sorted(measured, key=lambda place: order.index(place.split("/")[1]))
+        for problem, library in [place.split("/")]
+    ]
+    rows.sort(key=lambda row: row[0])
+    return markdown(["problem", "library", *PARTS.values()], rows)

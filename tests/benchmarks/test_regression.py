@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from benchmarks import regression
 from benchmarks.peers import regress
-from benchmarks.tables.regression import tabulate_regression
+from benchmarks.tables.regression import tabulate_peer_splits, tabulate_regression
 from paper.records import Record
 
 
@@ -29,17 +29,41 @@ def test_crps_is_the_mean_over_all_pairs_of_draws(rng):
 
 def test_a_mixture_has_the_density_and_moments_of_its_parts(rng):
     means, deviations, y = rng.normal(size=(3, 5)), rng.uniform(0.5, 1, (3, 5)), rng.normal(size=5)
-    found = regress.describe_mixture(means, deviations, y)
+    found = regress.describe_mixture(means, deviations, y, False)
     density = norm.pdf(y, means, deviations).mean(axis=0)
     np.testing.assert_allclose(found["log_density"], np.log(density))
     np.testing.assert_allclose(found["draws"].mean(axis=0), found["mean"], atol=0.25)
     np.testing.assert_allclose(found["draws"].std(axis=0), found["deviation"], rtol=0.2)
 
 
+def test_the_parts_of_a_mixture_far_apart_are_one_component_and_the_choice_between_them():
+    means, deviations = np.array([[0.0, 0.0], [100.0, 0.0]]), np.array([[1.0, 2.0], [3.0, 2.0]])
+    found = regress.split_mixture(means, deviations)
+    aleatoric = np.log([3.0**0.5, 2.0]) + 0.5 * np.log(2 * np.pi * np.e)
+    np.testing.assert_allclose(found["aleatoric"], aleatoric)
+    np.testing.assert_allclose(found["epistemic"], [np.log(2.0), 0.0], atol=1e-3)
+    assert regress.split_mixture(means[:1], deviations[:1]) == {}
+
+
+def test_parts_are_compared_with_the_truth(monkeypatch):
+    problem = regression.ONE_DIMENSIONAL["skewed"]
+
+    def predict(adapter, options, environment, table, name):
+        points = table["X_test"][:, 0]
+        assert table["split"] and len(table["X"]) == len(table["y"])
+        parts = {"epistemic": 1.0 / problem.input_density(points)}
+        return parts | {"aleatoric": problem.entropy(points) - 0.25}, {}
+
+    monkeypatch.setattr(regression, "predict_apart", predict)
+    found = regression.measure_split("skewed", 0, "bde", {}, None)
+    expected = {"epistemic_rank": 1.0, "aleatoric_rank": 1.0, "aleatoric_error": 0.25}
+    assert found == pytest.approx(expected)
+
+
 def test_scores_in_units_of_the_target_are_those_of_the_scaled_problem(rng):
     y = rng.normal(size=50)
-    found = regress.describe_mixture(np.zeros((1, 50)), np.ones((1, 50)), y)
-    scaled = regress.describe_mixture(np.zeros((1, 50)), np.full((1, 50), 10.0), 10 * y)
+    found = regress.describe_mixture(np.zeros((1, 50)), np.ones((1, 50)), y, False)
+    scaled = regress.describe_mixture(np.zeros((1, 50)), np.full((1, 50), 10.0), 10 * y, False)
     small, large = regression.score(found, y, 1.0), regression.score(scaled, 10 * y, 10.0)
     assert small == pytest.approx(large)
     assert small["nll_gaussian"] == pytest.approx(-small["test_log_likelihood"])
@@ -115,3 +139,15 @@ def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
     gp, forest = tabulate_regression(tmp_path).splitlines()[2:]
     assert gp.startswith("| diabetes | Gaussian process | 0.5") and "| –" not in gp
     assert forest.startswith("| diabetes | random forest | – | – | – | – | 57.0")
+
+
+def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
+    record = Record("regression", {}, [0])
+    parts = {"epistemic_rank": 0.9, "aleatoric_rank": 0.8, "aleatoric_error": 0.1}
+    for place in ("skewed/catboost", "bimodal/twofold", "skewed/twofold"):
+        record.add_means(place, [parts])
+    record.add_means("diabetes/gp", [{"rmse": 54.0}])
+    record.write(tmp_path)
+    rows = [row.split(" | ")[:2] for row in tabulate_peer_splits(tmp_path).splitlines()[2:]]
+    expected = [["| bimodal", "twofold"], ["| skewed", "twofold"], ["| skewed", "CatBoost"]]
+    assert rows == expected

@@ -73,6 +73,27 @@ def test_run_reports_every_epoch_once_and_each_with_its_own_key():
     np.testing.assert_allclose(chunks[-1].states, energies.sum(axis=0), rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cores_that_share_the_members_change_nothing(monkeypatch, dtype):
+    found = []
+    with jax.enable_x64(dtype == "float64"):
+        problems = jax.tree.map(
+            lambda *leaves: jnp.stack(leaves), *(problem(40, seed=s, dtype=dtype) for s in range(5))
+        )
+        algorithm, keys = alpha.build(CONFIG), keys_of(*range(5))
+        schedule = Schedule(*map(jnp.asarray, (EPOCHS, 3, 1e-2, 1.0)))
+        for cores_there in (1, 2, 3):
+            monkeypatch.setattr(
+                loop.cores, "available", lambda cores_there=cores_there: cores_there
+            )
+            states = loop.init(algorithm, keys, problems)
+            chunks = list(loop.run(algorithm, keys, states, problems, schedule, 0, EPOCHS))
+            found.append((chunks[-1].states, np.concatenate([c.energies for c in chunks])))
+    assert found[0][1].dtype == dtype
+    for one in found[1:]:
+        assert_close(one, found[0], 1e-5)
+
+
 def test_chunks_grow_at_most_fourfold_and_shrink_to_one_epoch():
     assert loop._next_count(8, seconds=60.0, compiled_before=False) == 8
     assert loop._next_count(8, seconds=1e-6, compiled_before=True) == 32

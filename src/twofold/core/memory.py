@@ -52,10 +52,11 @@ def refuse_beyond(
         warnings.warn(sentence, RuntimeWarning, stacklevel=5)
 
 
-def check_program(program: Any, what: str, remedy: str) -> None:
+def check_program(program: Any, what: str, remedy: str, copies: int = 1) -> None:
     """Refuse a compiled program whose arguments, results and temporary arrays, each counted once by
-    the compiler, are more than there is; nothing where the compiler does not say."""
+    the compiler, are more than there is; nothing where the compiler does not say. So many
+    ``copies`` of it run at the same time."""
     found = program.memory_analysis()
     if found is not None:
         held = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-        refuse_beyond(held - found.alias_size_in_bytes, what, remedy, surely=1.0)
+        refuse_beyond(copies * (held - found.alias_size_in_bytes), what, remedy, surely=1.0)

@@ -157,9 +157,8 @@ def train(
     run = Outcome(states, 0, nothing, nothing.astype(np.int64))
     if checkpoint is not None and (stored := checkpoint.load(like=states)) is not None:
         run = stored._replace(states=sharding.spread(mesh, stored.states))
-    one = np.int32(1)
-    lowered = loop.advance.lower(algorithm, keys, run.states, first, schedule, one, one, mesh)
-    memory.check_program(lowered.compile(), plan.title, SMALLER)
+    program, copies = loop.compile_run(algorithm, keys, run.states, first, schedule, mesh)
+    memory.check_program(program, plan.title, SMALLER, copies)
     labels = plan.title, plan.unit, plan.energy
     batches = plan.updates or int(plan.batches.max())
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from twofold.core import sharding
+from twofold.core import cores, sharding
 from twofold.core.arrays import Array, Float, Int, Key, Keys
 from twofold.core.numerics import Padded
 
@@ -74,8 +74,7 @@ def init(algorithm: Algorithm, keys: Keys, problems: Any, mesh: Mesh | None = No
     return sharding.divided(jax.vmap(algorithm.init), mesh, shared)(keys, problems)
 
 
-@partial(jax.jit, static_argnames=("algorithm", "mesh"), donate_argnames="states")
-def advance(
+def _advance(
     algorithm: Algorithm,
     keys: Keys,
     states: Any,
@@ -111,6 +110,11 @@ def advance(
     return results
 
 
+_compile = partial(jax.jit, static_argnames=("algorithm", "mesh"), donate_argnames="states")
+advance = _compile(_advance)
+advance_share = _compile(_advance, compiler_options=cores.UNDIVIDED)
+
+
 def _over_members(step: Callable[..., Any], members: int) -> Callable[..., Any]:
     """``step`` for all members at once; a lone member runs without the axis, a fifth faster."""
     if members > 1:
@@ -122,6 +126,30 @@ def _over_members(step: Callable[..., Any], members: int) -> Callable[..., Any]:
         return jax.tree.map(lambda leaf: leaf[None], results)
 
     return alone
+
+
+def _shares(keys: Keys, mesh: Mesh | None) -> list[cores.Share]:
+    """Of the members, those of each core."""
+    return cores.shares_for(keys.shape[0] if mesh is None else 1)
+
+
+def compile_run(
+    algorithm: Algorithm,
+    keys: Keys,
+    states: Any,
+    problems: Any,
+    schedule: Any,
+    mesh: Mesh | None = None,
+) -> tuple[Any, int]:
+    """The program that ``run`` will run, and how many of it at the same time.
+
+    JAX's settings differ between threads, so that only what is compiled may run in several.
+    """
+    shares = _shares(keys, mesh)
+    given = cores.split((keys, states, problems), shares)[0]
+    program = advance if len(shares) == 1 else advance_share
+    one = np.int32(1)
+    return program.lower(algorithm, *given, schedule, one, one, mesh).compile(), len(shares)
 
 
 def run(
@@ -137,19 +165,29 @@ def run(
     """Advance from epoch ``first`` to ``last``, yielding after chunks of about half a second.
 
     Problems that are a function of the epoch, data that pass by in blocks, go one epoch at a time.
+    On a CPU each core has its share of the members (``core.cores``).
     """
-    count, epoch, most = 1, first, 1 if callable(problems) else CHUNK_EPOCHS
+    if first >= last:
+        return
+    shares, passing = _shares(keys, mesh), callable(problems)
+    given = problems(first) if passing else problems
+    program, _ = compile_run(algorithm, keys, states, given, schedule, mesh)
+    keys, states, given = (cores.split(tree, shares) for tree in (keys, states, given))
+    count, epoch, most = 1, first, 1 if passing else CHUNK_EPOCHS
     while epoch < last:
         count = min(count, last - epoch, most)
-        given = problems(epoch) if callable(problems) else problems
+        if passing and epoch > first:
+            given = cores.split(problems(epoch), shares)
+        own = list(zip(keys, states, given, strict=True))
         started = time.perf_counter()
-        states, energies, skipped = advance(
-            algorithm, keys, states, given, schedule, np.int32(epoch), np.int32(count), mesh
+        found = cores.run_each(program, own, (schedule, np.int32(epoch), np.int32(count)))
+        states, *traces = (list(part) for part in zip(*found, strict=True))
+        energies, skipped = (
+            sharding.on_host(cores.join(trace, shares, axis=1))[:count] for trace in traces
         )
-        energies, skipped = (sharding.on_host(trace)[:count] for trace in (energies, skipped))
         seconds = time.perf_counter() - started
         epoch += count
-        yield Progress(states, epoch, energies, skipped)
+        yield Progress(cores.join(states, shares), epoch, energies, skipped)
         count = sharding.agreed(_next_count(count, seconds, compiled_before=epoch - count > first))
 
 
