@@ -26,4 +26,5 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "faults": faults.faults,
     "first_fit": first_fit.tabulate_first_fits,
     "regression": regression.tabulate_regression,
+    "peer_splits": regression.tabulate_peer_splits,
 }
