@@ -8,7 +8,7 @@ import pytest
 import twofold
 from twofold import Ensemble, Langevin
 from twofold.campaign import Campaign, Continuous
-from twofold.estimators import staged
+from twofold.estimators import stages
 
 CHAINS = {
     "inference": Langevin(chains=2, folds=2, samples=3, steps=4, updates=20),
@@ -27,7 +27,7 @@ def tell(campaign, num, seed=0):
 @pytest.fixture(autouse=True)
 def kept(monkeypatch):
     """Such short chains are kept, as a rule."""
-    monkeypatch.setattr(staged, "is_kept", lambda *_: True)
+    monkeypatch.setattr(stages, "is_kept", lambda *_: True)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_model_is_fitted_from_scratch_when_rows_have_grown_by_half(campaign):
 
 
 def test_a_model_without_chains_is_not_continued(campaign, monkeypatch):
-    monkeypatch.setattr(staged, "is_kept", lambda *_: False)
+    monkeypatch.setattr(stages, "is_kept", lambda *_: False)
     campaign.model_file.unlink()
     assert campaign.fit_model().model.diagnostics_ is None
     tell(campaign, 1, seed=1)

@@ -14,16 +14,14 @@ import twofold
 from twofold import BNNLVRegressor, fit_many
 from twofold.core.numerics import pad
 from twofold.estimators.fitting import hidden_sizes, noise_floor
-from twofold.estimators.staged import (
-    Chained,
-    Members,
-    _say_unfinished,
-    _would_pay,
+from twofold.estimators.latent import latent_evidence, needs_latent
+from twofold.estimators.members import Members, score_rows
+from twofold.estimators.stages import (
+    Chains,
     begin_chains,
     is_kept,
-    latent_evidence,
-    needs_latent,
-    score_rows,
+    warn_if_unfinished,
+    would_pay,
 )
 from twofold.inference.ensemble import SCORE, Ensemble, Network, OutOfBag, deal_roles
 from twofold.inference.langevin import STEPS, Langevin
@@ -260,7 +258,7 @@ def test_chains_are_held_against_their_start_by_the_same_rows(rng):
     members = Members(model, networks, deal_roles(0, 6, 3, 40, 64), np.empty(0), np.empty((0, 6)))
     unmoved = Network(*(leaf[:, None] for leaf in networks))
     scores = score_rows(1, members, unmoved, data, SCORE)
-    chains = Chained(networks, np.ones(6), unmoved, scores, scores, 1)
+    chains = Chains(networks, np.ones(6), unmoved, scores, scores, 1)
     np.testing.assert_array_equal(members._replace(scores=scores).scores, chains.fair_scores)
     assert is_kept(members._replace(scores=scores), chains)
     worse = chains._replace(fair_scores=scores - 1.0)
@@ -273,7 +271,7 @@ class Script:
     def __init__(self, gains, monkeypatch, stopped_at=None, epoch=None):
         self.model = BNNLV(1, 1, (), 0, 1.0, 1.0)
         self.gains, self.stopped_at, self.epoch, self.steps = gains, stopped_at, epoch, []
-        monkeypatch.setattr("twofold.estimators.staged.score_rows", self.score)
+        monkeypatch.setattr("twofold.estimators.stages.score_rows", self.score)
 
     def score(self, nodes, members, draws, data, *roles):
         return np.full(20, sum(self.gains[: len(self.steps)]))
@@ -340,9 +338,9 @@ def test_a_stage_that_is_stopped_early_leaves_the_draws_of_the_one_before(epoch,
 )
 def test_chains_that_would_go_on_improving_say_so(gain, steps, said, recwarn):
     method, model = Langevin(steps=3_200), BNNLV(1, 1, (), 0, 1.0, 1.0)
-    chains = Chained(None, None, None, None, None, steps, OutOfBag(gain, 0.01, 50))
+    chains = Chains(None, None, None, None, None, steps, OutOfBag(gain, 0.01, 50))
     members = Members(model, None, None, None, None)
-    _say_unfinished(method, [members, members], [chains, None], 50)
+    warn_if_unfinished(method, [members, members], [chains, None], 50)
     assert [("steps=6400" in str(one.message)) for one in recwarn] == [True] * said
 
 
@@ -359,9 +357,9 @@ def test_chains_that_would_go_on_improving_say_so(gain, steps, said, recwarn):
     ],
 )
 def test_chains_go_on_while_the_next_stage_is_expected_to_pay(previous, gain, error, goes_on):
-    after = Chained(None, None, None, None, None, 1, OutOfBag(gain, error, 50))
+    after = Chains(None, None, None, None, None, 1, OutOfBag(gain, error, 50))
     before = after._replace(gain=None if previous is None else OutOfBag(previous, 0.01, 50))
-    assert _would_pay(before, after) is goes_on
+    assert would_pay(before, after) is goes_on
 
 
 def test_an_ensemble_takes_no_warm_start(quick):

@@ -172,22 +172,22 @@ def run(
     shares, passing = _shares(keys, mesh), callable(problems)
     given = problems(first) if passing else problems
     program, _ = compile_run(algorithm, keys, states, given, schedule, mesh)
-    keys, states, given = (cores.split(tree, shares) for tree in (keys, states, given))
+    every = [cores.split(tree, shares) for tree in (keys, states, given)]
     count, epoch, most = 1, first, 1 if passing else CHUNK_EPOCHS
     while epoch < last:
         count = min(count, last - epoch, most)
         if passing and epoch > first:
-            given = cores.split(problems(epoch), shares)
-        own = list(zip(keys, states, given, strict=True))
+            every[2] = cores.split(problems(epoch), shares)
         started = time.perf_counter()
+        own = list(zip(*every, strict=True))
         found = cores.run_each(program, own, (schedule, np.int32(epoch), np.int32(count)))
-        states, *traces = (list(part) for part in zip(*found, strict=True))
+        every[1], *traces = (list(part) for part in zip(*found, strict=True))
         energies, skipped = (
             sharding.on_host(cores.join(trace, shares, axis=1))[:count] for trace in traces
         )
         seconds = time.perf_counter() - started
         epoch += count
-        yield Progress(cores.join(states, shares), epoch, energies, skipped)
+        yield Progress(cores.join(every[1], shares), epoch, energies, skipped)
         count = sharding.agreed(_next_count(count, seconds, compiled_before=epoch - count > first))
 
 

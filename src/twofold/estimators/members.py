@@ -1,0 +1,93 @@
+"""The members of a staged fit: trained, and scored on the rows that each of them holds out."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from twofold.core.numerics import Padded
+from twofold.estimators.training import Outcome
+from twofold.inference import ensemble
+from twofold.inference.ensemble import SCORE, Ensemble, Network, Share
+from twofold.model.spec import BNNLV
+
+Train = Callable[..., Outcome]
+
+
+class Members(NamedTuple):
+    """The members of one data set: their best networks, what each row is to each of them, the
+    out-of-bag score of each row, and their energies."""
+
+    model: BNNLV
+    best: Network
+    roles: np.ndarray
+    scores: np.ndarray
+    energies: np.ndarray
+
+    def held_out(self, *roles: int) -> np.ndarray:
+        """Which rows are of one of the roles to a member."""
+        return np.isin(self.roles, roles)
+
+
+def score_rows(
+    nodes: int, members: Members, draws: Network, data: Padded, *roles: int
+) -> np.ndarray:
+    """Log-density of each row by the members, or chains, to whom it is of these roles."""
+    held_out = members.held_out(*roles)
+    found = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
+    scores = np.asarray(found, np.float64)[: int(data.size)]
+    weight = None if data.weight is None else np.asarray(data.weight, np.float64)[: len(scores)]
+    return ensemble.weigh_scores(scores, weight)
+
+
+def fit_members(
+    method: Ensemble,
+    model: BNNLV,
+    data: Padded,
+    roles: Sequence[np.ndarray],
+    keys: Any,
+    train: Train,
+) -> tuple[list[Members], bool]:
+    """The members of each data set, and whether Ctrl-C ended their run."""
+    runs, sets = method.runs, range(len(roles))
+    sizes = np.asarray(data.size)
+    setup = method.set_up(model, sizes, str(data.x.dtype))
+    start = jax.device_get(ensemble.draw_starts(model, str(data.x.dtype), keys))
+    role: Any = np.concatenate(roles)
+    order: Any = np.argsort(role, axis=1, kind="stable").astype(np.int32)
+    share = Share(repeat(data, runs), role, order, start)
+    title = "fitting with a latent input" if model.latents else "fitting"
+    outcome = train("members", title, model, setup, keys, share)
+    states = jax.device_get(outcome.states)
+    found = []
+    for index in sets:
+        own = slice(index * runs, (index + 1) * runs)
+        best = jax.tree.map(lambda leaf, own=own: leaf[own], states.best)
+        # When the run ended depends on the clock; after its last change a member's energy is none.
+        last = 1 + int(np.max(states.best_epoch[own]))
+        members = Members(model, best, roles[index], np.empty(0), outcome.energies[:last, own])
+        scores = score_rows(method.nodes, members, add_draw_axis(best), pick(data, index), SCORE)
+        found.append(members._replace(scores=scores))
+    return found, outcome.stopped
+
+
+def add_draw_axis(network: Network) -> Network:
+    """With an axis of one draw behind that of the members."""
+    return jax.tree.map(lambda leaf: leaf[:, None], network)
+
+
+def pick(data: Padded, index: int) -> Padded:
+    return jax.tree.map(lambda leaf: leaf[index], data)
+
+
+def pick_some(data: Padded, group: Sequence[int]) -> Padded:
+    return jax.tree.map(lambda leaf: leaf[np.array(group)], data)
+
+
+def repeat(data: Padded, times: int) -> Padded:
+    return jax.tree.map(lambda leaf: np.repeat(leaf, times, axis=0), data)
+
+
+def join(parts: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)

@@ -1,0 +1,141 @@
+"""The stages of chains: how far they go is decided by the rows that they hold out."""
+
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from twofold.core.numerics import Padded
+from twofold.estimators.members import Members, Train, add_draw_axis, join, pick, repeat, score_rows
+from twofold.inference import langevin
+from twofold.inference.ensemble import SCORE, STOP, TRAIN, Network, OutOfBag, summarise
+from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Walk
+
+LAST_STAGE = 2**31 - 1
+WORTH_IT, WORTH_SAYING = 0.0075, 0.05  # nats a row
+UNSCORED = OutOfBag(0.0, 0.0, 0)
+
+
+class Chains(NamedTuple):
+    """Chains of one data set after a stage: positions, step sizes, draws, the scores of the rows
+    they hold out (of all of them, and of those that have not stopped their start), how many steps
+    the stage on all rows is to have, and what the last stage has gained on held-out rows."""
+
+    start: Network
+    step_size: np.ndarray
+    draws: Network
+    scores: np.ndarray
+    fair_scores: np.ndarray
+    steps: int
+    gain: OutOfBag | None = None
+
+
+def run_stage(
+    method: Langevin,
+    members: Sequence[Members],
+    chains: Sequence[Chains],
+    data: Padded,
+    keys: Any,
+    train: Train,
+    number: int,
+    steps: int,
+) -> tuple[list[Chains], bool]:
+    """Chains of data sets that share a model after one more stage, the last one on all rows; and
+    whether Ctrl-C ended it."""
+    model, runs = members[0].model, method.chains
+    settings = method.nodes, method.samples, method.energy_error, method.adjusted
+    last = number == LAST_STAGE
+    roles = (TRAIN, STOP, SCORE) if last else (TRAIN,)
+    counted: Any = np.concatenate([one.held_out(*roles) for one in members])
+    start = join([one.start for one in chains])
+    walk = Walk(repeat(data, runs), counted, start, join([one.step_size for one in chains]))
+    own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
+    config = langevin.Config(model, *settings)
+    setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
+    name, title = ("chains", "all rows") if last else (f"held out {number}", "held-out rows")
+    outcome = train(name, f"sampling, {title}", model, setup, own_keys, walk)
+    if number and outcome.stopped and 2 * outcome.epoch < setup.epochs:
+        return list(chains), True  # nothing worth keeping is drawn before the middle of a stage
+    found = []
+    for index, (own, before) in enumerate(zip(members, chains, strict=True)):
+        at = slice(index * runs, (index + 1) * runs)
+        states = jax.tree.map(lambda leaf, at=at: np.asarray(leaf[at]), outcome.states)
+        draws = Network(states.weights, states.log_noise)
+        end = Network(states.weights[:, -1], states.log_noise[:, -1])
+        scores = before.scores, before.fair_scores
+        if not last:
+            score = partial(score_rows, method.nodes, own, draws, pick(data, index))
+            scores = score(STOP, SCORE), score(SCORE)
+        found.append(
+            Chains(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
+        )
+    return found, outcome.stopped
+
+
+def begin_chains(
+    method: Langevin, members: Sequence[Members], data: Padded, keys: Any, train: Train
+) -> tuple[list[Chains | None], bool]:
+    """Chains on the rows that the members trained on, as long as held-out rows gain by it; None
+    where these are predicted worse than by the members. A start without scores has seen all rows,
+    and is not compared with."""
+    stages = method.stages(members[0].model, int(np.max(data.size)))
+    first = np.full(method.chains, FIRST_STEP, data.x.dtype)
+    latest, stopped = (
+        [
+            Chains(m.best, first, add_draw_axis(m.best), m.scores, m.scores, stages[-2])
+            for m in members
+        ],
+        False,
+    )
+    for number, length in enumerate(stages):
+        before = latest
+        latest, stopped = run_stage(method, members, before, data, keys, train, number, length)
+        if number:
+            pairs = zip(before, latest, strict=True)
+            latest = [new._replace(gain=summarise(new.scores - old.scores)) for old, new in pairs]
+        if stopped or (number and not any(map(would_pay, before, latest))):
+            break
+        latest = [one._replace(steps=max(one.steps, 2 * length)) for one in latest]
+    found = zip(members, latest, strict=True)
+    return [chains if is_kept(own, chains) else None for own, chains in found], stopped
+
+
+def would_pay(before: Chains, after: Chains) -> bool:
+    """Whether the next stage is expected to, if the gains of stages go on falling as they did."""
+    gain, error, _ = after.gain or UNSCORED
+    previous = before.gain.score if before.gain else gain
+    expected = gain * min(1.0, gain / previous) if previous > 0.0 else gain
+    return gain > error and expected > WORTH_IT
+
+
+def warn_if_unfinished(
+    method: Langevin, chosen: Sequence[Members], chains: Sequence[Chains | None], rows: int
+) -> None:
+    """A warning where even the longest stage has paid well."""
+    gains, steps = [], 0
+    for own, chain in zip(chosen, chains, strict=True):
+        longest = 2 * method.stages(own.model, rows)[-1]
+        if chain is not None and chain.gain is not None and chain.steps == longest:
+            gains.append(chain.gain.score)
+            steps = max(steps, 2 * longest)
+    if gains and max(gains) > WORTH_SAYING:
+        warnings.warn(
+            f"predictions of held-out rows were still improving when the chains ended (by "
+            f"{max(gains):.2f} nats a row in the last stage); a longer run may predict better: "
+            f"inference=Langevin(steps={steps})",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+
+
+def is_kept(members: Members, chains: Chains) -> bool:
+    """Whether chains are to be kept: unless they are clearly worse than their start, on rows that
+    have not stopped it."""
+    if not len(members.scores):
+        return True
+    loss = summarise(members.scores - chains.fair_scores)
+    return not loss.score > loss.standard_error
