@@ -3,6 +3,7 @@
     python benchmarks/regression.py                             everything, resumable
     python benchmarks/regression.py --sets airfoil diabetes     some tables
     python benchmarks/regression.py --libraries catboost gp     some libraries
+    python benchmarks/regression.py --splits 5                  at most five splits of a table
     python benchmarks/regression.py --smoke --output FOLDER     tiny fits, no environments
 
 Every fit is a process of its own in the environment of its library (``make peers`` makes them), and
@@ -225,7 +226,11 @@ def describe_source(library: Library) -> str:
 
 
 def measure(
-    tables: Sequence[str], libraries: Sequence[str], smoke: bool, work: Path | None
+    tables: Sequence[str],
+    libraries: Sequence[str],
+    most_splits: int,
+    smoke: bool,
+    work: Path | None,
 ) -> Record:
     """The record of some tables and libraries."""
     chosen = {name: LIBRARIES[name] for name in libraries}
@@ -234,7 +239,7 @@ def measure(
     sources = {name: describe_source(library) for name, library in chosen.items()}
     wanted = {name: table.splits for name, table in TABLES.items()}
     wanted |= dict.fromkeys(ONE_DIMENSIONAL, SPLIT_SEEDS)
-    splits = {name: 2 if smoke else wanted[name] for name in tables}
+    splits = {name: min(wanted[name], most_splits) for name in tables}
     seeds = list(range(max(splits.values())))
     settings = {name: library._asdict() for name, library in chosen.items()}
     record = Record("regression", {"libraries": settings, "splits": splits}, seeds)
@@ -272,6 +277,7 @@ def main() -> None:
     sets = [*TABLES, *ONE_DIMENSIONAL]
     parser.add_argument("--sets", nargs="+", choices=sets, default=sets)
     parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
+    parser.add_argument("--splits", type=int, default=20, help="at most so many of a table")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))
     options = parser.parse_args()
@@ -279,7 +285,8 @@ def main() -> None:
         parser.error("--smoke must not join the record of full runs; give --output another folder")
     work = None if options.smoke else WORK
     tables = ["diabetes"] if options.smoke else options.sets
-    record = measure(tables, options.libraries, options.smoke, work)
+    most_splits = 2 if options.smoke else options.splits
+    record = measure(tables, options.libraries, most_splits, options.smoke, work)
     path = record.merge(options.output, lambda name: name not in record.metrics)
     for name, value in record.metrics.items():
         print(f"{name:50s} {value:9.3f}")
