@@ -54,6 +54,7 @@ PARTS = (
     "entropy",
     "simulator",
     "progress",
+    "cores",
     "first_fit",
     "regression",
     "posteriors",

@@ -25,6 +25,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "amortised": scaling.amortised,
     "faults": faults.faults,
     "first_fit": first_fit.tabulate_first_fits,
+    "bench_cores": first_fit.tabulate_cores,
     "regression": regression.tabulate_regression,
     "peer_splits": regression.tabulate_peer_splits,
 }

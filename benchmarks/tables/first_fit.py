@@ -1,4 +1,4 @@
-"""The table of first fits, from ``results/first_fit.json``."""
+"""The tables of first fits and of a step of chains on several cores."""
 
 from pathlib import Path
 
@@ -24,3 +24,19 @@ def tabulate_first_fits(results: Path) -> str:
     ]
     headings = [f"{label}, {when}" for label in METHODS.values() for when in ("first", "again")]
     return markdown(["rows × inputs", *headings], rows)
+
+
+def tabulate_cores(results: Path) -> str:
+    """Milliseconds of a step of eight chains, both ways."""
+    values = metrics("bench_cores", results)
+    sizes = [name.removesuffix("/ratio") for name in values if name.endswith("/ratio")]
+    rows = [
+        [
+            SIZES.get(size, f"{SIZES.get(size.removesuffix('_latent'))}, with z"),
+            *(f"{values[f'{size}/{way}/ms']:.2f}" for way in ("divided", "shared")),
+            f"{values[f'{size}/ratio']:.1f}",
+        ]
+        for size in sizes
+    ]
+    ways = ["every operation divided among the cores", "a share of the chains for each core"]
+    return markdown(["rows × inputs", *ways, "ratio"], rows)

@@ -1,10 +1,9 @@
 """A batch axis over the cores of a CPU.
 
 XLA divides every operation among all cores. For products as small as those of a network here that
-costs more than it gains: on two cores eight chains took 8.1 ms a step, and 3.8 ms with four chains
-on each core. Entries of a batch axis do not depend on each other, so each core runs the program of
-its own share of them, in a thread, with operations that are not divided. Where there are several
-devices, ``core.sharding`` divides the axis instead.
+costs more than it gains (``benchmarks/cores.py``). Entries of a batch axis do not depend on each
+other, so each core runs the program of its own share of them, in a thread, with operations that are
+not divided. Where there are several devices, ``core.sharding`` divides the axis instead.
 """
 
 import os
