@@ -57,7 +57,7 @@ def make_chains(rows: int, inputs: int, hidden: tuple[int, ...], latents: int) -
 
 def time_step(algorithm, keys, walks, schedule, cores_used: int) -> float:
     """Milliseconds of a step of all chains."""
-    with mock.patch.object(cores, "available", lambda: cores_used):
+    with mock.patch.object(cores, "count_cores", lambda: cores_used):
         states = loop.init(algorithm, keys, walks)
         loop.compile_run(algorithm, keys, states, walks, schedule)
         started = time.perf_counter()
@@ -68,11 +68,12 @@ def time_step(algorithm, keys, walks, schedule, cores_used: int) -> float:
 
 def measure() -> Record:
     """All sizes both ways."""
-    record = Record("bench_cores", {"chains": CHAINS, "cores": cores.available()}, [0])
+    record = Record("bench_cores", {"chains": CHAINS, "cores": cores.count_cores()}, [0])
     for name, size in SIZES.items():
         problem = make_chains(*size)
         pairs = [
-            (time_step(*problem, 1), time_step(*problem, cores.available())) for _ in range(REPEATS)
+            (time_step(*problem, 1), time_step(*problem, cores.count_cores()))
+            for _ in range(REPEATS)
         ]
         divided, shared = (statistics.median(times) for times in zip(*pairs, strict=True))
         record.add(f"{name}/divided/ms", divided)
@@ -87,10 +88,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--output", type=Path, default=Path("results"))
+    options = parser.parse_args()
     record = measure()
     for name, value in record.metrics.items():
         print(f"{name:30s} {value:8.2f}")
-    print(f"wrote {record.write(parser.parse_args().output)}")
+    print(f"wrote {record.write(options.output)}")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ a job: a run that is stopped keeps what it has, and the same command does the re
 ``results/regression.json``; runs of some tables or libraries join what others have written.
 
 On four problems of known truth the two parts of the predictive entropy are compared with it too,
-of the libraries that have both parts: rank correlation of the epistemic part with the scarcity of
-data (``−log p(x)``), and of the aleatoric one with the true entropy of y given x; mean absolute
-error of the latter in nats.
+of the libraries that have several members and noise that varies: rank correlation of the epistemic
+part with the scarcity of data (``−log p(x)``), and of the aleatoric one with the true entropy of y
+given x; mean absolute error of the latter in nats.
 """
 
 import argparse
@@ -39,6 +39,7 @@ SCRIPT = Path(__file__).parent / "peers" / "regress.py"
 WORK = Path(".cache/bench/unfinished/regression")
 # What decides a fit of this library.
 SOURCES = ("src/twofold/*/*.py", "paper/gp.py")
+PROBLEM_SOURCES = ("paper/problems.py", "src/twofold/envs/toy.py")
 TEST_SHARE = 0.2
 SMOKE_ROWS = 60
 LEVELS = 0.05, 0.95
@@ -69,8 +70,8 @@ TABLES = {
     "kin8nm": Table(2),
     "power-plant": Table(2),
 }
-SPLIT_SEEDS = 3
-SPLIT_POINTS = 200
+PART_SEEDS = 3
+PART_POINTS = 200
 LONG = {"inference": {"method": "langevin", "steps": 64_000}, "hidden_layer_sizes": [32, 32, 32]}
 LIBRARIES = {
     "twofold": Library("twofold", {}),
@@ -84,7 +85,7 @@ LIBRARIES = {
     "linear": Library("linear", {}),
     "forest": Library("forest", {}),
 }
-SPLITTING = ("twofold", "twofold_quick", "twofold_alpha", "bde", "catboost")
+WITH_PARTS = ("twofold", "twofold_quick", "twofold_alpha", "bde", "catboost")
 # Where a longer run than the default's is measured.
 LONG_TABLES = ("airfoil",)
 SMOKE = {
@@ -168,16 +169,16 @@ def measure_fit(
     return score(predicted, split[3], scale) | seconds
 
 
-def measure_split(
+def measure_parts(
     name: str, seed: int, adapter: str, options: dict[str, Any], environment: str | None
 ) -> dict[str, float]:
     """How one library's two parts compare with the truth, on one seed's data."""
     problem = ONE_DIMENSIONAL[name]
     x, y = problem.training_data(seed)
-    steps = (np.arange(SPLIT_POINTS) + 0.5) / SPLIT_POINTS
+    steps = (np.arange(PART_POINTS) + 0.5) / PART_POINTS
     points = problem.low + steps * (problem.high - problem.low)
     table = {"X": x, "y": y, "X_test": points[:, None], "y_test": np.zeros(len(points))}
-    predicted, _ = predict_apart(adapter, options, environment, table | {"split": 1}, name)
+    predicted, _ = predict_apart(adapter, options, environment, table | {"parts": 1}, name)
     truth = problem.entropy(points)
     scarcity = -np.log(problem.input_density(points))
     return {
@@ -215,20 +216,23 @@ def child_environment(environment: str | None) -> dict[str, str]:
 def describe_source(library: Library) -> str:
     """What a kept fit depends on beside its options: a digest of the code, or the packages that
     ``make peers`` has installed, with the adapters."""
-    parts = [SCRIPT.read_bytes()]
     if library.environment is None:
-        root = SCRIPT.parents[2]
-        parts += [path.read_bytes() for p in SOURCES for path in sorted(root.glob(p))]
-    else:
-        stamp = Path(interpreter(library.environment)).parents[1] / ".installed"
-        parts.append(stamp.read_bytes())
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+        return digest(SOURCES)
+    return digest((), Path(interpreter(library.environment)).parents[1] / ".installed")
+
+
+def digest(patterns: Sequence[str], *files: Path) -> str:
+    """Of the adapters, of files of this project, and of others."""
+    root = SCRIPT.parents[2]
+    found = [path for pattern in patterns for path in sorted(root.glob(pattern))]
+    every = [SCRIPT, *found, *files]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in every)).hexdigest()
 
 
 def measure(
     tables: Sequence[str],
     libraries: Sequence[str],
-    most_splits: int,
+    most_splits: float,
     smoke: bool,
     work: Path | None,
 ) -> Record:
@@ -237,9 +241,10 @@ def measure(
     if smoke:
         chosen = {name: LIBRARIES[name]._replace(options=SMOKE[name]) for name in SMOKE}
     sources = {name: describe_source(library) for name, library in chosen.items()}
-    wanted = {name: table.splits for name, table in TABLES.items()}
-    wanted |= dict.fromkeys(ONE_DIMENSIONAL, SPLIT_SEEDS)
-    splits = {name: min(wanted[name], most_splits) for name in tables}
+    splits = {
+        name: PART_SEEDS if name in ONE_DIMENSIONAL else min(TABLES[name].splits, most_splits)
+        for name in tables
+    }
     seeds = list(range(max(splits.values())))
     settings = {name: library._asdict() for name, library in chosen.items()}
     record = Record("regression", {"libraries": settings, "splits": splits}, seeds)
@@ -249,7 +254,7 @@ def measure(
         for library, own in chosen.items():
             if library == "twofold_long" and table not in LONG_TABLES:
                 continue
-            if known and library not in SPLITTING:
+            if known and library not in WITH_PARTS:
                 continue
             place = f"{table}/{library}"
             for number in range(splits[table]):
@@ -259,13 +264,18 @@ def measure(
                     "library": own._asdict(),
                     "source": sources[library],
                 }
-                measured = measure_split if known else measure_fit
+                if known:
+                    identity |= {"problems": digest(PROBLEM_SOURCES), "points": PART_POINTS}
+                measured = measure_parts if known else measure_fit
                 arguments = (table, number, *own, *([] if known else [smoke]))
                 name = f"{place}, {'seed' if known else 'split'} {number}"
                 jobs.setdefault(place, []).append(Job(name, measured, arguments, identity))
+    if not jobs:
+        raise ValueError(f"none of {', '.join(chosen)} is measured on {', '.join(tables)}")
     found = iter(run_jobs([job for own in jobs.values() for job in own], work))
     for place, own_jobs in jobs.items():
         record.add_means(place, [next(found) for _ in own_jobs])
+        record.add(f"{place}/splits", len(own_jobs))
     return record
 
 
@@ -277,7 +287,7 @@ def main() -> None:
     sets = [*TABLES, *ONE_DIMENSIONAL]
     parser.add_argument("--sets", nargs="+", choices=sets, default=sets)
     parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
-    parser.add_argument("--splits", type=int, default=20, help="at most so many of a table")
+    parser.add_argument("--splits", type=int, help="maximum number of splits per table")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))
     options = parser.parse_args()
@@ -285,7 +295,9 @@ def main() -> None:
         parser.error("--smoke must not join the record of full runs; give --output another folder")
     work = None if options.smoke else WORK
     tables = ["diabetes"] if options.smoke else options.sets
-    most_splits = 2 if options.smoke else options.splits
+    if options.splits is not None and options.splits < 1:
+        parser.error(f"--splits must be at least 1, got {options.splits}")
+    most_splits = 2 if options.smoke else options.splits or float("inf")
     record = measure(tables, options.libraries, most_splits, options.smoke, work)
     path = record.merge(options.output, lambda name: name not in record.metrics)
     for name, value in record.metrics.items():

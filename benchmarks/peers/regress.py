@@ -4,7 +4,7 @@
 
 The table holds X, y, X_test, y_test; the predictions are a mean for each test row and, where the
 library has a predictive density, the density's deviation, its logarithm at y_test and draws of it,
-all in units of y. A table with an entry ``split`` also gets the two parts of the predictive entropy
+all in units of y. A table with an entry ``parts`` also gets the two parts of the predictive entropy
 of each test row, in nats, of libraries that have several members. Prints the seconds of fitting and
 predicting as JSON.
 """
@@ -34,7 +34,7 @@ BDE = {
     "patience": 10,
 }
 VIRTUAL_ENSEMBLES = 10
-SPLIT_COMPONENTS, GRID, REACH = 200, 1000, 6.0
+PART_COMPONENTS, NODES = 200, 40
 
 Predicted = dict[str, np.ndarray]
 Predict = Callable[[np.ndarray, np.ndarray, bool], Predicted]
@@ -43,27 +43,32 @@ Fit = Callable[[np.ndarray, np.ndarray], Predict]
 
 def split_mixture(means: np.ndarray, deviations: np.ndarray) -> Predicted:
     """Aleatoric entropy, the mean of those of the components, and epistemic, what that of the
-    mixture has beyond it, by the trapezoidal rule; nothing of a single component."""
+    mixture has beyond it; nothing of a single component.
+
+    The mixture's entropy is the mean over its components of ``E[−log p(y)]``, by Gauss-Hermite
+    quadrature around each, so that a component far from the others does no harm.
+    """
     count = len(means)
     if count == 1:
         return {}
-    chosen = np.linspace(0, count - 1, min(count, SPLIT_COMPONENTS)).astype(int)
+    chosen = np.linspace(0, count - 1, min(count, PART_COMPONENTS)).astype(int)
     means, deviations = means[chosen], deviations[chosen]
-    low = (means - REACH * deviations).min(axis=0)
-    high = (means + REACH * deviations).max(axis=0)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    weights = weights / weights.sum()
     total = np.empty(means.shape[1])
     for row in range(len(total)):
-        grid = np.linspace(low[row], high[row], GRID)[:, None]
-        width = deviations[:, row]
-        terms = np.exp(-0.5 * ((grid - means[:, row]) / width) ** 2) / width
-        density = terms.mean(axis=1) / np.sqrt(2.0 * np.pi)
-        total[row] = -np.trapezoid(density * np.log(np.maximum(density, 1e-300)), grid[:, 0])
+        centre, width = means[:, row], deviations[:, row]
+        y = (centre[:, None] + width[:, None] * nodes)[..., None]
+        terms = -0.5 * ((y - centre) / width) ** 2 - np.log(width)
+        largest = terms.max(axis=-1)
+        log_density = largest + np.log(np.mean(np.exp(terms - largest[..., None]), axis=-1))
+        total[row] = 0.5 * np.log(2.0 * np.pi) - np.mean(log_density @ weights)
     aleatoric = np.mean(np.log(deviations), axis=0) + 0.5 * np.log(2.0 * np.pi * np.e)
     return {"epistemic": total - aleatoric, "aleatoric": aleatoric}
 
 
 def describe_mixture(
-    means: np.ndarray, deviations: np.ndarray, y: np.ndarray, split: bool
+    means: np.ndarray, deviations: np.ndarray, y: np.ndarray, with_parts: bool
 ) -> Predicted:
     """Of equally probable normal distributions, ``[components, rows]``."""
     distance = (y - means) / deviations
@@ -79,7 +84,7 @@ def describe_mixture(
         "deviation": np.sqrt(variance),
         "log_density": largest + np.log(np.mean(np.exp(terms - largest), axis=0)),
         "draws": draws,
-        **(split_mixture(means, deviations) if split else {}),
+        **(split_mixture(means, deviations) if with_parts else {}),
     }
 
 
@@ -90,9 +95,9 @@ def fit_twofold(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = BNNLVRegressor(random_state=0, **options).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, with_parts: bool) -> Predicted:
             mean, deviation = model.predict(x, return_std=True)
-            parts = model.decompose(x) if split else None
+            parts = model.decompose(x) if with_parts else None
             return {
                 "mean": mean,
                 "deviation": deviation,
@@ -118,11 +123,11 @@ def fit_bde(options: dict[str, Any]) -> Fit:
         model = BdeRegressor(seed=0, loss=GaussianNLL(), **(BDE | options))
         model.fit(x=(x - centre) / scale, y=((y - level) / spread)[:, None])
 
-        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, with_parts: bool) -> Predicted:
             raw = np.asarray(model.predict((x - centre) / scale, raw=True), np.float64)
             means, scales = raw.reshape(-1, len(x), 2).transpose(2, 0, 1)
             deviations = np.logaddexp(0.0, scales) + 1e-6  # as bde itself does
-            return describe_mixture(level + spread * means, spread * deviations, y, split)
+            return describe_mixture(level + spread * means, spread * deviations, y, with_parts)
 
         return predict
 
@@ -143,12 +148,12 @@ def fit_catboost(options: dict[str, Any]) -> Fit:
             **options,
         ).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, with_parts: bool) -> Predicted:
             found = model.virtual_ensembles_predict(
                 x, prediction_type="VirtEnsembles", virtual_ensembles_count=VIRTUAL_ENSEMBLES
             )
             means, variances = np.asarray(found).transpose(2, 1, 0)
-            mixture = describe_mixture(means, np.sqrt(variances), y, split)
+            mixture = describe_mixture(means, np.sqrt(variances), y, with_parts)
             # The whole model's mean is better than that of its virtual members.
             return mixture | {"mean": np.asarray(model.predict(x))[:, 0]}
 
@@ -164,9 +169,9 @@ def fit_ngboost(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = NGBRegressor(random_state=0, verbose=False, **options).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, with_parts: bool) -> Predicted:
             found = model.pred_dist(x).params
-            return describe_mixture(found["loc"][None], found["scale"][None], y, split)
+            return describe_mixture(found["loc"][None], found["scale"][None], y, with_parts)
 
         return predict
 
@@ -180,9 +185,9 @@ def fit_gp(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = GPRegressor(random_state=0, **options).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, with_parts: bool) -> Predicted:
             mean, deviation = model.predict(x, return_std=True)
-            return describe_mixture(mean[None], deviation[None], y, split)
+            return describe_mixture(mean[None], deviation[None], y, with_parts)
 
         return predict
 
@@ -198,9 +203,9 @@ def fit_linear(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = make_pipeline(StandardScaler(), BayesianRidge(**options)).fit(x, y)
 
-        def predict(x: np.ndarray, y: np.ndarray, split: bool) -> Predicted:
+        def predict(x: np.ndarray, y: np.ndarray, with_parts: bool) -> Predicted:
             mean, deviation = model.predict(x, return_std=True)
-            return describe_mixture(mean[None], deviation[None], y, split)
+            return describe_mixture(mean[None], deviation[None], y, with_parts)
 
         return predict
 
@@ -214,7 +219,7 @@ def fit_forest(options: dict[str, Any]) -> Fit:
     def fit(x: np.ndarray, y: np.ndarray) -> Any:
         model = RandomForestRegressor(n_estimators=500, n_jobs=2, random_state=0, **options)
         model.fit(x, y)
-        return lambda x, y, split: {"mean": model.predict(x)}
+        return lambda x, y, with_parts: {"mean": model.predict(x)}
 
     return fit
 
@@ -235,14 +240,14 @@ def main() -> None:
     library, table, target, options = sys.argv[1:]
     with np.load(table) as file:
         x, y, x_test, y_test = (file[name] for name in ("X", "y", "X_test", "y_test"))
-        split = "split" in file
+        with_parts = "parts" in file
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     fit = ADAPTERS[library](json.loads(options))
     clock = time.perf_counter()
     predict = fit(x, y)
     fitted = time.perf_counter()
-    predicted = predict(x_test, y_test, split)
+    predicted = predict(x_test, y_test, with_parts)
     done = time.perf_counter()
     np.savez(target, **predicted)
     print(json.dumps({"seconds_fit": fitted - clock, "seconds_predict": done - fitted}))

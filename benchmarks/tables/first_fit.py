@@ -32,11 +32,11 @@ def tabulate_cores(results: Path) -> str:
     sizes = [name.removesuffix("/ratio") for name in values if name.endswith("/ratio")]
     rows = [
         [
-            SIZES.get(size, f"{SIZES.get(size.removesuffix('_latent'))}, with z"),
+            SIZES[size.removesuffix("_latent")] + ", with z" * size.endswith("_latent"),
             *(f"{values[f'{size}/{way}/ms']:.2f}" for way in ("divided", "shared")),
             f"{values[f'{size}/ratio']:.1f}",
         ]
         for size in sizes
     ]
-    ways = ["every operation divided among the cores", "a share of the chains for each core"]
+    ways = ["every operation divided among the cores", "a portion of the chains for each core"]
     return markdown(["rows × inputs", *ways, "ratio"], rows)

@@ -47,8 +47,17 @@ def tabulate_regression(results: Path) -> str:
                 for score in SCORES
             ]
             seconds = [values[f"{place}/seconds_{part}/mean"] for part in ("fit", "predict")]
-            rows.append([table, label, *cells, *(f"{second:.1f}" for second in seconds)])
-    headings = ["table", "library", *SCORES.values(), "s, fit", "s, predict"]
+            splits = values.get(f"{place}/splits")
+            rows.append(
+                [
+                    table,
+                    label,
+                    f"{splits:.0f}" if splits else UNKNOWN,
+                    *cells,
+                    *(f"{second:.1f}" for second in seconds),
+                ]
+            )
+    headings = ["table", "library", "splits", *SCORES.values(), "s, fit", "s, predict"]
     return markdown(headings, rows)
 
 

@@ -10,7 +10,7 @@ def test_both_ways_are_timed_and_compared(tmp_path, monkeypatch):
     monkeypatch.setattr(cores, "REPEATS", 1)
     used = []
     time_step = cores.time_step
-    monkeypatch.setattr(cores.cores, "available", lambda: 2)
+    monkeypatch.setattr(cores.cores, "count_cores", lambda: 2)
     monkeypatch.setattr(cores, "time_step", lambda *a: used.append(a[-1]) or time_step(*a))
     record = cores.measure()
     assert used == [1, 2, 1, 2]

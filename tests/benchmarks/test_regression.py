@@ -42,6 +42,13 @@ def test_the_parts_of_a_mixture_far_apart_are_one_component_and_the_choice_betwe
     aleatoric = np.log([3.0**0.5, 2.0]) + 0.5 * np.log(2 * np.pi * np.e)
     np.testing.assert_allclose(found["aleatoric"], aleatoric)
     np.testing.assert_allclose(found["epistemic"], [np.log(2.0), 0.0], atol=1e-3)
+    # One component of two hundred that is very wide, or very far away, takes the others' away.
+    means, deviations = np.zeros((200, 2)), np.full((200, 2), 0.1)
+    deviations[0, 0], means[0, 1] = 1e4, 1e4
+    share = 1 / 200
+    apart = -share * np.log(share) - (1 - share) * np.log(1 - share)
+    found = regress.split_mixture(means, deviations)
+    np.testing.assert_allclose(found["epistemic"], apart, rtol=1e-2)
     assert regress.split_mixture(means[:1], deviations[:1]) == {}
 
 
@@ -50,12 +57,12 @@ def test_parts_are_compared_with_the_truth(monkeypatch):
 
     def predict(adapter, options, environment, table, name):
         points = table["X_test"][:, 0]
-        assert table["split"] and len(table["X"]) == len(table["y"])
+        assert table["parts"] and len(table["X"]) == len(table["y"])
         parts = {"epistemic": 1.0 / problem.input_density(points)}
         return parts | {"aleatoric": problem.entropy(points) - 0.25}, {}
 
     monkeypatch.setattr(regression, "predict_apart", predict)
-    found = regression.measure_split("skewed", 0, "bde", {}, None)
+    found = regression.measure_parts("skewed", 0, "bde", {}, None)
     expected = {"epistemic_rank": 1.0, "aleatoric_rank": 1.0, "aleatoric_error": 0.25}
     assert found == pytest.approx(expected)
 
@@ -135,10 +142,11 @@ def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
     record.add_means("diabetes/forest", [{"rmse": 57.0} | seconds])
     every = dict.fromkeys(("test_log_likelihood", "nll_gaussian", "crps", "coverage_90"), 0.5)
     record.add_means("diabetes/gp", [every | {"rmse": 54.0} | seconds])
+    record.add("diabetes/gp/splits", 3)
     record.write(tmp_path)
     gp, forest = tabulate_regression(tmp_path).splitlines()[2:]
-    assert gp.startswith("| diabetes | Gaussian process | 0.5") and "| –" not in gp
-    assert forest.startswith("| diabetes | random forest | – | – | – | – | 57.0")
+    assert gp.startswith("| diabetes | Gaussian process | 3 | 0.5") and "| –" not in gp
+    assert forest.startswith("| diabetes | random forest | – | – | – | – | – | 57.0")
 
 
 def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
@@ -151,3 +159,20 @@ def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
     rows = [row.split(" | ")[:2] for row in tabulate_peer_splits(tmp_path).splitlines()[2:]]
     expected = [["| bimodal", "twofold"], ["| skewed", "twofold"], ["| skewed", "CatBoost"]]
     assert rows == expected
+
+
+def test_an_impossible_number_of_splits_and_nothing_to_measure_are_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["regression.py", "--splits", "0"])
+    with pytest.raises(SystemExit):
+        regression.main()
+    assert "--splits must be at least 1, got 0" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="none of linear is measured on skewed"):
+        regression.measure(["skewed"], ["linear"], 1, False, None)
+
+
+def test_the_two_parts_of_this_library_reach_the_file(tmp_path, rng):
+    x = rng.normal(size=(30, 1))
+    fit = regress.fit_twofold({"inference": {"method": "ensemble", "members": 2, "updates": 10}})
+    predict = fit(x, x[:, 0] + rng.normal(size=30))
+    assert {"epistemic", "aleatoric"} <= set(predict(x[:3], np.zeros(3), True))
+    assert "epistemic" not in predict(x[:3], np.zeros(3), False)

@@ -23,7 +23,7 @@ from twofold.core.persistence import FileFormatError
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.estimators import storage
 from twofold.estimators.training import NonFiniteEnergyError
-from twofold.inference import alpha, loop
+from twofold.inference import alpha
 from twofold.uncertainty import ESTIMATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -415,14 +415,21 @@ def test_twenty_growing_data_sets_compile_a_handful_of_programs(monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_datum_more_has_nothing_compiled():
     X, y = make_data(rows=34)
-    options = {"inference": Ensemble(members=2, updates=20), "random_state": 0}
-    counted = loop.advance, loop.init, storage._integration_error
-    before = None
-    for rows in range(30, 35):
-        BNNLVRegressor((3,), **options).fit(X[:rows], y[:rows])
-        after = [program._cache_size() for program in counted]
-        assert before in (None, after)
-        before = after
+    options = {"inference": Ensemble(members=2, updates=20), "random_state": 0, "latent_dim": 0}
+    compiled, watched = [], True
+
+    def listen(event, seconds, **_):
+        if watched and event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    BNNLVRegressor((7,), **options).fit(X[:30], y[:30])
+    first = len(compiled)
+    assert first > 0
+    for rows in range(31, 35):
+        BNNLVRegressor((7,), **options).fit(X[:rows], y[:rows])
+    watched = False
+    assert len(compiled) == first
 
 
 def test_with_room_to_grow_there_is_one_program(monkeypatch):

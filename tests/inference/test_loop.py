@@ -73,32 +73,53 @@ def test_run_reports_every_epoch_once_and_each_with_its_own_key():
     np.testing.assert_allclose(chunks[-1].states, energies.sum(axis=0), rtol=1e-4)
 
 
+def five_members(dtype="float32"):
+    """An α-run's algorithm, keys, problems and schedule; NumPy's schedule, as a caller may have."""
+    every = [problem(40, seed=s, dtype=dtype) for s in range(5)]
+    problems = jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
+    numbers = np.int32(EPOCHS), np.int32(3), np.asarray(1e-2, dtype), np.asarray(1.0, dtype)
+    return alpha.build(CONFIG), keys_of(*range(5)), problems, Schedule(*numbers)
+
+
+def run_to_end(algorithm, keys, problems, schedule, states=None, first=0):
+    """The states after the last epoch, and the energies."""
+    states = loop.init(algorithm, keys, problems) if states is None else states
+    energies = []
+    for chunk in loop.run(algorithm, keys, states, problems, schedule, first, EPOCHS):
+        energies.append(chunk.energies)
+    return chunk.states, np.concatenate(energies)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_cores_that_share_the_members_change_nothing(monkeypatch, dtype):
     found = []
     with jax.enable_x64(dtype == "float64"):
-        problems = jax.tree.map(
-            lambda *leaves: jnp.stack(leaves), *(problem(40, seed=s, dtype=dtype) for s in range(5))
-        )
-        algorithm, keys = alpha.build(CONFIG), keys_of(*range(5))
-        schedule = Schedule(*map(jnp.asarray, (EPOCHS, 3, 1e-2, 1.0)))
-        for cores_there in (1, 2, 3):
-            monkeypatch.setattr(
-                loop.cores, "available", lambda cores_there=cores_there: cores_there
-            )
+        algorithm, keys, problems, schedule = five_members(dtype)
+        for count in (1, 2, 3):
+            monkeypatch.setattr(loop.cores, "count_cores", lambda count=count: count)
             states = loop.init(algorithm, keys, problems)
-            chunks = list(loop.run(algorithm, keys, states, problems, schedule, 0, EPOCHS))
-            found.append((chunks[-1].states, np.concatenate([c.energies for c in chunks])))
+            assert loop.compile_run(algorithm, keys, states, problems, schedule)[1] == count
+            found.append(run_to_end(algorithm, keys, problems, schedule))
     assert found[0][1].dtype == dtype
     for one in found[1:]:
         assert_close(one, found[0], 1e-5)
 
 
+def test_a_run_on_several_cores_goes_on_bit_for_bit(monkeypatch):
+    monkeypatch.setattr(loop.cores, "count_cores", lambda: 2)
+    algorithm, keys, problems, schedule = five_members()
+    whole, _ = run_to_end(algorithm, keys, problems, schedule)
+    states = loop.init(algorithm, keys, problems)
+    begun = next(iter(loop.run(algorithm, keys, states, problems, schedule, 0, EPOCHS)))
+    assert begun.epoch < EPOCHS
+    rest, _ = run_to_end(algorithm, keys, problems, schedule, begun.states, begun.epoch)
+    assert_same(rest, whole)
+
+
 def test_chunks_grow_at_most_fourfold_and_shrink_to_one_epoch():
-    assert loop._next_count(8, seconds=60.0, compiled_before=False) == 8
-    assert loop._next_count(8, seconds=1e-6, compiled_before=True) == 32
-    assert loop._next_count(8, seconds=loop.CHUNK_SECONDS, compiled_before=True) == 8
-    assert loop._next_count(8, seconds=1e3, compiled_before=True) == 1
+    assert loop._next_count(8, seconds=1e-6) == 32
+    assert loop._next_count(8, seconds=loop.CHUNK_SECONDS) == 8
+    assert loop._next_count(8, seconds=1e3) == 1
 
 
 def test_a_result_does_not_depend_on_the_chunks_bit_for_bit(members):

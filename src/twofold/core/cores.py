@@ -2,8 +2,8 @@
 
 XLA divides every operation among all cores. For products as small as those of a network here that
 costs more than it gains (``benchmarks/cores.py``). Entries of a batch axis do not depend on each
-other, so each core runs the program of its own share of them, in a thread, with operations that are
-not divided. Where there are several devices, ``core.sharding`` divides the axis instead.
+other, so each core runs the same program on its own portion of them, in a thread, with operations
+that are not divided. Where there are several devices, ``core.sharding`` divides the axis instead.
 """
 
 import os
@@ -15,76 +15,102 @@ import jax
 import numpy as np
 
 UNDIVIDED = {"xla_cpu_multi_thread_eigen": False}
+MOST_CORES = 4  # for each entry; with more, operations that are divided may use them better
 
 
-class Share(NamedTuple):
-    """Consecutive entries of a batch axis, and how many of them an earlier share has too."""
+class Portion(NamedTuple):
+    """Consecutive entries of a batch axis, and how many of them an earlier portion has too."""
 
     rows: slice
     repeated: int
 
+    @property
+    def length(self) -> int:
+        """The number of its entries."""
+        return int(self.rows.stop - self.rows.start)
 
-def available() -> int:
+
+def count_cores() -> int:
     """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def shares_for(entries: int) -> list[Share]:
-    """One share of the entries for each core, all of one length so that one program serves them;
-    a single share where a core, or another device, has them all."""
-    parts = 1
-    if jax.default_backend() == "cpu" and len(jax.devices()) == 1:
-        parts = max(1, min(entries, available()))
+def portions_for(entries: int) -> list[Portion]:
+    """Portions of the entries, at most one for each core, all of one length so that one program
+    serves them; a single one where a device has them all, or where there are far more cores than
+    entries."""
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
+    devices = jax.devices() if chosen is None else [chosen]
+    parts, cores = 1, count_cores()
+    if len(devices) == 1 and _is_cpu(devices[0]) and cores <= MOST_CORES * entries:
+        parts = max(1, min(entries, cores))
     length = -(-entries // parts)
-    shares = []
+    portions = []
     for end in range(length, entries + length, length):
         start = min(end, entries) - length
-        shares.append(Share(slice(start, start + length), end - length - start))
-    return shares
+        portions.append(Portion(slice(start, start + length), end - length - start))
+    return portions
 
 
-def split(tree: Any, shares: Sequence[Share]) -> list[Any]:
-    """Each share of the leading axis of every leaf."""
-    if len(shares) == 1:
+def _is_cpu(device: Any) -> bool:
+    return bool(getattr(device, "platform", device) == "cpu")
+
+
+def split(tree: Any, portions: Sequence[Portion]) -> list[Any]:
+    """Each portion of the leading axis of every leaf."""
+    if len(portions) == 1:
         return [tree]
     whole = jax.tree.map(_on_host, tree)
-    return [jax.tree.map(lambda leaf, s=s: jax.device_put(leaf[s.rows]), whole) for s in shares]
+    return [jax.tree.map(lambda leaf, p=p: jax.device_put(leaf[p.rows]), whole) for p in portions]
 
 
-def join(parts: Sequence[Any], shares: Sequence[Share], axis: int = 0) -> Any:
-    """What ``split`` has taken apart, along an axis of every leaf."""
+def describe_portion(tree: Any, portions: Sequence[Portion]) -> Any:
+    """Shapes of a portion, for compilation; the tree itself where it is a single portion."""
+    if len(portions) == 1:
+        return tree
+    length = portions[0].length
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((length, *leaf.shape[1:]), leaf.dtype), tree
+    )
+
+
+def join(parts: Sequence[Any], portions: Sequence[Portion], axis: int = 0) -> Any:
+    """What ``split`` has taken apart, along an axis of every leaf, on the host."""
     if len(parts) == 1:
         return parts[0]
 
     def together(*leaves: Any) -> np.ndarray:
-        pairs = zip(map(_on_host, leaves), shares, strict=True)
-        return np.concatenate(
-            [np.delete(leaf, np.s_[: s.repeated], axis) for leaf, s in pairs], axis
-        )
+        new = [
+            np.asarray(leaf)[(slice(None),) * axis + (slice(portion.repeated, None),)]
+            for leaf, portion in zip(leaves, portions, strict=True)
+        ]
+        return np.concatenate(new, axis)
 
     return jax.tree.map(together, *parts)
 
 
 def _on_host(leaf: Any) -> Any:
-    """As a NumPy array, without a copy: cutting up JAX's compiles a program for every shape. Random
-    keys stay what they are."""
+    """As a NumPy array, without a copy: slicing a JAX array compiles a program for every shape.
+    Random keys, which NumPy does not have, can be split and not joined."""
     if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return leaf
     return np.asarray(leaf)
 
 
 def run_each(
-    function: Callable[..., Any], own: Sequence[tuple[Any, ...]], shared: tuple[Any, ...] = ()
+    program: Callable[..., Any], own: Sequence[tuple[Any, ...]], shared: tuple[Any, ...] = ()
 ) -> list[Any]:
-    """``function`` of each share's own arguments and the shared ones, at the same time; returns
-    when the last one is done."""
+    """``program`` with each portion's own arguments and the shared ones, at the same time; returns
+    when the last one is done. JAX's configuration is thread-local, so threads may only run programs
+    that are already compiled, on arrays that are already JAX's."""
     if len(own) == 1:
-        return [function(*own[0], *shared)]
+        return [program(*own[0], *shared)]
+    shared = jax.device_put(shared)
 
     def call(arguments: tuple[Any, ...]) -> Any:
-        return jax.block_until_ready(function(*arguments, *shared))
+        return jax.block_until_ready(program(*arguments, *shared))
 
     with ThreadPoolExecutor(len(own)) as pool:
         return list(pool.map(call, own))

@@ -54,8 +54,8 @@ def refuse_beyond(
 
 def check_program(program: Any, what: str, remedy: str, copies: int = 1) -> None:
     """Refuse a compiled program whose arguments, results and temporary arrays, each counted once by
-    the compiler, are more than there is; nothing where the compiler does not say. So many
-    ``copies`` of it run at the same time."""
+    the compiler, are more than there is; nothing where the compiler does not say.
+    ``copies`` is how many of it run at the same time."""
     found = program.memory_analysis()
     if found is not None:
         held = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes

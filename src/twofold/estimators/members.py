@@ -78,16 +78,20 @@ def add_draw_axis(network: Network) -> Network:
 
 
 def pick(data: Padded, index: int) -> Padded:
+    """One of several data sets."""
     return jax.tree.map(lambda leaf: leaf[index], data)
 
 
 def pick_some(data: Padded, group: Sequence[int]) -> Padded:
+    """Some of several data sets."""
     return jax.tree.map(lambda leaf: leaf[np.array(group)], data)
 
 
 def repeat(data: Padded, times: int) -> Padded:
+    """Each data set so many times in a row, once for each of its members."""
     return jax.tree.map(lambda leaf: np.repeat(leaf, times, axis=0), data)
 
 
 def join(parts: Sequence[Any]) -> Any:
+    """Trees one after another along the leading axis of every leaf."""
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)

@@ -19,7 +19,7 @@ from twofold.estimators.latent import SIGNIFICANT, latent_evidence, needs_latent
 from twofold.estimators.members import Members, Train, fit_members, pick, pick_some
 from twofold.estimators.stages import (
     LAST_STAGE,
-    Chains,
+    StageResult,
     begin_chains,
     run_stage,
     warn_if_unfinished,
@@ -50,7 +50,7 @@ class Fits:
     train: Train
     roles: list[np.ndarray]
     chosen: list[Members]
-    chains: list[Chains | None]
+    chains: list[StageResult | None]
     stopped: bool = False
 
     def of(self, group: Sequence[int]) -> tuple[Padded, Any]:
@@ -134,7 +134,7 @@ def fit_staged(
     else:
         unscored = np.empty(0), np.empty((0, runs))
         chosen = [Members(models[0], *p, *unscored) for p in zip(starts, roles, strict=True)]
-    not_begun: list[Chains | None] = [None for _ in seeds]
+    not_begun: list[StageResult | None] = [None for _ in seeds]
     fits = Fits(method, quick, data, keys, train, roles, chosen, not_begun, stopped)
     fits.begin(range(len(seeds)))
     for latent in models[1:]:
@@ -160,7 +160,7 @@ def _of_members(method: Ensemble, members: Members) -> Staged:
     return Staged(members.model, result, members.energies.mean(axis=1))
 
 
-def _of_chains(method: Langevin, members: Members, found: Chains) -> Staged:
+def _of_chains(method: Langevin, members: Members, found: StageResult) -> Staged:
     posterior = SampledPosterior(*(leaf.reshape(-1, leaf.shape[-1]) for leaf in found.draws))
     divergences: Any = np.zeros(method.chains, int)
     chains = loop.Chains(*found.draws, divergences)

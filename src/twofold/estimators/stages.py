@@ -20,7 +20,7 @@ WORTH_IT, WORTH_SAYING = 0.0075, 0.05  # nats a row
 UNSCORED = OutOfBag(0.0, 0.0, 0)
 
 
-class Chains(NamedTuple):
+class StageResult(NamedTuple):
     """Chains of one data set after a stage: positions, step sizes, draws, the scores of the rows
     they hold out (of all of them, and of those that have not stopped their start), how many steps
     the stage on all rows is to have, and what the last stage has gained on held-out rows."""
@@ -37,13 +37,13 @@ class Chains(NamedTuple):
 def run_stage(
     method: Langevin,
     members: Sequence[Members],
-    chains: Sequence[Chains],
+    chains: Sequence[StageResult],
     data: Padded,
     keys: Any,
     train: Train,
     number: int,
     steps: int,
-) -> tuple[list[Chains], bool]:
+) -> tuple[list[StageResult], bool]:
     """Chains of data sets that share a model after one more stage, the last one on all rows; and
     whether Ctrl-C ended it."""
     model, runs = members[0].model, method.chains
@@ -71,14 +71,14 @@ def run_stage(
             score = partial(score_rows, method.nodes, own, draws, pick(data, index))
             scores = score(STOP, SCORE), score(SCORE)
         found.append(
-            Chains(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
+            StageResult(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
         )
     return found, outcome.stopped
 
 
 def begin_chains(
     method: Langevin, members: Sequence[Members], data: Padded, keys: Any, train: Train
-) -> tuple[list[Chains | None], bool]:
+) -> tuple[list[StageResult | None], bool]:
     """Chains on the rows that the members trained on, as long as held-out rows gain by it; None
     where these are predicted worse than by the members. A start without scores has seen all rows,
     and is not compared with."""
@@ -86,7 +86,7 @@ def begin_chains(
     first = np.full(method.chains, FIRST_STEP, data.x.dtype)
     latest, stopped = (
         [
-            Chains(m.best, first, add_draw_axis(m.best), m.scores, m.scores, stages[-2])
+            StageResult(m.best, first, add_draw_axis(m.best), m.scores, m.scores, stages[-2])
             for m in members
         ],
         False,
@@ -104,7 +104,7 @@ def begin_chains(
     return [chains if is_kept(own, chains) else None for own, chains in found], stopped
 
 
-def would_pay(before: Chains, after: Chains) -> bool:
+def would_pay(before: StageResult, after: StageResult) -> bool:
     """Whether the next stage is expected to, if the gains of stages go on falling as they did."""
     gain, error, _ = after.gain or UNSCORED
     previous = before.gain.score if before.gain else gain
@@ -113,7 +113,7 @@ def would_pay(before: Chains, after: Chains) -> bool:
 
 
 def warn_if_unfinished(
-    method: Langevin, chosen: Sequence[Members], chains: Sequence[Chains | None], rows: int
+    method: Langevin, chosen: Sequence[Members], chains: Sequence[StageResult | None], rows: int
 ) -> None:
     """A warning where even the longest stage has paid well."""
     gains, steps = [], 0
@@ -132,7 +132,7 @@ def warn_if_unfinished(
         )
 
 
-def is_kept(members: Members, chains: Chains) -> bool:
+def is_kept(members: Members, chains: StageResult) -> bool:
     """Whether chains are to be kept: unless they are clearly worse than their start, on rows that
     have not stopped it."""
     if not len(members.scores):

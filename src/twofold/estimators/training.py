@@ -153,23 +153,22 @@ def train(
     lowered = loop.init.lower(algorithm, keys, first, mesh)
     memory.check_program(lowered.compile(), plan.title, SMALLER)
     nothing = np.empty((0, members))
-    states = loop.init(algorithm, keys, first, mesh)
-    run = Outcome(states, 0, nothing, nothing.astype(np.int64))
-    if checkpoint is not None and (stored := checkpoint.load(like=states)) is not None:
+    run = Outcome(loop.init(algorithm, keys, first, mesh), 0, nothing, nothing.astype(np.int64))
+    if checkpoint is not None and (stored := checkpoint.load(like=run.states)) is not None:
         run = stored._replace(states=sharding.spread(mesh, stored.states))
     program, copies = loop.compile_run(algorithm, keys, run.states, first, schedule, mesh)
     memory.check_program(program, plan.title, SMALLER, copies)
     labels = plan.title, plan.unit, plan.energy
     batches = plan.updates or int(plan.batches.max())
     bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
-    stopped = False
+    stopped, latest = False, None
     with bar, graceful_interrupt() as interrupt:
         given = (lambda epoch: sharding.spread(mesh, problems(epoch), times)) if passing else first
         span = run.epoch, plan.epochs
         for chunk in loop.run(algorithm, keys, run.states, given, schedule, *span, mesh):
             energies = np.concatenate([run.energies, chunk.energies[:, :members]])
             skipped = np.concatenate([run.skipped, chunk.skipped[:, :members]])
-            run = Outcome(chunk.states, chunk.epoch, energies, skipped)
+            run = Outcome(None, chunk.epoch, energies, skipped)
             # An epoch in which a member could not take a single step is the end of the run.
             lost = np.flatnonzero(skipped[-1] >= plan.batches)
             if lost.size:
@@ -185,12 +184,14 @@ def train(
             )
             done = run.epoch == plan.epochs or stopped or finished
             if checkpoint is not None and sharding.agreed(done or checkpoint.due()):
-                checkpoint.save(run._replace(states=sharding.cut(mesh, run.states, members)))
+                checkpoint.save(run._replace(states=sharding.cut(mesh, chunk.states, members)))
+            latest = chunk
             if stopped or finished:
                 break
     run = run._replace(stopped=stopped)
     _report(run, plan)
-    return run._replace(states=sharding.cut(mesh, run.states, members))
+    states = run.states if latest is None else latest.states
+    return run._replace(states=sharding.cut(mesh, states, members))
 
 
 def _report(run: Outcome, plan: Plan) -> None:

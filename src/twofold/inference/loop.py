@@ -59,12 +59,19 @@ def bind(
 
 
 class Progress(NamedTuple):
-    """Where a run stands after a chunk; ``energies`` and ``skipped`` are the new epochs' only."""
+    """Where a run stands after a chunk; ``energies`` and ``skipped`` are the new epochs' only. The
+    states are those of each core, until the next chunk."""
 
-    states: Any
+    parts: list[Any]
+    portions: list[cores.Portion]
     epoch: int
     energies: np.ndarray
     skipped: np.ndarray
+
+    @property
+    def states(self) -> Any:
+        """The states of all members."""
+        return cores.join(self.parts, self.portions)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "mesh"))
@@ -112,7 +119,7 @@ def _advance(
 
 _compile = partial(jax.jit, static_argnames=("algorithm", "mesh"), donate_argnames="states")
 advance = _compile(_advance)
-advance_share = _compile(_advance, compiler_options=cores.UNDIVIDED)
+advance_portion = _compile(_advance, compiler_options=cores.UNDIVIDED)
 
 
 def _over_members(step: Callable[..., Any], members: int) -> Callable[..., Any]:
@@ -128,9 +135,9 @@ def _over_members(step: Callable[..., Any], members: int) -> Callable[..., Any]:
     return alone
 
 
-def _shares(keys: Keys, mesh: Mesh | None) -> list[cores.Share]:
-    """Of the members, those of each core."""
-    return cores.shares_for(keys.shape[0] if mesh is None else 1)
+def _portions(keys: Keys, mesh: Mesh | None) -> list[cores.Portion]:
+    """The members that each core runs."""
+    return cores.portions_for(keys.shape[0] if mesh is None else 1)
 
 
 def compile_run(
@@ -141,15 +148,11 @@ def compile_run(
     schedule: Any,
     mesh: Mesh | None = None,
 ) -> tuple[Any, int]:
-    """The program that ``run`` will run, and how many of it at the same time.
-
-    JAX's settings differ between threads, so that only what is compiled may run in several.
-    """
-    shares = _shares(keys, mesh)
-    given = cores.split((keys, states, problems), shares)[0]
-    program = advance if len(shares) == 1 else advance_share
-    one = np.int32(1)
-    return program.lower(algorithm, *given, schedule, one, one, mesh).compile(), len(shares)
+    """The program that ``run`` runs, compiled once, and how many copies of it run at once."""
+    portions, one = _portions(keys, mesh), np.int32(1)
+    given = cores.describe_portion((keys, states, problems), portions)
+    program = advance if len(portions) == 1 else advance_portion
+    return program.lower(algorithm, *given, schedule, one, one, mesh).compile(), len(portions)
 
 
 def run(
@@ -165,36 +168,37 @@ def run(
     """Advance from epoch ``first`` to ``last``, yielding after chunks of about half a second.
 
     Problems that are a function of the epoch, data that pass by in blocks, go one epoch at a time.
-    On a CPU each core has its share of the members (``core.cores``).
+    On a CPU each core has a portion of the members (``core.cores``).
     """
     if first >= last:
         return
-    shares, passing = _shares(keys, mesh), callable(problems)
+    portions, passing = _portions(keys, mesh), callable(problems)
     given = problems(first) if passing else problems
     program, _ = compile_run(algorithm, keys, states, given, schedule, mesh)
-    every = [cores.split(tree, shares) for tree in (keys, states, given)]
+    own_keys, own_states, own_problems = (
+        cores.split(tree, portions) for tree in (keys, states, given)
+    )
+    del states, given
     count, epoch, most = 1, first, 1 if passing else CHUNK_EPOCHS
     while epoch < last:
         count = min(count, last - epoch, most)
         if passing and epoch > first:
-            every[2] = cores.split(problems(epoch), shares)
+            own_problems = cores.split(problems(epoch), portions)
         started = time.perf_counter()
-        own = list(zip(*every, strict=True))
+        own = list(zip(own_keys, own_states, own_problems, strict=True))
         found = cores.run_each(program, own, (schedule, np.int32(epoch), np.int32(count)))
-        every[1], *traces = (list(part) for part in zip(*found, strict=True))
+        own_states, *traces = (list(part) for part in zip(*found, strict=True))
         energies, skipped = (
-            sharding.on_host(cores.join(trace, shares, axis=1))[:count] for trace in traces
+            sharding.on_host(cores.join(trace, portions, axis=1))[:count] for trace in traces
         )
         seconds = time.perf_counter() - started
         epoch += count
-        yield Progress(cores.join(every[1], shares), epoch, energies, skipped)
-        count = sharding.agreed(_next_count(count, seconds, compiled_before=epoch - count > first))
+        yield Progress(own_states, portions, epoch, energies, skipped)
+        count = sharding.agreed(_next_count(count, seconds))
 
 
-def _next_count(count: int, seconds: float, compiled_before: bool) -> int:
-    """Aim at CHUNK_SECONDS, growing at most fourfold; the first chunk's time is compilation."""
-    if not compiled_before:
-        return count
+def _next_count(count: int, seconds: float) -> int:
+    """Aim at CHUNK_SECONDS, growing at most fourfold."""
     return max(1, min(4 * count, round(count * CHUNK_SECONDS / max(seconds, 1e-9))))
 
 
