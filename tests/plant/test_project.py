@@ -260,7 +260,7 @@ def test_doubts_come_before_the_search(tmp_path, monkeypatch):
 @pytest.mark.parametrize("phase", ["fitting", "searching"])
 def test_ctrl_c_stops_and_the_next_call_goes_on(finished, tmp_path, monkeypatch, phase):
     def press_ctrl_c(self, epoch, energy):
-        if epoch == 2 and self.title == phase:
+        if epoch == 1 and self.title == phase:
             os.kill(os.getpid(), signal.SIGINT)
 
     def remember(self, verbose, epochs, labels, *rest, init=ProgressBar.__init__):

@@ -71,7 +71,8 @@ class Progress(NamedTuple):
     @property
     def states(self) -> Any:
         """The states of all members."""
-        return cores.join(self.parts, self.portions)
+        whole = cores.join(self.parts, self.portions)
+        return whole if len(self.parts) == 1 else jax.device_put(whole)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "mesh"))
