@@ -56,6 +56,7 @@ PARTS = (
     "progress",
     "cores",
     "first_fit",
+    "first_use",
     "regression",
     "posteriors",
     "table1",

@@ -166,7 +166,7 @@ def main() -> None:
     )
     write_policy_report(project)
     for row in frontier_rows(project.trials):
-        print("".join(f"{cell:>16}" for cell in row[:-1]))
+        print("".join(f"{cell:>19}" for cell in row[:-1]))
     print(*advice(project.doubts, project.trials, project.logged_cost), sep="\n")
     found = compare(project, num, settings.horizon)
     draw(folder.with_suffix(".png"), project, found)

@@ -4,7 +4,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.tables import cost_model, faults, first_fit, peers, regression, scaling, suite
+from benchmarks.tables import (
+    cost_model,
+    faults,
+    first_fit,
+    first_use,
+    peers,
+    regression,
+    scaling,
+    suite,
+)
 
 TABLES: dict[str, Callable[[Path], str]] = {
     "bench_train": peers.tabulate_train,
@@ -26,6 +35,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "faults": faults.faults,
     "first_fit": first_fit.tabulate_first_fits,
     "bench_cores": first_fit.tabulate_cores,
+    "first_use": first_use.tabulate_commands,
+    "campaigns": first_use.tabulate_campaigns,
     "regression": regression.tabulate_regression,
     "peer_splits": regression.tabulate_peer_splits,
 }

@@ -28,6 +28,26 @@ def test_with_enough_measurements_the_model_chooses(filled):
         assert squares[0] + squares[1] == pytest.approx(squares[2], rel=1e-3)
 
 
+def test_a_target_is_what_proposals_and_the_curve_are_about(filled, tmp_path):
+    from twofold.active import assess
+
+    campaign = Campaign.create(tmp_path / "t.db", INPUTS, OUTPUTS, target="w", settings=SETTINGS)
+    names = ["measurement", "proposal", "note"]
+    for row in filled.export():
+        point = {one: row[one] for one in row if one not in [*names, *OUTPUTS]}
+        campaign.tell({one: row[one] for one in OUTPUTS}, point=point)
+    (chosen,) = campaign.ask()
+    pool = campaign.space.spread(module.choosing.POOL, seed=1)
+    nats = assess(campaign.model(), campaign.space.encode(pool)).split.epistemic[:, 1]
+    assert chosen.point == pool[int(nats.argmax())]
+    assert chosen.split["information_nats"] == pytest.approx(nats.max())
+    assert set(chosen.split["standard_deviation"]["epistemic"]) == set(OUTPUTS)
+    reference = campaign.space.spread(module.REFERENCE, module.REFERENCE_SEED)
+    known = assess(campaign.model(), campaign.space.encode(reference)).split.epistemic[:, 1]
+    (row,) = campaign.status().curve
+    assert row["epistemic_nats"] == pytest.approx(np.maximum(known, 0.0).mean())
+
+
 def test_a_question_reads_once_and_splits_each_set_of_points_once(filled, monkeypatch):
     from twofold.estimators.regressor import BNNLVRegressor
 
@@ -57,7 +77,7 @@ def test_a_question_reads_once_and_splits_each_set_of_points_once(filled, monkey
     (row,) = filled._read().curve
     assert (row["measurements"], row["numbers"]) == (
         FEWEST,
-        {"points": module.REFERENCE, "warm": 0.0},
+        {"points": module.REFERENCE, "warm": 0.0, "changes": 0},
     )
 
 
@@ -142,6 +162,38 @@ def test_the_curve_has_one_point_for_each_model(filled):
     assert [row["measurements"] for row in filled.status().curve] == [10, 11]
 
 
+def test_a_refit_adds_to_the_curve_and_proposes_nothing(filled):
+    for _ in range(2):
+        filled.refit()
+    assert len(filled.status().curve) == 1 and filled.pending() == []
+    filled.ask()
+    assert len(filled.status().curve) == 1, "the question finds the same model"
+
+
+def test_a_refit_needs_enough_measurements(campaign):
+    assert campaign.status().missing == FEWEST
+    with pytest.raises(CampaignError, match="more complete measurements are needed"):
+        campaign.refit()
+
+
+def test_every_write_changes_the_revision(campaign):
+    point, seen = {"x": 0.0, "side": "left"}, [campaign.revision()]
+    for write in (
+        lambda: campaign.ask(2),
+        lambda: campaign.cancel(2),
+        lambda: campaign.tell({"y": 0.125}, point=point),
+        lambda: campaign.tell({"w": 1.0}, point=point),
+        lambda: campaign.correct(1, {"y": 2.0}),
+        lambda: campaign.correct(1, {"y": 0.125}),
+        lambda: campaign.correct(1, note="new batch"),
+        lambda: campaign.remove(1),
+    ):
+        write()
+        seen.append(campaign.revision())
+    assert len(set(seen)) == len(seen) and campaign.revision() == seen[-1]
+    assert len({one.proposals for one in seen}) == 3
+
+
 def test_two_that_ask_at_once_get_different_points(campaign, tmp_path, monkeypatch):
     other, choose, turns = Campaign.open(tmp_path / "c.db"), Campaign._choose, []
 
@@ -176,6 +228,7 @@ def test_two_that_ask_at_once_get_different_points(campaign, tmp_path, monkeypat
             "did you mean .members",
         ),
         (["y"], {"settings": {"random_state": np.random.RandomState(0)}}, "settings: .*JSON"),
+        (["y"], {"target": "z"}, "target must be one of the outputs y, got 'z'"),
         (["y"], {"candidates": []}, "at least one point"),
         (["y"], {"candidates": [{"x": 50.0, "side": "left"}]}, "x must lie between"),
         (["y"], {"candidates": [{"x": 1.0, "side": "left"}] * 2}, "candidates 1 and 2 are both at"),

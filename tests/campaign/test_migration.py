@@ -53,8 +53,8 @@ INSERT INTO measurement VALUES (2, NULL, '{"x": -3.0}', '{"y": -1.5}', 4.0);
 INSERT INTO snapshot VALUES (1, 6, '{"epistemic_nats": 0.3, "epistemic_share": 0.4}', 5.0);
 """
 MEASURED = [
-    {"measurement": 1, "proposal": 1, "x": 0.123456789, "y": 1.5},
-    {"measurement": 2, "proposal": None, "x": -3.0, "y": -1.5},
+    {"measurement": 1, "proposal": 1, "x": 0.123456789, "y": 1.5, "note": None},
+    {"measurement": 2, "proposal": None, "x": -3.0, "y": -1.5, "note": None},
 ]
 
 
@@ -98,6 +98,11 @@ def test_a_campaign_of_version_2_keeps_its_model_and_goes_on(tmp_path):
     np.testing.assert_allclose(split.aleatoric[0], [0.2482781, 0.52919194], rtol=1e-5)
     campaign.configure(QUICK)
     assert [proposal.number for proposal in campaign.ask()] == [13]
+    before = campaign.export()[0]
+    campaign.correct(1, {"y": before["y"] + 1.0}, note="misread")
+    campaign.cancel(11)
+    assert campaign.export()[0] == before | {"y": before["y"] + 1.0, "note": "misread"}
+    assert [proposal.number for proposal in campaign.pending()] == [12, 13]
 
 
 def test_the_steps_lead_from_the_first_version_to_todays():
@@ -106,7 +111,7 @@ def test_the_steps_lead_from_the_first_version_to_todays():
 
 def test_a_campaign_of_version_1_is_opened_with_all_its_data(old):
     check_data(Campaign.open(old))
-    assert stored_version(old) == (2, True)
+    assert stored_version(old) == (3, True)
     campaign = Campaign.open(old)
     check_data(campaign)
     for i in range(4):
@@ -130,7 +135,7 @@ def test_processes_that_open_an_old_campaign_at_once_are_safe(old):
     for process in processes:
         process.join()
         assert process.exitcode == 0
-    assert stored_version(old) == (2, True)
+    assert stored_version(old) == (3, True)
 
 
 def test_a_step_that_fails_changes_nothing(old, monkeypatch):
@@ -164,4 +169,4 @@ def test_a_kill_in_the_middle_of_a_step_leaves_the_old_version(old):
     process.join()
     assert stored_version(old) == (1, False)
     check_data(Campaign.open(old))
-    assert stored_version(old) == (2, True)
+    assert stored_version(old) == (3, True)

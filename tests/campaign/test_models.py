@@ -6,6 +6,7 @@ import pytest
 import twofold
 from tests.campaign.conftest import FEWEST, SETTINGS
 from twofold.campaign import Campaign, CampaignError, Continuous
+from twofold.campaign.models import ModelFile
 from twofold.campaign.storage import Storage
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -101,10 +102,10 @@ def test_a_file_that_cannot_be_written_is_done_without(filled, fits):
 
 def test_without_a_file_of_its_own_a_campaign_stores_no_model(fits):
     x, y = np.linspace(-1, 1, 30).reshape(10, 3), np.arange(20.0).reshape(10, 2)
-    storage = Storage.create("sqlite://", {})
-    found = [storage.load_or_fit(SETTINGS, x, y) for _ in range(2)]
+    models = ModelFile(Storage.create("sqlite://", {}).model_file)
+    found = [models.load_or_fit(SETTINGS, x, y) for _ in range(2)]
     assert fits == [10, 10] and not any(one.stored for one in found)
-    assert found[0].name == found[1].name != storage.load_or_fit(SETTINGS, x, -y).name
+    assert found[0].name == found[1].name != models.load_or_fit(SETTINGS, x, -y).name
 
 
 def test_data_that_no_model_can_take_are_said(filled):

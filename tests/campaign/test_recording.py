@@ -148,3 +148,11 @@ def test_a_measurement_and_another_proposal_contradict(tmp_path):
     number = campaign.tell({"y": 1.0}, proposal=1)
     with pytest.raises(CampaignError, match="answers proposal 1, not 2"):
         campaign.tell_all([Result({"w": 1.0}, proposal=2, measurement=number)])
+
+
+def test_outputs_may_have_the_names_of_columns_in_the_database(tmp_path):
+    names = ["created", "removed", "number"]
+    campaign = Campaign.create(tmp_path / "a.db", [Continuous("point", 0, 1)], names)
+    campaign.tell({"removed": 2.0}, point={"point": 0.5})
+    (row,) = campaign.export()
+    assert [row[name] for name in ("point", *names)] == [0.5, None, 2.0, None]

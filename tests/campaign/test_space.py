@@ -52,6 +52,7 @@ def test_a_missing_input_is_named():
     [
         (lambda: Continuous("x", 1.0, 1.0), "low < high"),
         (lambda: Continuous("x", 0.0, np.inf), "finite"),
+        (lambda: Continuous("x", 0.0, 1.0, log=True), "logarithmic scale needs bounds above 0"),
         (lambda: Integer("x", 1, 2.5), "whole numbers"),
         (lambda: Categorical("x", ("a", "a")), "at least two different words"),
         (lambda: Space(()), "at least one input"),
@@ -87,6 +88,19 @@ def test_proposals_have_no_more_digits_than_make_sense(low, high, placed):
     one = Continuous("x", low, high)
     assert one.at_fractions(np.array([0.0, 0.123456789, 1.0])) == [low, placed, high]
     assert float(one.format(placed)) == placed
+
+
+def test_an_input_on_a_logarithmic_scale_is_spread_modelled_and_rounded_on_it():
+    rate = Continuous("rate", 1e-4, 1e-1, log=True)
+    space = Space((rate,))
+    values = np.array([point["rate"] for point in space.spread(64, seed=0)])
+    assert ((values >= 1e-4) & (values <= 1e-1)).all()
+    assert np.abs(np.sort(np.log10(values)) - np.linspace(-4, -1, 64)).max() < 0.1
+    np.testing.assert_allclose(space.encode([{"rate": 0.01}]), [[np.log(0.01)]])
+    assert rate.at_fractions(np.array([0.0, 0.123456789, 1.0])) == [1e-4, 2.3462e-4, 1e-1]
+    assert rate.agree(1e-3, 1.006e-3) and not rate.agree(1e-3, 1.008e-3)
+    assert Space.from_plain(json.loads(json.dumps(space.to_plain()))) == space
+    assert rate.format(0.00123456789) == "0.0012346"
 
 
 def test_a_proposal_stays_within_bounds_that_are_finer_than_its_digits():

@@ -84,6 +84,33 @@ def test_a_model_is_fitted_from_scratch_when_rows_have_grown_by_half(campaign):
     np.testing.assert_array_equal(weights(fit.model), weights(from_scratch(campaign)))
 
 
+def correct(campaign):
+    campaign.correct(1, {"y": 5.0})
+
+
+def remove(campaign):
+    campaign.remove(1)
+
+
+@pytest.mark.parametrize("change", [correct, remove])
+def test_chains_do_not_go_on_from_a_model_of_wrong_rows(campaign, change):
+    """A wrong value also decided the scale of the weights."""
+    change(campaign)
+    tell(campaign, 3, seed=1)
+    fit = campaign.fit_model()
+    assert not fit.warm
+    np.testing.assert_array_equal(weights(fit.model), weights(from_scratch(campaign)))
+    tell(campaign, 1, seed=2)
+    assert campaign.fit_model().warm
+
+
+def test_chains_go_on_after_a_cancelled_proposal_and_a_note(campaign):
+    campaign.cancel(campaign.ask()[0].number)
+    campaign.correct(1, note="checked")
+    tell(campaign, 1, seed=1)
+    assert campaign.fit_model().warm
+
+
 def test_a_model_without_chains_is_not_continued(campaign, monkeypatch):
     monkeypatch.setattr(stages, "is_kept", lambda *_: False)
     campaign.model_file.unlink()

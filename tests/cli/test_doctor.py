@@ -5,13 +5,15 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from twofold.cli import app as cli
 from twofold.cli import doctor
-from twofold.cli.terminal import MISTAKE, UNSOUND
+from twofold.cli.terminal import MISTAKE, UNSOUND, to_table
 
 
 def every_command(app=None, path=()):
@@ -35,6 +37,28 @@ def test_the_doctor_finds_this_installation_sound(command):
     assert {"python", "jax", "devices", "memory", "precision", "compile cache"} <= set(
         found["installation"]
     )
+
+
+def test_the_doctor_lists_every_extra_with_its_versions_or_what_installs_it(monkeypatch):
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    found = doctor.describe_extras()
+    assert {name.removeprefix("extra ") for name in found} == {*project["optional-dependencies"]}
+    needs = ["numpy>=2", "ray[default]>=2.40; extra == 'ray'", 'a>1; extra == "two"']
+    needs += ["b-c[d]; python_version > '3' and extra == 'two'"]
+    monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda _: needs)
+    versions = {"ray": "2.60", "a": "1.2"}
+    monkeypatch.setattr(doctor, "_version", versions.get)
+    assert doctor.describe_extras() == {
+        "extra ray": "ray 2.60",
+        "extra two": "b-c not installed: pip install 'twofold[two]'",
+    }
+
+
+def test_brackets_in_a_table_are_shown(capsys):
+    table = to_table(["mass [kg]", ""], [["pip install 'a[b]'", "[red]"]], "of [x]")
+    Console(width=80).print(table)
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("mass [kg]", "'a[b]'", "[red]", "of [x]"))
 
 
 def test_the_doctor_says_what_is_wrong(command, monkeypatch):
@@ -64,26 +88,6 @@ def test_every_command_has_help_with_an_example_of_itself(words):
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_speaks_json_and_reads_its_options_from_a_file(words):
     assert {"as_json", "config"} <= {param.name for param in COMMANDS[words].params}
-
-
-def test_help_and_the_book_keeping_of_campaigns_need_no_jax(tmp_path):
-    code = (
-        "import sys\n"
-        "from twofold.cli.app import main\n"
-        "init = ['init', 'a.db', '--input', 'x=0..1', '--output', 'y']\n"
-        "campaign = [init, ['tell', 'a.db', 'x=0.5', 'y=1'], ['status', 'a.db']]\n"
-        "for words in [['--help'], *(['campaign', *one] for one in campaign)]:\n"
-        "    sys.argv = ['twofold', *words]\n"
-        "    try: main()\n"
-        "    except SystemExit as stop: assert not stop.code\n"
-        "    heavy = {'jax', 'sklearn', 'scipy', 'matplotlib'} & set(sys.modules)\n"
-        "    assert not heavy, (words, heavy)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Exit codes" in done.stdout and "1 complete" in done.stdout
 
 
 def test_an_unknown_option_or_command_is_a_mistake(command):

@@ -1,7 +1,9 @@
 """``twofold fit``, ``decompose``, ``suggest`` and ``report``, from a table to a page."""
 
+import errno
 import hashlib
 import json
+import os
 import re
 import shlex
 import warnings
@@ -12,8 +14,10 @@ import pytest
 
 import twofold
 from twofold import Ensemble
-from twofold.active import choose_batch, expected_information
+from twofold.active import expected_information
+from twofold.active.suggestion import suggest_rows
 from twofold.cli import models
+from twofold.cli.rows import split_rows
 from twofold.cli.terminal import FAULT, MISTAKE, STOPPED
 from twofold.estimators.training import InterruptedFitWarning
 from twofold.tables import read_table
@@ -57,7 +61,7 @@ def fit_words(**changes):
 def test_the_model_is_that_of_the_library(oven):
     model, about = models.load_model(oven / "oven.twofold")
     assert about.inputs == ["heat", "time"] and about.outputs == ["yield"]
-    train, test = models.read_rows(read_table(oven / "oven.csv"), about)
+    train, test = split_rows([read_table(oven / "oven.csv")], about)
     assert len(train.x) == 54 and len(test.x) == 6
     settings = {"inference": Ensemble(members=4, updates=20), "hidden_layer_sizes": (5,)}
     own = twofold.BNNLVRegressor(**settings, random_state=0).fit(train.x, train.y)
@@ -79,9 +83,30 @@ def test_the_record_repeats_the_run(oven, command):
     assert again["metrics"] == record["metrics"]
 
 
+def test_another_model_is_not_replaced_unawares(oven, command, tmp_path):
+    words = ["oven.csv", "--target", "yield", "--ignore", "name", "--out", tmp_path / "m", *SMALL]
+    assert command("fit", *words)[0] == 0
+    assert command("fit", *words, "--json")[0] == 0, "the same command may run again"
+    (tmp_path / "moved.csv").write_bytes((oven / "oven.csv").read_bytes())
+    assert command("fit", tmp_path / "moved.csv", *words[1:])[0] == 0
+    model = (tmp_path / "m").read_bytes()
+    changed = tmp_path / "changed.csv"
+    changed.write_text((oven / "oven.csv").read_text() + "late,50,3,25\n")
+    for other in (["oven.csv", *words[1:], "--seed", 1], [changed, *words[1:]]):
+        code, shown, said = command("fit", *other)
+        assert code == MISTAKE and shown == "" and "--force" in said and "--out" in said
+        assert (tmp_path / "m").read_bytes() == model
+    assert command("fit", "oven.csv", *words[1:], "--seed", 1, "--force")[0] == 0
+    assert (tmp_path / "m").read_bytes() != model
+    # A file that anything else put there is nobody's to replace, whatever its record says.
+    (tmp_path / "m").write_bytes(model)
+    code, _, said = command("fit", "oven.csv", *words[1:], "--seed", 1)
+    assert code == MISTAKE and (tmp_path / "m").read_bytes() == model
+
+
 def test_scores_are_those_of_the_rows_held_out(oven, command):
     model, about = models.load_model(oven / "oven.twofold")
-    _, test = models.read_rows(read_table(oven / "oven.csv"), about)
+    _, test = split_rows([read_table(oven / "oven.csv")], about)
     found = json.loads((oven / "oven.twofold.record.json").read_text())["metrics"]
     error = np.sqrt(np.mean((model.predict(test.x) - test.y) ** 2))
     assert found["held-out RMSE of yield"] == pytest.approx(error)
@@ -131,7 +156,7 @@ def test_mistakes_in_a_file_are_named(oven, command, text, sentence):
     [
         (["nowhere.csv", *fit_words()], "nowhere.csv cannot be read"),
         (["oven.csv", *fit_words(target="yeild")], "did you mean 'yield'?"),
-        (["oven.csv", *fit_words(ignore="time")], "column 'name' must be numbers"),
+        (["oven.csv", *fit_words(ignore="time")], "column 'name' has 60 different texts"),
         (["oven.csv", *fit_words(ignore="tiem")], "did you mean 'time'?"),
         (["oven.csv", *fit_words(inputs="heat,yield")], "no column twice"),
         (["oven.csv", *fit_words(inputs="heat,heat")], "no column twice"),
@@ -176,7 +201,7 @@ def test_rows_with_gaps_are_left_out_where_wished_and_commas_are_understood(oven
     assert command("fit", *words, *SMALL, "--held-out", 0.2)[0] == 0
     _, about = models.load_model(oven / "comma.twofold")
     sheet = read_table(oven / "comma.csv")
-    train, test = models.read_rows(sheet, about)
+    train, test = split_rows([sheet], about)
     lines = (oven / "comma.csv").read_text().splitlines()
     for place, x in zip(sheet.places(train.places), train.x[:, 0], strict=True):
         line = lines[int(place.removeprefix("line ")) - 1]
@@ -190,7 +215,7 @@ def test_two_targets_and_a_name_with_a_comma(oven, command):
     words = ["two.csv", "--target", "yield, dry", "--out", "two.twofold", "--json"]
     code, shown, _ = command("fit", *words, *SMALL, "--held-out", 0.2)
     assert code == 0 and "held-out RMSE of yield, dry" in json.loads(shown)["metrics"]
-    words = ["two.csv", "--target", "loss,heat", "--out", "two.twofold", "--json"]
+    words = ["two.csv", "--target", "loss,heat", "--out", "both.twofold", "--json"]
     code, shown, _ = command("fit", *words, *SMALL, "--held-out", 0.2)
     found = json.loads(shown)["metrics"]
     assert code == 0 and {"held-out RMSE of loss", "linear, held-out RMSE of heat"} <= set(found)
@@ -198,7 +223,7 @@ def test_two_targets_and_a_name_with_a_comma(oven, command):
 
 def test_of_few_rows_none_are_held_out(oven, command):
     (oven / "few.csv").write_text("heat,yield\n" + "".join(f"{i},{i % 5}\n" for i in range(20)))
-    words = ["few.csv", "--target", "yield", "--out", "few.twofold", "--json"]
+    words = ["few.csv", "--target", "yield", "--out", "few.twofold", "--json", "--force"]
     alpha = ["inference=alpha", "epochs=2", "draws=2"]
     alpha = [word for one in alpha for word in ("--setting", one)]
     for settings, noted in ((SMALL, False), (alpha, True)):
@@ -210,8 +235,8 @@ def test_of_few_rows_none_are_held_out(oven, command):
 def test_a_stopped_fit_goes_on_where_it_was(oven, command, monkeypatch):
     real = twofold.BNNLVRegressor.fit
 
-    def stopped(self, x, y):
-        real(self, x, y)
+    def stopped(self, x, y, **facts):
+        real(self, x, y, **facts)
         warnings.warn("stopped by Ctrl-C", InterruptedFitWarning, stacklevel=2)
 
     words = ["oven.csv", *fit_words(), *SMALL]
@@ -235,20 +260,21 @@ def test_a_table_is_split_in_two_parts(oven, command):
     split = model.decompose(x)
     assert code == 0 and [row["who"] for row in rows] == ["ann", "bob"]
     assert [row["heat"] for row in rows] == [30.0, 90.0]
-    np.testing.assert_allclose([row["yield epistemic nats"] for row in rows], split.epistemic)
-    np.testing.assert_allclose([row["yield mean"] for row in rows], model.predict(x))
+    found = [[row[f"yield_{name}"] for row in rows] for name in ("epistemic_nats", "mean")]
+    np.testing.assert_allclose(found, [split.epistemic, model.predict(x)], rtol=1e-5)
+    assert [row["outside_range"] for row in rows] == ["", "heat"]
     words = ["new.csv", "--by", "variance", "--out", "split.parquet"]
     code, shown, said = command("decompose", "oven.twofold", *words)
     assert code == 0 and shown == "" and "wrote split.parquet: 2 rows" in said
     table = pyarrow.parquet.read_table("split.parquet").to_pydict()
     np.testing.assert_allclose(
-        np.square(table["yield total sd"]),
-        np.square(table["yield epistemic sd"]) + np.square(table["yield aleatoric sd"]),
-        rtol=1e-6,  # the three are added in single precision
+        np.square(table["yield_total_sd"]),
+        np.square(table["yield_epistemic_sd"]) + np.square(table["yield_aleatoric_sd"]),
+        rtol=1e-4,  # six digits are written
     )
     assert table["who"] == ["ann", "bob"] and (oven / "split.parquet.record.json").exists()
     code, shown, _ = command("decompose", "oven.twofold", "new.csv")
-    assert shown.splitlines()[0].startswith("who,time,heat,yield mean,yield total nats")
+    assert shown.splitlines()[0].startswith("who,time,heat,yield_mean,yield_total_nats")
     before = (oven / "new.csv").read_bytes()
     code, _, said = command("decompose", "oven.twofold", "new.csv", "--out", "new.csv")
     assert code == MISTAKE and "is read by this command" in said
@@ -269,10 +295,9 @@ def test_suggested_points_teach_most_together(oven, command):
     (oven / "candidates.csv").write_text("id,heat,time\n" + "\n".join(lines) + "\n")
     code, shown, _ = command("suggest", "oven.twofold", "candidates.csv", "-n", 3, "--json")
     model, _ = models.load_model(oven / "oven.twofold")
-    scores = expected_information(model, x)
-    means, variances = model.conditional_moments(x)
-    best = choose_batch(scores, means, variances.mean(axis=0), 3)
-    assert code == 0 and [int(row["id"]) for row in json.loads(shown)] == best.tolist()
+    best = suggest_rows(model, x, 3)
+    assert code == 0 and [int(row["id"]) for row in json.loads(shown)] == best.rows.tolist()
+    assert best.rows[0] == np.argmax(expected_information(model, x))
     code, shown, _ = command("suggest", "oven.twofold", "--num", 2, "--json")
     for row in json.loads(shown):
         assert 20 <= row["heat"] <= 80 and 1 <= row["time"] <= 5
@@ -280,6 +305,119 @@ def test_suggested_points_teach_most_together(oven, command):
     assert code == 0 and "Measure here next, of 30 candidates" in shown
     code, _, said = command("suggest", "oven.twofold", "candidates.csv", "--num", 31)
     assert code == MISTAKE and "between 1 and 30 candidates, got 31" in said
+
+
+def test_names_of_columns_travel_with_the_file(oven):
+    pandas = pytest.importorskip("pandas")
+    model = twofold.load(oven / "oven.twofold")
+    frame = pandas.read_csv(oven / "oven.csv")[["time", "heat"]]
+    expected = models.load_model(oven / "oven.twofold")[0].predict(frame[["heat", "time"]].values)
+    np.testing.assert_array_equal(model.predict(frame), expected)
+    with pytest.raises(ValueError, match="heat"):
+        model.predict(frame[["time"]])
+
+
+def test_a_table_of_dates_words_errors_and_batches(oven, command):
+    rng = np.random.default_rng(0)
+    lines = [
+        f"2025-03-{1 + i % 28:02d},{'citric' if i % 3 else 'lactic'},{10 * (i % 7)},lot {i // 4},"
+        f"{i % 2},{1 + i % 5},{i % 3 + 0.1 * rng.normal():.2f}"
+        for i in range(48)
+    ]
+    heading = "day,acid,heat,lot,sigma,times,yield\n"
+    (oven / "words.csv").write_text(heading + "\n".join(lines) + "\n")
+    words = ["words.csv", *fit_words(ignore="times", out="words.twofold"), *SMALL]
+    known = ["--error", "sigma", "--group", "lot", "--weight", "times"]
+    code, shown, said = command("fit", *words, *known)
+    assert code == 0, said
+    assert "day: dates, in days" in shown and "acid: category (citric, lactic)" in shown
+    _, about = models.load_model(oven / "words.twofold")
+    assert about.features == ["day", "acid=citric", "acid=lactic", "heat"]
+    train, _ = split_rows([read_table(oven / "words.csv")], about)
+    assert set(train.error) == {0.0, 1.0} and len(np.unique(train.groups)) == 12
+    settings = {"inference": Ensemble(members=4, updates=20), "hidden_layer_sizes": (5,)}
+    own = twofold.BNNLVRegressor(**settings, random_state=0)
+    own.fit(train.x, train.y, train.weight, y_error=train.error, groups=train.groups)
+    model, _ = models.load_model(oven / "words.twofold")
+    np.testing.assert_array_equal(model.predict(train.x), own.predict(train.x))
+    code, shown, _ = command("suggest", "words.twofold", "--json", "-n", 3)
+    points = json.loads(shown)
+    assert code == 0 and {one["acid"] for one in points} <= {"citric", "lactic"}
+    assert all(one["heat"] % 10 == 0 and one["day"].startswith("2025-03-") for one in points)
+    (oven / "later.csv").write_text("day,acid,heat\n2025-04-15,citric,20\n")
+    code, shown, said = command(
+        "decompose", "words.twofold", "later.csv", "--quantiles", "0.1,0.9", "--json"
+    )
+    (row,) = json.loads(shown)
+    assert code == 0 and row["outside_range"] == "day" and row["yield_q0.1"] < row["yield_q0.9"]
+    assert (
+        "1 of 1 rows lie outside the range that the model was fitted to (column 'outside_range')"
+        in said
+    )
+    code, _, said = command("report", "words.twofold")
+    assert code == 0, said
+    (oven / "later.csv").write_text("day,acid,heat\n2025-03-15,malic,20\n")
+    code, _, said = command("decompose", "words.twofold", "later.csv")
+    assert code == MISTAKE and "'malic', which is not among the known words citric, lactic" in said
+    for more, sentence in (
+        (["--category", "acids"], "--category must name an input: day, acid, heat"),
+        (["--inputs", "heat,sigma", "--error", "sigma"], "sigma cannot be an input and an error"),
+        (["--target", "acid"], "column 'acid' must be numbers"),
+    ):
+        code, _, said = command("fit", *words, *more, "--force")
+        assert code == MISTAKE and sentence in said
+
+
+def test_batches_of_suggestions_are_spread_and_lie_on_the_grid(oven, command):
+    rng = np.random.default_rng(0)
+    heat = rng.integers(20, 81, 60)
+    lines = [f"{h},{h / 20 + 2 * rng.normal():.2f}" for h in heat]
+    (oven / "whole.csv").write_text("heat,yield\n" + "\n".join(lines) + "\n")
+    words = ["whole.csv", "--target", "yield", "--out", "whole.twofold"]
+    assert command("fit", *words, *SMALL)[0] == 0
+    code, shown, _ = command("suggest", "whole.twofold", "--json", "-n", 4)
+    points = sorted(row["heat"] for row in json.loads(shown))
+    assert code == 0 and all(float(point).is_integer() for point in points)
+    assert np.diff(points).min() >= 0.5 / 4 * np.ptp(heat) - 1
+
+
+def test_new_rows_are_added_to_a_model(oven, command):
+    lines = (oven / "oven.csv").read_text().splitlines()
+    (oven / "first.csv").write_text("\n".join(lines[:41]) + "\n")
+    (oven / "new.csv").write_text("\n".join([lines[0], *lines[41:]]) + "\n")
+    chains = ["chains=4", "updates=20", "steps=100", "samples=4", "hidden_layer_sizes=[5]"]
+    settings = [word for one in chains for word in ("--setting", one)]
+    assert command("fit", "first.csv", *fit_words(out="first.twofold"), *settings)[0] == 0
+    before, _ = models.load_model(oven / "first.twofold")
+    code, _, said = command("update", "first.twofold", "new.csv", "--out", "joined.twofold")
+    assert code == 0 and "20 new rows, 40 before" in said, said
+    model, about = models.load_model(oven / "joined.twofold")
+    assert [name for name, _ in about.tables] == ["first.csv", "new.csv"]
+    train, _ = split_rows([read_table(oven / name) for name, _ in about.tables], about)
+    whole, _ = split_rows([read_table(oven / "oven.csv")], about)
+    np.testing.assert_array_equal(train.x, whole.x)
+    before.set_params(warm_start=True)
+    expected = before.fit(whole.x, whole.y).predict(whole.x)
+    np.testing.assert_array_equal(model.predict(whole.x), expected)
+    assert not model.warm_start and command("report", "joined.twofold")[0] == 0
+    # A table that has grown holds the old rows already.
+    code, _, said = command("update", "first.twofold", "oven.csv", "--out", "grown.twofold")
+    assert code == 0 and "20 new rows, 40 before" in said, said
+    _, about = models.load_model(oven / "grown.twofold")
+    assert [name for name, _ in about.tables] == ["oven.csv"]
+    # Nothing is added twice, and no file is lost.
+    code, _, said = command("update", "joined.twofold", "new.csv")
+    assert code == MISTAKE and "was fitted to new.csv already" in said
+    for place, sentence in (("new.csv", "is read by"), ("oven.csv", "ending of a table")):
+        code, _, said = command("update", "first.twofold", "new.csv", "--out", place)
+        assert (
+            code == MISTAKE and sentence in said and (oven / place).read_text().startswith("name")
+        )
+    code, _, said = command("update", "first.twofold", "new.csv", "--out", "grown.twofold")
+    assert code == MISTAKE and "--force" in said
+    (oven / "first.csv").unlink()
+    code, _, said = command("update", "first.twofold", "new.csv", "--out", "none.twofold")
+    assert code == MISTAKE and "(first.csv) is neither beside it" in said and "--data" in said
 
 
 def test_a_model_without_names_is_refused(oven, command):
@@ -300,7 +438,7 @@ def test_the_page_of_a_model(oven, command, tmp_path):
     (number,) = set(re.findall(r"a typical row \(line (\d+)\)", page))
     line = (oven / "oven.csv").read_text().splitlines()[int(number) - 1]
     _, about = models.load_model(oven / "oven.twofold")
-    train, _ = models.read_rows(read_table(oven / "oven.csv"), about)
+    train, _ = split_rows([read_table(oven / "oven.csv")], about)
     scale = train.x.std(axis=0)
     typical = np.argmin(np.abs((train.x - np.median(train.x, axis=0)) / scale).sum(axis=1))
     assert [float(cell) for cell in line.split(",")[1:3]] == train.x[typical].tolist()
@@ -314,13 +452,65 @@ def test_the_page_of_a_model(oven, command, tmp_path):
     assert code == MISTAKE and "--data FILE" in said
 
 
+def forge_source(oven, path, source, sha256=None):
+    """The model with another table, as a file with a right checksum."""
+    model, about = models.load_model(oven / "oven.twofold")
+    ((_, digest),) = about.tables
+    models.save_model(path, model, about._replace(tables=[(source, sha256 or digest)]))
+
+
+def test_a_model_file_opens_no_other_file_than_its_table(oven, command, tmp_path, monkeypatch):
+    """Files beside the model and in the current folder are found by name and content only."""
+    secret = tmp_path / "secret.csv"
+    secret.write_text("heat,time,yield\n1,2,3\n")
+    (tmp_path / "shared").mkdir()
+    monkeypatch.chdir(tmp_path / "shared")
+    digest = hashlib.sha256(secret.read_bytes()).hexdigest()
+    for source in ("/etc/passwd", str(secret), "../secret.csv", "..\\secret.csv", "..", ""):
+        forge_source(oven, "forged.twofold", source, digest)
+        code, shown, said = command("report", "forged.twofold")
+        assert code == MISTAKE and shown == "" and "--data FILE" in said, source
+        assert not (tmp_path / "shared/forged.twofold.html").exists()
+    # Of the right name, but not the table: never parsed, for it is not even text.
+    (tmp_path / "shared/passwd").write_bytes(b"\xff\x00" * 9)
+    forge_source(oven, "forged.twofold", "/etc/passwd")
+    code, _, said = command("report", "forged.twofold")
+    assert code == MISTAKE and "passwd" in said and "has changed" in said
+
+
+def test_a_table_is_found_beside_the_model_wherever_both_are(oven, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("oven.csv", "oven.twofold"):
+        (tmp_path / name).write_bytes((oven / name).read_bytes())
+    # A file of an earlier version has the whole path.
+    forge_source(oven, "older.twofold", "/home/someone/oven.csv")
+    for name in ("oven.twofold", "older.twofold"):
+        code, shown, said = command("report", name)
+        assert code == 0 and said == "" and f"wrote {name}.html" in shown
+
+
+def test_files_to_share_hold_no_path_of_this_machine(oven, command):
+    for name in ("oven.twofold", "oven.twofold.record.json"):
+        assert str(oven).encode() not in (oven / name).read_bytes()
+
+
 def test_what_cannot_be_reported_on_is_named(oven, command):
     assert "nothing.db cannot be read" in command("report", "nothing.db")[2]
     assert "is no safetensors file" in command("report", "oven.csv")[2]
     assert "it has no project.json" in command("report", ".")[2]
-    assert "--out FILE.html" in command("report", "sqlite:///oven.db")[2]
+    assert "holds no campaign" in command("report", "sqlite:///oven.db")[2]
     code, _, said = command("report", "oven.twofold", "--out", "page.pdf")
     assert code == MISTAKE and "expected a file that ends in .html" in said
+
+
+def test_a_full_disk_is_one_sentence_with_a_remedy(oven, command, monkeypatch):
+    def fails(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("twofold.core.persistence.os.fsync", fails)
+    code, shown, said = command("report", "oven.twofold", "--out", "full.html")
+    assert code == MISTAKE and shown == "" and said.count("\n") == 1 and "Errno" not in said
+    assert "full.html: No space left on device; free some space" in said
 
 
 def test_a_fault_of_our_own_says_so(oven, command, monkeypatch):

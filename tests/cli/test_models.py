@@ -8,7 +8,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 
 from twofold.active.choice import split_by_entropy
-from twofold.cli import models
+from twofold.cli import fitting, models
+from twofold.cli.rows import split_rows
 from twofold.cli.terminal import MISTAKE, CommandError, add_quick
 from twofold.estimators.linear import LinearGaussian, cross_validate_linear
 from twofold.tables import read_table
@@ -51,8 +52,8 @@ def test_a_quick_fit_scores_itself_on_all_rows(fit, table):
     assert found["rows fitted"] == 60 and HELD_OUT not in found and "rows held out" not in found
     assert found[OUT_OF_BAG] == pytest.approx(model.out_of_bag_.score)
     assert found["its standard error"] == pytest.approx(model.out_of_bag_.standard_error)
-    train, _ = models.read_rows(read_table(table), about)
-    assert found[LINEAR] == pytest.approx(cross_validate_linear(train.x, train.y))
+    train, _ = split_rows([read_table(table)], about)
+    assert found[LINEAR] == pytest.approx(cross_validate_linear(train.x, train.y).score)
     share = -np.expm1(-2 * split_by_entropy(model, train.x).epistemic).mean()
     assert found["epistemic share of the variance"] == pytest.approx(max(share, 0.0))
 
@@ -68,7 +69,7 @@ def test_a_method_that_does_not_score_itself_has_rows_held_out(fit):
     words = ["inference=alpha", "epochs=2", "draws=2", "hidden_layer_sizes=[5]"]
     words = [part for word in words for part in ("--setting", word)]
     _, found, _, (_, about) = fit(settings=words)
-    assert about.held_out == models.HELD_OUT and found["rows held out"] == 6
+    assert about.held_out == fitting.HELD_OUT and found["rows held out"] == 6
     assert HELD_OUT in found and not {OUT_OF_BAG, LINEAR} & set(found)
 
 
@@ -101,5 +102,5 @@ def test_the_linear_model_is_scored_by_rows_that_it_has_not_seen(rng):
         covariance = LinearGaussian.fit(x[a], y[a]).covariance
         squares = np.einsum("no,op,np->n", residuals, np.linalg.inv(covariance), residuals)
         scores.extend(-0.5 * (squares + np.linalg.slogdet(2 * np.pi * covariance)[1]))
-    assert cross_validate_linear(x, y) == pytest.approx(np.mean(scores))
+    assert cross_validate_linear(x, y).score == pytest.approx(np.mean(scores))
     assert cross_validate_linear(x[:3], y[:3]) is None

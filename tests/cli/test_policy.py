@@ -1,16 +1,20 @@
 """Policies at the command line, from a CSV file to actions."""
 
 import json
+import re
+import shlex
 import sys
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 from twofold.cli import app as cli
-from twofold.cli.terminal import MISTAKE
+from twofold.cli.policy_words import as_typed
+from twofold.cli.terminal import MISTAKE, build_regressor
 from twofold.estimators.training import StoppedFit
 from twofold.plant.policy import load_policy
-from twofold.plant.project import open_project
+from twofold.plant.project import open_project, planning_regressor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -28,6 +32,18 @@ def wild(row):
 
 def listed(row):
     return jnp.stack([row["level"]])
+
+def nothing(row):
+    row["level"] ** 2
+
+def failing(row):
+    return row["level"] / 0 * (1 / 0)
+
+def steep(row):
+    return jnp.sqrt(jnp.maximum(row["level"] - 1.0, 0.0))
+
+def idle(row):
+    return 1.0
 
 constant = 3.0
 """
@@ -77,18 +93,39 @@ def words(*more, log="tank.csv", observations="level,pump", action="flow:0:2", *
     return ["search", log, *(w for n, v in given.items() for w in (f"--{n}", str(v))), *more]
 
 
+def test_a_quick_search_is_shorter_unless_it_is_told_otherwise(twofold, place, monkeypatch):
+    seen = []
+
+    def find(log, cost, folder, *, regressor, risk_weights, settings, **_):
+        seen.append((regressor.inference, risk_weights, settings))
+        raise ValueError("seen")
+
+    monkeypatch.setattr("twofold.plant.project.find_policies", find)
+    for more in ([], ["--quick"], ["--quick", "--setting", "starts=3", "--model", "epochs=7"]):
+        assert twofold(*words(*more))[0] == MISTAKE
+    (slow, pairs, long), (quick, few, short), (told, _, own) = seen
+    assert len(pairs) == 4 and few == [(0.0, 0.0), (2.0, 0.0)]
+    assert short.epochs < long.epochs and short.weight_draws < long.weight_draws
+    assert quick.epochs == 20 and slow.epochs is None and quick.draws < slow.draws
+    assert told.epochs == 7 and own.starts == 3 and own.epochs == short.epochs
+
+
 def test_from_a_log_to_an_action(twofold, place):
     options = {"known": "tank.py:known", "history": 2, "horizon": 3, "beta": "0,2"}
     code, shown, said = twofold(*words(*SMALL, "--transform", "level=logit", **options))
     assert code == 0, said
-    assert "Recommended is the policy" in shown and "wrote tank/report.md" in shown
     found = open_project("tank")
+    first = shown.splitlines()[0]
+    assert first.startswith("Keep the present" if found.recommended is None else "Recommended is")
+    assert "wrote tank/report.md" in shown
     assert [one.risk_weights for one in found.trials] == [(0.0, 0.0), (2.0, 0.0)]
     assert "level" in (place / "tank/report.md").read_text()
 
     (place / "tank/report.md").unlink()
     code, shown, _ = twofold("report", "tank")
-    assert code == 0 and "Recommended" in shown and (place / "tank/report.md").exists()
+    assert code == 0 and first in shown and (place / "tank/report.md").exists()
+    content = json.loads(twofold("report", "tank", "--json")[1])
+    assert content["headline"] == first and (content["recommended"] is None) == ("Keep" in first)
 
     file = "tank/policies/beta-2_gamma-0.policy"
     policy = load_policy(file)
@@ -121,14 +158,21 @@ def test_from_a_log_to_an_action(twofold, place):
         (words(action="valve:0:1"), "no column 'valve'"),
         (words(action="flow:0"), "--action must be NAME:LOW:HIGH, got 'flow:0'"),
         (words(action="flow:2:0"), "low < high"),
-        (words(action="flow:0:1"), "clip_actions"),
+        (words(action="flow:0:1"), "--mend clip_actions"),
         (words(cost="tank.py"), "--cost must be FILE.py:FUNCTION"),
         (words(cost="nowhere.py:cost"), "there is no Python file nowhere.py"),
         (words(cost="tank.py:costs"), "has no function 'costs'; did you mean 'cost'?"),
         (words(cost="tank.py:constant"), "has no function 'constant'"),
         (words(cost="broken.py:cost"), "broken.py fails: ModuleNotFoundError"),
-        (words(cost="tank.py:wild"), "cost(row) must be finite, got nan"),
-        (words(cost="tank.py:listed"), "cost(row) must give one number"),
+        (words(cost="tank.py:wild"), "tank.py:10: cost(row) must be finite, got nan"),
+        (words(cost="tank.py:listed"), "tank.py:13: cost(row) must give one number"),
+        (
+            words(cost="tank.py:nothing"),
+            "tank.py:16: cost(row) must give one number for a row, got N",
+        ),
+        (words(cost="tank.py:failing"), "tank.py:20: cost(row) failed with ZeroDivisionError"),
+        (words(cost="tank.py:steep"), "tank.py:22: the slope of cost(row) is not finite near"),
+        (words(**{"date-order": "back"}), "--date-order must be"),
         (words(known="tank.py:cost"), "known(observation, action)"),
         (words(history=0), "history must be a whole number"),
         (words(history=40), "a shorter history"),
@@ -146,7 +190,7 @@ def test_from_a_log_to_an_action(twofold, place):
         (words(setting="noise_draws=1"), "noise_draws must be at least 2"),
         (words(model="epochs=0"), "epochs must be an integer of at least 1, got 0"),
         (words(model="layers=3"), "got 'layers'"),
-        (words(seed=-1), "random_state must be an integer"),
+        (words(seed=-1), "--seed must be an integer"),
         (words(out="tank.csv"), "is not empty and has no project.json"),
         (words(out="."), "is not empty and has no project.json"),
     ],
@@ -215,6 +259,94 @@ def test_what_a_policy_does_not_see_may_be_absent(twofold, tmp_path, monkeypatch
     code, shown, _ = twofold("act", "a.policy", "recent.csv", "--json")
     expected = 1.0 + np.tanh(0.1 * 1 - 0.2 * 2 + 0.3 * 0.5 + 0.4)
     assert code == 0 and json.loads(shown)["flow"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_one_run_and_a_constant_cost_give_an_answer_without_a_note_of_matplotlib(twofold, place):
+    lines = (place / "tank.csv").read_text().splitlines()[:16]
+    (place / "one.csv").write_text("\n".join(lines))
+    options = {"log": "one.csv", "cost": "tank.py:idle", "horizon": 3, "beta": "0,2"}
+    code, shown, said = twofold(*words(*SMALL, **options))
+    assert code == 0, said
+    assert "ylim" not in said
+    assert shown.startswith("Keep the present controller: no policy found is expected to be better")
+    content = json.loads(twofold("report", "tank", "--json")[1])
+    assert content["recommended"] is None and content["headline"] in shown
+    assert content["headline"] in (place / "tank/report.html").read_text()
+
+
+FAULTS = {
+    "text": ({4: ("level", "n.a. 5"), 5: ("level", "it's")}, 2),
+    "missing": ({4: ("level", "")}, 1),
+    "sentinel": ({4: ("level", "1e30")}, 2),
+    "far": ({4: ("level", "-5e20")}, 2),
+    "unsorted": ({4: ("t", "4.5"), 5: ("t", "4.2")}, 1),
+    "duplicate": ({4: ("t", "3")}, 2),
+    "gap": ({14: ("t", "30")}, 1),
+    "out_of_bounds": ({4: ("flow", "7")}, 1),
+    "dates": ({row: ("t", f"01/{row % 15 + 2:02d}/2025") for row in range(10)}, 1),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_pasting_the_options_of_a_message_mends_the_log(twofold, place, monkeypatch, fault):
+    """Options are added until nothing is left to add: the search would then begin."""
+    begun = []
+    monkeypatch.setattr(
+        "twofold.plant.project.find_policies", lambda *_, **__: begun.append(1) or 1 / 0
+    )
+    cells, most = FAULTS[fault]
+    head, *lines = (place / "tank.csv").read_text().splitlines()[: 11 if fault == "dates" else None]
+    rows = [line.split(",") for line in lines]
+    for row, (name, cell) in cells.items():
+        rows[row][head.split(",").index(name)] = cell
+    (place / "tank.csv").write_text("\n".join([head, *map(",".join, rows)]))
+    added = []
+    for _ in range(most + 1):
+        code, _, said = twofold(*words(*added))
+        if begun:
+            break
+        assert code == MISTAKE and "=True" not in said and "=[" not in said
+        options = re.findall(r"--[a-z-]+(?:=(?:'[^']*'|\"'\"|[^\s;,'])+| \w+)", said)
+        added += [word for option in options[: most + 1] for word in shlex.split(option)]
+    assert begun and added
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("use nodes=363", ["--model", "nodes=363"]),
+        ("or use dtype='float64'", ["--model", "dtype=float64"]),
+        (
+            "the run (1,020 epochs); increase epochs (twice as many is a good start)",
+            ["--model", "epochs=2040"],
+        ),
+        ("as transforms={'a b': 'logit'}, or", ["--transform=a b=logit"]),
+        ("its last value with held=['a', \"b's\"]", ["--held=a", "--held=b's"]),
+        ("pass missing=['x]', -999.0]", ["--missing=x]", "--missing=-999.0"]),
+        ("if 'at' is one, pass time='at'", ["--time=at"]),
+    ],
+)
+def test_options_of_a_message_are_read_by_the_real_parser(message, expected):
+    typed = shlex.split(re.search(r"--.*?(?=, or|$)", as_typed(message))[0])
+    assert typed == expected
+    search = get_command(cli.app).commands["policy"].commands["search"]
+    given = [word for word in words()[1:] if word not in ("--time", "t")]
+    with search.make_context("search", [*given, *typed]) as context:
+        models = context.params["model"] or []
+    build_regressor(models, "model", planning_regressor())
+
+
+def test_a_large_log_is_announced_and_refused_before_it_is_read(twofold, place, monkeypatch):
+    from twofold.cli import policy_words
+
+    monkeypatch.setattr(policy_words, "LARGE", 1000)
+    monkeypatch.setattr("twofold.plant.project.find_policies", lambda *_, **__: 1 / 0)
+    _, _, said = twofold(*words())
+    assert "reading tank.csv: 0 MB, about 91 rows" in said and "division by zero" in said
+    monkeypatch.setattr(policy_words, "MOST_ROWS", 10)
+    code, _, said = twofold(*words())
+    assert code == MISTAKE and "--model epochs=10, or write every 10th row" in said
+    assert "division" in twofold(*words("--model", "epochs=10"))[2]
 
 
 def test_ctrl_c_is_a_sentence_too(twofold, place, monkeypatch):

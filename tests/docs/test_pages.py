@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from twofold import Ensemble
+from twofold.cli.example import write_example
 
 ROOT = Path(__file__).parents[2]
 METHOD = "{'method': 'ensemble', 'updates': 20, 'members': 2}"
@@ -30,26 +31,15 @@ def run(page: str, changes: dict[str, str], names: dict | None = None) -> dict:
     return names
 
 
-@pytest.fixture
-def oven(tmp_path, monkeypatch, rng):
-    """Tables of an oven, in the folder where the code runs."""
-    monkeypatch.chdir(tmp_path)
-    settings = np.stack([rng.uniform(150.0, 250.0, 60), rng.uniform(5.0, 40.0, 60)], axis=1)
-    measured = 0.2 * settings[:, 0] + settings[:, 1] + rng.normal(size=60)
-    full = np.column_stack([settings, measured])
-    np.savetxt("oven.csv", full, delimiter=",", header="heat,minutes,yield", comments="")
-    for name in ("new", "candidates"):
-        np.savetxt(f"{name}.csv", settings[:8], delimiter=",", header="heat,minutes", comments="")
-
-
 @pytest.mark.filterwarnings("ignore")
-def test_quick_start(oven, capsys):
-    pytest.importorskip("pandas")
+def test_quick_start(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_example("oven", tmp_path)
     names = run("quick_start.md", {"random_state=0": SMALL})
     parts, deviation = names["parts"], names["deviation"]
     total = np.hypot(parts.epistemic, parts.aleatoric)
     np.testing.assert_allclose(total, deviation, rtol=1e-4)
-    again = names["again"].predict(names["new"])
+    again = names["again"].predict(names["candidates"])
     np.testing.assert_allclose(again, names["mean"], rtol=1e-5)
     assert len(set(names["choose_best"](names["scores"], 5))) == 5
 
@@ -132,5 +122,5 @@ def test_large_data(tmp_path, monkeypatch, rng):
     }
     names = run("large_data.md", changes)
     found = parquet.read_table("split.parquet")
-    assert found.num_rows == 60 and "y epistemic sd" in found.column_names
+    assert found.num_rows == 60 and "y_epistemic_sd" in found.column_names
     assert names["model"].inference.encoder == (3,)

@@ -287,13 +287,13 @@ def test_a_table_is_split_as_in_memory(tmp_path, monkeypatch, fitted, by, ending
     lists = read_table(tmp_path / f"out{ending}").to_lists()
     found = {name: np.array(cells) for name, cells in lists.items()}
     unit, root = ("nats", lambda v: v) if by == "entropy" else ("sd", np.sqrt)
-    assert list(found)[:4] == ["a", "b", "y", "y mean"] and written.rows == 300
+    assert list(found)[:4] == ["a", "b", "y", "y_mean"] and written.rows == 300
     for part in ("total", "epistemic", "aleatoric"):
         # Blocks of another length are another program, with roundings of its own.
         np.testing.assert_allclose(
-            found[f"y {part} {unit}"], root(getattr(split, part)), rtol=1e-5, atol=1e-6
+            found[f"y_{part}_{unit}"], root(getattr(split, part)), rtol=1e-5, atol=1e-6
         )
-    assert written.means["y mean"] == pytest.approx(found["y mean"].mean())
+    assert written.means["y_mean"] == pytest.approx(found["y_mean"].mean())
     np.testing.assert_allclose(found["a"], x[:, 0])
 
 

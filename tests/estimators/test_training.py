@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -164,3 +165,19 @@ def test_energy_that_is_no_number_is_an_error():
     model = BNNLVRegressor(inference=Alpha(epochs=30, draws=5, learning_rate=1e30), random_state=0)
     with pytest.raises(NonFiniteEnergyError, match="lower learning_rate"):
         model.fit(X, y)
+
+
+def test_where_no_bar_is_seen_a_long_fit_says_once_how_long_it_takes(monkeypatch, capsys):
+    from twofold.estimators import training
+
+    now = [0.0]
+    monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for epochs, said in (
+        (20, "fitting: 20 of 100 epochs after 30 s, about 4 min left\n"),
+        (60, ""),
+    ):
+        now[0] = 0.0
+        bar = training.ProgressBar("auto", 100, ("fitting", "epochs", "energy"), 1, 10)
+        for now[0] in (30.0, 60.0):
+            bar.update(epochs, 0.0)
+        assert capsys.readouterr().err == said

@@ -84,6 +84,26 @@ class Calls(RuleBasedStateMachine):
         for number, result in zip(found, results, strict=True):
             self.recorded.setdefault(number, {}).update(dict(result.outputs))
 
+    @rule(number=numbers, given=st.one_of(good_outputs, outputs), note=st.one_of(st.text(), ODD))
+    def correct(self, number, given, note):
+        def call():
+            self.campaign.correct(number, given, note=note)
+            self.recorded.setdefault(number, {}).update(given)
+
+        self.tried(call)
+
+    @rule(number=numbers)
+    def remove(self, number):
+        def call():
+            self.campaign.remove(number)
+            self.recorded.pop(number, None)
+
+        self.tried(call)
+
+    @rule(number=numbers)
+    def cancel(self, number):
+        self.tried(lambda: self.campaign.cancel(number))
+
     @rule(given=changes)
     def configure(self, given):
         changed = {k: v for k, v in given.items() if not (k == "updates" and v in (2, 3))}

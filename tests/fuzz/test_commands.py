@@ -11,11 +11,13 @@ from twofold.campaign import Campaign, Continuous
 from twofold.cli import app as cli
 from twofold.cli import models
 from twofold.cli.models import About
+from twofold.cli.run import hash_files
 from twofold.core.numerics import Standardizer
 from twofold.model import network
 from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding
 from twofold.plant.policy import LearnedPolicy, PolicyNetwork
+from twofold.tables.coding import Column
 
 # What a word of the user's would start in earnest: a browser, or hours of work.
 LEFT_OUT = ("--open", "--install-completion", "--show-completion", "--minari")
@@ -77,8 +79,9 @@ def home(tmp_path_factory, tiny, data, fitted):
     (folder / "config.toml").write_text("[fit]\ntarget = 'y'\n")
     (folder / "record.json").write_text("{}")
     low, high = data[0].min(axis=0).tolist(), data[0].max(axis=0).tolist()
-    source = str(folder / "table.csv")
-    about = About(["a", "b"], ["y"], low, high, source, "", 0.0, 0, False)
+    digest = hash_files(folder / "table.csv")
+    columns = [Column(name, low=a, high=b) for name, a, b in zip("ab", low, high, strict=True)]
+    about = About(columns, ["y"], [("table.csv", digest)], 0.0, 0, False)
     models.save_model(folder / "model", fitted, about)
     small = tiny | {"hidden_layer_sizes": [3]}
     campaign = Campaign.create(

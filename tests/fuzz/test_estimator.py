@@ -75,7 +75,7 @@ options = st.sampled_from(
 def test_options_of_the_inference_methods(fuzz, tiny, data):
     @fuzz.given(st.sampled_from(list(METHODS)), options, odd_things)
     def check(method, name, value):
-        from twofold.campaign.space import check_model_settings
+        from twofold.campaign.definition import check_model_settings
 
         names = f"{name} {method} option latent memory deviation"
         with fuzz.case(*REFUSALS, names=names):

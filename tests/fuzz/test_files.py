@@ -3,14 +3,18 @@
 import json
 import shutil
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 from twofold import Alpha, BNNLVRegressor, load
+from twofold.cli import models
+from twofold.core import persistence
 from twofold.core.numerics import Standardizer
-from twofold.core.persistence import FileFormatError
+from twofold.core.persistence import FileFormatError, OtherRunError
+from twofold.estimators.training import NonFiniteEnergyError
 from twofold.model import network
 from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding
@@ -18,6 +22,7 @@ from twofold.plant.forecast import Trial
 from twofold.plant.policy import LearnedPolicy, PolicyNetwork, load_policy
 from twofold.plant.project import ProjectError, open_project, write_json
 from twofold.plant.quality import Doubt, MultiStep, OneStep, Quality, Scores
+from twofold.tables.coding import Column
 
 
 @pytest.fixture
@@ -144,6 +149,108 @@ def json_edits(draw):
     return edit
 
 
+ODD_ARRAYS = {
+    "cut": lambda a: a[..., :-1],
+    "empty": lambda a: a[:0],
+    "nested": lambda a: a[None],
+    "flat": lambda a: a.reshape(-1)[:1],
+    "integers": lambda a: a.astype(np.int64),
+    "nan": lambda a: a * np.nan,
+    "infinite": lambda a: a + np.inf,
+    "zero": lambda a: a * 0,
+    "negative": lambda a: -abs(a) - 1,
+    "huge": lambda a: a.astype(float) + 1e300,
+    "large": lambda a: a + 1e6,
+    "double": lambda a: a.astype(float),
+}
+PATHS = ("/etc/passwd", "../../x.csv", "..", "", "C:\\\\x\\\\y.csv", "~/.bashrc", "table.csv\\0")
+odd_values = st.one_of(odd_json, st.sampled_from(PATHS), st.sampled_from([-1, 0, 2**70, 1.5]))
+
+
+def finite(value):
+    """JSON as ``persistence.write`` takes it."""
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)
+
+
+@st.composite
+def forgeries(draw):
+    """A function that puts something odd into the content of a file, which then has a right
+    checksum: into an array, or somewhere into the metadata; or takes it out."""
+    where, drop, value = draw(st.integers(0, 99)), draw(st.integers(0, 5)) == 0, draw(odd_values)
+    change = draw(st.sampled_from(sorted(ODD_ARRAYS))) if draw(st.booleans()) else None
+
+    def places(holder):
+        for key in list(holder):
+            yield holder, key
+            if isinstance(holder[key], dict):
+                yield from places(holder[key])
+
+    def forge(stored):
+        arrays, metadata = dict(stored.arrays), json.loads(json.dumps(stored.metadata))
+        found = list(places(metadata if change is None else arrays))
+        holder, key = found[where % len(found)]
+        if drop:
+            del holder[key]
+        else:
+            with np.errstate(all="ignore"):
+                holder[key] = finite(value) if change is None else ODD_ARRAYS[change](holder[key])
+        return arrays, metadata
+
+    return forge
+
+
+@pytest.mark.examples(120, 3_000)
+def test_forged_models(fuzz, fitted, tmp_path, data):
+    """Odd content under a right checksum: refused, or a model that predicts."""
+    path = tmp_path / "model"
+    columns = [Column(name, low=0.0, high=1.0) for name in "ab"]
+    about = models.About(columns, ["y"], [("table.csv", "")], 0.0, 0, False)
+    models.save_model(path, fitted, about)
+    whole = persistence.read(path, "model")
+
+    @fuzz.given(forgeries())
+    def check(forge):
+        persistence.write(path, "model", *forge(whole))
+        with fuzz.unchanged(tmp_path), fuzz.case(FileFormatError, names=str(path)):
+            load(path).predict(data[0])
+        with fuzz.unchanged(tmp_path), fuzz.case(FileFormatError, names=str(path)):
+            _, known = models.load_model(path)
+            names = [] if known is None else [name for name, _ in known.tables]
+            assert all(Path(name).name == name for name in names)
+
+
+@pytest.mark.examples(60, 1_000)
+def test_forged_policies(fuzz, tmp_path):
+    path = tmp_path / "p.policy"
+    small_policy().save(path)
+    whole = persistence.read(path, "policy")
+
+    @fuzz.given(forgeries())
+    def check(forge):
+        persistence.write(path, "policy", *forge(whole))
+        with fuzz.unchanged(path), fuzz.case(FileFormatError, names=str(path)):
+            policy = load_policy(path)
+            columns = len(policy.embedding.observations), len(policy.embedding.actions)
+            seen, done = np.ones((9, columns[0])), np.ones((8, columns[1]))
+            assert np.isfinite(policy.act(seen, done)).all()
+
+
+@pytest.mark.examples(20, 200)
+def test_forged_checkpoints(fuzz, tmp_path, tiny, data):
+    path = tmp_path / "run.checkpoint"
+    method = Alpha(nodes=2, draws=2, epochs=1)
+    model = BNNLVRegressor(**tiny | {"checkpoint": path, "inference": method})
+    model.fit(*data)
+    whole = persistence.read(path, "checkpoint")
+    refused = FileFormatError, OtherRunError, NonFiniteEnergyError
+
+    @fuzz.given(forgeries())
+    def check(forge):
+        persistence.write(path, "checkpoint", *forge(whole))
+        with fuzz.unchanged(path), fuzz.case(*refused, names=f"{path} finite"):
+            model.fit(*data)
+
+
 @pytest.mark.examples(40, 800)
 def test_edited_projects(fuzz, edits, project, tmp_path):
     wholes = {part: (project / part).read_bytes() for part in PARTS}
@@ -155,7 +262,8 @@ def test_edited_projects(fuzz, edits, project, tmp_path):
         names = f"{project} damaged"
         with fuzz.unchanged(project), fuzz.case(ProjectError, FileFormatError, names=names):
             found = open_project(project)
-            assert [one.careful_cost for one in found.trials] and found.recommended
+            assert [one.careful_cost for one in found.trials]
+            assert found.recommended is None or found.recommended in found.policies
             assert np.isfinite(found.logged_cost)
         (project / part).write_bytes(wholes[part])
 

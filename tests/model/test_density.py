@@ -16,7 +16,6 @@ from twofold.model.density import (
     default_nodes,
     integration_error,
     latent_nodes,
-    log_normaliser,
     nodes_for,
 )
 from twofold.model.spec import BNNLV
@@ -76,8 +75,6 @@ def test_log_prior_is_that_of_weights_noise_and_latents(x64, rng):
     np.testing.assert_allclose(found, of_weights + of_noise + of_latents)
     found = log_prior(model, *arrays, log_noise_prior=(-1.0, 0.0))
     np.testing.assert_allclose(found, of_weights)
-    exponent = -0.5 * np.sum(weights**2) / 0.7
-    np.testing.assert_allclose(of_weights + log_normaliser(model), exponent)
 
 
 @pytest.mark.parametrize("sampled", [True, False])
@@ -155,6 +152,21 @@ def test_log_marginal_equals_a_loop(x64, normal, latents):
                 centre = mean(model, weights[k : k + 1], x[b : b + 1], z[None, :, None])[0, :, 0]
                 terms.append(norm.logpdf(y[b], centre, deviation[k]).sum() + log_weight)
             np.testing.assert_allclose(found[k, b], logsumexp(terms))
+
+
+def test_a_known_error_adds_its_variance_to_the_noise(x64, normal):
+    model = BNNLV(2, 2, (3,), 1, 1.0, 2.0)
+    weights, log_noise = normal(4, model.num_weights), normal(4, 2)
+    x, y, z, error = normal(5, 2), normal(5, 2), normal(4, 1, 5), np.exp(normal(5, 2))
+    means = np.asarray(mean(model, weights, x, z))
+    total = np.sqrt(np.exp(log_noise)[:, :, None] + error.T)
+    expected = norm.logpdf(np.asarray(y).T, means, total).sum(axis=1)
+    found = log_likelihood(model, weights, log_noise, x, y, z, error)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    nodes = Nodes(jnp.zeros((1, 1)), jnp.zeros(1))
+    at_zero = log_likelihood(model, weights, log_noise, x, y, 0 * z, error)
+    found = log_marginal(model, weights, log_noise, x, y, nodes, error)
+    np.testing.assert_allclose(found, at_zero, rtol=1e-9)
 
 
 def test_log_marginal_of_a_linear_model_is_gaussian(x64):

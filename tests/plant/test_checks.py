@@ -175,6 +175,29 @@ def test_numbers_that_loggers_write_for_no_value_are_found_and_the_remedy_works(
     assert [one.kind for one in findings] == ["missing", "missing"]
 
 
+@pytest.mark.parametrize("value", [1.7e20, -3e9])
+def test_a_value_that_no_sensor_measures_is_an_error_with_its_place(rows, columns, write, value):
+    rows[7]["heat"] = value
+    with pytest.raises(LogError, match=r"error: column 'heat' is \S+ in 1 row, .* at line 9"):
+        read_log(write(rows), **columns)
+    (finding,) = check(read_raw_log(write(rows), **columns))
+    remedy = eval(re.search(r"missing=(\[.*\])", finding.sentence)[1])
+    log = read_log(write(rows), **columns, missing=remedy, drop_missing=True)
+    assert log.transitions == 3 * 39 - 2
+
+
+def test_a_marker_a_million_spreads_away_is_an_error(rows, columns, write):
+    rows[7]["heat"] = 1e30
+    (finding,) = check(read_raw_log(write(rows), **columns))
+    assert (finding.kind, finding.severity) == ("sentinel", "error")
+
+
+def test_events_of_a_quiet_column_are_not_far(rows, columns, write):
+    for number, row in enumerate(rows):
+        row["heat"] = 5e4 * (number == 50) + 7.0 * (number in (20, 80))
+    assert "far" not in {one.kind for one in check(read_raw_log(write(rows), **columns))}
+
+
 @pytest.mark.parametrize(
     "usual",
     [

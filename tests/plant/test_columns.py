@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from twofold.plant.columns import KINDS, Past, Transform, check_seen, choose_transform
+from twofold.plant.columns import (
+    KINDS,
+    Past,
+    Transform,
+    check_seen,
+    choose_range,
+    choose_transform,
+    saturate,
+)
 from twofold.plant.log import LogError, LogWarning
 
 
@@ -46,6 +54,21 @@ def test_a_prediction_cannot_leave_the_range_and_has_a_gradient(kind, values):
     assert np.isfinite(transform.forward(beyond)).all()
     for function in (transform.forward, transform.inverse):
         assert np.isfinite(jax.vmap(jax.grad(function))(beyond)).all()
+
+
+def test_predictions_saturate_smoothly_beyond_the_logged_range():
+    seen = jnp.array([-jnp.inf, -1e30, -6.0, 2.0, 9.0, 14.0, 30.0, jnp.inf])
+    found = np.asarray(saturate(seen, 2.0, 6.0))
+    np.testing.assert_allclose(found[2:5], [-2.0 - 4.0 * np.tanh(1.0), 2.0, 9.0], rtol=1e-6)
+    # Never more than twice the width beyond the ends, and in the same order.
+    assert found.min() >= -6.0 and found.max() <= 14.0 and (np.diff(found) >= 0).all()
+    slopes = jax.vmap(jax.grad(lambda x: saturate(x, 2.0, 6.0)))(jnp.array([5.0, 9.9, 12.0]))
+    np.testing.assert_allclose(slopes, [1.0, 1.0, 1.0 - np.tanh(0.5) ** 2], rtol=1e-5)
+
+
+def test_a_constant_column_has_a_range_too():
+    assert choose_range(Transform(), np.full(3, -4.0)) == (-4.0, 0.0)
+    assert choose_range(Transform("log1p"), np.zeros(3)) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.plant.cost import cost_of, criterion, risks, with_costs
+from twofold.plant.cost import check_slope, cost_of, criterion, risks, with_costs
 from twofold.plant.log import LogError
 
 
@@ -38,12 +38,54 @@ def test_a_cost_runs_in_a_roll_out_and_has_a_gradient(log):
             lambda row: jnp.stack([row["a"], row["b"]]),
             r"one number for a row, got the shape \(2,\)",
         ),
+        (
+            lambda row: print(end=""),
+            r"test_cost.py:\d+: cost\(row\) must give one.*got None; end it",
+        ),
+        (lambda row: "dear", r"test_cost.py:\d+: cost\(row\) must give one number.*got a str"),
+        (lambda row: [row["a"]], r"must give one number for a row, got a list"),
+        (lambda row: 1 / 0, r"test_cost.py:\d+: cost\(row\) failed with ZeroDivisionError"),
         (lambda row: jnp.log(row["u"]), r"must be finite, got nan in episode 'e7', step \d, where"),
     ],
 )
 def test_what_cannot_be_a_cost_is_refused_in_words(log, function, message):
     with pytest.raises(LogError, match=message):
         cost_of(function, log)
+
+
+def test_the_line_of_an_error_is_that_of_the_users_file(log, tmp_path):
+    path = tmp_path / "own.py"
+    lines = (
+        "def helper(x):",
+        "    return x.nothing",
+        "def cost(row):",
+        "    return helper(row['a'])",
+    )
+    path.write_text("\n".join(lines))
+    names = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    with pytest.raises(LogError, match=r"own.py:2: cost\(row\) failed with AttributeError"):
+        cost_of(names["cost"], log)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda row: jnp.sqrt(jnp.maximum(row["a"] - 1.0, 0.0)),
+        lambda row: jnp.where(row["a"] > 1.0, jnp.sqrt(row["a"] - 1.0), 0.0),
+    ],
+)
+def test_a_cost_without_a_slope_is_refused_before_a_search(log, function):
+    message = r"test_cost.py:\d+: the slope of cost.*where a =.*jnp.sqrt\(jnp.maximum"
+    with pytest.raises(LogError, match=message):
+        check_slope(cost_of(function, log), log)
+
+
+def test_a_cost_without_a_slope_at_single_points_can_be_searched_with(log):
+    log.episodes[0].observations[3, 0] = 1.0
+    log.episodes[0].actions[2, 0] = -1.0
+    function = lambda row: jnp.sqrt((row["a"] - 1.0) ** 2) + jnp.sqrt(row["u"] + 1.0)  # noqa: E731
+    check_slope(cost_of(function, log), log)
 
 
 def test_criterion_is_the_sum_that_the_paper_writes(rng):

@@ -24,6 +24,18 @@ def test_a_split_keeps_every_episode_whole_and_once(log):
     assert [one.name for one in again] == [one.name for one in held_out.episodes]
 
 
+def test_of_one_episode_the_last_part_is_held_out(log):
+    learn, held_out = log.pick([2]).split(0.2)
+    (first,), (last,) = learn.episodes, held_out.episodes
+    assert (len(first), len(last)) == (24, 6) and last.times[0] == first.times[-1]
+    for part in ("observations", "actions", "costs", "times"):
+        shared = part in ("observations", "times")
+        both = np.concatenate([getattr(first, part), getattr(last, part)[shared:]])
+        np.testing.assert_array_equal(both, getattr(log.episodes[2], part))
+    for part in (0.001, 0.999):
+        assert all(side.transitions >= 1 for side in log.pick([0]).split(part))
+
+
 @pytest.mark.parametrize("part", [0.0, 1.0, 0.99])
 def test_a_split_leaves_something_on_both_sides(log, part):
     with pytest.raises(LogError, match="on both sides"):

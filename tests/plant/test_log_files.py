@@ -66,9 +66,10 @@ def test_decimal_commas_and_semicolons(rows, columns, write):
     plain = read_log(write(rows), **columns)
     german = [{name: str(cell).replace(".", ",") for name, cell in row.items()} for row in rows]
     path = write(german, "german.csv", ";")
-    with pytest.raises(LogError, match="pass decimal=','"):
-        read_log(path, **columns)
+    assert_same(plain, read_log(path, **columns))
     assert_same(plain, read_log(path, **columns, decimal=","))
+    with pytest.raises(LogError, match="pass decimal=','"):
+        read_log(path, **columns, decimal=".")
 
 
 @pytest.mark.parametrize(

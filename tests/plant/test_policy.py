@@ -196,16 +196,31 @@ def test_other_files_are_refused(policy, tmp_path):
         ("transforms", [["cubic", 0.0, 1.0]] * 2),
         ("transforms", [["identity", 0.0, 1.0]]),
         ("seed", ...),
+        ("seed", "one"),
+        ("hidden", "20"),
+        ("hidden", [-10]),
+        ("lags", [3.0, 2.0]),
+        ("lags", [5, -1]),
+        ("action_lags", [2]),
+        ("low", ["a", "b"]),
+        ("transforms", [["identity", "a", "b"]] * 2),
+        ("transforms", [[]] * 2),
+        ("notes", 3),
+        ("weights", np.full(1, np.nan)),
+        ("mean", ...),
+        ("scale", np.zeros(1)),
+        ("scale", np.ones((1, 1), np.int64)),
     ],
 )
 def test_a_policy_file_whose_parts_do_not_fit_is_refused(policy, tmp_path, name, value):
     policy.save(tmp_path / "policy")
     arrays, metadata = persistence.read(tmp_path / "policy", "policy")
-    metadata[name] = value
+    holder = arrays if name in arrays else metadata
+    holder[name] = np.resize(value, len(holder[name])) if name in arrays else value
     if value is ...:
-        del metadata[name]
+        del holder[name]
     persistence.write(tmp_path / "policy", "policy", arrays, metadata)
-    with pytest.raises(FileFormatError, match="this twofold cannot read"):
+    with pytest.raises(FileFormatError, match=f"{tmp_path}.* twofold policy, but"):
         load_policy(tmp_path / "policy")
 
 

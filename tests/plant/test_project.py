@@ -234,7 +234,10 @@ def test_a_folder_of_an_older_version_is_refused_in_a_sentence(tmp_path):
         ({"random_state": -1}, "random_state must be"),
         ({"function": lambda row: np.nan * row["level"]}, "must be finite"),
         ({"function": lambda row: row["volume"]}, "asks for 'volume'"),
-        ({"log": make_log().pick([0])}, "leaves runs on both sides"),
+        (
+            {"log": make_log().pick([0]), "embedding": embed(make_log(), history=8)},
+            "needs held-out episodes of at least 9 rows, but the longest has 6",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_folder_is_made(tmp_path, change, message):

@@ -17,12 +17,16 @@ from twofold.plant.log import Episode, Log
 from twofold.plant.project import ProjectError, read_json, write_json
 from twofold.plant.quality import (
     Doubt,
+    OneStep,
     PlanningWarning,
     Quality,
+    Scores,
     advice,
     assess,
     choose_passages,
     compare,
+    find_best,
+    find_doubts,
     frontier_csv,
     frontier_rows,
     recommend,
@@ -70,7 +74,8 @@ def cost(row):
 
 def test_replay_is_a_loop_over_logged_actions():
     """With two levels and two flows in the input: the change is
-    ``w · (level[t-1], level[t], flow[t-1], flow[t]) + b + ε``."""
+    ``w · (level[t-1], level[t], flow[t-1], flow[t]) + b + ε``, and levels are bent where they are
+    more than the width of the logged range beyond it."""
     steps, draw_count, count = 5, 3, 2
     log = log_of(2, 9)
     model = model_of(log, np.zeros(5), history=2)
@@ -81,6 +86,12 @@ def test_replay_is_a_loop_over_logged_actions():
     costs = np.asarray(replay_costs(model.task(()), count, key, model.scales, draws, *given))
     noise = draw_noise(key, model.regressor.model_, steps, draw_count, 4 * count)
     luck = np.asarray(noise.additive)
+    levels, bent = log.column("level"), 0
+    width, low, high = (
+        np.ptp(levels),
+        2 * levels.min() - levels.max(),
+        2 * levels.max() - levels.min(),
+    )
     for draw, particle in np.ndindex(draw_count, 4 * count):
         own, noise_draw = divmod(particle, count)
         before, now = windows.observations[own, :, 0]
@@ -90,8 +101,12 @@ def test_replay_is_a_loop_over_logged_actions():
             change = weights[draw] @ [before, now, past, flow, 1.0]
             change += np.exp(-1.0) * luck[step, draw, particle, 0]
             before, now, past = now, now + change, flow
+            end = np.clip(now, low, high)
+            bent += now != end
+            now = end + width * np.tanh((now - end) / width)
             found = costs[draw * count + noise_draw, own, step]
             assert found == pytest.approx(now + 0.1 * flow, rel=1e-4, abs=1e-5)
+    assert 0 < bent < costs.size / 4
 
 
 def test_passages_are_pieces_of_the_log():
@@ -149,7 +164,7 @@ def test_a_perfect_model_covers_what_it_says_and_leaves_no_doubt(y_ndim, recwarn
     [
         (TRUE, 0.1, ["log_likelihood", "coverage", "cost_coverage"]),
         ([0.3, 0.5, 0.1], 10.0, ["log_likelihood", "cost_error"]),
-        ([1e9, 0.5, 0.1], 10.0, ["log_likelihood", "coverage", "non_finite"]),
+        ([1e9, 0.5, 0.1], 10.0, ["log_likelihood", "coverage", "cost_error", "cost_coverage"]),
     ],
     ids=["too sure", "unstable", "explosive"],
 )
@@ -181,6 +196,8 @@ def test_roll_outs_that_are_lost_stay_lost_and_count_for_nothing_else():
     costs = np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [3.0, 3.0, 3.0]])
     found = compare(samples, costs, cost_mean=2.0, cost_scale=0.5)
     np.testing.assert_allclose(found.non_finite, [0.0, 1 / 12, 3 / 12])
+    one = OneStep(9, Scores(0.0, 0.0), Scores(0.0, 0.0), np.array([0.5]), np.array([0.9]))
+    assert "non_finite" in [doubt.kind for doubt in find_doubts(("level",), one, found)]
     np.testing.assert_allclose(found.bias, [-4.0, -5.0, -6.0])
     np.testing.assert_allclose(found.error, [2 * np.sqrt(14 / 3), 2 * np.sqrt(6.5), 6.0])
     np.testing.assert_allclose(found.mean_error, [2 * np.sqrt(2 / 3), np.sqrt(2), 2.0])
@@ -201,25 +218,46 @@ DOUBT = Doubt("coverage", 0.6, 0.7, "level")
 TRIALS = [trial_of(0.0, 10.0, 3.0, beyond=0.4), trial_of(1.0, 11.0, 1.0), trial_of(4.0, 14.0, 0.1)]
 
 
-def test_the_lowest_careful_cost_is_recommended():
+def test_the_lowest_risk_adjusted_cost_is_recommended():
     assert [one.careful_cost for one in TRIALS] == pytest.approx([16.0, 13.0, 14.2])
-    assert recommend(TRIALS) == 1
+    assert find_best(TRIALS) == recommend(TRIALS, 15.0) == 1
     lost = trial_of(2.0, np.nan, 1.0)
-    assert recommend([lost, *TRIALS]) == 2
+    assert find_best([lost, *TRIALS]) == recommend([lost, *TRIALS], 15.0) == 2
+
+
+@pytest.mark.parametrize("trials", [TRIALS, TRIALS[:1], [trial_of(0.0, 1.0, 6.5, beyond=0.9)]])
+def test_without_a_policy_that_is_expected_to_be_better_none_is_recommended(trials):
+    assert recommend(trials, 13.0) is None
+    said = advice((), trials, 13.0)[0]
+    assert said.startswith("Keep the present controller: no policy found is expected to be better")
+    assert "Recommended" not in said and "a logged step cost 13" in said
+
+
+@pytest.mark.parametrize("part", ["expected", "epistemic"])
+def test_a_forecast_that_is_not_finite_is_never_a_number_nor_recommended(part):
+    values = {part: np.array([1.0, np.inf, 1.0, 1.0])}
+    lost = replace(trial_of(2.0, -5.0, 0.1, beyond=0.0), **values)
+    away = trial_of(0.5, 1.0, 0.1, beyond=0.9)
+    assert find_best([lost, away]) == 1 and recommend([lost, away], 15.0) == 1
+    assert recommend([lost], 1e9) is None and "No forecast is finite" in advice((), [lost], 9.0)[0]
+    cells = frontier_rows([lost])[1]
+    assert cells[2:6] == ["forecast not finite", "–", "–", "–"]
+    row = frontier_csv([lost], ["a.policy"]).splitlines()[1]
+    assert "inf" not in row and "nan" not in row
 
 
 def test_who_is_mostly_beyond_the_data_is_not_recommended():
     away = trial_of(0.5, 1.0, 0.1, beyond=0.6)
-    assert recommend([away, *TRIALS]) == 2
+    assert find_best([away, *TRIALS]) == 2
     assert "of the 3 of 4 that are mostly where the data are" in advice((), [away, *TRIALS], 15)[0]
     farther = trial_of(0.0, 0.5, 0.1, beyond=0.9)
-    assert recommend([farther, away]) == 1
+    assert find_best([farther, away]) == 1
     assert "all are beyond the data" in advice((), [farther, away], 15.0)[0]
 
 
 def test_the_advice_says_why_and_how_far_to_believe_it():
     first, second, *rest = advice((), TRIALS, 15.0)
-    assert "β = 1 and γ = 0: it has the lowest careful cost of 3." in first
+    assert "β = 1 and γ = 0: it has the lowest risk-adjusted cost of 3 policies." in first
     assert "11 + 2 · 1 = 13" in first and "cost 15" in first
     assert "model's opinion" in second and rest == []
 
@@ -227,7 +265,6 @@ def test_the_advice_says_why_and_how_far_to_believe_it():
 @pytest.mark.parametrize(
     ("trials", "doubts", "logged_cost", "expected"),
     [
-        (TRIALS, (), 12.0, "nothing here says that any of these policies is better"),
         (TRIALS[:1], (), 20.0, "40% are beyond the data"),
         (TRIALS, [DOUBT], 20.0, "level hold 60% of what was measured: it is overconfident."),
     ],

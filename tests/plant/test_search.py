@@ -1,14 +1,19 @@
 """The search from a fitted model: pairs and seeds, resumption, several goes, refusals."""
 
+import copy
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from twofold import Alpha, BNNLVRegressor
 from twofold.core import memory
+from twofold.core.numerics import Standardizer
 from twofold.core.persistence import OtherRunError
+from twofold.estimators.training import NonFiniteEnergyError
 from twofold.plant import search as module
+from twofold.plant.cost import Cost
 from twofold.plant.embedding import embed
 from twofold.plant.forecast import forecast
 from twofold.plant.log import Episode, Log
@@ -140,3 +145,39 @@ def test_settings_and_models_that_cannot_be_are_refused(model, tank_log):
     wider = embed(tank_log, history=3)
     with pytest.raises(ValueError, match="the regressor was fitted to 2 and 1"):
         DynamicsModel(model.regressor, wider, model.cost, tank_log)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda row: jnp.sqrt(jnp.maximum(row["level"] - 9, 0)), r"py:\d+: the slope of cost"),
+        (lambda row: jnp.log(row["level"] - 9), r"py:\d+: cost\(row\) is not finite where level ="),
+    ],
+)
+def test_a_cost_that_loses_every_update_is_named(model, tank_log, function, message):
+    cost = Cost(function, tank_log.observations, tank_log.actions)
+    lost = DynamicsModel(model.regressor, model.embedding, cost, tank_log)
+    with pytest.raises(NonFiniteEnergyError, match=message) as caught:
+        search_policies(lost, [(0, 0)], **QUIET)
+    assert "target_acceptance" not in str(caught.value)
+
+
+def test_a_value_of_the_log_that_loses_every_update_is_named(model, tank_log):
+    first = tank_log.episodes[0]
+    seen = first.observations.copy()
+    seen[3] = 1e30
+    log = replace(tank_log, episodes=(replace(first, observations=seen), *tank_log.episodes[1:]))
+    regressor = copy.deepcopy(model.regressor)
+    regressor.y_standardizer_ = Standardizer(np.zeros(1), np.full(1, 1e29))
+    lost = DynamicsModel(regressor, embed(log), lambda row: row["level"] ** 2, log)
+    with pytest.raises(NonFiniteEnergyError, match=r"column 'level' of the log is 1e\+30"):
+        search_policies(lost, [(0, 0)], **QUIET)
+
+
+def test_predictions_that_are_not_finite_are_named(model):
+    unbounded = replace(model.embedding, ranges=())
+    regressor = copy.deepcopy(model.regressor)
+    regressor.y_standardizer_ = Standardizer(np.zeros(1), np.full(1, 1e38))
+    lost = DynamicsModel(regressor, unbounded, lambda row: row["level"], model.log)
+    with pytest.raises(NonFiniteEnergyError, match="predictions of 'level' are not finite from"):
+        search_policies(lost, [(0, 0)], **QUIET)

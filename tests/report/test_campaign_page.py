@@ -18,8 +18,15 @@ from twofold.active import (
 )
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.campaign.campaign import Proposal
+from twofold.campaign.constraints import parse_constraints
 from twofold.campaign.space import Space
-from twofold.report import Course, make_course, make_course_of_rounds, write_campaign_page
+from twofold.report import (
+    Course,
+    campaign_page,
+    make_course,
+    make_course_of_rounds,
+    write_campaign_page,
+)
 from twofold.report import campaign_figures as figures
 from twofold.report.figures import style
 
@@ -69,6 +76,34 @@ def test_a_campaign_of_the_first_day(tmp_path, read):
     campaign.ask(2)
     text = read(campaign)
     assert "evenly spread" in text and "shows the points alone" in text
+
+
+def test_measurements_keep_their_numbers_when_one_was_removed(tmp_path):
+    campaign = Campaign.create(tmp_path / "c.db", INPUTS, ["yield"])
+    tell(campaign, campaign.ask(3))
+    campaign.remove(2)
+    course = make_course(campaign)
+    assert [row[0] for row in campaign_page._list_latest(course)[1]] == ["3", "1"]
+
+
+def test_an_input_on_a_logarithmic_scale_has_such_an_axis(tmp_path, axes):
+    rate = Continuous("rate", 1e-4, 1e-1, log=True)
+    campaign = Campaign.create(tmp_path / "c.db", [rate, INPUTS[1]], ["yield"])
+    tell(campaign, campaign.ask(3))
+    figures.plot_map(axes, make_course(campaign), ("rate", "stirring"), None)
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
+    low, high = axes.get_xlim()
+    assert 5e-5 < low < 1e-4 and 1e-1 < high < 2e-1
+
+
+def test_a_map_is_blank_where_a_constraint_allows_no_measurement(campaign):
+    inputs = campaign.space.inputs
+    rule = "stirring <= 500"
+    space = Space(inputs, parse_constraints([rule], inputs))
+    names, at = tuple(space.names[:2]), campaign.pending()[0].point
+    (known,) = figures.compute_maps(campaign.model(), space, at, [names])
+    np.testing.assert_array_equal(np.isnan(known.nats).all(axis=1), known.second > 500)
+    assert np.isfinite(known.nats[known.second <= 500]).all()
 
 
 def test_each_point_of_a_map_is_split_once(campaign, read, count_calls):

@@ -56,6 +56,19 @@ def test_a_rug_keeps_the_view_and_stays_small(axes, rng):
     assert len(ticks) == 100 and np.isin(ticks, values).all()
 
 
+def test_quantile_bands_hold_half_and_nine_tenths(axes):
+    quantiles = np.arange(5.0) + np.zeros((20, 1))
+    figures.plot_quantile_bands(axes, GRID, quantiles, (GRID, GRID))
+    wide, narrow, _ = axes.collections
+    for band, low, high in ((wide, 0, 4), (narrow, 1, 3)):
+        heights = band.get_paths()[0].vertices[:, 1]
+        assert (heights.min(), heights.max()) == (low, high)
+    (median,) = axes.lines
+    np.testing.assert_array_equal(median.get_ydata(), 2.0)
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert "90% of the measurements" in labels and "50% of the measurements" in labels
+
+
 def test_whole_numbers_have_a_bar_each(axes):
     figures.plot_histogram(axes, np.array([0.0, 0.0, 1.0, 3.0]), "count")
     assert [bar.get_height() for bar in axes.patches] == [2, 1, 0, 1]
@@ -69,11 +82,11 @@ def test_odd_columns_have_a_histogram_of_all_their_rows(axes, values):
 
 
 def test_intervals_stand_at_what_was_measured(axes):
-    y, mean = np.array([1.0, 2.0]), np.array([1.5, 1.0])
-    figures.plot_predicted(axes, y, mean, Parts(*(part[:2] for part in PARTS)))
-    total, aleatoric = (np.array(lines.get_segments()) for lines in axes.collections)
-    np.testing.assert_allclose(total, [[[1, -2.5], [1, 5.5]], [[2, -3], [2, 5]]])
-    np.testing.assert_allclose(aleatoric[:, :, 1], [[-0.5, 3.5], [-1, 3]])
+    y, quantiles = np.array([1.0, 2.0]), np.array([[-2.5, 0, 1.5, 3, 5.5], [-3, -1, 1, 3, 5.0]])
+    figures.plot_predicted(axes, y, quantiles)
+    wide, narrow = (np.array(lines.get_segments()) for lines in axes.collections)
+    np.testing.assert_allclose(wide, [[[1, -2.5], [1, 5.5]], [[2, -3], [2, 5]]])
+    np.testing.assert_allclose(narrow[:, :, 1], [[0, 3], [-1, 3]])
     assert below(axes)
 
 

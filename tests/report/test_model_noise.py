@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from twofold import Alpha, BNNLVRegressor, Ensemble
-from twofold.estimators.fitting import rounding_steps
-from twofold.estimators.linear import cross_validate_linear
+from twofold.estimators.comparison import compare_out_of_bag
 from twofold.report import write_model_page
 from twofold.report.model_data import Moments, make_subject, to_widths
-from twofold.report.model_page import GAUSSIAN, NOT_GAUSSIAN, describe_noise, describe_out_of_bag
+from twofold.report.model_page import GAUSSIAN, NOT_GAUSSIAN, describe_noise, describe_verdict
+from twofold.tables.coding import rounding_steps
 from twofold.uncertainty.decomposition import Parts
 
 SMALL = {"hidden_layer_sizes": (5,), "n_latent_draws": 8, "random_state": 0, "verbose": False}
@@ -40,12 +40,13 @@ def test_the_page_has_the_out_of_bag_score_and_the_noise(fitted, tmp_path):
     page = unescape(write_model_page(path, model, x, y, **names).read_text())
     found = model.out_of_bag_
     score = f"{found.score:.3f} ± {found.standard_error:.3f} nats"
-    assert page.count(score) == 2 and "log-likelihood, fitted rows" not in page
-    assert f"a linear model scores {cross_validate_linear(x, y[:, None]):.3f}" in page
+    assert page.count(score) == 1 and "log-likelihood, fitted rows" not in page
+    verdict = compare_out_of_bag(found, x, y[:, None])
+    assert verdict.sentence in page and "than a linear one" in verdict.sentence
     assert "but for the out-of-bag score, come from the rows the model was fitted to" in page
     assert "yield is rounded to steps of 0.5; its noise is never taken to be smaller than" in page
     page = write_model_page(path, model, x, y, **names, held_out=(x, y)).read_text()
-    assert page.count(score) == 2 and "log-likelihood, held-out rows" in page
+    assert page.count(score) == 1 and "log-likelihood, held-out rows" in page
 
 
 def test_the_noise_floor_is_in_units_of_the_output(fitted, subject):
@@ -68,7 +69,8 @@ def test_the_noise_is_called_gaussian_where_the_fit_has_chosen_so(fitted, subjec
 def test_a_method_that_chooses_nothing_says_nothing(fitted, subject):
     _, x, y = fitted
     model = BNNLVRegressor(inference=Alpha(epochs=1, draws=2), **SMALL).fit(x, y)
-    assert describe_noise(subject(model)) == [] and describe_out_of_bag(subject(model)) is None
+    assert describe_noise(subject(model)) == []
+    assert describe_verdict(subject(model), np.empty(0), {}) is None
 
 
 def test_steps_are_found_where_values_repeat_on_a_grid(rng):

@@ -66,8 +66,9 @@ def test_every_policy_has_a_block_a_point_and_a_row(tmp_path):
 
 def test_what_speaks_against_the_recommended_policy_is_a_warning(tmp_path):
     text = read_page(project_of([make(1.0, cost=20.0)], tmp_path, doubts=["overconfident"]))
-    for words in ("That is not below what logged steps cost", "not good enough to plan with"):
-        assert f"<strong>Warning.</strong> {words}" in text.replace("But the model is ", "")
+    assert "<strong>Warning.</strong> But the model is not good enough to plan with" in text
+    assert "<strong>Keep the present controller: no policy found is expected to be better." in text
+    assert "best found, not recommended" in text
     assert "Warning." not in read_page(project_of([make(1.0)], tmp_path))
 
 
@@ -97,7 +98,16 @@ def test_a_page_of_costs_that_are_not_finite_can_be_made(tmp_path):
         make(1.0), expected=np.full(STEPS, np.nan), epistemic=np.full(STEPS, np.inf),
         rollouts=np.full((4, STEPS), np.nan),
     )  # fmt: skip
-    assert "nan" in read_page(project_of([lost, make(2.0)], tmp_path))
+    text = read_page(project_of([lost, make(2.0)], tmp_path))
+    assert "forecast not finite" in text and ">nan<" not in text and ">inf<" not in text
+
+
+def test_a_constant_cost_is_drawn_without_a_warning(tmp_path, recwarn):
+    flat = np.zeros(STEPS)
+    same = {"expected": flat + 3.0, "epistemic": flat, "aleatoric": flat}
+    trials = [replace(make(b), rollouts=np.full((4, STEPS), 3.0), **same) for b in (0.0, 1.0)]
+    write_policy_report(project_of(trials, tmp_path))
+    assert [str(one.message) for one in recwarn] == []
 
 
 def test_the_frontier_has_a_marker_for_each_policy():
@@ -114,7 +124,7 @@ def test_the_frontier_has_a_marker_for_each_policy():
         != markers[1.0, 0.0].get_markerfacecolor()
     )
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert texts[:3] == ["γ = 0", "γ = 2", "recommended"] and "hollow" in texts[3]
+    assert texts[:3] == ["γ = 0", "γ = 2", "best found"] and "hollow" in texts[3]
 
 
 def test_rollouts_are_one_line_with_gaps():

@@ -80,7 +80,9 @@ def test_log_density_equals_a_loop(x64):
     deviation = np.exp(0.5 * np.asarray(nested.log_noise))[:, None, :]
     terms = norm.logpdf(y, values, deviation).sum(axis=-1).reshape(-1, 4)
     expected = logsumexp(terms, axis=0) - np.log(len(terms))
-    np.testing.assert_allclose(predictive.log_density(model, nested, x, jnp.asarray(y)), expected)
+    np.testing.assert_allclose(
+        predictive.log_density(model, nested, x, jnp.asarray(y), jnp.zeros_like(y)), expected
+    )
 
 
 def test_latent_draws_follow_the_prior_and_are_stratified():

@@ -72,3 +72,18 @@ def test_wrong_shapes_and_donors_are_refused(rng):
         total_effects(np.sum, np.zeros((1, 3)), np.zeros(1, int))
     with pytest.raises(ValueError, match="3 of them the row itself"):
         total_effects(np.sum, np.zeros((3, 2)), np.arange(3))
+
+
+def test_columns_of_a_group_move_together(rng):
+    # One of three words, as three columns: no row ever has two of them, or none.
+    words = np.eye(3)[rng.integers(0, 3, 200)]
+    x = np.hstack([rng.normal(size=(200, 1)), words])
+    seen = []
+
+    def function(places):
+        seen.append(places)
+        return places[:, 1]
+
+    effects = total_effects(function, x, other_rows(rng, 200), [[0], [1, 2, 3]])
+    assert effects.shape == (2,) and effects[0] == 0.0 and 0.8 < effects[1] < 1.2
+    assert all((places[:, 1:].sum(axis=1) == 1).all() for places in seen)

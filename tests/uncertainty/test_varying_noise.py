@@ -51,7 +51,7 @@ def test_moments_density_and_samples_are_those_of_the_mixture(case):
     y = np.linspace(-40.0, 40.0, 80_001)
     moments = predictive.moments(MODEL, nested, x)
     at = jnp.asarray([[-0.5], [0.1], [0.7], [2.0]])
-    log_density = predictive.log_density(MODEL, nested, x, at)
+    log_density = predictive.log_density(MODEL, nested, x, at, jnp.zeros_like(at))
     draws = posterior.sample(jax.random.key(5), 4_000)
     rows = jnp.arange(ROWS)[:, None]
     many = predictive.nest(jax.random.key(1), MODEL, posterior, DRAWS, 100)

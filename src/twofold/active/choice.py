@@ -73,6 +73,16 @@ class Assessment(NamedTuple):
         """The aleatoric part of the predictive variance, ``[O, N]``."""
         return self.variances.mean(axis=0)
 
+    def select(self, outputs: Sequence[int]) -> "Assessment":
+        """Of some of the outputs, by their positions."""
+        of, split = list(outputs), self.split
+        parts, errors = (
+            type(every)(*(part[:, of] for part in every))
+            for every in (split.parts, split.standard_errors)
+        )
+        narrowed = type(split)(split.by, *parts, errors)
+        return Assessment(narrowed, self.means[:, of], self.variances[:, of])
+
 
 def assess(model: Regressor, x: np.ndarray) -> Assessment:
     """Both splits of the uncertainty at the rows of ``x``, each computed once."""
@@ -123,13 +133,20 @@ def epistemic_share(nats: np.ndarray) -> np.ndarray:
 
 
 def choose_batch(
-    scores: np.ndarray, means: np.ndarray, noise: np.ndarray, num: int, underway: Sequence[int] = ()
+    scores: np.ndarray,
+    means: np.ndarray,
+    noise: np.ndarray,
+    num: int,
+    underway: Sequence[int] = (),
+    positions: np.ndarray | None = None,
 ) -> np.ndarray:
     """Indices of ``num`` points that teach most together, beside those already ``underway``.
 
     ``scores [N]`` are the points' own information (a negative one is an estimate of 0),
     ``means [M, O, N]`` the ``E[y|x,W]`` of M weight draws, ``noise [O, N]`` the aleatoric
-    variances.
+    variances. With ``positions [N, D]``, in units of the candidates' ranges, points also keep a
+    distance from each other, as long as there are such: where noise is large, a model would have
+    the best place measured again and again, and learn nothing of where it is wrong.
     """
     if not (np.isfinite(scores).all() and np.isfinite(means).all() and (noise > 0).all()):
         raise ValueError("scores and means must be finite, noise positive; drop such points")
@@ -144,9 +161,22 @@ def choose_batch(
     for _ in range(num):
         left = sum(information_left(*pair, np.array(measured, int)) for pair in pairs)
         worth = scores * left / np.maximum(alone, np.finfo(float).tiny)
+        if positions is not None and measured:
+            near = _distances(positions, positions[measured]) < _apart(num, positions.shape[1])
+            worth[near.any(axis=1)] -= np.max(worth) + 1.0
         worth[measured] = -np.inf
         measured.append(int(np.argmax(worth)))
     return np.array(measured[len(underway) :])
+
+
+def _apart(num: int, dimensions: int) -> float:
+    """Half the distance of ``num`` points spread evenly over a unit cube."""
+    return 0.5 * float(num) ** (-1.0 / max(dimensions, 1))
+
+
+def _distances(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """``[N, others]``, Euclidean."""
+    return np.linalg.norm(positions[:, None] - others[None], axis=2)
 
 
 def information_left(covariance: np.ndarray, noise: np.ndarray, measured: np.ndarray) -> np.ndarray:

@@ -1,8 +1,11 @@
 """Campaigns: ask where to measure, tell what was measured."""
 
-from twofold.campaign.campaign import Campaign, Proposal, Refit, Status, refit
+from twofold.campaign.campaign import Campaign, Status
+from twofold.campaign.choosing import Proposal
+from twofold.campaign.inputs import CampaignError, Categorical, Continuous, Integer
 from twofold.campaign.recording import Result
-from twofold.campaign.space import CampaignError, Categorical, Continuous, Integer, Space
+from twofold.campaign.refitting import Refit, refit
+from twofold.campaign.space import Space
 
 __all__ = [
     "Campaign",

@@ -11,34 +11,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.active.choice import Assessment, advise, assess, choose_batch, is_enough, left_to_learn
-from twofold.campaign import space as definition
-from twofold.campaign.recording import Ledger, Result, check_result, record
-from twofold.campaign.space import CampaignError, Input, Point, Space, is_whole, require
-from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Fit, Storage, count, insert
-from twofold.core.jobs import Job, run_jobs
+from twofold.active.choice import advise, assess, is_enough, left_to_learn
+from twofold.campaign import choosing, recording
+from twofold.campaign.choosing import Chosen, Proposal
+from twofold.campaign.definition import NOTE, NUMBERS, check_model_settings, define
+from twofold.campaign.inputs import CampaignError, Input, Point, is_whole, require
+from twofold.campaign.models import Fit, ModelFile
+from twofold.campaign.recording import Ledger, Result
+from twofold.campaign.space import Space
+from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Storage, count, insert
 from twofold.inference.method import upgrade_settings
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
 
 MOST_ASKED = 10_000  # points, which are compared with each other in memory
-# Candidates of a question, and points over which what is left to learn is averaged.
-POOL, REFERENCE, REFERENCE_SEED = 256, 128, 2**31 - 1
-SPREAD = "evenly spread: too few measurements for a model yet"
-
-
-class Proposal(NamedTuple):
-    """A point to measure, what is known there, and why it was chosen."""
-
-    number: int
-    point: Point
-    split: dict[str, Any]
-    reason: str
+# Points over which what is left to learn is averaged.
+REFERENCE, REFERENCE_SEED = 128, 2**31 - 1
 
 
 class Status(NamedTuple):
-    """How far a campaign is; ``curve`` says what was left to learn, one row for each model."""
+    """How far a campaign is; ``curve`` says what was left to learn, one row for each model, and
+    ``missing`` how many more complete measurements the first model needs."""
 
     measurements: int
     complete: int
@@ -46,21 +40,41 @@ class Status(NamedTuple):
     curve: list[dict[str, float]]
     consider_stopping: bool
     advice: str
+    missing: int = 0
+
+
+class Revision(NamedTuple):
+    """Texts that change whenever proposals, measurements or the curve do."""
+
+    proposals: str
+    measurements: str
+    curve: str
 
 
 class Snapshot(NamedTuple):
-    """What a campaign holds at one moment, read once."""
+    """What a campaign holds at one moment, read once; ``recorded`` also what was removed."""
 
     proposals: list[dict[str, Any]]
-    measurements: list[dict[str, Any]]
+    recorded: list[dict[str, Any]]
     curve: list[dict[str, Any]]
 
     @property
+    def measurements(self) -> list[dict[str, Any]]:
+        """Those that were not removed."""
+        return [row for row in self.recorded if row["removed"] is None]
+
+    @property
+    def changes(self) -> int:
+        """How often a measurement was corrected or removed."""
+        return sum(len(row["earlier"]) + (row["removed"] is not None) for row in self.recorded)
+
+    @property
     def pending(self) -> list[Proposal]:
-        """Proposals without a measurement."""
+        """Proposals without a measurement, unless they were cancelled."""
         answered = {row["proposal"] for row in self.measurements}
-        rows = [{name: row[name] for name in Proposal._fields} for row in self.proposals]
-        return [Proposal(**row) for row in rows if row["number"] not in answered]
+        rows = [row for row in self.proposals if row["cancelled"] is None]
+        pending = [row for row in rows if row["number"] not in answered]
+        return [Proposal(*(row[name] for name in Proposal._fields)) for row in pending]
 
     def complete(self, outputs: Sequence[str]) -> list[dict[str, Any]]:
         """Measurements that have every output."""
@@ -71,12 +85,14 @@ class Campaign:
     """A series of measurements; made by ``Campaign.create`` or ``Campaign.open``."""
 
     def __init__(self, storage: Storage):
-        self._storage = storage
+        self._storage, self._models = storage, ModelFile(storage.model_file)
         try:
             stored = storage.definition
-            self.space = Space.from_plain(stored["inputs"])
+            self.space = Space.from_plain(stored["inputs"], stored.get("constraints", ()))
             self.outputs: list[str] = [str(name) for name in stored["outputs"]]
             self.candidates: list[Point] | None = stored["candidates"]
+            self.target: str | None = stored.get("target")
+            require(self.target in (None, *self.outputs), f"no output {self.target!r}")
             self.settings: dict[str, Any] = upgrade_settings(stored["settings"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"the campaign is damaged: its definition cannot be read ({error!r})"
@@ -90,14 +106,22 @@ class Campaign:
         outputs: Sequence[str],
         *,
         candidates: Sequence[Mapping[str, Any]] | None = None,
+        constraints: Sequence[str] = (),
+        target: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> "Campaign":
         """A new campaign at a path or database URL.
 
-        ``candidates``, where given, are the only points that are ever proposed; ``settings`` are
-        those of the ``BNNLVRegressor`` that is fitted.
+        ``candidates``, where given, are the only points that are ever proposed; every point meets
+        the ``constraints``, linear inequalities such as ``"heat + 2*acid <= 90"``. Proposals are
+        those that teach most about the ``target``, one of the outputs, or about all of them;
+        ``settings`` are those of the ``BNNLVRegressor`` that is fitted.
         """
-        return cls(Storage.create(place, definition.define(inputs, outputs, candidates, settings)))
+        definition = define(
+            inputs, outputs, candidates=candidates, constraints=constraints, target=target,
+            settings=settings,
+        )  # fmt: skip
+        return cls(Storage.create(place, definition))
 
     @classmethod
     def open(cls, place: Any) -> "Campaign":
@@ -106,22 +130,18 @@ class Campaign:
 
     def configure(self, settings: Mapping[str, Any]) -> None:
         """Replace the settings of the model, for every process that opens the campaign from now."""
-        checked = definition.check_model_settings(settings)
+        checked = check_model_settings(settings)
         self._storage.redefine({"settings": checked})
         self.settings = checked
 
     def ask(self, num: int = 1) -> list[Proposal]:
         """``num`` points to measure next; they are recorded, and pending until they are told."""
-        self._check_num(num)
+        self.check_num(num)
         snapshot = self._read()
         model, curve_row = None, None
         if self._missing(snapshot) <= 0:
-            model, name, _, warm = self._fit(snapshot)
-            if name not in {row["model"] for row in snapshot.curve}:
-                reference = self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))
-                numbers = left_to_learn(assess(model, reference)) | {"warm": float(warm)}
-                seen = len(snapshot.complete(self.outputs))
-                curve_row = {"measurements": seen, "numbers": numbers, "model": name}
+            fit = self._fit(snapshot)
+            model, curve_row = fit.model, self._assess(fit, snapshot)
         while True:
             chosen = self._choose(model, int(num), snapshot)
             with self._storage.writing() as connection:
@@ -132,10 +152,19 @@ class Campaign:
                     return [Proposal(insert(connection, PROPOSALS, **one), **one) for one in chosen]
             snapshot = self._read()
 
+    def refit(self) -> None:
+        """Fit the model of all complete measurements as ``ask`` does, and record what is left to
+        learn, but propose nothing."""
+        snapshot = self._read()
+        require(self._missing(snapshot) <= 0, advise([], self._missing(snapshot), 0))
+        if (curve_row := self._assess(self._fit(snapshot), snapshot)) is not None:
+            with self._storage.writing() as connection:
+                insert(connection, CURVE, **curve_row)
+
     @property
     def model_file(self) -> Path | None:
         """Where the model is stored: beside an SQLite file, else nowhere."""
-        return self._storage.model_file
+        return self._models.path
 
     def model(self) -> "BNNLVRegressor":
         """The model of all complete measurements, fitted if they or the settings have changed.
@@ -155,7 +184,7 @@ class Campaign:
 
         It does not include later measurements.
         """
-        return self._storage.load_model((self.space.width, len(self.outputs)))
+        return self._models.load_model((self.space.width, len(self.outputs)))
 
     def tell(
         self,
@@ -164,6 +193,7 @@ class Campaign:
         point: Mapping[str, Any] | None = None,
         proposal: int | None = None,
         repeat: bool = False,
+        note: str | None = None,
     ) -> int:
         """Record a measurement, on disk when this returns; returns its number.
 
@@ -171,7 +201,7 @@ class Campaign:
         by one; a second value of the same output at a proposal needs ``repeat=True``, which makes
         it a measurement of its own.
         """
-        return self.tell_all([Result(outputs, point, proposal)], repeat)[0]
+        return self.tell_all([Result(outputs, point, proposal, note=note)], repeat)[0]
 
     def tell_all(
         self, results: Sequence[Result], repeat: bool = False, skip_known: bool = False
@@ -181,13 +211,13 @@ class Campaign:
         With ``skip_known`` a result that was recorded before this call is left out instead of
         refused, so that a table may be told again when more of it has been filled in.
         """
-        checked = [check_result(result, self.space, self.outputs) for result in results]
+        checked = [recording.check_result(result, self.space, self.outputs) for result in results]
         numbers = []
         with self._storage.writing() as connection:
             ledger = Ledger(connection)
             before = set(ledger.measurements)
             for result in checked:
-                number, known = record(ledger, self.space, result, repeat)
+                number, known = recording.record(ledger, self.space, result, repeat)
                 if known and not (skip_known and number in before):
                     raise CampaignError(
                         f"the same result is measurement {number} already; with repeat=True "
@@ -197,8 +227,32 @@ class Campaign:
                     numbers.append(number)
         return numbers
 
+    def correct(
+        self, measurement: int, outputs: Mapping[str, Any] | None = None, *, note: str | None = None
+    ) -> None:
+        """Replace outputs of a measurement, which ``history`` keeps, or add a note."""
+        values, words = outputs or {}, recording.check_note(note)
+        require(values or words, f"give a new value of {', '.join(self.outputs)}, or a note")
+        checked = recording.check_outputs(values, self.outputs)
+        with self._storage.writing() as connection:
+            Ledger(connection).correct(measurement, checked, words)
+
+    def remove(self, *measurements: int) -> None:
+        """Take wrong measurements out; ``history`` keeps them, and nobody gets their numbers."""
+        with self._storage.writing() as connection:
+            ledger = Ledger(connection)
+            for number in measurements:
+                ledger.remove(number)
+
+    def cancel(self, *proposals: int) -> None:
+        """Expect no results of proposals any more; one that comes all the same is recorded."""
+        with self._storage.writing() as connection:
+            ledger = Ledger(connection)
+            for number in proposals:
+                ledger.cancel(number)
+
     def pending(self) -> list[Proposal]:
-        """Proposals that have no measurement yet."""
+        """Proposals that have no measurement yet and were not cancelled."""
         return self._read().pending
 
     def status(self) -> Status:
@@ -207,18 +261,57 @@ class Campaign:
         curve = [{"measurements": row["measurements"]} | row["numbers"] for row in snapshot.curve]
         counts = len(snapshot.measurements), len(snapshot.complete(self.outputs))
         advice = advise(curve, self._missing(snapshot), counts[1])
-        return Status(*counts, snapshot.pending, curve, is_enough(curve), advice)
+        if curve and curve[-1].get("changes", 0) != snapshot.changes:
+            advice += "; measurements were corrected or removed since then: ask to include that"
+        missing = max(self._missing(snapshot), 0)
+        return Status(*counts, snapshot.pending, curve, is_enough(curve), advice, missing)
+
+    def revision(self) -> Revision:
+        """What to compare, at little cost, to find out whether anything has changed."""
+        return Revision(*self._storage.measure(PROPOSALS, MEASUREMENTS, CURVE))
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of what ``export`` gives of every measurement."""
+        return list(dict.fromkeys([*NUMBERS[::-1], *self.space.names, *self.outputs, NOTE]))
 
     def export(self) -> list[dict[str, Any]]:
-        """Every measurement as one flat row: its number, its proposal, inputs and outputs."""
-        return [
-            {"measurement": row["number"], "proposal": row["proposal"]}
-            | (row["point"] | dict.fromkeys(self.outputs) | row["outputs"])
+        """Every measurement as one flat row: its number, its proposal, inputs, outputs, note."""
+        rows = [
+            {"measurement": row["number"], "proposal": row["proposal"], NOTE: row["note"]}
+            | (row["point"] | row["outputs"])
             for row in self._read().measurements
         ]
+        return [{name: row.get(name) for name in self.columns} for row in rows]
+
+    def history(self) -> list[dict[str, Any]]:
+        """Outputs that were corrected or removed, and until when they held (Unix time)."""
+        found = []
+        for row in self._read().recorded:
+            past = [(float(until), outputs) for until, outputs in row["earlier"].items()]
+            if row["removed"] is not None:
+                past.append((row["removed"], row["outputs"]))
+            number = {"measurement": row["number"]}
+            found += [number | {"until": until, "outputs": outputs} for until, outputs in past]
+        return found
 
     def _read(self) -> Snapshot:
         return Snapshot(*self._storage.read(PROPOSALS, MEASUREMENTS, CURVE))
+
+    def _is_new(self, model: str, snapshot: Snapshot) -> bool:
+        """Whether the curve ends with another model, or with other changes of measurements."""
+        if not snapshot.curve:
+            return True
+        last = snapshot.curve[-1]
+        known = {row["model"] for row in snapshot.curve}
+        return model not in known or last["numbers"].get("changes", 0) != snapshot.changes
+
+    def _reference(self) -> np.ndarray:
+        """Where what is left to learn is measured: all over the space, or, if that is constrained,
+        at the candidates."""
+        if self.space.constraints and self.candidates:
+            return self.space.encode(self.candidates)
+        return self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))
 
     def _missing(self, snapshot: Snapshot) -> int:
         """How many complete measurements a first model still needs; not above 0 if none.
@@ -231,88 +324,35 @@ class Campaign:
         complete = snapshot.complete(self.outputs)
         x = self.space.encode([row["point"] for row in complete])
         y = np.array([[row["outputs"][name] for name in self.outputs] for row in complete])
-        return self._storage.load_or_fit(self.settings, x, y)
+        return self._models.load_or_fit(self.settings, x, y, snapshot.changes)
 
-    def _check_num(self, num: Any) -> None:
+    def _assess(self, fit: Fit, snapshot: Snapshot) -> dict[str, Any] | None:
+        """What a model leaves to learn, as a row of the curve; None if it is there already."""
+        if not self._is_new(fit.name, snapshot):
+            return None
+        known = assess(fit.model, self._reference()).select(self._wanted)
+        numbers = left_to_learn(known) | {"warm": float(fit.warm), "changes": snapshot.changes}
+        seen = len(snapshot.complete(self.outputs))
+        return {"measurements": seen, "numbers": numbers, "model": fit.name}
+
+    def check_num(self, num: Any) -> None:
+        """Refuse a number of points that ``ask`` cannot propose."""
         require(is_whole(num) and num >= 1, f"ask for at least 1 point, got {num!r}")
         require(num <= MOST_ASKED, f"ask for at most {MOST_ASKED} points at once, got {num}")
         most = MOST_ASKED if self.candidates is None else len(self.candidates)
         require(num <= most, f"there are {most} candidates, got num={num}")
 
-    def _choose(
-        self, model: "BNNLVRegressor | None", num: int, snapshot: Snapshot
-    ) -> list[dict[str, Any]]:
-        """Evenly spread points, or, with a model, those that teach most together."""
+    @property
+    def _wanted(self) -> list[int]:
+        """Positions of the outputs that are to be learned."""
+        return [i for i, name in enumerate(self.outputs) if self.target in (None, name)]
+
+    def _choose(self, model: "BNNLVRegressor | None", num: int, snapshot: Snapshot) -> Chosen:
         asked = len(snapshot.proposals)
         if model is None:
-            evenly = self._spread(num, asked)
-            return [{"point": point, "split": {}, "reason": SPREAD} for point in evenly]
-        pool = self.candidates or self.space.spread(max(POOL, 4 * num), seed=asked + 1)
+            return choosing.choose_evenly(self.space, self.candidates, num, asked)
+        pool = self.candidates or self.space.spread(max(choosing.POOL, 4 * num), seed=asked + 1)
+        cancelled = [row["point"] for row in snapshot.proposals if row["cancelled"] is not None]
         underway = [proposal.point for proposal in snapshot.pending]
-        free = [point for point in pool if point not in underway]
-        points = [*underway, *(free if len(free) >= num else pool)]
-        known = assess(model, self.space.encode(points))
-        taken = range(len(underway))
-        chosen = choose_batch(known.information, known.means, known.aleatoric, num, taken)
-        return self._describe([points[i] for i in chosen], known, chosen)
-
-    def _spread(self, num: int, asked: int) -> list[Point]:
-        if self.candidates is None:
-            return self.space.spread(asked + num, seed=0)[asked:]
-        order = np.random.default_rng(0).permutation(len(self.candidates))
-        return [self.candidates[order[(asked + i) % len(order)]] for i in range(num)]
-
-    def _describe(
-        self, points: list[Point], known: Assessment, chosen: np.ndarray
-    ) -> list[dict[str, Any]]:
-        """Chosen points with their information, and the widths of the parts in units of the
-        outputs: standard deviations of Gaussians with the same entropies."""
-        widths = known.split.equivalent_deviations().parts._asdict()
-        described = []
-        for point, i in zip(points, chosen, strict=True):
-            deviations = {
-                part: dict(zip(self.outputs, values[i].tolist(), strict=True))
-                for part, values in widths.items()
-            }
-            nats = float(known.information[i])
-            split = {definition.NATS: nats, "standard_deviation": deviations}
-            reason = f"expected to teach {nats:.2f} nats about the model"
-            described.append({"point": point, "split": split, "reason": reason})
-        return described
-
-
-class Refit(NamedTuple):
-    """A campaign whose model is up to date: how many measurements it knows, and which it is."""
-
-    place: str
-    measurements: int
-    model: str
-
-
-def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
-    """Fit the models of all campaigns whose measurements or settings are newer than their models.
-
-    A model is kept in the file beside its campaign, where ``Campaign.ask`` finds it; one that is up
-    to date is left as it is. ``executor`` is ``"local"`` or ``"ray"``; Ray's workers on other
-    machines must see the same files.
-    """
-    # Workers may be in another folder, where a relative path leads nowhere.
-    absolute = [str(p) if "://" in str(p) else str(Path(p).resolve()) for p in places]
-    named = zip(map(str, places), absolute, strict=True)
-    jobs = [Job(place, update_model, (where,), {}) for place, where in named]
-    try:
-        results = run_jobs(jobs, executor=executor)
-    except KeyboardInterrupt as stopped:
-        kept = "models that were fitted are kept, and the same call fits the others"
-        raise KeyboardInterrupt(f"stopped by Ctrl-C; {kept}") from stopped
-    return [Refit(str(place), *result) for place, result in zip(places, results, strict=True)]
-
-
-def update_model(place: str) -> tuple[int, str]:
-    """Bring one model up to date; returns its number of measurements and its name."""
-    campaign = Campaign.open(place)
-    kept = "models are stored beside campaigns in SQLite files"
-    require(campaign.model_file, f"the model of {place} would be lost: {kept}")
-    fit = campaign.fit_model()
-    require(fit.stored, f"the model of {place} could not be written beside it")
-    return campaign.status().complete, fit.name
+        question = choosing.Question(self.space, self.outputs, self._wanted, underway, cancelled)
+        return choosing.choose_informative(model, pool, num, question)

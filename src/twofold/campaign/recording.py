@@ -1,44 +1,50 @@
-"""What ``tell`` writes: where a result belongs, and whether it is new."""
+"""What ``tell`` writes: where a result belongs, and whether it is new; and later corrections."""
 
-import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
 
-from twofold.campaign.space import (
-    CampaignError,
-    Point,
-    Space,
-    check_names,
-    check_number,
-    is_whole,
-    require,
-)  # fmt: skip
-from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, Row, insert, rows
+from twofold.campaign import inputs
+from twofold.campaign.inputs import CampaignError, Point, is_whole, require
+from twofold.campaign.space import Space
+from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, Row, insert, rows, update
 
 # A spreadsheet shows six digits or so of a number, and writes what it shows.
 OUTPUT_ROUNDING = 1e-5
 
 
 class Result(NamedTuple):
-    """Measured outputs, and where: a point, the number of a proposal, or, to add outputs that were
-    missing, the number of a measurement."""
+    """Measured outputs, where (a point, the number of a proposal, or, to add outputs that were
+    missing, the number of a measurement), and a note in words."""
 
     outputs: Mapping[str, Any]
     point: Mapping[str, Any] | None = None
     proposal: int | None = None
     measurement: int | None = None
+    note: str | None = None
 
 
 def check_result(result: Result, space: Space, outputs: Sequence[str]) -> Result:
     """The result with every value of its kind, unknown names and bad values refused."""
-    check_names("output", result.outputs, outputs, complete=False)
-    require(result.outputs, f"tell at least one of the outputs {', '.join(outputs)}")
-    values = {name: check_number(name, value) for name, value in result.outputs.items()}
+    values = check_outputs(result.outputs, outputs)
+    require(values, f"tell at least one of the outputs {', '.join(outputs)}")
     where = None if result.point is None else space.check(result.point)
-    return result._replace(outputs=values, point=where)
+    return result._replace(outputs=values, point=where, note=check_note(result.note))
+
+
+def check_outputs(values: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, float]:
+    """Values of outputs as finite numbers, unknown names refused."""
+    inputs.check_names("output", values, outputs, complete=False)
+    return {name: inputs.check_number(name, value) for name, value in values.items()}
+
+
+def check_note(note: Any) -> str | None:
+    """A note without spaces around it, None if nothing is left."""
+    require(note is None or isinstance(note, str), f"a note must be text, got {note!r}")
+    return (note or "").strip() or None
 
 
 # The measurement that holds a result, and whether it did so before.
@@ -46,7 +52,10 @@ Entry = tuple[int, bool]
 
 
 class Ledger:
-    """What a campaign holds, read once for many results, and kept up with them."""
+    """What a campaign holds, read once for many results, and kept up with them.
+
+    Removed measurements are left out, and a point does not lead to a cancelled proposal.
+    """
 
     def __init__(self, connection: sql.Connection):
         self.connection = connection
@@ -55,9 +64,11 @@ class Ledger:
         self._measured_at: dict[Any, list[Row]] = {}
         self._proposals_at: dict[Any, list[int]] = {}
         for number, row in self.proposals.items():
-            self._proposals_at.setdefault(_key(row["point"]), []).append(number)
+            if row["cancelled"] is None:
+                self._proposals_at.setdefault(_key(row["point"]), []).append(number)
         for row in rows(connection, MEASUREMENTS):
-            self._note(row)
+            if row["removed"] is None:
+                self._enter(row)
 
     def measurements_at(self, proposal: int | None, point: Point) -> list[Row]:
         """Measurements that answer a proposal at a point, or at a point that nobody asked for."""
@@ -69,23 +80,60 @@ class Ledger:
         unanswered = [number for number in same if not self.measurements_at(number, point)]
         return next(iter(unanswered or same[-1:]), None)
 
-    def add(self, proposal: int | None, point: Point, outputs: dict[str, float]) -> Entry:
+    def find(self, what: str, number: Any) -> Row:
+        """A proposal or a measurement by its number."""
+        known = self.measurements if what == "measurement" else self.proposals
+        there = is_whole(number) and number in known
+        require(there, f"there is no {what} {number!r}; status and export list what there is")
+        return known[number]
+
+    def add(self, proposal: int | None, point: Point, result: Result) -> Entry:
         """A measurement of its own."""
-        content = {"proposal": proposal, "point": point, "outputs": outputs}
+        content: Row = {"proposal": proposal, "point": point, "outputs": dict(result.outputs)}
+        content["note"] = result.note
         number = insert(self.connection, MEASUREMENTS, **content)
-        self._note(content | {"number": number})
+        self._enter(content | {"number": number, "earlier": {}})
         return number, False
 
-    def complete(self, row: Row, outputs: dict[str, float]) -> Entry:
-        """Further outputs of a measurement; those it has stay as they are."""
-        row["outputs"] = outputs | row["outputs"]
-        change = MEASUREMENTS.update().where(MEASUREMENTS.c.number == row["number"])
-        self.connection.execute(change.values(outputs=json.dumps(row["outputs"])))
+    def complete(self, row: Row, result: Result) -> Entry:
+        """Further outputs and notes of a measurement; those it has stay as they are."""
+        outputs, note = {**result.outputs, **row["outputs"]}, _join_notes(row["note"], result.note)
+        update(self.connection, MEASUREMENTS, row, outputs=outputs, note=note)
         return int(row["number"]), False
 
-    def _note(self, row: Row) -> None:
+    def correct(self, number: int, values: dict[str, float], note: str | None) -> None:
+        """Replace outputs of a measurement, keep those that were there, and add a note."""
+        row = self.find("measurement", number)
+        outputs, notes = row["outputs"] | values, _join_notes(row["note"], note)
+        differs = outputs != row["outputs"]
+        if not differs and notes == row["note"]:
+            raise CampaignError(f"measurement {number} holds that already; give another value")
+        earlier = row["earlier"] | ({str(time.time()): row["outputs"]} if differs else {})
+        changes = {"outputs": outputs, "note": notes, "earlier": earlier}
+        update(self.connection, MEASUREMENTS, row, **changes)
+
+    def remove(self, number: int) -> None:
+        """Take a measurement out; its row stays in the table."""
+        row = self.find("measurement", number)
+        update(self.connection, MEASUREMENTS, row, removed=time.time())
+        del self.measurements[number]
+
+    def cancel(self, number: int) -> None:
+        """Expect no result of a proposal any more."""
+        row = self.find("proposal", number)
+        answers = [one for one, m in self.measurements.items() if m["proposal"] == number]
+        have = f"measurement {answers[-1]}; remove that instead" if answers else ""
+        require(not answers, f"proposal {number} has a result, {have}")
+        require(row["cancelled"] is None, f"proposal {number} was cancelled before")
+        update(self.connection, PROPOSALS, row, cancelled=time.time())
+
+    def _enter(self, row: Row) -> None:
         self.measurements[row["number"]] = row
         self._measured_at.setdefault((row["proposal"], _key(row["point"])), []).append(row)
+
+
+def _join_notes(*notes: str | None) -> str | None:
+    return "; ".join(dict.fromkeys(note for note in notes if note)) or None
 
 
 def _key(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -101,17 +149,17 @@ def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
         earlier = [row for row in earlier if row["number"] == result.measurement]
     numbered = result.measurement is not None or proposal is not None
     if repeat or not earlier:
-        return ledger.add(proposal, where, values)
+        return ledger.add(proposal, where, result)
     rounding = OUTPUT_ROUNDING if numbered else 0.0
     alike = [row for row in earlier if _agree(row["outputs"], values, rounding)]
     partial = [row for row in alike if set(values) - set(row["outputs"])]
     if partial:
-        return ledger.complete(partial[-1], values)
+        return ledger.complete(partial[-1], result)
     if alike:
         return alike[-1]["number"], True
     if numbered:
         raise CampaignError(_contradiction(earlier[-1], values, proposal))
-    return ledger.add(proposal, where, values)
+    return ledger.add(proposal, where, result)
 
 
 def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | None]:
@@ -122,10 +170,8 @@ def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | 
         if result.point is None:
             raise CampaignError("say where the outputs were measured: a proposal or a point")
         return dict(result.point), ledger.find_proposal(dict(result.point))
-    known = ledger.measurements if what == "measurement" else ledger.proposals
-    there = is_whole(number) and number in known
-    require(there, f"there is no {what} {number!r}; status and export list what there is")
-    point = known[number]["point"]
+    row = ledger.find(what, number)
+    point = row["point"]
     if result.point is not None and not space.agree(point, result.point):
         raise CampaignError(
             f"{what} {number} is at {space.format(point)}, not at {space.format(result.point)}; "
@@ -133,7 +179,7 @@ def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | 
         )
     if what == "proposal":
         return point, int(number)
-    proposal = known[number]["proposal"]
+    proposal = row["proposal"]
     answers = f"measurement {number} answers proposal {proposal}, not {result.proposal}"
     agree = result.proposal in (None, proposal)
     require(agree, f"{answers}; leave out the number that is wrong")
@@ -153,5 +199,5 @@ def _contradiction(row: Row, values: dict[str, float], proposal: int | None) -> 
     where = f"proposal {proposal}" if proposal is not None else f"measurement {row['number']}"
     return (
         f"{before} of {where} was recorded before, now {given}; with repeat=True (--repeat) it is "
-        "recorded as a second measurement"
+        f"a second measurement, and campaign correct changes measurement {row['number']}"
     )

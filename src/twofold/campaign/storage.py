@@ -7,30 +7,21 @@ Another database will do as well if SQLAlchemy knows its URL and it can return w
 A campaign of an older twofold is brought up to date when it is opened, one transaction for each
 step (``STEPS``): a kill leaves it at the version before or after a step, never between. A step
 spells out what it changes, because the tables of today may differ.
-
-The model is kept in a file beside an SQLite file, which ``twofold.load`` reads too. It only saves
-time: if it is damaged, foreign or missing, the model is fitted again; if measurements have come
-since, its chains go on from where they ended (``Storage.continue_fit``).
 """
 
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import sqlalchemy as sql
 from sqlalchemy.engine import make_url
 
-from twofold.campaign.space import CampaignError, require
-from twofold.core import persistence
+from twofold.campaign.inputs import CampaignError, require
 
-if TYPE_CHECKING:
-    from twofold.estimators.regressor import BNNLVRegressor
-
-VERSION = 2
+VERSION = 3
 BUSY_SECONDS = 60
 TABLES = sql.MetaData()
 
@@ -47,23 +38,24 @@ NAME, VALUE = (
     sql.Column("value", sql.Text, nullable=False),
 )
 ABOUT = sql.Table("twofold_campaign", TABLES, NAME, VALUE)
-PROPOSALS = _numbered("proposal", dict.fromkeys(("point", "split", "reason"), sql.Text))
-ANSWERED = sql.Column("proposal", sql.Integer, sql.ForeignKey("proposal.number"))
-MEASUREMENTS = _numbered("measurement", dict.fromkeys(("point", "outputs"), sql.Text), ANSWERED)
+CANCELLED = sql.Column("cancelled", sql.Float)
+PROPOSALS = _numbered("proposal", dict.fromkeys(("point", "split", "reason"), sql.Text), CANCELLED)
+# ``earlier`` holds the outputs that corrections replaced, by their time.
+MEASUREMENTS = _numbered(
+    "measurement", dict.fromkeys(("point", "outputs"), sql.Text),
+    sql.Column("proposal", sql.Integer, sql.ForeignKey("proposal.number")),
+    sql.Column("note", sql.Text),
+    sql.Column("earlier", sql.Text, nullable=False, server_default="{}"),
+    sql.Column("removed", sql.Float),
+)  # fmt: skip
 MODEL = sql.Column("model", sql.String(64))
 CURVE = _numbered("snapshot", {"measurements": sql.Integer, "numbers": sql.Text}, MODEL)
 READING = {"twofold_reading": True}
-TEXTS = {"point", "split", "outputs", "numbers"}
+DRIVER = "postgresql+psycopg"  # unless the URL names another one
+TEXTS = {"point", "split", "outputs", "earlier", "numbers"}
 # SQLite locks when a transaction begins; elsewhere this row is what writers take turns at.
 TURN = sql.select(ABOUT.c.value).where(ABOUT.c.name == "version").with_for_update()
 Row = dict[str, Any]
-# Settings of a model: defaults, and those that do not change it.
-DEFAULTS, WITHOUT_EFFECT = {"random_state": 0}, {"verbose", "checkpoint", "checkpoint_seconds"}
-UNREADABLE = (OSError, ValueError, LookupError, TypeError)
-# Chains go on until there are so many times the rows of the last fit from scratch, which also
-# chooses the form of the model.
-MOST_GROWTH = 1.5
-CONTINUED = "langevin"
 
 
 def name_models(connection: sql.Connection) -> None:
@@ -71,29 +63,16 @@ def name_models(connection: sql.Connection) -> None:
     connection.execute(sql.text("ALTER TABLE snapshot ADD COLUMN model VARCHAR(64)"))
 
 
-STEPS: dict[int, Callable[[sql.Connection], None]] = {1: name_models}
+def keep_history(connection: sql.Connection) -> None:
+    """2 to 3: notes, corrected and removed measurements, cancelled proposals."""
+    for table, column in (
+        ("measurement", "note TEXT"), ("measurement", "earlier TEXT NOT NULL DEFAULT '{}'"),
+        ("measurement", "removed FLOAT"), ("proposal", "cancelled FLOAT"),
+    ):  # fmt: skip
+        connection.execute(sql.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
 
 
-class Fit(NamedTuple):
-    """A model, a name that only models of the same data and settings share, whether its file holds
-    it, and whether its chains went on from those of an earlier model."""
-
-    model: "BNNLVRegressor"
-    name: str
-    stored: bool
-    warm: bool = False
-
-
-class Origin(NamedTuple):
-    """How many rows a stored model has, and the last one before it that was fitted from scratch."""
-
-    rows: int
-    rows_from_scratch: int
-
-    @property
-    def warm(self) -> bool:
-        """Whether the model goes back to an earlier one."""
-        return self.rows > self.rows_from_scratch
+STEPS: dict[int, Callable[[sql.Connection], None]] = {1: name_models, 2: keep_history}
 
 
 class Storage:
@@ -140,6 +119,12 @@ class Storage:
         with self.reading() as connection:
             return [rows(connection, table) for table in tables]
 
+    def measure(self, *tables: sql.Table) -> list[str]:
+        """The sizes of tables. Each write changes them: no row is deleted, and an output that is
+        corrected goes into ``earlier``."""
+        with self.reading() as connection:
+            return [str(connection.execute(_select_sizes(table)).one()) for table in tables]
+
     @property
     def model_file(self) -> Path | None:
         """Where the model is kept: beside an SQLite file, else nowhere."""
@@ -149,84 +134,13 @@ class Storage:
             return None
         return Path(f"{place}.model")
 
-    def load_or_fit(self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray) -> Fit:
-        """The model of inputs ``[N, D]`` and outputs ``[N, O]``: that of the file, or a new one."""
-        from twofold.estimators.regressor import BNNLVRegressor
-        from twofold.estimators.storage import pack, plain_settings, unpack
-        from twofold.estimators.training import whole_fits
-        from twofold.inference.method import to_mapping
-
-        model = BNNLVRegressor(**(DEFAULTS | settings))
-        settings = plain_settings(model) | {"inference": to_mapping(model.inference)}
-        used = {name: value for name, value in settings.items() if name not in WITHOUT_EFFECT}
-        identity = {"settings": used, "data": persistence.fingerprint(x, y)}
-        name = persistence.hash_identity(identity)
-        file = self.model_file
-        work = None if file is None else persistence.WorkFile(file, "model", identity)
-        if work is not None and (found := work.find()) is not None:
-            with suppress(*UNREADABLE):
-                stored = unpack(found, BNNLVRegressor)
-                return Fit(stored, name, True, _origin(found, len(x)).warm)
-        targets = y[:, 0] if y.shape[1] == 1 else y
-        try:
-            with whole_fits():
-                continued = self.continue_fit(used, x, targets)
-                model, origin = continued or (model.fit(x, targets), Origin(len(x), len(x)))
-        except ValueError as error:
-            raise CampaignError(f"no model can be fitted: {error}") from error
-        # Without the file, the next question takes longer; that is all.
-        with suppress(OSError):
-            if work is not None:
-                arrays, metadata = pack(model)
-                work.write(arrays, metadata | {"origin": origin._asdict()})
-                return Fit(model, name, True, origin.warm)
-        return Fit(model, name, False, origin.warm)
-
-    def continue_fit(
-        self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray
-    ) -> "tuple[BNNLVRegressor, Origin] | None":
-        """Chains that go on from those of the stored model, if it has the same settings and fewer
-        rows; None where a fit from scratch is due.
-
-        What comes of it depends on nothing but these rows and the stored model.
-        """
-        from twofold.estimators.regressor import BNNLVRegressor
-        from twofold.estimators.storage import unpack
-
-        if self.model_file is None or settings["inference"]["method"] != CONTINUED:
-            return None
-        try:
-            stored = persistence.read(self.model_file, "model")
-            before = _origin(stored, len(x))
-            same = stored.metadata["identity"]["settings"] == persistence.to_plain(settings)
-            model = unpack(stored, BNNLVRegressor)
-        except UNREADABLE:
-            return None
-        grown = before.rows < len(x) <= MOST_GROWTH * before.rows_from_scratch
-        shape = model.model_.inputs, model.model_.outputs, model.y_ndim_
-        same &= shape == (x.shape[1], y.reshape(len(y), -1).shape[1], y.ndim)
-        if not (grown and same):
-            return None
-        model.set_params(warm_start=True).fit(x, y).set_params(warm_start=False)
-        # A fit from scratch has trained members.
-        warm = not len(model.energies_)
-        return model, before._replace(rows=len(x)) if warm else Origin(len(x), len(x))
-
-    def load_model(self, shape: tuple[int, int]) -> "BNNLVRegressor | None":
-        """The model of a file, if it is there and sound, with so many input columns and outputs."""
-        from twofold.estimators.regressor import load
-
-        with suppress(*UNREADABLE):
-            model = None if self.model_file is None else load(self.model_file)
-            if model is not None and (model.model_.inputs, model.model_.outputs) == shape:
-                return model
-        return None
-
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
-        """A connection whose errors are a campaign's."""
+        """A connection whose errors are a campaign's, and that sees one moment."""
+        backend = self._engine.url.get_backend_name()
+        level = {"isolation_level": "REPEATABLE READ"} if backend == "postgresql" else {}
         with self._explain_errors(), self._engine.connect() as connection:
-            yield connection.execution_options(**READING)
+            yield connection.execution_options(**READING, **level)
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
@@ -280,29 +194,42 @@ class Storage:
         try:
             yield
         except sql.exc.DatabaseError as error:
-            problem = f"{self._place} cannot be used as a campaign: {error.__cause__}"
-            raise CampaignError(problem) from error
+            cause = " ".join(str(error.__cause__).split())
+            raise CampaignError(f"{self._place} cannot be used as a campaign: {cause}") from error
         except UnicodeError as error:
             # What SQLite says of a damaged schema may hold bytes of it that are no text.
             raise self._damaged(f" ({error}); restore it from a copy") from error
 
 
-def _origin(stored: persistence.Stored, rows: int) -> Origin:
-    """Of a stored model; one of an older twofold was fitted from scratch to so many rows."""
-    return Origin(**stored.metadata.get("origin", {"rows": rows, "rows_from_scratch": rows}))
-
-
 def insert(connection: sql.Connection, table: sql.Table, **values: Any) -> int:
-    """Add a row, dictionaries as JSON; returns its number."""
-    texts = {name: json.dumps(value) for name, value in values.items() if isinstance(value, dict)}
-    row = values | texts | {"created": time.time()}
+    """Add a row; returns its number."""
+    row = _write(values) | {"created": time.time()}
     statement = table.insert().values(row).returning(table.c.number)
     return int(connection.execute(statement).scalar_one())
+
+
+def update(connection: sql.Connection, table: sql.Table, row: Row, **values: Any) -> None:
+    """Change values of a row that was read, here and in the table."""
+    row |= values
+    statement = table.update().where(table.c.number == row["number"])
+    connection.execute(statement.values(_write(values)))
+
+
+def _write(values: Row) -> Row:
+    """Dictionaries as JSON."""
+    texts = {name: json.dumps(value) for name, value in values.items() if isinstance(value, dict)}
+    return values | texts
 
 
 def count(connection: sql.Connection, table: sql.Table) -> int:
     """How many rows there are."""
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
+
+
+def _select_sizes(table: sql.Table) -> sql.Select:
+    texts = [column for column in table.c if isinstance(column.type, sql.Text)]
+    lengths = [sql.func.sum(sql.func.length(column)) for column in texts]
+    return sql.select(*map(sql.func.count, table.c), *lengths)
 
 
 def rows(connection: sql.Connection, table: sql.Table) -> list[Row]:
@@ -336,10 +263,16 @@ def _connect(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
         text = f"sqlite:///{path}"
     try:
         url = make_url(text)
+        if url.drivername == "postgresql":
+            url = url.set(drivername=DRIVER)
         if url.get_backend_name() != "sqlite":
             return sql.create_engine(url), url.render_as_string(hide_password=True)
     except (sql.exc.ArgumentError, ValueError) as error:
         raise CampaignError(f"{place} is neither a path nor a database URL") from error
+    except ImportError as error:
+        package = "twofold[postgres]" if url.drivername == DRIVER else error.name
+        problem = f"a campaign in {url.get_backend_name()} needs a driver ({error})"
+        raise CampaignError(f'{problem}: pip install "{package}"') from error
     engine = sql.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     sql.event.listen(engine, "connect", _make_durable)
     sql.event.listen(engine, "begin", _begin)

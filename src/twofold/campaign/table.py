@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from twofold.campaign import space as definition
-from twofold.campaign.campaign import Campaign, Proposal
+from twofold.campaign import definition
+from twofold.campaign.campaign import Campaign
+from twofold.campaign.choosing import Proposal
+from twofold.campaign.inputs import CampaignError, Categorical, Point, check_names
 from twofold.campaign.recording import Result, check_result
-from twofold.campaign.space import CampaignError, Categorical, Point, Space, check_names
-from twofold.core.naming import shortened
+from twofold.campaign.space import Space
+from twofold.core.naming import nearest, shortened
 from twofold.tables import TableError, read_table
 from twofold.tables.table import parse_number
 
@@ -40,30 +42,50 @@ def read_points(path: Path, space: Space) -> list[Point]:
     return points
 
 
-def read_results(path: Path, campaign: Campaign) -> tuple[list[Result], int]:
-    """Results: outputs, and inputs or a number; and how many rows have all their outputs blank."""
+class Results(NamedTuple):
+    """The results of a table, how many of its rows have all their outputs blank, and the columns
+    that mean nothing to the campaign."""
+
+    results: list[Result]
+    blank: int
+    ignored: list[str]
+
+
+def read_results(path: Path, campaign: Campaign) -> Results:
+    """Results: outputs, and inputs or a number."""
     rows, decimal = read_rows(path)
+    names = dict.fromkeys(name for _, row in rows for name in row)
+    own = _own_columns(campaign)
+    # What is nearly a name of the campaign is a mistake.
+    ignored = [name for name in names if name not in own and not nearest(name, own)]
     results = []
     for line, row in rows:
         with _at_line(path, line):
-            result = parse_result(campaign, row, decimal)
+            kept = {name: text for name, text in row.items() if name not in ignored}
+            result = parse_result(campaign, kept, decimal)
             if result.outputs:
                 results.append(check_result(result, campaign.space, campaign.outputs))
-    return results, len(rows) - len(results)
+    return Results(results, len(rows) - len(results), ignored)
+
+
+def _own_columns(campaign: Campaign) -> list[str]:
+    """All columns that a table of results may have."""
+    own = [*definition.NUMBERS, *campaign.space.names, *campaign.outputs, definition.NOTE]
+    return [*own, *definition.explanation_columns(campaign.outputs)]
 
 
 def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".") -> Result:
     """One row of results; the columns that explain a proposal are ignored."""
     inputs, outputs = campaign.space.names, campaign.outputs
-    explaining = [name for name in definition.explanation_columns(outputs) if name in row]
-    check_names(
-        "column", row, [*definition.NUMBERS, *inputs, *outputs, *explaining], complete=False
-    )
+    explaining = [name for name in definition.explanation_columns(outputs) if name not in row]
+    own = [name for name in _own_columns(campaign) if name not in explaining]
+    check_names("column", row, own, complete=False)
     values = {name: _number(name, row[name], decimal) for name in outputs if name in row}
     filled = {name: row[name] for name in inputs if name in row}
     point = parse_point(campaign.space, filled, decimal)
     numbers = {name: _whole(name, row[name]) for name in definition.NUMBERS if name in row}
-    return Result(values, point or None, **numbers)
+    note = None if definition.NOTE in [*inputs, *outputs] else row.get(definition.NOTE)
+    return Result(values, point or None, **numbers, note=note)
 
 
 def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:

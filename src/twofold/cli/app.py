@@ -1,5 +1,6 @@
 """``twofold``: the command line."""
 
+import errno
 import os
 import sys
 import traceback
@@ -14,10 +15,13 @@ from twofold import __version__
 from twofold.cli import campaign, env, policy
 from twofold.cli.demo import demo
 from twofold.cli.doctor import doctor
-from twofold.cli.fit import decompose, fit, suggest
+from twofold.cli.example import example
+from twofold.cli.fit import fit
+from twofold.cli.predict import decompose, suggest
 from twofold.cli.report import report
 from twofold.cli.run import verb
 from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, say
+from twofold.cli.update import update
 
 DEBUG = "--debug"
 EPILOG = (
@@ -49,7 +53,7 @@ app = typer.Typer(
     epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
-for command in (fit, decompose, suggest, report, demo, doctor):
+for command in (fit, update, decompose, suggest, report, demo, example, doctor):
     verb(app)(command)
 for group in (campaign, policy, env):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
@@ -90,6 +94,10 @@ def report_error(error: BaseException, debug: bool) -> int:
     text = str(error) or "stopped"
     if isinstance(error, KeyboardInterrupt | StoppedError):
         code = STOPPED
+    elif isinstance(error, OSError) and error.filename is not None:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "; free some space (df shows it), or write to another disk" if full else ""
+        text, code = f"{error.filename}: {error.strerror}{remedy}", MISTAKE
     elif isinstance(error, EXPECTED):
         code = MISTAKE
     else:

@@ -10,18 +10,21 @@ from typer import Argument, Option
 from twofold.cli import terminal
 from twofold.cli.fit import Quick
 from twofold.cli.run import Run, verb
+from twofold.cli.serve import serve
 from twofold.cli.terminal import CommandError, check_place, say, to_table
 
 if TYPE_CHECKING:
     from twofold.campaign import Campaign, Proposal, Status
-    from twofold.campaign.space import Input
+    from twofold.campaign.inputs import Input
 
 app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_args_is_help=True)
 
 Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
 SETTING = "Model setting: NAME=VALUE, such as chains=20"
-TABLE = ("--table", "--csv")
-Out = Annotated[Path | None, Option(*TABLE, help="Write a *.csv or *.parquet file instead.")]
+Out = Annotated[Path | None, Option(help="Write a *.csv or *.parquet file instead.")]
+Note = Annotated[str | None, Option(help="Free text, stored with the measurement and exported.")]
+INPUT = "NAME=LOW..HIGH, NAME=LOW..HIGH:int, NAME=LOW..HIGH:log or NAME=a|b|c"
+CONSTRAINT = 'Linear inequality of numeric inputs, such as "heat + 2*acid <= 90".'
 BAR = 20
 
 
@@ -29,9 +32,11 @@ BAR = 20
 def init(
     run: Run,
     place: Place,
-    input: Annotated[list[str], Option(help="NAME=LOW..HIGH, NAME=LOW..HIGH:int, or NAME=a|b|c")],
+    input: Annotated[list[str], Option(help=INPUT)],
     output: Annotated[list[str], Option(help="Name of an output.")],
     candidates: Annotated[Path | None, Option(help="Table of the only points allowed.")] = None,
+    constraint: Annotated[list[str] | None, Option(help=CONSTRAINT)] = None,
+    target: Annotated[str | None, Option(help="Output to learn (default: all of them).")] = None,
     setting: Annotated[list[str] | None, Option(help=SETTING)] = None,
     quick: Quick = False,
 ) -> None:
@@ -46,9 +51,13 @@ def init(
     space = Space(tuple(parse_input(text) for text in input))
     allowed = None if candidates is None else read_points(candidates, space)
     settings = terminal.parse_settings(terminal.add_quick(setting or [], quick))
-    campaign = Campaign.create(place, space.inputs, output, candidates=allowed, settings=settings)
-    names = {"inputs": campaign.space.names, "outputs": campaign.outputs}
-    run.show({"campaign": place, **names, "settings": campaign.settings}, f"created {place}")
+    campaign = Campaign.create(
+        place, space.inputs, output, candidates=allowed, constraints=constraint or (),
+        target=target, settings=settings,
+    )  # fmt: skip
+    names = {"inputs": campaign.space.names, "outputs": campaign.outputs, "target": target}
+    content = {"campaign": place, **names, "constraints": constraint or []}
+    run.show({**content, "settings": campaign.settings}, f"created {place}")
 
 
 @verb(app)
@@ -74,7 +83,7 @@ def ask(
 ) -> None:
     """Propose points to measure.
 
-    Example: twofold campaign ask oven.db --num 5 --table next.csv
+    Example: twofold campaign ask oven.db --num 5 --out next.csv
     """
     from twofold.campaign.table import proposal_row
 
@@ -96,8 +105,9 @@ def tell(
     place: Place,
     values: Annotated[list[str] | None, Argument(help="NAME=VALUE of outputs, inputs.")] = None,
     proposal: Annotated[int | None, Option(help="Number of the proposal.")] = None,
-    source: Annotated[Path | None, Option(*TABLE, help="CSV or Parquet file of results.")] = None,
+    table: Annotated[Path | None, Option(help="CSV or Parquet file of results.")] = None,
     repeat: Annotated[bool, Option(help="Record a repeated measurement.")] = False,
+    note: Note = None,
 ) -> None:
     """Record results.
 
@@ -106,19 +116,73 @@ def tell(
     from twofold.campaign.table import parse_result
 
     campaign = _open(place)
-    if (source is None) == (not values):
+    if (table is None) == (not values):
         raise CommandError("give either NAME=VALUE … or --table FILE")
-    if source is not None:
-        if proposal is not None:
-            raise CommandError("--proposal goes with NAME=VALUE; a table has a column for it")
-        return _tell_table(run, campaign, source, repeat)
+    if table is not None:
+        for option, value in (("proposal", proposal), ("note", note)):
+            if value is not None:
+                raise CommandError(f"--{option} goes with NAME=VALUE; a table has a column for it")
+        return _tell_table(run, campaign, table, repeat)
     result = parse_result(campaign, terminal.parse_pairs(values or []))
+    result = result if note is None else result._replace(note=note)
     if proposal is not None:
         if result.proposal not in (None, proposal):
             raise CommandError(f"proposal={result.proposal} and --proposal {proposal} differ")
         result = result._replace(proposal=proposal)
     number = campaign.tell_all([result], repeat)[0]
     run.show({"recorded": [number]}, f"recorded measurement {number}")
+
+
+@verb(app)
+def correct(
+    run: Run,
+    place: Place,
+    measurement: Annotated[int, Argument(help="Number of the measurement.")],
+    values: Annotated[list[str] | None, Argument(help="NAME=VALUE of outputs.")] = None,
+    note: Note = None,
+) -> None:
+    """Replace a recorded value; the earlier one stays in the history of the database.
+
+    Example: twofold campaign correct oven.db 1 yield=0.7 --note "misread the scale"
+    """
+    from twofold.campaign.table import parse_result
+
+    campaign = _open(place)
+    result = parse_result(campaign, terminal.parse_pairs(values or []))
+    if result.point is not None:
+        raise CommandError("outputs are corrected; to change inputs, remove it and tell it again")
+    if result.proposal is not None or result.measurement is not None:
+        raise CommandError("give the number of the measurement alone, then NAME=VALUE of outputs")
+    campaign.correct(measurement, result.outputs, note=note or result.note)
+    run.show({"corrected": measurement}, f"corrected measurement {measurement}")
+
+
+@verb(app)
+def remove(
+    run: Run,
+    place: Place,
+    measurements: Annotated[list[int], Argument(help="Numbers of measurements.")],
+) -> None:
+    """Remove wrong measurements; they stay in the history of the database.
+
+    Example: twofold campaign remove oven.db 1
+    """
+    _open(place).remove(*measurements)
+    run.show({"removed": measurements}, f"removed {_list_numbers('measurement', measurements)}")
+
+
+@verb(app)
+def cancel(
+    run: Run,
+    place: Place,
+    proposals: Annotated[list[int], Argument(help="Numbers of proposals.")],
+) -> None:
+    """Cancel proposals that will not be measured.
+
+    Example: twofold campaign cancel oven.db 4 5
+    """
+    _open(place).cancel(*proposals)
+    run.show({"cancelled": proposals}, f"cancelled {_list_numbers('proposal', proposals)}")
 
 
 @verb(app)
@@ -137,15 +201,14 @@ def status(run: Run, place: Place) -> None:
 def export(run: Run, place: Place, out: Out = None) -> None:
     """Show all measurements, as CSV, Parquet or JSON.
 
-    Example: twofold campaign export oven.db --table results.csv
+    Example: twofold campaign export oven.db --out results.csv
     """
     from twofold.tables import write_table
 
     campaign = _open(place)
     check_place(out)
     rows = campaign.export()
-    headings = ["measurement", "proposal", *campaign.space.names, *campaign.outputs]
-    columns = {name: [row[name] for row in rows] for name in headings}
+    columns = {name: [row[name] for row in rows] for name in campaign.columns}
     if out is not None:
         write_table(out, columns)
         say(f"wrote {out}")
@@ -171,6 +234,9 @@ def refit(
     run.show([one._asdict() for one in models], *lines)
 
 
+verb(app)(serve)
+
+
 def _open(place: str) -> "Campaign":
     from twofold.campaign import Campaign
 
@@ -178,7 +244,7 @@ def _open(place: str) -> "Campaign":
 
 
 def parse_input(text: str) -> "Input":
-    """``NAME=LOW..HIGH``, ``NAME=LOW..HIGH:int`` or ``NAME=a|b|c``."""
+    """``NAME=LOW..HIGH``, with ``:int`` or ``:log``, or ``NAME=a|b|c``."""
     from twofold.campaign import CampaignError, Categorical, Continuous, Integer
 
     name, values = terminal.parse_pair(text)
@@ -189,21 +255,25 @@ def parse_input(text: str) -> "Input":
     try:
         if dots and kind == "int":
             return Integer(name, int(low), int(high))
-        if dots and not kind:
-            return Continuous(name, float(low), float(high))
+        if dots and kind in ("", "log"):
+            return Continuous(name, float(low), float(high), log=kind == "log")
     except ValueError as error:
         if isinstance(error, CampaignError):
             raise
-    raise CommandError(
-        f"an input is NAME=LOW..HIGH, NAME=LOW..HIGH:int or NAME=a|b|c, got {text!r}"
-    )
+    raise CommandError(f"an input is {INPUT}, got {text!r}")
+
+
+def _list_numbers(what: str, numbers: Sequence[int]) -> str:
+    return f"{what}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> None:
     """Record the rows of a table that are filled in and new."""
     from twofold.campaign.table import read_results
 
-    results, blank = read_results(source, campaign)
+    results, blank, ignored = read_results(source, campaign)
+    if ignored:
+        say(f"note: columns that are not of the campaign are ignored: {', '.join(ignored)}")
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
     duplicates = len(results) - len(numbers)
     text = f"recorded {len(numbers)}"
@@ -214,7 +284,7 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
 
 def _describe_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> Any:
     """Where to measure and why, with the model's split if there is a model."""
-    from twofold.campaign.space import PARTS
+    from twofold.campaign.definition import PARTS
 
     parts = PARTS if any(proposal.split for proposal in proposals) else ()
     rows = []

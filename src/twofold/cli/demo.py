@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, say, to_table
+from twofold.cli.terminal import check_folder, say, to_table
 
 CANDIDATES, CHOICES, SEED = 50, 5, 0
 SMOKE_UPDATES = 20
@@ -30,8 +30,7 @@ def demo(
     from twofold.envs.toy import HETEROSCEDASTIC as problem
     from twofold.report import plot_choices, plot_entropies, plot_predictive_bands
 
-    if out.exists() and not out.is_dir():
-        raise CommandError(f"--out must be a folder, got the file {out}")
+    check_folder(out)
     enable_compile_cache()
     say("fitting 750 noisy measurements of y = 7 sin x + 3 |cos(x/2)| ε …")
     x, y = problem.training_data(SEED)

@@ -1,7 +1,9 @@
 """``twofold doctor``: versions and devices of this installation, and a short self-test, in which
 every check has a known answer."""
 
+import importlib.metadata
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
     from twofold import BNNLVRegressor
 
-EXTRAS = {"gp": "tinygp", "rl": "gymnasium", "onnx": "onnx", "wind": "rosco", "ray": "ray"}
+# A requirement of the package's metadata that belongs to an extra.
+OF_EXTRA = re.compile(r"([\w.-]+).*;.*extra == ['\"]([\w-]+)['\"]")
+# Of an extra with more packages no versions are shown.
+FEW = 3
 GIB = 2**30
 ROWS = 120
 
@@ -59,15 +64,12 @@ def run_self_test() -> dict[str, str | None]:
 
 def describe_installation(cache_folder: Path) -> dict[str, Any]:
     """Versions, extras, devices, memory, precision and the compile cache."""
-    from importlib.util import find_spec
-
     import jax
     import jax.numpy as jnp
 
     from twofold.core.memory import physical
     from twofold.core.persistence import versions
 
-    extras = [name for name, module in EXTRAS.items() if find_spec(module)]
     devices = jax.devices()
     kinds = ", ".join(sorted({f"{one.platform}: {one.device_kind}" for one in devices}))
     limit = (devices[0].memory_stats() or {}).get("bytes_limit")
@@ -75,19 +77,49 @@ def describe_installation(cache_folder: Path) -> dict[str, Any]:
     files = [file for file in cache_folder.glob("**/*") if file.is_file()]
     size = sum(file.stat().st_size for file in files)
     there = next(one for one in (cache_folder, *cache_folder.parents) if one.exists())
-    facts = versions() | {
-        "extras": ", ".join(extras) or "none",
-        "extras not installed": ", ".join(name for name in EXTRAS if name not in extras),
-        "devices": f"{len(devices)} × {kinds}",
-        "cores": os.cpu_count(),
-        "memory": f"{physical() / GIB:.1f} GiB",
-        "device memory for JAX": f"{limit / GIB:.1f} GiB" if limit else "",
-        "precision": f"{jnp.zeros(0).dtype} (float64 with dtype='float64')",
-        "precision of products": precision or "the device's default",
-        "compile cache": f"{cache_folder} ({len(files)} files, {size / 2**20:.0f} MiB)",
-        "disk free there": f"{shutil.disk_usage(there).free / GIB:.1f} GiB",
-    }
+    facts = (
+        versions()
+        | describe_extras()
+        | {
+            "devices": f"{len(devices)} × {kinds}",
+            "cores": os.cpu_count(),
+            "memory": f"{physical() / GIB:.1f} GiB",
+            "device memory for JAX": f"{limit / GIB:.1f} GiB" if limit else "",
+            "precision": f"{jnp.zeros(0).dtype} (float64 with dtype='float64')",
+            "precision of products": precision or "the device's default",
+            "compile cache": f"{cache_folder} ({len(files)} files, {size / 2**20:.0f} MiB)",
+            "disk free there": f"{shutil.disk_usage(there).free / GIB:.1f} GiB",
+        }
+    )
     return {name: fact for name, fact in facts.items() if fact != ""}
+
+
+def describe_extras() -> dict[str, str]:
+    """For each extra of the package its versions, or the command that installs what is missing."""
+    packages: dict[str, list[str]] = {}
+    for requirement in importlib.metadata.requires("twofold") or []:
+        if found := OF_EXTRA.match(requirement):
+            packages.setdefault(found[2], []).append(found[1])
+    facts = {}
+    for extra, names in packages.items():
+        installed = {name: _version(name) for name in names}
+        missing = [name for name, version in installed.items() if version is None]
+        shown = ", ".join(f"{name} {version}" for name, version in installed.items())
+        facts[f"extra {extra}"] = (
+            f"{', '.join(missing)} not installed: pip install 'twofold[{extra}]'"
+            if missing
+            else shown
+            if len(names) <= FEW
+            else f"{len(names)} packages installed"
+        )
+    return facts
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 @cache

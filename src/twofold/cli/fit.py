@@ -1,13 +1,12 @@
-"""``twofold fit``, ``decompose`` and ``suggest``: a model of some columns of a table, its
-predictions for another with their uncertainty in two parts, and where to measure next."""
+"""``twofold fit``: a model of some columns of a table."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from twofold.cli import models
-from twofold.cli.run import Run, to_records
+from twofold.cli import fitting, models, rows
+from twofold.cli.run import Run
 from twofold.cli.terminal import (
     TABLES,
     CommandError,
@@ -19,19 +18,20 @@ from twofold.cli.terminal import (
 )
 from twofold.core.naming import listed
 
-# Of more candidates only those with the largest scores are compared with each other.
-MOST_TOGETHER = 2_000
-SPREAD = 1_024
-# The number of columns that fit into a terminal.
-WIDE = 6
-NATS = "expected information (nats)"
+if TYPE_CHECKING:
+    from twofold.tables.coding import Column
 
 DropMissing = Annotated[bool, Option("--drop-missing", help="Drop rows with missing values.")]
 Stream = Annotated[bool, Option("--stream", help="Read in blocks, as large tables are.")]
 Quick = Annotated[
     bool, Option("--quick", help="Fit in seconds, without chains: inference=ensemble.")
 ]
+DateOrder = Annotated[
+    Literal["day-first", "month-first"] | None,
+    Option(help="Order of day and month in dates like 03/04/2025."),
+]
 Seed = Annotated[int, Option(help="Random seed.")]
+Force = Annotated[bool, Option("--force", help="Overwrite existing files that differ.")]
 ModelFile = Annotated[Path, Argument(help="Model file of twofold fit.")]
 
 
@@ -44,18 +44,34 @@ def fit(
         str | None, Option(help="Input columns: a,b,c (default: all others).")
     ] = None,
     ignore: Annotated[str | None, Option(help="Columns to ignore: a,b")] = None,
+    category: Annotated[
+        list[str] | None,
+        Option(help='Input that is a category: NAME, or in order "NAME=small<medium<large"'),
+    ] = None,
+    weight: Annotated[str | None, Option(help="Column with the weight of each row.")] = None,
+    error: Annotated[
+        str | None,
+        Option(help="Column with the known standard deviation of each measurement; several: a,b"),
+    ] = None,
+    group: Annotated[
+        str | None,
+        Option(help="Column whose equal values (of dates: the same day) are held out together."),
+    ] = None,
     held_out: Annotated[
         float | None,
         Option(help="Share of rows to hold out (default: 0 if the fit scores itself, else 0.1)."),
     ] = None,
+    date_order: DateOrder = None,
     drop_missing: DropMissing = False,
     quick: Quick = False,
     setting: Annotated[list[str] | None, Option(help="Model setting, such as chains=20")] = None,
     seed: Seed = 0,
     stream: Stream = False,
+    force: Force = False,
 ) -> None:
     """Fit a model to a table, and evaluate it on rows that did not train it.
 
+    Columns of dates count as days, columns of words as categories.
     The default inference and --quick score themselves: every row is predicted by networks that were
     not trained on it (out of bag). After Ctrl-C or a crash, the same command resumes the fit.
 
@@ -63,181 +79,91 @@ def fit(
     """
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.streaming import STREAMED_NOTE, replace_default
-    from twofold.estimators.training import remove_checkpoint
     from twofold.tables import open_table, read_table
 
-    check_place(out, (), [data, run.config])
-    if out.suffix.lower() in TABLES:
-        raise CommandError(
-            f"{out} has the ending of a table; name the model file {out.stem}.twofold, for example"
-        )
+    check_model_place(out, [data, run.config])
     if (held_out is not None and not 0 <= held_out <= 0.9) or not 0 <= seed < 2**32:
         raise CommandError(
             f"expected --held-out of 0 to 0.9 and a seed below 2**32, got {held_out} and {seed}"
         )
-    streamed = stream or models.is_large(data)
+    streamed = stream or rows.is_large(data)
     table: Any = open_table(data) if streamed else read_table(data)
-    source = str(data.resolve()), run.reads(data)
-    outputs = models.find_columns(table, target)
-    names = _find_inputs(table, outputs, inputs, ignore)
+    source = [(data.resolve().name, run.reads(data))]
+    run.protect(out, force)
+    outputs = rows.find_columns(table, target)
+    errors = None if error is None else rows.find_columns(table, error)
+    if errors is not None and len(errors) != len(outputs):
+        raise CommandError(f"--error needs a column for each target, got {listed(errors)}")
+    known = [*(errors or []), *filter(None, [weight])]
+    names = _find_inputs(table, outputs, inputs, ignore, [*known, *filter(None, [group])])
+    if both := [name for name in names if name in known]:
+        raise CommandError(f"{listed(both)} cannot be an input and an error or a weight at once")
+    if streamed and category:
+        raise CommandError(f"{data} is read in blocks, for which there is no --category")
+    columns = _describe_inputs(table, names, category or [], date_order, streamed)
+    about = models.About(
+        columns, outputs, source, held_out, seed, drop_missing, streamed, weight, errors, group
+    )
     checkpoint = out.with_name(out.name + ".checkpoint")
     base, texts = BNNLVRegressor(), add_quick(setting or [], quick)
     chosen = any(one.partition("=")[0].strip() == "inference" for one in texts)
     replaced = streamed and not chosen and replace_default(base)
     model = build_regressor(texts, base=base)
     model.set_params(random_state=seed, checkpoint=checkpoint)
-    about = models.About(names, outputs, [], [], *source, held_out, seed, drop_missing, streamed)
-    fit_table: Any = models.fit_in_blocks if streamed else models.fit_in_memory
-    result: models.Result = fit_table(model, table, about, run)
+    if streamed:
+        result = fitting.fit_in_blocks(model, table, about, run)
+    else:
+        result = fitting.fit_in_memory(model, [table], about, run)
+    finish(run, out, model, result, [STREAMED_NOTE] * replaced)
+
+
+def check_model_place(out: Path, reads: list[Path | None]) -> None:
+    """Refuse a place for a model file that is read, cannot be written, or is that of a table."""
+    check_place(out, (), reads)
+    if out.suffix.lower() in TABLES:
+        raise CommandError(
+            f"{out} has the ending of a table; name the model file {out.stem}.twofold, for example"
+        )
+
+
+def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[str]) -> None:
+    """Evaluate and save a fitted model; show its scores, how columns were read, and doubts."""
+    from twofold.estimators.training import remove_checkpoint
+
+    checkpoint = model.checkpoint
     model.set_params(checkpoint=None)
-    models.save_model(out, model, result.about)
-    remove_checkpoint(checkpoint)
     with run.timed("judge"):
-        run.metrics |= models.evaluate(model, result)
-    record, doubts = run.write(out), [STREAMED_NOTE] * replaced + result.doubts
+        scores, verdict = fitting.evaluate(model, result)
+    models.save_model(out, model, result.about._replace(verdict=verdict))
+    remove_checkpoint(checkpoint)
+    run.metrics |= scores
+    record, doubts = run.write(out), notes + result.doubts
     table = to_table(["", "value"], [[name, f"{v:.4g}"] for name, v in run.metrics.items()])
-    content = {"model": out, "record": record, "metrics": run.metrics, "doubts": doubts}
-    run.show(content, table, f"wrote {out} and {record}")
+    columns = {one.name: one.kind for one in result.about.columns}
+    content = {"model": out, "record": record, "metrics": run.metrics, "verdict": verdict}
+    shown = [*map(_describe, result.about.columns), table, verdict, f"wrote {out} and {record}"]
+    run.show(content | {"columns": columns, "doubts": doubts}, *filter(None, shown))
     for doubt in [] if run.as_json else doubts:
         say(f"note: {doubt}")
 
 
-def decompose(
-    run: Run,
-    model: ModelFile,
-    data: Annotated[Path, Argument(help="CSV or Parquet file with the model's inputs.")],
-    by: Annotated[
-        Literal["entropy", "variance"],
-        Option(help="Entropies in nats, or standard deviations in units of the target."),
-    ] = "entropy",
-    out: Annotated[Path | None, Option(help="*.csv or *.parquet file (default: stdout).")] = None,
-    drop_missing: DropMissing = False,
-    stream: Stream = False,
-) -> None:
-    """Predict the rows of a table, and split the uncertainty of each prediction in two.
-
-    The result has the columns of the table, the predicted mean, and the total, epistemic and
-    aleatoric uncertainty.
-
-    Example: twofold decompose oven.twofold new.csv --by variance --out split.csv
-    """
-    from twofold.estimators.streaming import decompose_table, split_columns
-    from twofold.tables import open_table
-
-    check_place(out, reads=[model, data, run.config])
-    opened = models.open_model(model, run)
-    if stream or models.is_large(data):
-        if out is None or run.as_json:
-            raise CommandError(
-                f"{data} is read in blocks: write the result to a file with --out, without --json"
-            )
-        # Refuses a pipe before its bytes are read, which would wait for its other end.
-        open_table(data)
-        run.reads(data)
-        columns = {"inputs": opened.inputs, "outputs": opened.outputs}
-        with run.timed("decompose"), models.name_options():
-            written = decompose_table(
-                opened.model, data, out, by, **columns, drop_missing=drop_missing
-            )
-        run.metrics |= {f"mean {name}": mean for name, mean in written.means.items()}
-        say(f"wrote {out}: {written.rows} rows; record: {run.write(out)}")
-        return
-    result, values = models.read_inputs(data, opened.inputs, drop_missing, run)
-    with run.timed("decompose"):
-        parts = split_columns(opened.model, values, opened.outputs, by)
-    result |= {name: column.tolist() for name, column in parts.items()}
-    run.metrics |= {f"mean {name}": float(column.mean()) for name, column in parts.items()}
-    run.write_table(out, result)
-    run.show_columns(out, result)
-
-
-def suggest(
-    run: Run,
-    model: ModelFile,
-    candidates: Annotated[
-        Path | None, Argument(help="Table of candidates (default: the measured range).")
-    ] = None,
-    num: Annotated[int, Option("--num", "-n", help="Number of points.")] = 5,
-    out: Annotated[Path | None, Option(help="Also write a *.csv or *.parquet file.")] = None,
-    seed: Seed = 0,
-    drop_missing: DropMissing = False,
-) -> None:
-    """Suggest the points whose measurements would together teach the model most.
-
-    Without a table of candidates, points are spread evenly over the range of the model's inputs.
-    To plan and record a whole series of measurements, see twofold campaign.
-
-    Example: twofold suggest oven.twofold candidates.csv --num 5
-    """
-    check_place(out, reads=[model, candidates, run.config])
-    opened = models.open_model(model, run)
-    if candidates is None:
-        pool, x = _spread_over_range(model, opened.about, seed)
-    else:
-        pool, x = models.read_inputs(candidates, opened.inputs, drop_missing, run)
-    if not 1 <= num <= len(x):
-        raise CommandError(f"--num must lie between 1 and {len(x)} candidates, got {num}")
-    with run.timed("choose"):
-        columns = _choose_rows(opened, pool, x, num)
-    run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
-    run.write_table(out, columns)
-    cells = {
-        name: [f"{value:.4g}" if isinstance(value, float) else str(value) for value in column]
-        for name, column in columns.items()
-    }
-    title = f"Measure here next, of {len(x)} candidates"
-    if num > WIDE or len(cells) <= WIDE:
-        shown = to_table(list(cells), list(zip(*cells.values(), strict=True)), title)
-    else:  # a column for each point
-        rows = [[name, *column] for name, column in cells.items()]
-        shown = to_table(["", *(f"point {index + 1}" for index in range(num))], rows, title)
-    run.show(to_records(columns), shown)
-
-
-def _choose_rows(
-    opened: models.Opened, pool: dict[str, list[Any]], x: Any, num: int
-) -> dict[str, list[Any]]:
-    """The rows to measure, best first, with the prediction and widths of its parts there."""
-    from twofold.active import choose_batch, choose_best, expected_information
-    from twofold.active.choice import split_by_entropy
-
-    scores = expected_information(opened.model, x)
-    near = choose_best(scores, min(len(x), max(MOST_TOGETHER, num)))
-    means, variances = opened.model.conditional_moments(x[near])
-    places = near[choose_batch(scores[near], means, variances.mean(axis=0), num)]
-    columns = {name: [column[i] for i in places] for name, column in pool.items()}
-    widths = split_by_entropy(opened.model, x[places]).equivalent_deviations().parts._asdict()
-    found = {"mean": opened.model.predict(x[places]).reshape(num, -1)}
-    found |= {f"{part} sd": values for part, values in widths.items()}
-    for i, name in enumerate(opened.outputs):
-        columns |= {f"{name} {kind}": values[:, i].tolist() for kind, values in found.items()}
-    return columns | {NATS: scores[places].tolist()}
-
-
-def _spread_over_range(
-    path: Path, about: models.About | None, seed: int
-) -> tuple[dict[str, list[Any]], Any]:
-    """Points of a scrambled Sobol sequence over the measured range."""
-    import numpy as np
-    from scipy.stats import qmc
-
-    if about is None:
-        raise CommandError(
-            f"{path} does not store the range of its inputs; give a table of candidates"
-        )
-    unit = qmc.Sobol(len(about.inputs), rng=np.random.default_rng(seed)).random(SPREAD)
-    low, high = np.array(about.low), np.array(about.high)
-    points = low + (high - low) * unit
-    return dict(zip(about.inputs, points.T.tolist(), strict=True)), points
+def _describe(column: "Column") -> str:
+    """How a column that holds no numbers became inputs; nothing of one that does."""
+    if column.kind == "date":
+        return f"{column.name}: dates, in days"
+    if column.kind == "number":
+        return ""
+    order = " < " if column.kind == "ordered" else ", "
+    return f"{column.name}: {column.kind} ({order.join(column.levels)})"
 
 
 def _find_inputs(
-    table: Any, outputs: list[str], inputs: str | None, ignore: str | None
+    table: Any, outputs: list[str], inputs: str | None, ignore: str | None, taken: list[str]
 ) -> list[str]:
     """The input columns: those that are named, or all others."""
-    ignored = models.find_columns(table, ignore or "")
-    names = models.find_columns(table, inputs) if inputs is not None else table.names
-    excluded = ignored if inputs is not None else [*outputs, *ignored]
+    ignored = rows.find_columns(table, ignore or "")
+    names = rows.find_columns(table, inputs) if inputs is not None else table.names
+    excluded = ignored if inputs is not None else [*outputs, *taken, *ignored]
     names = [name for name in names if name not in excluded]
     if not outputs or not names or len({*names, *outputs}) < len(names) + len(outputs):
         raise CommandError(
@@ -245,3 +171,21 @@ def _find_inputs(
             f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
         )
     return names
+
+
+def _describe_inputs(
+    table: Any, names: list[str], texts: list[str], date_order: str | None, streamed: bool
+) -> "list[Column]":
+    """What each input column holds; ``texts`` are categories, as one types them."""
+    from twofold.tables.coding import Column, describe_columns
+
+    if streamed:
+        return [Column(name) for name in names]
+    categories = {}
+    for text in texts:
+        name, _, levels = (text, "", "") if text in names else text.partition("=")
+        categories[name.strip()] = [level.strip() for level in levels.split("<") if level.strip()]
+        if name.strip() not in names:
+            raise CommandError(f"--category must name an input: {listed(names)}; got {text!r}")
+    with rows.name_options():
+        return describe_columns(table, names, categories, date_order)

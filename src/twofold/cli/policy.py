@@ -1,5 +1,6 @@
 """``twofold policy``: from a log and a cost to policies with known risks."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,7 +8,8 @@ import typer
 from typer import Argument, Option
 
 from twofold.cli import terminal
-from twofold.cli.fit import Seed
+from twofold.cli.fit import DateOrder, Seed
+from twofold.cli.policy_words import announce_log, typed_options
 from twofold.cli.run import Run, verb
 from twofold.cli.terminal import CommandError, parse_settings, to_table
 
@@ -20,10 +22,14 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Find policies from a log and a cost function.", no_args_is_help=True)
 
 FUNCTION = "FILE.py:FUNCTION"
+BETAS, QUICK_BETAS = "0,1,2,4", "0,2"
+QUICK_SEARCH = {"starts": 1, "epochs": 8, "weight_draws": 10}
+QUICK_MODEL = {"epochs": 20, "draws": 10}
 PolicyFile = Annotated[Path, Argument(help="Policy file (*.policy) of a search.")]
 
 
 @verb(app)
+@typed_options()
 def search(
     run: Run,
     log: Annotated[Path, Argument(help="CSV or Parquet file with a row per time step.")],
@@ -33,17 +39,23 @@ def search(
     out: Annotated[Path, Option(help="Output folder; an existing one is resumed.")],
     episode: Annotated[str | None, Option(help="Column that identifies episodes.")] = None,
     time: Annotated[str | None, Option(help="Time column.")] = None,
+    date_order: DateOrder = None,
     history: Annotated[int, Option(help="Number of past rows the model sees.")] = 1,
     known: Annotated[str | None, Option(help=f"Known dynamics: {FUNCTION}")] = None,
     held: Annotated[list[str] | None, Option(help="Column that stays constant.")] = None,
     transform: Annotated[list[str] | None, Option(help="NAME=log1p, logit or log1p_logit")] = None,
     missing: Annotated[list[str] | None, Option(help="Marker for missing values.")] = None,
-    mend: Annotated[str, Option(help="Repairs to allow: sort,drop_missing, …")] = "",
-    beta: Annotated[str, Option(help="Weights of the epistemic risk.")] = "0,1,2,4",
+    mend: Annotated[list[str] | None, Option(help="Repairs to allow: sort,drop_missing, …")] = None,
+    beta: Annotated[
+        str | None, Option(help=f"Weights of the epistemic risk (default: {BETAS}).")
+    ] = None,
     gamma: Annotated[str, Option(help="Weights of the aleatoric risk.")] = "0",
     horizon: Annotated[int, Option(help="Number of steps to plan ahead.")] = 50,
     setting: Annotated[list[str] | None, Option(help="Search setting, such as epochs=50")] = None,
     model: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
+    quick: Annotated[
+        bool, Option("--quick", help="A first answer: a short fit and search.")
+    ] = False,
     seed: Seed = 0,
 ) -> None:
     """Fit a model, evaluate it, search policies for a grid of risk weights, and write a report.
@@ -58,14 +70,19 @@ def search(
 
     cost_function = terminal.load_function("cost", cost)
     dynamics = None if known is None else terminal.load_function("known", known)
-    betas, gammas = terminal.parse_numbers("beta", beta), terminal.parse_numbers("gamma", gamma)
-    settings = build_search_settings(horizon, setting or [])
-    regressor = terminal.build_regressor(model or [], "model", planning_regressor())
-    repairs: dict[str, Any] = dict.fromkeys(terminal.split_words(mend), True)
+    betas = terminal.parse_numbers("beta", beta or (QUICK_BETAS if quick else BETAS))
+    gammas = terminal.parse_numbers("gamma", gamma)
+    settings = build_search_settings(horizon, setting or [], QUICK_SEARCH if quick else {})
+    base = planning_regressor()
+    if quick:
+        base.set_params(**{f"inference__{name}": value for name, value in QUICK_MODEL.items()})
+    regressor = terminal.build_regressor(model or [], "model", base)
+    repairs: dict[str, Any] = dict.fromkeys(terminal.split_words(",".join(mend or [])), True)
     names, bounds = terminal.split_words(observations), dict(map(terminal.parse_bounds, action))
+    announce_log(log, regressor)
     episodes = read_log(
-        log, observations=names, actions=bounds, episode=episode, time=time, missing=missing or [],
-        history=history, **repairs,
+        log, observations=names, actions=bounds, episode=episode, time=time,
+        date_order=date_order, missing=missing or [], history=history, **repairs,
     )  # fmt: skip
     transforms = terminal.parse_pairs(transform or [])
     embedding = embed(
@@ -85,6 +102,7 @@ def search(
 
 
 @verb(app)
+@typed_options()
 def report(run: Run, folder: Annotated[Path, Argument(help="Output folder of a search.")]) -> None:
     """Show the policies of a search and write its report again; nothing is fitted.
 
@@ -99,6 +117,7 @@ def report(run: Run, folder: Annotated[Path, Argument(help="Output folder of a s
 
 
 @verb(app)
+@typed_options()
 def act(
     run: Run,
     file: PolicyFile,
@@ -125,6 +144,7 @@ def act(
 
 
 @verb(app)
+@typed_options()
 def export(
     run: Run, file: PolicyFile, out: Annotated[Path, Argument(help="ONNX file to write.")]
 ) -> None:
@@ -138,8 +158,10 @@ def export(
     run.show({"file": out}, f"wrote {out}")
 
 
-def build_search_settings(horizon: int, texts: list[str]) -> "SearchSettings":
-    """Settings of the search, ``NAME=VALUE`` of each."""
+def build_search_settings(
+    horizon: int, texts: list[str], base: Mapping[str, Any] = {}
+) -> "SearchSettings":
+    """Settings of the search, ``NAME=VALUE`` of each, over those of ``base``."""
     from dataclasses import fields
 
     from twofold.plant.search import SearchSettings
@@ -147,7 +169,7 @@ def build_search_settings(horizon: int, texts: list[str]) -> "SearchSettings":
     settings = parse_settings(texts)
     names = [field.name for field in fields(SearchSettings) if field.name != "horizon"]
     terminal.check_names("setting", settings, names)
-    return SearchSettings(horizon=horizon, **settings)
+    return SearchSettings(horizon=horizon, **{**base, **settings})
 
 
 def read_window(policy: "LearnedPolicy", path: Path) -> "Window":
@@ -187,18 +209,20 @@ def list_metrics(project: "Project") -> dict[str, float]:
 
 def show_project(project: "Project", run: Run) -> None:
     """Print the table of policies, and the advice."""
-    from twofold.plant.quality import advice, frontier_rows, recommend
+    from twofold.plant.quality import advice, frontier_rows
     from twofold.report.policy_page import PAGE, REPORT
 
-    sentences = advice(project.doubts, project.trials, project.logged_cost)
-    best = project.trials[recommend(project.trials)]
+    first, *sentences = advice(project.doubts, project.trials, project.logged_cost)
+    best = project.recommended
+    weights = None if best is None else dict(zip(("beta", "gamma"), best.risk_weights, strict=True))
     content = {
+        "headline": first,
         "folder": project.folder,
-        "recommended": dict(zip(("beta", "gamma"), best.risk_weights, strict=True)),
-        "advice": sentences,
+        "recommended": weights,
+        "advice": [first, *sentences],
         "doubts": [str(doubt) for doubt in project.doubts],
         "metrics": list_metrics(project),
     }
     head, *body = frontier_rows(project.trials)
     wrote = f"wrote {project.folder / REPORT} and {project.folder / PAGE}"
-    run.show(content, to_table(head, body), *sentences, wrote)
+    run.show(content, first, to_table(head, body), *sentences, wrote)

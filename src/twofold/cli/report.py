@@ -2,11 +2,14 @@
 
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
+import numpy as np
 import typer
 from typer import Argument, Option
 
 from twofold.cli import models
+from twofold.cli.rows import find_tables, is_large, split_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, check_place, name_unreadable, say
 
@@ -57,9 +60,10 @@ def kind_of(subject: str) -> str:
 
 
 def default_place(subject: str, kind: str) -> Path:
-    """``report.html`` in a folder, else a file beside the subject, with its name."""
+    """``report.html`` in a folder, else a file beside the subject, with its name; for a database
+    URL, a file in the current folder."""
     if "://" in subject:
-        raise CommandError("a campaign in a database needs --out FILE.html")
+        return Path(f"{Path(urlsplit(subject).path).stem or 'campaign'}.html")
     path = Path(subject)
     return path / "report.html" if kind == "search" else path.with_name(path.name + ".html")
 
@@ -75,21 +79,22 @@ def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> No
             f"{path} does not store which table it was fitted to; fit it with twofold fit, or call "
             "twofold.report.write_model_page from Python"
         )
-    table = data or Path(about.source)
+    paths = find_tables(path, about) if data is None else [data]
     part = "; give a part of it with --data FILE"
-    if table.is_dir():
-        raise CommandError(f"a page needs one file with all rows, and {table} is a folder{part}")
-    if not table.is_file():
-        raise CommandError(f"the table {table} does not exist; give its new place with --data FILE")
-    if models.is_large(table):
-        raise CommandError(f"a page needs all rows in memory, and {table} is too large{part}")
-    if run.reads(table) != about.sha256:
-        say(f"note: {table} differs from the table that {path} was fitted to")
-    rows = read_table(table)
-    train, test = models.read_rows(rows, about)
-    held_out = None if test is None else (test.x, test.y)
+    for table in paths:
+        if table.is_dir():
+            raise CommandError(f"a page needs files with all rows, and {table} is a folder{part}")
+        if is_large(table):
+            raise CommandError(f"a page needs all rows in memory, and {table} is too large{part}")
+    if data is not None and run.reads(data) not in dict(about.tables).values():
+        say(f"note: {data} differs from the table that {path} was fitted to")
+    tables = [read_table(table) for table in paths]
+    train, test = split_rows(tables, about)
+    held_out = None if test is None else (test.x, test.y, test.error)
+    names = [name for table in tables for name in table.places(np.arange(len(table)))]
     write_model_page(
-        page, model, train.x, train.y, inputs=about.inputs, outputs=about.outputs,
-        held_out=held_out, title=f"{', '.join(about.outputs)}, from {Path(about.source).name}",
-        rows=rows.places(train.places),
+        page, model, train.x, train.y, inputs=about.features, outputs=about.outputs,
+        held_out=held_out, title=f"{', '.join(about.outputs)}, from {about.tables[0][0]}",
+        rows=[names[place] for place in train.places], columns=about.columns,
+        y_error=train.error, verdict=about.verdict,
     )  # fmt: skip

@@ -16,7 +16,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +31,8 @@ from twofold.core.persistence import to_plain
 ENDING = ".record.json"
 # Options about the command line itself make no sense in a file.
 NOT_IN_FILES = ("config", "help")
+# Options that decide where a result goes and how it is shown, not what it is.
+WITHOUT_EFFECT = ("out", "force", "config", "as_json")
 Verb = Callable[..., None]
 
 
@@ -94,6 +96,21 @@ class Run:
             self._reads[str(path)] = digest = hash_files(path)
         return digest
 
+    def protect(self, out: Path, force: bool) -> None:
+        """Refuse to replace a file, unless forced, or unless its record says that this very command
+        wrote it: with the same options, from files with the same content."""
+        if force or not out.exists():
+            return
+        found: tuple[Any, ...] = ()
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            record = json.loads(self._place(out).read_text(encoding="utf-8"))
+            found = record["sha256"], *_identity(record["settings"], record["reads"])
+        if found != (hash_files(out), *_identity(self._settings, self._reads)):
+            raise CommandError(
+                f"{out} exists, and this command with these options and data did not write it; "
+                "--force replaces it, or choose another name with --out"
+            )
+
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
         """Note how long a part takes, whose compiled programs are kept on disk."""
@@ -109,12 +126,12 @@ class Run:
         if self.as_json:
             print_json(content)
             return
-        from rich.console import Console
-
         for part in parts:
             if isinstance(part, str):
                 print(part)
             else:
+                from rich.console import Console
+
                 Console().print(part)
 
     def show_columns(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -162,9 +179,10 @@ class Run:
     def _document(self, wrote: Path | None) -> dict[str, Any]:
         from twofold.core.persistence import device, versions
 
-        return {
+        # A record beside a result goes where the result goes, and says nothing of this machine.
+        own = {"folder": str(Path.cwd())} if wrote is None else {}
+        return own | {
             "command": shlex.join(["twofold", *sys.argv[1:]]),
-            "folder": str(Path.cwd()),
             "begun": self._begun.isoformat(timespec="seconds"),
             "versions": versions(),
             "device": device(),
@@ -174,6 +192,7 @@ class Run:
             "seeds": self._seeds,
             "reads": self._reads,
             "wrote": None if wrote is None else str(wrote),
+            "sha256": hash_files(wrote) if wrote is not None and wrote.is_file() else None,
             "metrics": to_plain(self.metrics),
         }
 
@@ -192,6 +211,12 @@ def hash_files(path: Path) -> str:
         with part.open("rb") as file:
             hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()
+
+
+def _identity(settings: Mapping[str, Any], reads: Mapping[str, str]) -> tuple[Any, Any]:
+    """What decides a result: options, and the content of files whatever they are called."""
+    own = {k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads}
+    return own, sorted(reads.values())
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

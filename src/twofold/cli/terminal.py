@@ -49,13 +49,16 @@ def print_json(content: Any) -> None:
 def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> Any:
     """A table for people, numbers aligned to the right."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left")
+    # As text: in a string, Rich takes "[kg]" for a style and shows nothing.
+    table = Table(title=Text(title) if title else None, title_justify="left")
     for index, heading in enumerate(headings):
         numbers = all(_is_number(row[index]) for row in rows)
-        table.add_column(heading, justify="right" if numbers else "left", no_wrap=not index)
+        look: Any = {"justify": "right" if numbers else "left", "no_wrap": not index}
+        table.add_column(Text(heading), overflow="fold", **look)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -82,6 +85,12 @@ def check_place(
     for source in reads:
         if source is not None and would_overwrite(source, out):
             raise CommandError(f"{out} is read by this command; write to another file")
+
+
+def check_folder(out: Path) -> None:
+    """Refuse an output folder that is a file."""
+    if out.exists() and not out.is_dir():
+        raise CommandError(f"--out must be a folder, got the file {out}")
 
 
 def split_words(text: str) -> list[str]:

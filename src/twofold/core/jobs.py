@@ -8,7 +8,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -74,8 +74,12 @@ def run_jobs(
             f"{nearest(executor, EXECUTORS)}"
         )
     files = [] if folder is None else _work_files(jobs, Path(folder))
-    stored = {number: file.find() for number, file in enumerate(files)}
-    results = {n: json.loads(one.metadata["result"]) for n, one in stored.items() if one}
+    results: dict[int, Any] = {}
+    for number, stored in enumerate(file.find() for file in files):
+        # What cannot be read is computed again.
+        with suppress(LookupError, TypeError, ValueError):
+            if stored is not None:
+                results[number] = json.loads(stored.metadata["result"])
     missing = {number: job for number, job in enumerate(jobs) if number not in results}
     if missing and files:
         _check_folder(files[0])

@@ -88,7 +88,7 @@ class Padded(NamedTuple):
     """``size`` real rows, then rows of zeros; programs compile for the padded length only.
 
     A block of a larger table has a ``place`` in it. ``weight`` says how often each row counts in
-    the likelihood; None: once.
+    the likelihood (None: once), ``error`` the known variance of each measurement (None: none).
     """
 
     x: Float[Array, "N D"]
@@ -96,11 +96,16 @@ class Padded(NamedTuple):
     size: Int[Array, ""]
     place: Place | None = None
     weight: Float[Array, "N"] | None = None
+    error: Float[Array, "N O"] | None = None
 
     @property
     def num_data(self) -> Int[Array, ""]:
         """Rows of all the data, of which these may be a block."""
         return self.size if self.place is None else self.place.total
+
+    def errors_of(self, rows: Any) -> Any:
+        """The errors of rows with these numbers."""
+        return None if self.error is None else self.error[rows]
 
     def weigh(self, values: Any, rows: Any = slice(None)) -> Any:
         """Values of all rows, or of those with the numbers ``rows``, times the rows' weights."""
@@ -183,11 +188,19 @@ def padded_size(rows: int) -> int:
 
 
 def pad(
-    x: np.ndarray, y: np.ndarray, length: int, dtype: str, weight: np.ndarray | None = None
+    x: np.ndarray,
+    y: np.ndarray,
+    length: int,
+    dtype: str,
+    weight: np.ndarray | None = None,
+    error: np.ndarray | None = None,
 ) -> Padded:
     """Standardised data with rows of zeros up to ``length``, still on the host."""
-    missing = ((0, length - len(x)), (0, 0))
-    filled: list[Any] = [np.pad(part, missing).astype(dtype) for part in (x, y)]
-    own: Any = None if weight is None else np.pad(weight, missing[0]).astype(dtype)
+
+    def fill(values: Any) -> Any:
+        missing = [(0, length - len(x)), *[(0, 0)] * (values.ndim - 1)]
+        return np.pad(values, missing).astype(dtype)
+
     size: Any = np.asarray(len(x), np.int32)
-    return Padded(filled[0], filled[1], size, weight=own)
+    known: list[Any] = [None if part is None else fill(part) for part in (weight, error)]
+    return Padded(fill(x), fill(y), size, None, *known)

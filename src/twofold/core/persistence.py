@@ -17,11 +17,11 @@ import json
 import os
 import platform
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -33,6 +33,9 @@ LIBRARIES = (
 )  # that decide numbers
 RESTORE = "restore it from a copy or write it again"
 FilePath: TypeAlias = str | os.PathLike[str]
+T = TypeVar("T")
+# What code raises that is given other content than it expects.
+UNFIT = TypeError, ValueError, LookupError, AttributeError, ArithmeticError
 try:
     LIBRARY_VERSION = importlib.metadata.version("twofold")
 except importlib.metadata.PackageNotFoundError:
@@ -94,12 +97,32 @@ def read(path: FilePath, kind: str) -> Stored:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"expected a twofold {kind}, but there is no {path}")
-    try:
+    with name_file(path, kind):
         # Checked before opening, because opening a pipe would wait for its other end.
         if not path.is_file():
             raise FileFormatError("it is a directory or a device; give the path of a file")
         with path.open("rb") as file:
             return _read(file, kind)
+
+
+def load(path: FilePath, kind: str, build: Callable[[Stored], T]) -> T:
+    """What ``build`` makes of a file's content; content that it cannot use is refused as well."""
+    stored = read(path, kind)
+    with name_file(path, kind):
+        try:
+            return build(stored)
+        except FileFormatError:
+            raise
+        except UNFIT as error:
+            why = f"its content is not valid ({type(error).__name__}: {error}); {RESTORE}"
+            raise FileFormatError(why) from error
+
+
+@contextmanager
+def name_file(path: FilePath, kind: str) -> Iterator[None]:
+    """What is wrong with the content of a file comes with the file's name."""
+    try:
+        yield
     except FileFormatError as error:
         raise FileFormatError(f"expected {path} to be a twofold {kind}, but {error}") from error
 
@@ -201,7 +224,8 @@ class WorkFile:
         if not self.path.exists():
             return None
         stored = read(self.path, self.kind)
-        changed = differences(stored.metadata.get("identity", {}), self.identity)
+        identity = stored.metadata.get("identity")
+        changed = differences(identity if isinstance(identity, dict) else {}, self.identity)
         if changed:
             raise OtherRunError(
                 f"the {self.kind} {self.path} belongs to another run: {'; '.join(changed)}. "
@@ -329,8 +353,8 @@ def _read(file: BinaryIO, kind: str) -> Stored:
     if document.get("kind") != kind:
         raise FileFormatError(f"it is a {document.get('kind')}; give the path of a {kind}")
     try:
-        return Stored(safetensors.numpy.load(head + body), document["metadata"])
-    except (safetensors.SafetensorError, KeyError) as error:
+        return Stored(safetensors.numpy.load(head + body), dict(document["metadata"]))
+    except (safetensors.SafetensorError, LookupError, TypeError, ValueError) as error:
         raise FileFormatError(f"its content is not understood ({error!r}); {RESTORE}") from error
 
 

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,10 @@ from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
 from twofold.estimators.validation import (
     FORMS,
+    RowFacts,
+    check_row_facts,
     check_settings,
     check_training_data,
-    check_weights,
     refuse_huge,
 )
 from twofold.inference.ensemble import UPDATES, Network
@@ -34,6 +35,7 @@ from twofold.inference.method import (
     to_mapping,
 )
 from twofold.model.spec import BNNLV
+from twofold.tables.coding import rounding_steps
 
 TRAINING_STREAM = 2
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
@@ -51,21 +53,25 @@ def fit_many(
     y: Any,
     *,
     sample_weight: Sequence[Any] | None = None,
+    y_error: Sequence[Any] | None = None,
+    groups: Sequence[Any] | None = None,
     capacity: int | None = None,
 ) -> list[Regressor]:
     """Fit all estimators at once, each to its own data, in one compiled program.
 
-    ``X`` and ``y`` are lists with one entry for each estimator, and so is ``sample_weight``, whose
-    entries may be None. The estimators may differ in ``alpha`` and ``random_state`` only; all data
-    sets need the same columns, not the same length. Without ``epochs`` the smallest data set
-    decides the length; chains of all go on as long as those of one of them gain by it. With
-    ``capacity``, the number of rows that the data will grow to, later fits use the program that
-    this one compiles. Returns the same estimators.
+    ``X`` and ``y`` are lists with one entry for each estimator, and so are ``sample_weight``,
+    ``y_error`` and ``groups`` (see ``BNNLVRegressor.fit``), whose entries may be None. The
+    estimators may differ in ``alpha`` and ``random_state`` only; all data sets need the same
+    columns, not the same length. Without ``epochs`` the smallest data set decides the length;
+    chains of all go on as long as those of one of them gain by it. With ``capacity``, the number of
+    rows that the data will grow to, later fits use the program that this one compiles. Returns the
+    same estimators.
     """
-    given = [None] * len(estimators) if sample_weight is None else sample_weight
+    named = {"sample_weight": sample_weight, "y_error": y_error, "groups": groups}
+    given = {n: [None] * len(estimators) if v is None else v for n, v in named.items()}
     _check_members(estimators, X, y, given)
-    prepared = [_prepare(*one) for one in zip(estimators, X, y, given, strict=True)]
-    xs, ys, weights, abouts = zip(*prepared, strict=True)
+    members = zip(estimators, X, y, *given.values(), strict=True)
+    xs, ys, facts, abouts = zip(*(_prepare(*one) for one in members), strict=True)
     shapes = {(x.shape[1], y.shape[1]) for x, y in zip(xs, ys, strict=True)}
     if len(shapes) > 1:
         raise ValueError(
@@ -78,15 +84,15 @@ def fit_many(
     rows = capacity or int(sizes.max())
     methods = [resolve_method(estimator.inference) for estimator in estimators]
     check_memory(methods[0], abouts[0].model, rows, dtype, len(methods))
-    if any(own is not None for own in weights):
-        pairs = zip(xs, weights, strict=True)
-        weights = tuple(np.ones(len(x)) if own is None else own for x, own in pairs)
+    weights = _fill([own.weight for own in facts], [np.ones(len(y)) for y in ys])
+    errors = _fill([own.error for own in facts], [np.zeros_like(y) for y in ys])
     with jax.enable_x64(dtype == "float64"):
-        room = padded_size(rows)
-        padded = [pad(x, y, room, dtype, w) for x, y, w in zip(xs, ys, weights, strict=True)]
+        room, every = padded_size(rows), zip(xs, ys, weights, errors, strict=True)
+        padded = [pad(x, y, room, dtype, weight, error) for x, y, weight, error in every]
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
         if methods[0].staged:
-            _fit_in_stages(estimators, methods, abouts, sizes, data)
+            own_groups = [own.groups for own in facts]
+            _fit_in_stages(estimators, methods, abouts, sizes, data, own_groups)
             return list(estimators)
         problems = methods[0].problems(methods, data)
         fit_prepared(estimators, methods, abouts, sizes, problems, lambda: padded)
@@ -129,6 +135,7 @@ def _fit_in_stages(
     abouts: Sequence[About],
     sizes: np.ndarray,
     data: Padded,
+    groups: Sequence[np.ndarray | None],
 ) -> None:
     """Fit by a method that chooses the model, and how far to go, by rows that it keeps out."""
     first, method = estimators[0], methods[0]
@@ -156,7 +163,7 @@ def _fit_in_stages(
     starts = _earlier_fits(estimators, method, model)
     if starts is not None:
         models = [replace(first.model_, noise_floor=floor)]
-    found = fit_staged(method, models, data, seeds, keys, train_stage, starts)
+    found = fit_staged(method, models, data, seeds, keys, train_stage, starts, groups)
     for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, found, strict=True)):
         own = jax.tree.map(lambda leaf, i=i: leaf[i], data)
         score = staged.result.out_of_bag
@@ -228,17 +235,27 @@ def _training_keys(abouts: Sequence[About], runs: int) -> jax.Array:
     return jax.vmap(of_runs, in_axes=(0, None))(own, jnp.arange(runs)).reshape(-1)
 
 
-def _check_members(estimators: Sequence[Regressor], X: Any, y: Any, weights: Any) -> None:
+def _fill(given: Sequence[Any], otherwise: Sequence[np.ndarray]) -> Sequence[Any]:
+    """Each array, or the other one in its place, if there is any; else as they are."""
+    if all(own is None for own in given):
+        return given
+    return [other if own is None else own for own, other in zip(given, otherwise, strict=True)]
+
+
+def _check_members(
+    estimators: Sequence[Regressor], X: Any, y: Any, given: Mapping[str, Sequence[Any]]
+) -> None:
     if not estimators or not len(estimators) == len(X) == len(y):
         raise ValueError(
             "estimators, X and y must be lists of the same positive length, got "
             f"{len(estimators)}, {len(X)} and {len(y)}"
         )
-    if len(weights) != len(estimators):
-        raise ValueError(
-            "sample_weight must be a list with one entry for each estimator, got "
-            f"{len(weights)} for {len(estimators)}"
-        )
+    for name, every in given.items():
+        if len(every) != len(estimators):
+            raise ValueError(
+                f"{name} must be a list with one entry for each estimator, got {len(every)} for "
+                f"{len(estimators)}"
+            )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ValueError("each estimator may stand in the list once only; use sklearn.base.clone")
     settings = []
@@ -258,41 +275,28 @@ def _check_members(estimators: Sequence[Regressor], X: Any, y: Any, weights: Any
 
 
 def _prepare(
-    estimator: Regressor, X: Any, y: Any, sample_weight: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, About]:
+    estimator: Regressor, X: Any, y: Any, sample_weight: Any, y_error: Any, groups: Any
+) -> tuple[np.ndarray, np.ndarray, RowFacts, About]:
     """Validate and standardise; changes nothing that a fitted estimator predicts with.
 
-    Rows of weight 0 are left out; weights that are all 1 are None.
+    Rows of weight 0 are left out; weights that are all 1 are None. Errors become variances.
     """
     x, targets = check_training_data(estimator, X, y)
-    weights = None
-    if sample_weight is not None:
-        weights = check_weights(sample_weight, len(x), estimator.dtype)
-        counted = weights > 0
-        x, targets, weights = x[counted], targets[counted], weights[counted]
-        weights = None if np.all(weights == 1) else weights
+    facts = check_row_facts(estimator, targets, sample_weight, y_error, groups)
+    if facts.weight is not None:
+        counted = facts.weight > 0
+        x, targets, facts = x[counted], targets[counted], facts.take(counted)
+        facts = facts._replace(weight=None if np.all(facts.weight == 1) else facts.weight)
     columns = targets.reshape(len(targets), -1)
     of_x, of_y = Standardizer.fit(x), Standardizer.fit(columns)
-    fingerprint = persistence.fingerprint(x, columns, *([] if weights is None else [weights]))
+    fingerprint = persistence.fingerprint(x, columns, *(p for p in facts if p is not None))
+    if facts.error is not None:
+        facts = facts._replace(error=np.square(facts.error / of_y.scale))
     about = about_data(estimator, of_x, of_y, targets.ndim, fingerprint, len(x))
     y = of_y.transform(columns)
     if about.model.varying_noise:
         about = about._replace(model=replace(about.model, noise_floor=noise_floor(y)))
-    return of_x.transform(x), y, weights, about
-
-
-def rounding_steps(y: np.ndarray) -> np.ndarray:
-    """The step to which each column of y is rounded, NaN where it is not: rounded values repeat and
-    lie on an even grid."""
-    steps = np.full(y.shape[1], np.nan)
-    for i, column in enumerate(y.T):
-        values = np.unique(column)
-        gaps = np.diff(values)
-        if gaps.size and len(values) <= len(column) / 2:
-            multiples = gaps / gaps.min()
-            if np.all(np.abs(multiples - np.round(multiples)) < 0.01):
-                steps[i] = gaps.min()
-    return steps
+    return of_x.transform(x), y, facts, about
 
 
 def has_repeated_value(column: np.ndarray) -> bool:

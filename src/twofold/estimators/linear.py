@@ -1,11 +1,13 @@
 """A linear model with Gaussian noise: what every other model has to beat."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold
+
+from twofold.inference.ensemble import OutOfBag, summarise, weigh_scores
 
 # The least variance of a residual, of its output's: an output without noise has a density too.
 LEAST_VARIANCE = 1e-6
@@ -19,11 +21,14 @@ class LinearGaussian(NamedTuple):
     covariance: np.ndarray
 
     @classmethod
-    def fit(cls, x: np.ndarray, y: np.ndarray) -> "LinearGaussian":
-        """Least squares for inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``."""
-        mean = LinearRegression().fit(x, y)
-        residuals = (y - mean.predict(x)).reshape(len(y), -1)
-        freedom = max(len(x) - mean.rank_ - 1, 1)
+    def fit(
+        cls, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
+    ) -> "LinearGaussian":
+        """Least squares for inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``, rows weighted."""
+        mean = LinearRegression().fit(x, y, weights)
+        weights = np.ones(len(x)) if weights is None else weights
+        residuals = (y - mean.predict(x)).reshape(len(y), -1) * np.sqrt(weights)[:, None]
+        freedom = max(weights.sum() - mean.rank_ - 1, 1)
         variance = np.var(y, axis=0)
         least = LEAST_VARIANCE * np.where(variance > 0, variance, 1.0)
         return cls(mean, residuals.T @ residuals / freedom + np.diag(np.atleast_1d(least)))
@@ -37,12 +42,31 @@ class LinearGaussian(NamedTuple):
         residuals = (y - self.mean.predict(x)).reshape(len(y), -1)
         return np.atleast_1d(multivariate_normal(cov=self.covariance).logpdf(residuals))
 
+    def crps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Continuous ranked probability score of each row and output ``[N, O]``, in closed form
+        (Gneiting and Raftery 2007)."""
+        deviation = np.sqrt(np.diag(self.covariance))
+        z = (y - self.mean.predict(x)).reshape(len(x), -1) / deviation
+        return deviation * (z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - np.pi**-0.5)
 
-def cross_validate_linear(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Mean ``log p(y | x)`` of rows that a ``LinearGaussian`` of the other folds predicts; None
-    where there are too few rows to know its noise."""
+
+def cross_validate_linear(
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+) -> OutOfBag | None:
+    """Mean ``log p(y | x)``, and its standard error, of rows that a ``LinearGaussian`` of the other
+    folds predicts, rows of a group in one fold; None where there are too few rows to know its
+    noise."""
     if len(x) * (FOLDS - 1) // FOLDS <= x.shape[1] + 1 or len(x) < FOLDS:
         return None
-    folds = KFold(FOLDS, shuffle=True, random_state=0).split(x)
-    scores = [LinearGaussian.fit(x[a], y[a]).log_likelihood(x[b], y[b]) for a, b in folds]
-    return float(np.concatenate(scores).mean())
+    split: Any = KFold(FOLDS, shuffle=True, random_state=0)
+    if groups is not None:
+        split = GroupKFold(min(FOLDS, len(np.unique(groups))))
+    scores = np.empty(len(x))
+    for train, test in split.split(x, groups=groups):
+        own = None if weights is None else weights[train]
+        model = LinearGaussian.fit(x[train], y[train], own)
+        scores[test] = model.log_likelihood(x[test], y[test])
+    return summarise(weigh_scores(scores, weights))

@@ -21,7 +21,7 @@ from twofold.core.numerics import key_of
 from twofold.estimators.fitting import fit_many
 from twofold.estimators.storage import pack, unpack
 from twofold.estimators.training import row_progress
-from twofold.estimators.validation import check_inputs, check_outputs
+from twofold.estimators.validation import check_errors, check_inputs, check_outputs
 from twofold.inference.method import (
     Method,
     check_integer,
@@ -40,7 +40,7 @@ PREDICTION_STREAM, SAMPLE_STREAM = 0, 1
 
 _by_row = partial(sharding.by_rows, static=["model"])
 _sample = _by_row(rows=["x", "rows"])(predictive.sample)
-_log_density = _by_row(rows=["x", "y"])(predictive.log_density)
+_log_density = _by_row(rows=["x", "y", "error"])(predictive.log_density)
 _quantiles = _by_row(rows=["x"])(quantiles)
 
 
@@ -183,13 +183,20 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BNNLVRegressor":
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, y_error: Any = None, groups: Any = None
+    ) -> "BNNLVRegressor":
         """Fit to inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``.
 
         ``sample_weight`` ``[N]`` multiplies the log-likelihood of each row: a row of weight 2
         counts twice, one of weight 0 is left out. Weights are used as they are, not normalised.
+        ``y_error``, of the shape of y, is the known standard deviation of each measurement, in
+        units of y; predictions are then of y without it. Rows of one of the ``groups`` ``[N]``
+        (replicates, batches) are held out together.
         """
-        fit_many([self], [X], [y], sample_weight=[sample_weight])
+        fit_many(
+            [self], [X], [y], sample_weight=[sample_weight], y_error=[y_error], groups=[groups]
+        )
         return self
 
     def predict(
@@ -235,11 +242,16 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         values = np.swapaxes(self.y_standardizer_.inverse(values), 0, 1)
         return values[..., 0] if self.y_ndim_ == 1 else values
 
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """``log p(y | x)`` of each row, in raw units (joint over outputs), ``[N]``."""
+    def log_likelihood(self, X: Any, y: Any, y_error: Any = None) -> np.ndarray:
+        """``log p(y | x)`` of each row, in raw units (joint over outputs), ``[N]``, of
+        measurements with known errors as for ``fit``."""
         x = self._standardised(X)
-        y = self.y_standardizer_.transform(check_outputs(y, len(x), self.model_.outputs))
-        return self._by_row(_log_density, x, y) - np.log(self.y_standardizer_.scale).sum()
+        targets = check_outputs(y, len(x), self.model_.outputs)
+        error = np.zeros_like(targets)
+        if y_error is not None:
+            error = np.square(check_errors(y_error, np.shape(y)) / self.y_standardizer_.scale)
+        y = self.y_standardizer_.transform(targets)
+        return self._by_row(_log_density, x, y, error) - np.log(self.y_standardizer_.scale).sum()
 
     def conditional_moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """``E[y|x,W]`` and ``Var[y|x,W]`` for each weight draw, ``[M, O, N]``, in raw units."""
@@ -389,4 +401,4 @@ def _warn_of_doubts(split: Decomposition) -> None:
 
 def load(path: Any) -> BNNLVRegressor:
     """Read a model that ``BNNLVRegressor.save`` wrote; it predicts exactly as before."""
-    return unpack(persistence.read(path, "model"), BNNLVRegressor)
+    return persistence.load(path, "model", lambda stored: unpack(stored, BNNLVRegressor))

@@ -115,18 +115,20 @@ def fit_staged(
     keys: Any,
     train: Train,
     starts: Sequence[Network] | None = None,
+    groups: Sequence[np.ndarray | None] | None = None,
 ) -> list[Staged]:
     """Fit each data set: the members without z and their chains, those with z where there is need
     of it, and the chains of whichever predicts held-out rows better, on all rows.
 
     ``models`` is one model, or one without and one with z. ``starts`` is where the chains of an
-    earlier fit of the same model ended: new ones continue from there.
+    earlier fit of the same model ended: new ones continue from there. ``groups`` are those of each
+    data set whose rows are held out together.
     """
     quick, runs = method.members if isinstance(method, Langevin) else method, method.runs
     room = data.x.shape[1]
     roles = [
-        ensemble.deal_roles(seed, runs, quick.folds, int(rows), room)
-        for seed, rows in zip(seeds, data.size, strict=True)
+        ensemble.deal_roles(seed, runs, quick.folds, int(rows), room, own)
+        for seed, rows, own in zip(seeds, data.size, groups or [None] * len(seeds), strict=True)
     ]
     stopped = False
     if starts is None:

@@ -10,13 +10,16 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from twofold.core.content import build, shorten, take
 from twofold.core.numerics import Padded, Standardizer
-from twofold.core.persistence import FileFormatError, Stored, to_plain
+from twofold.core.persistence import RESTORE, FileFormatError, Stored, to_plain
 from twofold.estimators.training import NonFiniteEnergyError
+from twofold.estimators.validation import SMALLEST_SPREAD, check_settings
 from twofold.inference.ensemble import OutOfBag
 from twofold.inference.loop import Convergence, Result, convergence_advice
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.method import resolve_method, to_mapping, upgrade_settings
+from twofold.inference.method import LARGEST_INTEGER, resolve_method, to_mapping, upgrade_settings
+from twofold.model import network
 from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV, SampledPosterior
 from twofold.uncertainty import chains
@@ -25,8 +28,7 @@ from twofold.uncertainty.chains import Diagnostics
 POSTERIORS: dict[str, Any] = {
     kind.__name__: kind for kind in (MeanFieldPosterior, SampledPosterior)
 }
-# Attributes that a file has as they are, and those that it has as mappings.
-PLAIN = ("y_ndim", "seed", "fingerprint", "integration_error")
+# Attributes that a file has as mappings.
 REPORTS: dict[str, Any] = {
     "convergence": Convergence,
     "diagnostics": Diagnostics,
@@ -36,6 +38,7 @@ PAPER_SHAPE = {"hidden_layer_sizes": (20, 20), "latent_dim": 1}
 DIAGNOSED_ROWS = 50
 INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
 GOOD_INTEGRATION_ERROR = 0.1
+SPREADS = SMALLEST_SPREAD, 1.0 / SMALLEST_SPREAD
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
 
 
@@ -48,6 +51,15 @@ class About(NamedTuple):
     seed: int
     fingerprint: str
     model: BNNLV
+
+
+class Plain(NamedTuple):
+    """Attributes that a file has as they are."""
+
+    y_ndim: int
+    seed: int
+    fingerprint: str | None
+    integration_error: float | None
 
 
 def store(estimator: Regressor, attributes: Mapping[str, Any]) -> None:
@@ -129,12 +141,12 @@ def pack(estimator: Regressor) -> Stored:
     automatic = {name: own[name] for name in PAPER_SHAPE if str(own[name]) == "auto"}
     metadata = {
         "estimator": type(estimator).__name__,
-        "settings": plain_settings(estimator, estimator.seed_) | automatic,
+        "settings": plain_settings(estimator, estimator.seed_) | automatic | {"checkpoint": None},
         "model": asdict(estimator.model_),
         "columns": None if names is None else list(names),
         "posterior": type(estimator.posterior_).__name__,
     }
-    metadata |= {name: getattr(estimator, f"{name}_") for name in PLAIN}
+    metadata |= {name: getattr(estimator, f"{name}_") for name in Plain._fields}
     for name in REPORTS:
         report = getattr(estimator, f"{name}_")
         metadata[name] = report and to_plain(report._asdict())
@@ -146,16 +158,56 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
     metadata = stored.metadata
     if metadata["estimator"] != estimator_class.__name__:
         raise FileFormatError(
-            f"expected a {estimator_class.__name__}, got a {metadata['estimator']}; "
+            f"expected a {estimator_class.__name__}, got a {shorten(metadata['estimator'])}; "
             "this version of twofold cannot load it"
         )
+    estimator = _unpack_settings(metadata, estimator_class)
+    model = build(BNNLV, metadata["model"], "model")
+    if model.activation not in network.ACTIVATIONS:
+        raise FileFormatError(f"its activation is not known: {shorten(model.activation)}")
+    attributes: dict[str, Any] = {"model": model, "energies": stored.arrays["energies"]}
+    if attributes["energies"].ndim != 1:
+        raise FileFormatError(f"its array 'energies' must have one axis; {RESTORE}")
+    attributes["posterior"] = _unpack_posterior(stored, model, estimator.dtype)
+    for side, size in (("x", model.inputs), ("y", model.outputs)):
+        mean = take(stored.arrays, f"{side}/mean", (size,))
+        scale = take(stored.arrays, f"{side}/scale", (size,), *SPREADS)
+        attributes[f"{side}_standardizer"] = Standardizer(mean, scale)
+    plain = build(Plain, {name: metadata.get(name) for name in Plain._fields}, "description")
+    if not (plain.y_ndim == 2 or plain.y_ndim == model.outputs == 1):
+        raise FileFormatError(f"its y_ndim must fit {model.outputs} outputs, got {plain.y_ndim}")
+    if not 0 <= plain.seed <= LARGEST_INTEGER:
+        raise FileFormatError(f"its seed must lie between 0 and 2**31 - 1, got {plain.seed}")
+    attributes |= plain._asdict()
+    for name, report in REPORTS.items():
+        values = metadata.get(name) or {}
+        if not all(isinstance(value, int | float | None) for value in values.values()):
+            raise FileFormatError(f"its {name} must be numbers, got {shorten(values)}; {RESTORE}")
+        known = {key: np.inf if value is None else value for key, value in values.items()}
+        attributes[name] = report(**known) if known else None
+    store(estimator, attributes)
+    estimator.n_features_in_ = model.inputs
+    columns = metadata["columns"]
+    if columns is not None:
+        if len(columns) != model.inputs or not all(isinstance(name, str) for name in columns):
+            raise FileFormatError(
+                f"its columns must be {model.inputs} names, got {shorten(columns)}"
+            )
+        estimator.feature_names_in_ = np.asarray(columns, dtype=object)
+    return estimator
+
+
+def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regressor:
+    """An estimator with the stored settings."""
     # The first files have neither the method nor the posterior, which could be one only.
     settings = upgrade_settings({"inference": "alpha"} | metadata["settings"])
-    if not isinstance(settings["hidden_layer_sizes"], str):
+    # A path of the machine where it was fitted.
+    settings["checkpoint"] = None
+    if isinstance(settings["hidden_layer_sizes"], list):
         settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
     kind = metadata.get("posterior", MeanFieldPosterior.__name__)
     unknown = sorted(set(settings) - set(estimator_class().get_params(deep=False)))
-    unknown += [] if kind in POSTERIORS else [kind]
+    unknown += [] if kind in POSTERIORS else [shorten(kind)]
     try:
         method = resolve_method(settings["inference"])
     except ValueError as error:
@@ -168,27 +220,31 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
     if not isinstance(settings["inference"], str):
         settings["inference"] = method
     estimator = estimator_class(**settings)
-    groups: dict[str, dict[str, Any]] = {}
-    for path, array in stored.arrays.items():
-        group, _, name = path.partition("/")
-        if name:
-            groups.setdefault(group, {})[name] = array
-    model = metadata["model"]
-    attributes = {name: metadata.get(name) for name in PLAIN}
-    for name, report in REPORTS.items():
-        stored_report = metadata.get(name)
-        attributes[name] = stored_report and report(
-            **{key: np.inf if value is None else value for key, value in stored_report.items()}
-        )
-    attributes |= {f"{side}_standardizer": Standardizer(**groups[side]) for side in "xy"}
-    attributes["posterior"] = POSTERIORS[kind](**groups["posterior"])
-    tuples = {name: tuple(value) for name, value in model.items() if isinstance(value, list)}
-    attributes["model"] = BNNLV(**model | tuples)
-    store(estimator, attributes | {"energies": stored.arrays["energies"]})
-    estimator.n_features_in_ = estimator.model_.inputs
-    if metadata["columns"] is not None:
-        estimator.feature_names_in_ = np.asarray(metadata["columns"], dtype=object)
+    check_settings(estimator)
     return estimator
+
+
+def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
+    """The posterior, of the shapes that the model has, in numbers that its precision holds."""
+    largest, weights = float(np.finfo(dtype).max), model.num_weights
+    # Variances of the outputs are numbers; what else there is of the noise is any number.
+    noise = np.full(model.num_noise, largest)
+    noise[: model.outputs] = np.log(largest)
+    name = stored.metadata.get("posterior", MeanFieldPosterior.__name__)
+    shapes: dict[str, tuple[int | None, ...]]
+    if name == SampledPosterior.__name__:
+        draws = len(take(stored.arrays, "posterior/weights", (None, weights)))
+        shapes = {"weights": (draws, weights), "log_noise": (draws, model.num_noise)}
+    else:
+        shapes = {"mean": (weights,), "variance": (weights,), "log_noise": (model.num_noise,)}
+    bounds = {"log_noise": (-noise, noise), "variance": (0.0, largest)}
+    found = {
+        part: take(
+            stored.arrays, f"posterior/{part}", shape, *bounds.get(part, (-largest, largest))
+        )
+        for part, shape in shapes.items()
+    }
+    return POSTERIORS[name](**found)
 
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:

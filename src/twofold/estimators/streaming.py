@@ -42,6 +42,7 @@ from twofold.tables import (
     open_writer,
     would_overwrite,
 )
+from twofold.tables.coding import OUTSIDE, Column, encode, name_outside
 from twofold.tables.table import disk_errors, list_of_names
 
 Regressor = Any  # a BNNLVRegressor
@@ -52,6 +53,7 @@ BLOCK_STRIPS = 2**7
 BLOCK_ROWS = STRIP_ROWS * BLOCK_STRIPS
 MOST_ROWS = 2**31 - 1  # programs number rows in 32 bits
 STREAMED_NODES = 24
+DIGITS = 6  # of what is written to a table
 STREAMED_NOTE = (
     f"the default method needs all rows at once; a table read in blocks is fitted with "
     f"Alpha(nodes={STREAMED_NODES}) instead"
@@ -250,17 +252,34 @@ class Written(NamedTuple):
 
 
 def split_columns(
-    model: Regressor, x: np.ndarray, outputs: Sequence[str], by: By
+    model: Regressor,
+    x: np.ndarray,
+    outputs: Sequence[str],
+    by: By,
+    quantiles: Sequence[float] = (),
 ) -> dict[str, np.ndarray]:
-    """For each output the predictive mean and the parts, in nats or as standard deviations."""
+    """For each output the predictive mean, the parts, in nats or as standard deviations, and
+    quantiles, with DIGITS digits."""
     columns, split = {"mean": model.predict(x)}, model.decompose(x, by=by)
     parts, unit = (split, "nats") if by == "entropy" else (split.standard_deviations(), "sd")
-    columns |= {f"{part} {unit}": values for part, values in parts.parts._asdict().items()}
+    columns |= {f"{part}_{unit}": values for part, values in parts.parts._asdict().items()}
+    if quantiles:
+        found = np.moveaxis(model.predict(x, quantiles=quantiles), -1, 0)
+        columns |= {f"q{q:g}": values for q, values in zip(quantiles, found, strict=True)}
     return {
-        f"{name} {kind}": column.reshape(len(x), -1)[:, index]
+        f"{name}_{kind}": _round(column.reshape(len(x), -1)[:, index])
         for index, name in enumerate(outputs)
         for kind, column in columns.items()
     }
+
+
+def _round(values: np.ndarray) -> np.ndarray:
+    """To DIGITS significant digits."""
+    with np.errstate(divide="ignore"):
+        exponent = np.floor(np.log10(np.abs(values)))
+    scale = 10.0 ** np.where(np.isfinite(exponent), DIGITS - 1 - exponent, 0.0)
+    rounded: np.ndarray = np.round(values * scale) / scale
+    return rounded
 
 
 def decompose_table(
@@ -269,15 +288,18 @@ def decompose_table(
     out: Any,
     by: By = "entropy",
     *,
-    inputs: Sequence[str] | None = None,
+    inputs: Sequence[str | Column] | None = None,
     outputs: Sequence[str] | None = None,
+    quantiles: Sequence[float] = (),
     drop_missing: bool = False,
 ) -> Written:
     """Predict the rows of a Parquet or CSV table and split their uncertainty, block by block.
 
     Writes the columns of the table and beside them those of ``split_columns`` to ``out`` (``.csv``
-    or ``.parquet``), which appears when all of it is there. ``inputs`` names the columns of the
-    model's inputs, in their order (None: those it was fitted to), ``outputs`` its outputs.
+    or ``.parquet``), which appears when all of it is there; a last column names the inputs outside
+    the range of the training data, where columns know it. ``inputs`` are the columns of the
+    model's inputs, or their names, in their order (None: those it was fitted to), ``outputs`` names
+    its outputs.
     """
     opened, place = open_table(source), Path(out)
     if would_overwrite(Path(opened.source), place):
@@ -289,24 +311,26 @@ def decompose_table(
             f"the model was fitted to {model.n_features_in_} columns without names; say which "
             "columns of the table they are: inputs=[…]"
         )
-    if len(names) != model.n_features_in_:
-        raise ValueError(f"the model has {model.n_features_in_} inputs, got {len(names)} names")
-    names = [str(name) for name in names]
+    columns = [one if isinstance(one, Column) else Column(str(one)) for one in names]
+    features = sum(len(one.features) for one in columns)
+    if features != model.n_features_in_:
+        raise ValueError(f"the model has {model.n_features_in_} inputs, got {features} names")
     several = [f"y{index}" for index in range(model.model_.outputs)]
     called = list(outputs or (several if len(several) > 1 else ["y"]))
-    check_names(opened, names)
+    check_names(opened, [one.name for one in columns])
     # Arrays have no names, and rows that come as arrays need none.
     nameless = copy.copy(model)
     vars(nameless).pop("feature_names_in_", None)
     rows, sums = 0, dict[str, float]()
     with open_writer(place) as write:
         for block in opened.blocks(POOL_ROWS):
-            values, kept = block.values(names, drop_missing)
+            values, kept = encode(block, columns, (), drop_missing)
             if not len(kept):
                 continue
-            found = split_columns(nameless, values, called, by)
+            found = split_columns(nameless, values, called, by, quantiles)
+            outside = {OUTSIDE: name_outside(columns, values)}
             data = block.take(kept).data
-            write(dict(zip(data.column_names, data.columns, strict=True)) | found)
+            write(dict(zip(data.column_names, data.columns, strict=True)) | found | outside)
             rows += len(kept)
             for name, column in found.items():
                 sums[name] = sums.get(name, 0.0) + float(column.sum())

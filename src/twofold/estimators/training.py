@@ -23,6 +23,7 @@ from twofold.core.persistence import FileFormatError, WorkFile
 from twofold.inference import loop
 from twofold.inference.loop import Algorithm
 
+LONG = 120.0  # seconds of work left that are announced where no bar is seen
 SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer rows"
 
 
@@ -70,25 +71,29 @@ class Checkpoint:
         self._seconds = seconds
         self._written = time.monotonic()
 
-    def load(self, like: Any) -> Outcome | None:
-        """The stored run, shaped as ``like``; None if there is no file yet."""
+    def load(self, like: Any, members: int) -> Outcome | None:
+        """The stored run of so many members, shaped as ``like``, which may have more to fill
+        devices; None if there is no file yet."""
         stored = self._file.read()
         if stored is None:
             return None
         leaves, structure = jax.tree.flatten(like)
-        found = [stored.arrays.get(f"state/{i}") for i in range(len(leaves))]
-        # States of other versions hold other things; members may be fewer, for none are added to
-        # fill devices.
-        for expected, leaf in zip(leaves, found, strict=True):
-            kind = expected.shape[1:], expected.dtype
-            if leaf is None or (leaf.shape[1:], leaf.dtype) != kind:
-                raise FileFormatError(
-                    f"the checkpoint {self._file.path} was written by another version of twofold; "
-                    "delete the file to start again"
-                )
-        states = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
-        energies, skipped = stored.arrays["energies"], stored.arrays["skipped"]
-        return Outcome(states, stored.metadata["epoch"], energies, skipped)
+        names, epoch = [f"state/{i}" for i in range(len(leaves))], stored.metadata.get("epoch")
+        wanted = {
+            name: ((members, *leaf.shape[1:]), leaf.dtype)
+            for name, leaf in zip(names, leaves, strict=True)
+        }
+        wanted |= {"energies": ((epoch, members), np.float64)}
+        wanted |= {"skipped": ((epoch, members), np.int64)}
+        found = {name: (array.shape, array.dtype) for name, array in stored.arrays.items()}
+        # States of other versions hold other things.
+        if found != wanted or not isinstance(epoch, int):
+            raise FileFormatError(
+                f"the checkpoint {self._file.path} was written by another version of twofold; "
+                "delete the file to start again"
+            )
+        states = jax.tree.unflatten(structure, [jnp.asarray(stored.arrays[n]) for n in names])
+        return Outcome(states, epoch, stored.arrays["energies"], stored.arrays["skipped"])
 
     def due(self) -> bool:
         """Whether enough time has passed since the last write."""
@@ -154,7 +159,7 @@ def train(
     memory.check_program(lowered.compile(), plan.title, SMALLER)
     nothing = np.empty((0, members))
     run = Outcome(loop.init(algorithm, keys, first, mesh), 0, nothing, nothing.astype(np.int64))
-    if checkpoint is not None and (stored := checkpoint.load(like=run.states)) is not None:
+    if checkpoint is not None and (stored := checkpoint.load(run.states, members)) is not None:
         run = stored._replace(states=sharding.spread(mesh, stored.states))
     program, copies = loop.compile_run(algorithm, keys, run.states, first, schedule, mesh)
     memory.check_program(program, plan.title, SMALLER, copies)
@@ -233,6 +238,8 @@ class ProgressBar:
         done: int,
     ):
         title, unit, energy = labels
+        self._labels, self._begun, self._done = (title, unit), time.monotonic(), done
+        self._hidden = verbose == "auto" and not sys.stderr.isatty()
         columns = energy + " {task.fields[energy]}", "{task.fields[speed]} updates/s"
         self._batches, self._bar = batches, _make_bar(verbose, title, unit, *columns)
         self._task = self._bar.add_task("", total=epochs, completed=done, energy="–", speed="–")
@@ -245,7 +252,14 @@ class ProgressBar:
         self._bar.stop()
 
     def update(self, epoch: int, energy: float) -> None:
-        """Show the state after ``epoch`` epochs."""
+        """Show the state after ``epoch`` epochs; where no bar is seen, say once how long it takes,
+        if that is long."""
+        seconds, done = time.monotonic() - self._begun, epoch - self._done
+        total = self._bar.tasks[0].total or 0
+        if self._hidden and done and (left := seconds / done * (total - epoch)) > LONG:
+            (title, unit), self._hidden = self._labels, False
+            said = f"{title}: {epoch:,} of {total:,.0f} {unit} after {seconds:,.0f} s"
+            print(f"{said}, about {left / 60:,.0f} min left", file=sys.stderr)
         speed = self._bar.tasks[0].speed
         shown_speed = f"{speed * self._batches:,.0f}" if speed else "–"
         self._bar.update(self._task, completed=epoch, energy=f"{energy:.3f}", speed=shown_speed)

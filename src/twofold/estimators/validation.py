@@ -1,7 +1,7 @@
 """What a regressor is given: data and settings, refused in a sentence where they cannot be used."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_array
@@ -17,6 +17,8 @@ FORMS = {
 }
 # The square of it, and of its inverse, are still numbers with all their digits.
 SMALLEST_SPREAD = 1e-150
+# Half of those held out stop a member, half score it.
+FEWEST_GROUPS = 4
 
 
 def refuse_non_numbers(name: str, values: Any) -> None:
@@ -86,6 +88,64 @@ def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.
     return X, np.asarray(y, dtype=np.float64)
 
 
+class RowFacts(NamedTuple):
+    """What else is known of the rows, each None where nothing is: how often a row counts ``[N]``,
+    the standard deviation of its measurement ``[N, O]``, and the number of its group ``[N]``."""
+
+    weight: np.ndarray | None = None
+    error: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
+    def take(self, rows: np.ndarray) -> "RowFacts":
+        """Those of some rows, by a mask."""
+        return RowFacts(*(None if part is None else part[rows] for part in self))
+
+
+def check_row_facts(
+    estimator: Any, y: np.ndarray, sample_weight: Any, y_error: Any, groups: Any
+) -> RowFacts:
+    """Each as an array; what the method of the estimator cannot use is refused."""
+    method, rows = resolve_method(estimator.inference), len(y)
+    weight = None if sample_weight is None else check_weights(sample_weight, rows, estimator.dtype)
+    if y_error is not None and method.name == "alpha":
+        raise ValueError(
+            "y_error needs inference='langevin', 'ensemble', 'nuts' or 'hmc', got 'alpha'"
+        )
+    error = None if y_error is None else check_errors(y_error, y.shape)
+    if groups is None:
+        return RowFacts(weight, error)
+    if not method.staged:
+        raise ValueError(
+            "groups are for inference='langevin' and 'ensemble', which hold rows out; got "
+            f"{method.name!r}"
+        )
+    return RowFacts(weight, error, check_groups(groups, rows))
+
+
+def check_errors(y_error: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Finite standard deviations ``[N, O]``, none negative; one column serves one output."""
+    refuse_non_numbers("y_error", y_error)
+    error = check_array(y_error, ensure_2d=False, dtype=np.float64, input_name="y_error")
+    if error.shape != shape:
+        raise ValueError(f"y_error must have the shape of y, {shape}, got {error.shape}")
+    if error.min() < 0:
+        raise ValueError(f"y_error must not be negative, got {error.min()}")
+    return error.reshape(len(error), -1)
+
+
+def check_groups(groups: Any, rows: int) -> np.ndarray:
+    """The number of each row's group, from 0 on."""
+    labels = np.asarray(groups)
+    if labels.shape != (rows,):
+        raise ValueError(f"groups must have shape ({rows},), got {labels.shape}")
+    names, numbers = np.unique(labels, return_inverse=True)
+    if len(names) < FEWEST_GROUPS:
+        raise ValueError(
+            f"at least {FEWEST_GROUPS} groups are needed to hold some of them out, got {len(names)}"
+        )
+    return numbers.reshape(-1)
+
+
 def check_weights(sample_weight: Any, rows: int, dtype: str) -> np.ndarray:
     """Finite weights ``[N]`` in the precision of the fit, none negative, at least two positive."""
     refuse_non_numbers("sample_weight", sample_weight)
@@ -106,7 +166,12 @@ def check_weights(sample_weight: Any, rows: int, dtype: str) -> np.ndarray:
 
 
 def check_inputs(estimator: Any, X: Any) -> np.ndarray:
-    """A float array ``[N, D]`` with the columns the estimator was fitted on."""
+    """A float array ``[N, D]`` with the columns the estimator was fitted on; those of a data frame
+    may stand in any order."""
+    names = list(getattr(estimator, "feature_names_in_", []))
+    given = list(getattr(X, "columns", []))
+    if names and given != names and sorted(map(str, given)) == sorted(map(str, names)):
+        X = X[names]
     refuse_non_numbers("X", X)
     return validate_data(estimator, X, dtype=np.float64, reset=False)
 

@@ -151,9 +151,16 @@ def weigh_scores(scores: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     return weighted
 
 
-def deal_roles(seed: int, members: int, folds: int, rows: int, room: int) -> np.ndarray:
+def deal_roles(
+    seed: int, members: int, folds: int, rows: int, room: int, groups: np.ndarray | None = None
+) -> np.ndarray:
     """What each of ``room`` places is to each member, ``[members, room]``: TRAIN, STOP, SCORE or
-    PADDING. Of ``folds`` members in a row each holds out another part of the rows."""
+    PADDING. Of ``folds`` members in a row each holds out another part of the rows; rows of one of
+    the ``groups``, numbers from 0 on, have the same role."""
+    if groups is not None:
+        count = int(groups.max()) + 1
+        of_groups = deal_roles(seed, members, folds, count, count)
+        return np.pad(of_groups[:, groups], ((0, 0), (0, room - rows)), constant_values=PADDING)
     folds = min(folds, max(2, rows // 2))
     rng = np.random.default_rng([seed, members])
     roles = np.full((members, room), PADDING, np.int8)
@@ -229,30 +236,38 @@ def mean_energy(
     y: Float[Array, "B O"],
     mask: Bool[Array, "B"] | Float[Array, "B"],
     num_data: Float[Array, ""],
+    error: Float[Array, "B O"] | None = None,
 ) -> Float[Array, ""]:
     """What a member minimises, per datum, estimated from a minibatch."""
     count = jnp.maximum(jnp.sum(mask > 0), 1)
     power = num_data / count
-    joint = log_joint(config.model, *network, x, y, nodes=config.nodes, mask=mask, power=power)
+    options: Any = {"nodes": config.nodes, "mask": mask, "power": power, "error": error}
+    joint = log_joint(config.model, *network, x, y, **options)
     return -joint / num_data
 
 
 def log_densities(
-    model: BNNLV, nodes: int, network: Network, x: Float[Array, "B D"], y: Float[Array, "B O"]
+    model: BNNLV,
+    nodes: int,
+    network: Network,
+    x: Float[Array, "B D"],
+    y: Float[Array, "B O"],
+    error: Float[Array, "B O"] | None = None,
 ) -> Float[Array, "B"]:
     """``log p(y | x, W)`` of each row."""
-    rule = latent_nodes(model, nodes)
-    return log_marginal(model, network.weights[None], network.log_noise[None], x, y, rule)[0]
+    rule, (weights, log_noise) = latent_nodes(model, nodes), network
+    return log_marginal(model, weights[None], log_noise[None], x, y, rule, error)[0]
 
 
 def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Float[Array, "N"]:
     """``log_densities`` of all rows, with memory for no more than ROWS_AT_ONCE."""
 
-    def of_row(row: tuple[Float[Array, "D"], Float[Array, "O"]]) -> Float[Array, ""]:
-        x, y = row
-        return log_densities(model, nodes, network, x[None], y[None])[0]
+    def of_row(row: Any) -> Float[Array, ""]:
+        own = jax.tree.map(lambda part: part[None], row)
+        return log_densities(model, nodes, network, *own)[0]
 
-    found: Array = jax.lax.map(of_row, (data.x, data.y), batch_size=ROWS_AT_ONCE)
+    rows = data.x, data.y, data.error
+    found: Array = jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
     return found
 
 
@@ -281,10 +296,11 @@ def out_of_bag_ranks(
     network_layers = layers(model, members.weights)
     z = jnp.zeros((len(members.weights), 0, 1), data.x.dtype)
 
-    def of_row(row: tuple[Float[Array, "D"], Float[Array, "O"], Bool[Array, "K"]]) -> Array:
-        x, y, counted = row
+    def of_row(row: Any) -> Array:
+        x, y, error, counted = row
         outputs = networks.apply(network_layers, x[None], z, model.activate)
         given = conditional(model, outputs, members.log_noise)
+        given = given.add_variance(None if error is None else error[:, None])
         distance = (y[:, None] - given.mean) * jnp.exp(-0.5 * given.log_variance)
         below = norm.cdf(distance)
         if given.log_odds is not None:
@@ -293,7 +309,8 @@ def out_of_bag_ranks(
         total = jnp.sum(jnp.where(counted[:, None, None], below, 0.0), axis=0)
         return total[:, 0] / jnp.sum(counted)
 
-    ranks: Array = jax.lax.map(of_row, (data.x, data.y, held_out.T), batch_size=ROWS_AT_ONCE)
+    rows = data.x, data.y, data.error, held_out.T
+    ranks: Array = jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
     return ranks
 
 
@@ -352,11 +369,12 @@ def step(
 
     def batch(index: Int[Array, ""]) -> Any:
         if whole:
-            return data.x, data.y, data.weigh(share.role == TRAIN), num_data
+            return data.x, data.y, data.weigh(share.role == TRAIN), num_data, data.error
         own = jax.random.fold_in(key, index)
         places = jax.random.randint(own, (slots,), 0, jnp.maximum(training, 1))
         chosen = share.order[places]
-        return data.x[chosen], data.y[chosen], data.weigh(places < training, chosen), num_data
+        mask, error = data.weigh(places < training, chosen), data.errors_of(chosen)
+        return data.x[chosen], data.y[chosen], mask, num_data, error
 
     def on_batch(index: Any, carry: Any) -> Any:
         network, moments, total, skipped = carry
@@ -374,7 +392,8 @@ def step(
     places = jnp.floor(looks * jnp.maximum(1.0, stopping / len(looks))).astype(int)
     seen = places < stopping
     chosen = share.order[jnp.minimum(training + places, rows - 1)]
-    terms = log_densities(config.model, config.nodes, network, data.x[chosen], data.y[chosen])
+    looked_at = data.x[chosen], data.y[chosen], data.errors_of(chosen)
+    terms = log_densities(config.model, config.nodes, network, *looked_at)
     now = jnp.sum(jnp.where(seen, data.weigh(terms, chosen), 0.0)) / jnp.maximum(jnp.sum(seen), 1)
     score = jnp.where(jnp.isfinite(state.score), state.score + SMOOTHING * (now - state.score), now)
     late = epoch >= jnp.minimum(FIRST_EPOCHS, length - 1)

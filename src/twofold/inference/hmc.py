@@ -187,6 +187,7 @@ def log_density(
         log_noise_prior=config.method.log_noise_prior,
         mask=data.weigh(jnp.arange(data.x.shape[0]) < data.size),
         power=power,
+        error=data.error,
     )
 
 

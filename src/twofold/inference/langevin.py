@@ -194,7 +194,8 @@ def log_posterior(config: Config, walk: Walk, position: Float[Array, "d"]) -> Fl
     mask = data.weigh(walk.counted)
     # A GPU's products of fewer digits would be taken for errors of the energy.
     with jax.default_matmul_precision("highest"):
-        return log_joint(config.model, *network, data.x, data.y, nodes=config.nodes, mask=mask)
+        options: Any = {"nodes": config.nodes, "mask": mask, "error": data.error}
+        return log_joint(config.model, *network, data.x, data.y, **options)
 
 
 def init(config: Config, key: Key, walk: Walk) -> State:

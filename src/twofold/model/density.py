@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from twofold.core.arrays import Array, Bool, Float
-from twofold.core.numerics import LOG_TWO_PI, gaussian_log_density
+from twofold.core.numerics import gaussian_log_density
 from twofold.model import network
 from twofold.model.spec import BNNLV, WIDE, layers
 
@@ -53,6 +53,12 @@ class Conditional(NamedTuple):
             return variance
         share = jax.nn.sigmoid(_like(self.log_odds[:, None], variance))
         return variance * (1.0 + (WIDE**2 - 1.0) * share)
+
+    def add_variance(self, variance: Float[Array, "O ..."] | None) -> "Conditional":
+        """The same of a y that is measured with an error of this variance."""
+        if variance is None:
+            return self
+        return self._replace(log_variance=jnp.logaddexp(self.log_variance, jnp.log(variance)))
 
     def log_density(self, y: Float[Array, "O ..."]) -> Float[Array, "K ..."]:
         """``log p(y | x, z, W)`` of all outputs together."""
@@ -128,11 +134,6 @@ def _log_normal(values: Float[Array, "*n"], centre: float, variance: float) -> F
     return jnp.sum(gaussian_log_density(values - centre, jnp.zeros(()), log_variance))
 
 
-def log_normaliser(model: BNNLV) -> float:
-    """``½ P log 2πλ``: how far ``log p(W)`` lies below ``−½‖W‖²/λ``, which energies report."""
-    return 0.5 * model.num_weights * (LOG_TWO_PI + float(np.log(model.weight_variance)))
-
-
 def log_likelihood(
     model: BNNLV,
     weights: Float[Array, "K P"],
@@ -140,10 +141,13 @@ def log_likelihood(
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
     z: Float[Array, "K Z B"],
+    error: Float[Array, "B O"] | None = None,
 ) -> Float[Array, "K B"]:
-    """``log p(y | x, z, W)`` of each datum, summed over outputs."""
+    """``log p(y | x, z, W)`` of each datum, summed over outputs; ``error`` is a known variance of
+    each measurement, beside the noise."""
     outputs = network.apply(layers(model, weights), x, z, model.activate)
-    return conditional(model, outputs, log_noise).log_density(y.T)
+    given = conditional(model, outputs, log_noise)
+    return given.add_variance(None if error is None else error.T).log_density(y.T)
 
 
 def log_joint(
@@ -158,18 +162,20 @@ def log_joint(
     log_noise_prior: tuple[float, float] = LOG_NOISE_PRIOR,
     mask: Bool[Array, "N"] | Float[Array, "N"] | None = None,
     power: Float[Array, ""] | float = 1.0,
+    error: Float[Array, "N O"] | None = None,
 ) -> Float[Array, ""]:
     """The log-density of weights, noise and data together, what a posterior sampler needs.
 
     Without ``z`` the latent input is integrated out over ``nodes`` (``default_nodes``), else it is
     sampled beside the weights. Rows outside ``mask`` count for nothing, and one of numbers says how
-    often each row counts in the likelihood; ``power`` tempers the likelihood.
+    often each row counts in the likelihood; ``power`` tempers the likelihood. ``error`` is a known
+    variance of each measurement, beside the noise.
     """
     if z is None:
         rule = latent_nodes(model, default_nodes(model) if nodes is None else nodes)
-        terms = log_marginal(model, weights[None], log_noise[None], x, y, rule)[0]
+        terms = log_marginal(model, weights[None], log_noise[None], x, y, rule, error)[0]
     else:
-        terms = log_likelihood(model, weights[None], log_noise[None], x, y, z.T[None])[0]
+        terms = log_likelihood(model, weights[None], log_noise[None], x, y, z.T[None], error)[0]
     if mask is not None and mask.dtype != bool:
         terms, mask = mask * terms, mask > 0
     likelihood = jnp.sum(terms if mask is None else jnp.where(mask, terms, 0.0))
@@ -230,8 +236,10 @@ def log_marginal(
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
     nodes: Nodes,
+    error: Float[Array, "B O"] | None = None,
 ) -> Float[Array, "K B"]:
-    """``log p(y | x, W)``: the log of the weighted mean of the likelihood over the nodes."""
+    """``log p(y | x, W)``: the log of the weighted mean of the likelihood over the nodes; ``error``
+    is a known variance of each measurement, beside the noise."""
     (draws, _), rows, count = weights.shape, x.shape[0], nodes.points.shape[0]
     points = nodes.points.astype(x.dtype)
     z = jnp.broadcast_to(points.T[None, :, :, None], (draws, model.latents, count, rows))
@@ -239,7 +247,9 @@ def log_marginal(
     z = z.reshape(draws, model.latents, count * rows)
     outputs = network.apply(layers(model, weights), every, z, model.activate)
     outputs = outputs.reshape(draws, -1, count, rows)
-    terms = conditional(model, outputs, log_noise).log_density(y.T[:, None])
+    given = conditional(model, outputs, log_noise)
+    given = given.add_variance(None if error is None else error.T[:, None])
+    terms = given.log_density(y.T[:, None])
     return jax.nn.logsumexp(terms + nodes.log_weights.astype(x.dtype)[:, None], axis=1)
 
 

@@ -53,8 +53,9 @@ class BNNLV:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if any(units < 1 for units in self.hidden):
             raise ValueError(f"every hidden layer needs at least 1 unit, got {self.hidden}")
-        if self.latents < 0:
-            raise ValueError(f"latents must be 0 (no latent input) or positive, got {self.latents}")
+        for name in ("latents", "latent_levels"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be 0 (none) or positive, got {getattr(self, name)}")
         if self.linear_skip and not self.scaled_prior:
             raise ValueError("linear_skip needs scaled_prior, whose scales of the inputs it shares")
         if self.latent_levels and self.latents != 1:

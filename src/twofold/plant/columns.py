@@ -9,7 +9,9 @@ side by side instead (``Past``), for then a step later everything has moved by o
 new values come at the end.
 """
 
+import inspect
 import math
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -71,6 +74,21 @@ class Transform:
         return jnp.expm1(seen) if self.kind.startswith("log1p") else seen
 
 
+def saturate(seen: Float[Array, "..."], low: float, high: float) -> Float[Array, "..."]:
+    """A prediction of a column that was logged between ``low`` and ``high``: as it is up to that
+    width beyond either, then bent smoothly, so that it never goes twice as far."""
+    width = high - low
+    inner = jnp.clip(seen, low - width, high + width)
+    return inner + width * jnp.tanh((seen - inner) / width)
+
+
+def choose_range(transform: Transform, values: np.ndarray) -> tuple[float, float]:
+    """The ends of a column's values as a model sees them, apart even if it is constant."""
+    seen = np.log1p(values) if transform.kind.startswith("log1p") else values
+    low, high = float(seen.min()), float(seen.max())
+    return (low, high) if low < high else (low, low + (abs(low) or 1.0))
+
+
 def choose_transform(name: str, transform: Any, values: np.ndarray) -> Transform:
     """A transform by name, with bounds that hold the values and a margin of 5 % on either side."""
     if isinstance(transform, Transform):
@@ -117,16 +135,34 @@ def _logarithms(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
 
 
 @contextmanager
-def user_errors(call: str, rule: str, has: str, known: Sequence[str] = ()) -> Iterator[None]:
-    """Errors of a user's function of columns, in one sentence."""
+def user_errors(
+    function: Any, call: str, rule: str, has: str, known: Sequence[str] = ()
+) -> Iterator[None]:
+    """Errors of a user's function of columns, in one sentence with their file and line."""
     try:
         yield
+    except LogError:
+        raise
     except KeyError as error:
-        hint = nearest(error.args[0], known)
-        raise LogError(f"{call} asks for {error}, but {has}{hint}") from error
+        hint = nearest(str(error.args[0]), known)
+        raise LogError(
+            f"{place_of(function, error)}{call} asks for {error}, but {has}{hint}"
+        ) from error
     except Exception as error:
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        raise LogError(f"{call} must {rule}; it failed with {why}") from error
+        must = f"must {rule}; it " if isinstance(error, jax.errors.JAXTypeError) else ""
+        raise LogError(f"{place_of(function, error)}{call} {must}failed with {why}") from error
+
+
+def place_of(function: Any, error: Exception | None = None) -> str:
+    """The file and line of a user's function, or of where an error arose in its file, as the
+    beginning of a sentence."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return ""
+    frames = traceback.walk_tb(error.__traceback__ if error else None)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == code.co_filename]
+    return f"{code.co_filename}:{lines[-1] if lines else code.co_firstlineno}: "
 
 
 @dataclass(frozen=True, eq=False)

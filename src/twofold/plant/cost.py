@@ -21,10 +21,17 @@ from sklearn.cluster import MiniBatchKMeans
 
 from twofold.core.arrays import Array, Float
 from twofold.core.persistence import fingerprint
-from twofold.plant.columns import user_errors
+from twofold.plant.columns import place_of, user_errors
 from twofold.plant.log import Log, LogError
 
 CostFunction = Callable[[Mapping[str, Any]], Any]
+NUMBERS = jax.Array, np.ndarray, np.generic, float, int
+# A row is near another that is moved by this part of the way to anywhere in the logged ranges.
+NEAR = 1e-3
+FINITE = (
+    "a search follows the slope: keep roots, logarithms and divisions away from 0 on the inside, "
+    "as in jnp.sqrt(jnp.maximum(x, 1e-6)) (jnp.where on the outside does not help)"
+)
 # A risk below this part of the costs' own spread is rounding, and its root all slope.
 SMALLEST = 1e-4
 
@@ -47,9 +54,29 @@ class Cost:
 
     def of(self, log: Log) -> list[np.ndarray]:
         """The costs of each episode's steps."""
+        rows = _rows(log)
         with jax.enable_x64(True):
-            every = jax.jit(jax.vmap(self))
-            return [np.asarray(every(one.observations[1:], one.actions)) for one in log.episodes]
+            costs = np.asarray(jax.jit(jax.vmap(self))(*rows))
+        return np.split(costs, np.cumsum([len(one) for one in log.episodes])[:-1])
+
+    def find_lost(
+        self, observations: Float[Array, "N D"], actions: Float[Array, "N A"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows where the cost is not finite, and those where only its slope is not."""
+
+        def value(observation: Array, action: Array) -> Array:
+            return jnp.asarray(self(observation, action), observation.dtype)
+
+        slopes = jax.vmap(jax.value_and_grad(value, argnums=(0, 1)))
+        costs, (by_state, by_action) = jax.jit(slopes)(observations, actions)
+        steep = ~np.isfinite(np.hstack([by_state, by_action])).all(axis=1)
+        lost = ~np.isfinite(costs)
+        return np.flatnonzero(lost), np.flatnonzero(steep & ~lost)
+
+    def describe(self, observation: Any, action: Any) -> str:
+        """A row in words: ``level = 2, flow = 0.5``."""
+        pairs = zip((*self.observations, *self.actions), (*observation, *action), strict=True)
+        return ", ".join(f"{name} = {value:g}" for name, value in pairs)
 
     def fingerprint(self, log: Log) -> str:
         """The same for two costs that agree on the log and on all its probes."""
@@ -69,20 +96,57 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
     known, rule = (*log.observations, *log.actions), "be written with jax.numpy, without if, max() "
     rule += "or float() of values (use jnp.where and jnp.maximum)"
     row = log.episodes[0].observations[1], log.episodes[0].actions[0]
-    with user_errors("cost(row)", rule, f"the log has {', '.join(known)}", known):
-        result = jax.eval_shape(lambda *row: jnp.asarray(cost(*row)), *row)
-    if result.shape != ():
-        raise LogError(f"cost(row) must give one number for a row, got the shape {result.shape}")
+
+    def check(*row: Array) -> Any:
+        value = cost(*row)
+        got = f"the shape {jnp.shape(value)}" if isinstance(value, NUMBERS) else _name_kind(value)
+        if got != "the shape ()":
+            where = f"{place_of(function)}cost(row)"
+            raise LogError(f"{where} must give one number for a row, got {got}")
+        return value
+
+    with user_errors(function, "cost(row)", rule, f"the log has {', '.join(known)}", known):
+        jax.eval_shape(check, *row)
     for episode, costs in zip(log.episodes, cost.of(log), strict=True):
         bad = np.flatnonzero(~np.isfinite(costs))
         if len(bad):
-            values = *episode.observations[bad[0] + 1], *episode.actions[bad[0]]
-            pairs = zip(known, values, strict=True)
+            row = episode.observations[bad[0] + 1], episode.actions[bad[0]]
             raise LogError(
-                f"cost(row) must be finite, got {costs[bad[0]]} in episode {episode.name!r}, step "
-                f"{bad[0]}, where {', '.join(f'{name} = {value:g}' for name, value in pairs)}"
+                f"{place_of(function)}cost(row) must be finite, got {costs[bad[0]]} in episode "
+                f"{episode.name!r}, step {bad[0]}, where {cost.describe(*row)}"
             )
     return cost
+
+
+def check_slope(cost: Cost, log: Log) -> None:
+    """Refuse a cost without a finite slope near a logged row, for gradients would all be lost: what
+    has none at a logged row alone, as the root of a square that is 0 there, is no obstacle."""
+    observations, actions = _rows(log)
+    ranges = (observations.min(axis=0), observations.max(axis=0)), (log.action_low, log.action_high)
+    rng, rows = np.random.default_rng(0), (observations, actions)
+    near = [
+        own + NEAR * (rng.uniform(*ends, own.shape) - own)
+        for own, ends in zip(rows, ranges, strict=True)
+    ]
+    with jax.enable_x64(True):
+        lost, steep = cost.find_lost(*near)
+    if len(bad := np.concatenate([lost, steep])):
+        raise LogError(
+            f"{place_of(cost.function)}{'cost(row)' if len(lost) else 'the slope of cost(row)'} is "
+            f"not finite near {len(bad):,} of {len(actions):,} logged steps, as where "
+            f"{cost.describe(*(part[bad[0]] for part in near))}; {FINITE}"
+        )
+
+
+def _rows(log: Log) -> tuple[np.ndarray, np.ndarray]:
+    """All observations that steps led to, and the actions that were applied during them."""
+    parts = ((one.observations[1:], one.actions) for one in log.episodes)
+    observations, actions = map(np.concatenate, zip(*parts, strict=True))
+    return observations, actions
+
+
+def _name_kind(value: Any) -> str:
+    return "None; end it with return" if value is None else f"a {type(value).__name__}"
 
 
 def with_costs(log: Log, function: CostFunction) -> Log:

@@ -7,6 +7,8 @@ transform φ. Of column c, with the value ``c'`` one step later, the model's out
     φ(c') − φ(c)        a delta
     φ(c')               absolute
     φ(c') − φ(known c)  what a known part of the dynamics leaves over
+
+In roll-outs predictions without a bound of their own saturate far beyond the log (``saturate``).
 """
 
 import warnings
@@ -21,7 +23,16 @@ import numpy as np
 
 from twofold.core.arrays import Array, Float
 from twofold.core.persistence import fingerprint
-from twofold.plant.columns import Past, Transform, check_seen, choose_transform, user_errors
+from twofold.plant.columns import (
+    Past,
+    Transform,
+    check_seen,
+    choose_range,
+    choose_transform,
+    place_of,
+    saturate,
+    user_errors,
+)
 from twofold.plant.log import Log, LogError, LogWarning, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
@@ -47,7 +58,8 @@ class Embedding:
     same for each action, the one about to be applied among them. ``targets`` are predicted, as
     ``deltas`` or absolutely; ``computed`` columns follow from ``known(observation, action)``, and
     as that is known before the step is made, their lags end with the value after it. What is
-    neither predicted nor computed keeps its last value.
+    neither predicted nor computed keeps its last value. ``ranges`` are the ends of each observation
+    in the log, through its transform, from which its predictions cannot go far.
     """
 
     observations: tuple[str, ...]
@@ -60,6 +72,7 @@ class Embedding:
     known: Known | None = None
     computed: tuple[str, ...] = ()
     residual: tuple[str, ...] = ()
+    ranges: tuple[tuple[float, float], ...] = ()
 
     @property
     def history(self) -> int:
@@ -157,7 +170,7 @@ class Embedding:
         for index, name in enumerate(self.observations):
             transform = self.transforms[index]
             if name in outputs:
-                seen[index] = transform.clamp(self._base(index, latest, known) + outputs[name])
+                seen[index] = self._bound(index, self._base(index, latest, known) + outputs[name])
                 values[index] = transform.inverse(seen[index])
             elif name in self.computed:
                 values[index] = known[name]
@@ -171,6 +184,13 @@ class Embedding:
         if name in self.residual:
             return self.transforms[index].forward(known[name])
         return latest[index] if name in self.deltas else 0.0
+
+    def _bound(self, index: int, seen: Array) -> Array:
+        """What becomes of a prediction, through its transform."""
+        transform = self.transforms[index]
+        if transform.kind.endswith("logit") or not self.ranges:
+            return transform.clamp(seen)
+        return saturate(seen, *self.ranges[index])
 
     def known_values(self, now: Float[Array, "D"], action: Float[Array, "A"]) -> dict[str, Any]:
         """What is known of the next observation, by the names of its columns."""
@@ -259,6 +279,9 @@ def embed(
     _check_count("history", history, 1)
     kinds = transforms or {}
     check_known("transform of", kinds, names)
+    seen = tuple(
+        choose_transform(name, kinds.get(name, "identity"), log.column(name)) for name in names
+    )
     embedding = Embedding(
         observations=names,
         actions=log.actions,
@@ -266,12 +289,13 @@ def embed(
         action_lags=_lags("action_history", log.actions, action_history, history),
         targets=chosen,
         deltas=_names("deltas", chosen if deltas is True else deltas or (), names),
-        transforms=tuple(
-            choose_transform(name, kinds.get(name, "identity"), log.column(name)) for name in names
-        ),
+        transforms=seen,
         known=known,
         computed=tuple(name for name in known_names if name not in chosen),
         residual=tuple(name for name in known_names if name in chosen),
+        ranges=tuple(
+            choose_range(own, log.column(name)) for own, name in zip(seen, names, strict=True)
+        ),
     )
     if not embedding.input_names:
         raise LogError("the model would see nothing: give it a window or an action_history")
@@ -336,8 +360,13 @@ def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
     action = dict(zip(log.actions, jnp.asarray(log.episodes[0].actions[0]), strict=True))
     rule = "give a mapping from names to values and be written with jax.numpy, without if or "
     has = f"observations are {', '.join(now)} and actions {', '.join(action) or 'none'}"
-    with user_errors("known(observation, action)", f"{rule}float() of values", has):
-        found = jax.jit(lambda now, action: dict(known(now, action)))(now, action)
+    with user_errors(known, "known(observation, action)", f"{rule}float() of values", has):
+        found = jax.jit(known)(now, action)
+    if not isinstance(found, Mapping):
+        raise LogError(
+            f"{place_of(known)}known(observation, action) must give a mapping from names to "
+            f"values, got {type(found).__name__}"
+        )
     check_known("known gives", found, log.observations)
     for name, value in found.items():
         if jnp.shape(value) != ():

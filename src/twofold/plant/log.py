@@ -121,7 +121,9 @@ class Log:
     def split(self, held_out: float = 0.2, seed: int = 0) -> tuple["Log", "Log"]:
         """Two logs: to learn from, and held out. Whole runs go to one of them, with all their
         pieces, for rows of one run resemble each other and would make a test too easy; if there is
-        one run only, its pieces count as runs."""
+        one run only, its pieces count as runs, and of one piece the last part is held out."""
+        if len(self.episodes) == 1 and 0.0 < held_out < 1.0 and len(self.episodes[0]) > 1:
+            return self._split_in_time(held_out)
         origins = [one.origin or f"episode {i}" for i, one in enumerate(self.episodes)]
         if len(set(origins)) == 1:
             origins = [f"piece {i}" for i in range(len(origins))]
@@ -136,6 +138,20 @@ class Log:
         back = {runs[i] for i in order[:kept_back]}
         held = np.array([origin in back for origin in origins])
         return self.pick(np.flatnonzero(~held)), self.pick(np.flatnonzero(held))
+
+    def _split_in_time(self, held_out: float) -> tuple["Log", "Log"]:
+        """The first and the last steps of the only episode; the state between them is in both."""
+        (one,) = self.episodes
+        at = min(max(1, round((1.0 - held_out) * len(one))), len(one) - 1)
+        sides = []
+        for steps, rows in ((slice(at), slice(at + 1)), (slice(at, None), slice(at, None))):
+            costs = None if one.costs is None else one.costs[steps]
+            times = None if one.times is None else one.times[rows]
+            part = Episode(
+                one.observations[rows], one.actions[steps], costs, times, one.name, one.origin
+            )
+            sides.append(replace(self, episodes=(part,)))
+        return sides[0], sides[1]
 
     def __str__(self) -> str:
         return (
@@ -197,17 +213,21 @@ class Steps(NamedTuple):
     next_observations: np.ndarray
 
 
-def steps(log: Log, history: int) -> Steps:
-    """Every step that has ``history`` observations before it, episode by episode."""
-    long_enough = [episode for episode in log.episodes if len(episode) >= history]
-    if not long_enough:
-        longest = max(len(episode) + 1 for episode in log.episodes)
+def check_length(log: Log, history: int, which: str = "") -> None:
+    """Refuse a log without a step that has ``history`` observations before it."""
+    longest = max(len(episode) + 1 for episode in log.episodes)
+    if longest <= history:
         raise LogError(
-            f"a history of {history} needs episodes of at least {history + 1} rows, but the "
+            f"a history of {history} needs {which}episodes of at least {history + 1} rows, but the "
             f"longest has {longest}; use a shorter history"
         )
+
+
+def steps(log: Log, history: int) -> Steps:
+    """Every step that has ``history`` observations before it, episode by episode."""
+    check_length(log, history)
     parts = []
-    for one in long_enough:
+    for one in (episode for episode in log.episodes if len(episode) >= history):
         rows = np.arange(len(one) - history + 1)[:, None] + np.arange(history)
         window = one.observations[rows], one.actions[rows[:, :-1]]
         parts.append((*window, one.actions[history - 1 :], one.observations[history:]))

@@ -5,8 +5,9 @@ Every fault of a log has a kind, a place and a sentence that says what to do.
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from twofold.plant import raw_log
 from twofold.plant.log import Log, LogError, LogWarning, check_bounds, check_different
 from twofold.plant.raw_log import GAP, RawLog, check_mending, mend, raw_log_of
 from twofold.tables import Table, check_names, read_table, write_table
+from twofold.tables.dates import ORDERS
 from twofold.tables.table import sentinels
 
 # Names under which a column that nobody asked for is probably the time or the episode.
@@ -24,14 +26,17 @@ LIKELY = {
 }
 # Numbers with another decimal mark than was said, or with marks between thousands.
 MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?\d+)?", re.I)
-# A step that differs from the usual one by more than this part of it is said to be uneven.
-UNEVEN = 0.1
+# A step that differs from the usual one by more than this part of it is said to be uneven; so many
+# examples are given.
+UNEVEN, FEW = 0.1, 3
 SENTENCES = {
     "text": "column {column!r} has text in {rows} ({examples}) at {where}; {remedy}",
     "missing": "column {column!r} has {what} of {all:,} values, at {where}; leave those rows out "
     "with drop_missing=True",
     "sentinel": "column {column!r} is {value:.15g} in {rows}, far from all its other values, at "
     "{where}; if it means no value, pass missing=[{value:.15g}]",
+    "far": "column {column!r} is {range} in {rows}, more than a million times its usual spread, at "
+    "{where}; correct it, or if it means no value, pass missing={values} and drop_missing=True",
     "interleaved": "rows of another episode lie between those of {episodes}, which goes on at "
     "{where}; {remedy}",
     "mixed": "as if several episodes were one, the time starts over at {where}; name the episode "
@@ -52,6 +57,8 @@ SENTENCES = {
     "short": "{brief} of {all} have too few rows to learn from, at least {least} are needed: "
     "{where}; {remedy}",
 }
+# What is looked for before anything is mended.
+BEFORE = ("text", "interleaved")
 WARNINGS = ("sentinel", "uneven", "constant", "stuck", "unnamed")
 # Its kind, rows or a place in words (none: no fault), and what its sentence says.
 Fault = tuple[str, Any, dict[str, Any]]
@@ -66,9 +73,10 @@ def read_log(
     time: str | None = None,
     cost: str | None = None,
     cost_at: str = "arrival",
+    date_order: str | None = None,
     missing: Sequence[str | float] = (),
     delimiter: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
     encoding: str = "utf-8-sig",
     history: int = 1,
     strict: bool = False,
@@ -84,16 +92,17 @@ def read_log(
     check_mending(mending)
     found = read_raw_log(
         source, observations=observations, actions=actions, episode=episode, time=time, cost=cost,
-        cost_at=cost_at, missing=missing, delimiter=delimiter, decimal=decimal, encoding=encoding,
+        cost_at=cost_at, date_order=date_order, missing=missing, delimiter=delimiter,
+        decimal=decimal, encoding=encoding,
     )  # fmt: skip
     raw = mend(found, **mending)
     if not len(raw):
         raise LogError(f"{found.source}: nothing is left of {len(found)} rows after mending")
     # Neither is mended: leaving out rows with text would leave out all that have decimal commas.
-    before = {"text", "interleaved"}
-    cut = {"interleaved"} if mending.get("split_at_restarts") and raw.times is None else set()
-    findings = [one for one in check(found) if one.kind in before - cut]
-    findings += [one for one in check(raw, history=history) if one.kind not in before]
+    cut = mending.get("split_at_restarts") and raw.times is None
+    findings = [*_findings(found, _text_faults(found))]
+    findings += [] if cut else _findings(found, _return_faults(found))
+    findings += [one for one in check(raw, history=history) if one.kind not in BEFORE]
     if any(finding.severity == "error" or strict for finding in findings):
         raise _log_error(raw.source, findings)
     for finding in findings:
@@ -110,9 +119,10 @@ def read_raw_log(
     time: str | None = None,
     cost: str | None = None,
     cost_at: str = "arrival",
+    date_order: str | None = None,
     missing: Sequence[str | float] = (),
     delimiter: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
     encoding: str = "utf-8-sig",
 ) -> RawLog:
     """The named columns of a table as they are, faults and all, for ``check``.
@@ -121,13 +131,18 @@ def read_raw_log(
     on, with their bounds; in the last row of an episode they may be blank. ``episode`` and ``time``
     (numbers or dates) name further columns, ``cost`` one with the cost of having come to a row
     (``cost_at="departure"``: of the step that leaves it). ``missing`` are words and numbers that
-    mean that there is no value (in the time column only words do).
+    mean that there is no value (in the time column only words do). ``date_order`` ("day-first",
+    "month-first") is for dates like 03/04/2025 that no other date of the column tells the order of;
+    a zone (``Z``, ``+01:00``) may stand behind ISO dates. ``decimal`` is what the file shows.
     """
+    if date_order not in (None, *ORDERS):
+        raise LogError(f"date_order must be {' or '.join(map(repr, ORDERS))}, got {date_order!r}")
     if cost_at not in ("arrival", "departure"):
         raise LogError(f"cost_at must be 'arrival' or 'departure', got {cost_at!r}")
-    if decimal not in (".", ","):
+    if decimal not in (None, ".", ","):
         raise LogError(f"decimal must be '.' or ',', got {decimal!r}")
-    table = replace(read_table(source, delimiter=delimiter, encoding=encoding), decimal=decimal)
+    table = read_table(source, delimiter=delimiter, encoding=encoding)
+    table = replace(table, decimal=decimal or table.decimal)
     missing = [missing] if isinstance(missing, str | int | float) else list(missing)
     observations = (observations,) if isinstance(observations, str) else tuple(observations)
     given = [*observations, *actions, *(one for one in (episode, time, cost) if one is not None)]
@@ -139,7 +154,7 @@ def read_raw_log(
     texts = {name: column.texts for name, column in read.items()}
     times = None
     if time is not None:
-        times, texts[time] = table.times(time, missing)
+        times, texts[time] = table.times(time, missing, date_order)
     part, parts = _episodes(table, episode)
     return RawLog(
         table.source, table.unit, table.rows, observations, bounds, part=part, parts=parts,
@@ -223,18 +238,21 @@ def check(what: Any, *, history: int = 1, strict: bool = False) -> list[Finding]
         raise LogError(
             f"check takes a Log or a RawLog (read_raw_log gives one), got {type(what).__name__}"
         )
-    raw, findings = raw_log_of(what) if isinstance(what, Log) else what, []
-    faults = *_column_faults(raw), *_order_faults(raw), *_other_faults(raw, history)
+    raw = raw_log_of(what) if isinstance(what, Log) else what
+    faults = _column_faults(raw), _return_faults(raw), _order_faults(raw)
+    findings = [*_findings(raw, chain(_text_faults(raw), *faults, _other_faults(raw, history)))]
+    if strict and findings:
+        raise _log_error(raw.source, findings)
+    return findings
+
+
+def _findings(raw: RawLog, faults: Iterable[Fault]) -> Iterator[Finding]:
     for kind, at, facts in faults:
         if len(at):
             facts["where"] = where = at if isinstance(at, str) else raw.places(at)
             severity = facts.get("severity", "warning" if kind in WARNINGS else "error")
             sentence = SENTENCES[kind].format(rows=_count(at, "row"), **facts)
-            column = facts.get("column")
-            findings.append(Finding(kind, where, sentence, severity, column, raw.source))
-    if strict and findings:
-        raise _log_error(raw.source, findings)
-    return findings
+            yield Finding(kind, where, sentence, severity, facts.get("column"), raw.source)
 
 
 def _log_error(source: str, findings: Sequence[Finding]) -> LogError:
@@ -244,19 +262,23 @@ def _log_error(source: str, findings: Sequence[Finding]) -> LogError:
     return LogError("\n".join([f"{source}: {_count(findings, 'fault')} found", *lines]))
 
 
-def _column_faults(raw: RawLog) -> Iterator[Fault]:
-    """Of each column cells without a number, numbers that seem to say that there is none, values
-    that never change or stand still, and actions out of bounds, but for rounding."""
-    stuck = raw_log.find_stuck(raw)
-    for name, column in raw.columns.items():
-        texts = raw.texts.get(name, {})
+def _text_faults(raw: RawLog) -> Iterator[Fault]:
+    """Of each column cells that are neither a number nor blank."""
+    for name, texts in raw.texts.items():
         words = list(dict.fromkeys(texts.values()))
-        examples = _list(list(map(repr, words)), 3)
-        remedy = _remedy(words) or f"if it means no value, pass missing=[{examples}]"
+        examples = _list(list(map(repr, words)), FEW)
+        remedy = _remedy(words) or f"if it means no value, pass missing={words[:FEW]}"
         if name == raw.time:
             remedy = f"write times as numbers or like 2024-03-01 06:00:00, or {remedy}"
         yield "text", list(texts), {"column": name, "examples": examples, "remedy": remedy}
-        rows = np.setdiff1d(raw_log.missing_rows(raw, name), list(texts))
+
+
+def _column_faults(raw: RawLog) -> Iterator[Fault]:
+    """Of each column missing and far values, numbers that seem to say that there is none, values
+    that never change or stand still, and actions out of bounds, but for rounding."""
+    stuck = raw_log.find_stuck(raw)
+    for name, column in raw.columns.items():
+        rows = np.setdiff1d(raw_log.missing_rows(raw, name), list(raw.texts.get(name, ())))
         infinite = int(np.isinf(column[rows]).sum())
         what = f"{len(rows) - infinite:,} missing" + f" and {infinite:,} infinite" * (infinite > 0)
         yield "missing", rows, {"column": name, "what": what, "all": len(raw)}
@@ -271,8 +293,7 @@ def _column_faults(raw: RawLog) -> Iterator[Fault]:
             yield "out_of_bounds", rows, facts
         else:
             remedy = "it tells the model nothing: leave it out"
-            for value in sentinels(values):
-                yield "sentinel", np.flatnonzero(values == value), {"column": name, "value": value}
+            yield from _odd_values(name, values)
         known = values[np.isfinite(values)]
         if name != raw.cost and len(known) > 1 and known.min() == known.max():
             facts = {"column": name, "value": known[0], "remedy": remedy}
@@ -282,17 +303,34 @@ def _column_faults(raw: RawLog) -> Iterator[Fault]:
         yield "stuck", [row for rows in still for row in rows], {"column": name, "most": most}
 
 
-def _order_faults(raw: RawLog) -> Iterator[Fault]:
-    """Episodes whose rows are mixed with those of others, and times that start over, go back,
-    repeat, leave gaps or are uneven."""
+def _odd_values(name: str, values: np.ndarray) -> Iterator[Fault]:
+    """Numbers that stand for no value, and those that no sensor can have measured."""
+    far, marks = raw_log.find_far(values), sentinels(values)
+    for value in marks:
+        rows = np.flatnonzero(values == value)
+        severity = "error" if np.isin(rows, far).any() else "warning"
+        yield "sentinel", rows, {"column": name, "value": value, "severity": severity}
+    rows = far[~np.isin(values[far], marks)]
+    numbers = np.unique(values[rows]).tolist()[:FEW]
+    yield "far", rows, {"column": name, "range": _range(values[rows]), "values": numbers}
+
+
+def _return_faults(raw: RawLog) -> Iterator[Fault]:
+    """Episodes whose rows are mixed with those of others."""
     rows = raw_log.returns(raw)
     episodes = _list([repr(raw.parts[one]) for one in dict.fromkeys(raw.part[rows].tolist())])
+    facts = {"severity": "warning", "remedy": "rows are put together by the name of their episode"}
     if raw.times is None:
-        remedy = "name the time column (time=…), or cut there with split_at_restarts=True"
-        yield "interleaved", rows, {"episodes": episodes, "remedy": remedy}
+        facts = {
+            "remedy": "name the time column (time=…), or cut there with split_at_restarts=True"
+        }
+    yield "interleaved", rows, {"episodes": episodes, **facts}
+
+
+def _order_faults(raw: RawLog) -> Iterator[Fault]:
+    """Times that start over, go back, repeat, leave gaps or are uneven."""
+    if raw.times is None:
         return
-    remedy = "rows are put together by the name of their episode"
-    yield "interleaved", rows, {"episodes": episodes, "remedy": remedy, "severity": "warning"}
     over, back = raw_log.backward_rows(raw)
     yield "mixed", over, {}
     yield "unsorted", back, {}

@@ -25,8 +25,8 @@ import numpy as np
 
 from twofold.core import persistence
 from twofold.core.arrays import Array, Float, Key
+from twofold.core.content import build, shorten, take
 from twofold.core.numerics import Standardizer
-from twofold.core.persistence import FileFormatError
 from twofold.envs.system import Policy
 from twofold.model import network
 from twofold.model.network import RowLayer
@@ -63,6 +63,8 @@ class PolicyNetwork:
     def __post_init__(self):
         if len(self.low) != len(self.high) or not np.all(np.less(self.low, self.high)):
             raise ValueError(f"actions need bounds with low < high, got {self.low} and {self.high}")
+        if any(units < 1 for units in self.hidden):
+            raise ValueError(f"every hidden layer needs at least 1 unit, got {self.hidden}")
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -115,7 +117,9 @@ class LearnedPolicy:
 
     def __post_init__(self):
         embedding = self.embedding
-        if not len(embedding.lags) == len(embedding.transforms) == len(embedding.observations):
+        counts = len(embedding.lags), len(embedding.transforms), len(embedding.action_lags)
+        columns = len(embedding.observations), len(embedding.observations), len(embedding.actions)
+        if counts != columns or min((0, *embedding.lags, *embedding.action_lags)) < 0:
             raise ValueError("a policy needs lags and a transform for each of its columns")
         features = sum(embedding.past_lags)
         if features == 0 or not embedding.actions:
@@ -129,7 +133,9 @@ class LearnedPolicy:
             ("the features' scale", self.standardizer.scale, features),
         ):
             if np.shape(values) != (count,) or not np.isfinite(values).all():
-                raise ValueError(f"{name} must be {count} finite numbers, got {values!r}")
+                raise ValueError(f"{name} must be {count} finite numbers, got {shorten(values)}")
+        if not np.all(self.standardizer.scale > 0):
+            raise ValueError(f"the features' scale must be positive, got {self.standardizer.scale}")
 
     @property
     def risk_weights(self) -> tuple[float, float]:
@@ -225,20 +231,26 @@ class LearnedPolicy:
 
 def load_policy(path: persistence.FilePath) -> LearnedPolicy:
     """Read a policy that ``LearnedPolicy.save`` wrote; it acts exactly as before."""
-    arrays, metadata = persistence.read(path, "policy")
-    try:
-        seen: dict[str, Any] = {name: tuple(metadata[name]) for name in SEEN}
-        seen["transforms"] = tuple(Transform(*one) for one in seen["transforms"])
-        return LearnedPolicy(
-            Embedding(**seen, targets=(), deltas=()),
-            PolicyNetwork(len(arrays["mean"]), *(tuple(metadata[name]) for name in SIZES)),
-            Standardizer(arrays["mean"], arrays["scale"]),
-            arrays["weights"],
-            **{name: metadata[name] for name in FOUND},
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        why = f"{path} is a policy that this twofold cannot read: {error}"
-        raise FileFormatError(why) from error
+    return persistence.load(path, "policy", _unpack)
+
+
+def _unpack(stored: persistence.Stored) -> LearnedPolicy:
+    """The policy of a file's content."""
+    arrays, metadata = stored
+    seen = {name: metadata[name] for name in SEEN} | {"targets": (), "deltas": ()}
+    transforms = [
+        dict(zip(("kind", "low", "high"), one, strict=True)) for one in seen["transforms"]
+    ]
+    seen["transforms"] = [build(Transform, one, "transforms") for one in transforms]
+    mean, scale, weights = (take(arrays, name, (None,)) for name in ("mean", "scale", "weights"))
+    sizes = {name: metadata[name] for name in SIZES} | {"features": len(mean)}
+    content = {
+        "embedding": build(Embedding, seen, "policy"),
+        "shape": build(PolicyNetwork, sizes, "network"),
+        "standardizer": Standardizer(mean, scale),
+        "weights": weights,
+    }
+    return build(LearnedPolicy, content | {name: metadata[name] for name in FOUND}, "policy")
 
 
 def _check_seen(embedding: Embedding, window: Window) -> None:

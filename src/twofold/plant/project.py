@@ -23,10 +23,10 @@ from twofold.core.persistence import FileFormatError, OtherRunError
 from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.estimators.storage import PAPER_SHAPE, plain_settings
 from twofold.inference.alpha import Alpha
-from twofold.plant.cost import Cost, CostFunction, cost_of
+from twofold.plant.cost import Cost, CostFunction, check_slope, cost_of
 from twofold.plant.embedding import Embedding, embed
 from twofold.plant.forecast import Trial, evaluate_policy
-from twofold.plant.log import Log
+from twofold.plant.log import Log, check_length
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.quality import Doubt, Quality, assess, recommend, warn_of
 from twofold.plant.rollout import MODEL, DynamicsModel, fit_regressors
@@ -75,9 +75,11 @@ class Project:
         return self.about["logged_cost"]
 
     @property
-    def recommended(self) -> LearnedPolicy:
-        """The policy that ``twofold.plant.quality.recommend`` chooses."""
-        return self.policies[recommend(self.trials)]
+    def recommended(self) -> LearnedPolicy | None:
+        """The policy that ``twofold.plant.quality.recommend`` chooses; None if none is expected to
+        be better than what ran the plant."""
+        number = recommend(self.trials, self.logged_cost)
+        return None if number is None else self.policies[number]
 
     @property
     def regressor(self) -> BNNLVRegressor:
@@ -125,16 +127,20 @@ def find_policies(
     regressor : BNNLVRegressor or None
         Settings of the model; by default a mean field with α = 1 (``planning_regressor``).
     held_out : float
-        The part of the runs that the model is judged by, and that policies are forecast from.
+        The part of the runs that the model is judged by, and that policies are forecast from; of
+        one run its last part.
     """
     folder = Path(folder)
     pairs = _check(log, risk_weights, settings, held_out, random_state)
     cost = cost if isinstance(cost, Cost) else cost_of(cost, log)
+    check_slope(cost, log)
     embedding = embed(log) if embedding is None else embedding
     own = clone(regressor or planning_regressor()).set_params(verbose=verbose)
     if own.random_state is None:
         own.set_params(random_state=random_state)
     train, test = log.split(held_out, seed=random_state)
+    for part, which in ((train, ""), (test, "held-out ")):
+        check_length(part, embedding.history, which)
     episodes = [part for one in log.episodes for part in (one.observations, one.actions)]
     # As they were before there was a choice: what is automatic is written out, or left out.
     shape = {name: plain_settings(own)[name] for name in PAPER_SHAPE}

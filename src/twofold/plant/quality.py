@@ -46,6 +46,7 @@ MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05
 MOST_BEYOND = 0.5
 # Of visited states, above which the report says so: held-out ones have 1 %.
 MANY_BEYOND = 0.05
+KEEP = "Keep the present controller: no policy found is expected to be better."
 SENTENCES = {
     "log_likelihood": "one step ahead its log-likelihood, {value:.3f}, is less than that of a "
     "linear regression, {limit:.3f}; train it longer",
@@ -318,59 +319,88 @@ def compare(
     return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone)
 
 
-def recommend(trials: Sequence[Trial]) -> int:
-    """The number of the policy with the lowest careful cost, of those that are mostly where the
-    data are; if none is, of the one that is beyond them least."""
+def find_best(trials: Sequence[Trial]) -> int:
+    """The number of the policy with the lowest risk-adjusted cost, of those with a finite forecast
+    that are mostly where the data are; if none is, of the one that is beyond them least."""
     costs = np.array([one.careful_cost for one in trials])
     beyond = np.array([one.share_beyond for one in trials])
-    costs[~np.isfinite(costs) | (beyond > MOST_BEYOND)] = np.inf
-    return int(np.argmin(costs) if np.isfinite(costs).any() else np.argmin(beyond))
+    finite = np.isfinite(costs)
+    inside = finite & (beyond <= MOST_BEYOND)
+    return int(
+        np.argmin(np.where(inside, costs, np.inf) if inside.any() else beyond + 2.0 * ~finite)
+    )
+
+
+def recommend(trials: Sequence[Trial], logged_cost: float) -> int | None:
+    """The number of the best policy, or None if its risk-adjusted cost is not below what logged
+    steps cost."""
+    best = find_best(trials)
+    return best if trials[best].careful_cost < logged_cost else None
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
-    """A row for each policy."""
+    """A row for each policy; numbers that are not finite are left out."""
     names = "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
     rows = [["beta", "gamma", "expected_cost", *names, "policy"]]
     for one, file in zip(trials, files, strict=True):
         numbers = *one.risk_weights, one.cost, *(getattr(one, name) for name in names)
-        rows.append([*map(str, numbers), file])
+        rows.append([*(str(number) if np.isfinite(number) else "" for number in numbers), file])
     return "".join(",".join(row) + "\n" for row in rows)
 
 
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
     """The same for people, with headings."""
-    headings = "β,γ,expected cost,epistemic risk,aleatoric risk,careful cost,beyond the data"
+    headings = "β,γ,expected cost,epistemic risk,aleatoric risk,risk-adjusted cost,beyond the data"
     found = [[*headings.split(","), "epistemic risk goes with"]]
     for one in trials:
         largest = list(one.columns.items())[:MOST_COLUMNS]
         names = [f"{name} {share:.0%}" for name, share in largest if share >= LEAST_EXPLAINED]
-        costs = (one.cost, one.epistemic_risk, one.aleatoric_risk, one.careful_cost)
-        cells = [f"{weight:g}" for weight in one.risk_weights] + [f"{cost:.4g}" for cost in costs]
+        cells = [f"{weight:g}" for weight in one.risk_weights] + list_costs(one)
         found.append([*cells, f"{one.share_beyond:.1%}", ", ".join(names) or "no column"])
     return found
 
 
-def advice(doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float) -> list[str]:
-    """Which policy, why, and how far to believe it, in sentences."""
-    best = trials[recommend(trials)]
+def list_costs(trial: Trial) -> list[str]:
+    """The expected cost, both risks and the risk-adjusted cost in figures, if all are finite."""
+    costs = trial.cost, trial.epistemic_risk, trial.aleatoric_risk, trial.careful_cost
+    finite = np.isfinite(costs).all()
+    return [f"{cost:.4g}" for cost in costs] if finite else ["forecast not finite", "–", "–", "–"]
+
+
+def headline(trials: Sequence[Trial], logged_cost: float) -> str:
+    """Which policy to run, or to keep what runs the plant now, and why."""
+    best = trials[find_best(trials)]
+    if not np.isfinite(best.careful_cost):
+        return f"{KEEP} No forecast is finite; a logged step cost {logged_cost:.4g}."
     beta, gamma = best.risk_weights
+    sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
+    if recommend(trials, logged_cost) is None:
+        return (
+            f"{KEEP} The best of them, with β = {beta:g} and γ = {gamma:g}, has a risk-adjusted "
+            f"cost of {sums}; a logged step cost {logged_cost:.4g}."
+        )
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
-    reason = f"it has the lowest careful cost of {inside}"
+    reason = f"it has the lowest risk-adjusted cost of {inside} policies"
     if not inside:
         reason = "all are beyond the data most of the time, and it the least"
     elif inside < len(trials):
-        reason = f"it has the lowest careful cost of the {inside} of {len(trials)} that are mostly "
-        reason += "where the data are"
+        reason = f"it has the lowest risk-adjusted cost of the {inside} of {len(trials)} that are "
+        reason += "mostly where the data are"
+    return (
+        f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {reason}. Its "
+        f"risk-adjusted cost is {sums}; a logged step cost {logged_cost:.4g}."
+    )
+
+
+def advice(doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float) -> list[str]:
+    """Which policy, why, and how far to believe it, in sentences; the first is the headline."""
+    best = trials[find_best(trials)]
     said = {
-        f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {reason}. "
-        f"Its careful cost is {best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = "
-        f"{best.careful_cost:.4g}; a logged step cost {logged_cost:.4g}.": True,
+        headline(trials, logged_cost): True,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
         "plant. The smaller β, the more a policy goes where the model promises most, and the more "
         "it loses where the model is wrong; a larger β trusts the data more, and stays where they "
         "are.": True,
-        "That is not below what logged steps cost: nothing here says that any of these policies is "
-        "better than what runs the plant now.": not best.careful_cost < logged_cost,
         f"Of the states that it comes to, {best.share_beyond:.0%} are beyond the data: there "
         "nothing has checked the model, neither its costs nor its risks. Log some runs nearer to "
         "it before it runs alone.": best.share_beyond > MANY_BEYOND,

@@ -24,6 +24,8 @@ LEAST, TIMES = 10, 3
 # but for so many, or for this part of all: what a column does more often is its way (a set-point, a
 # valve, a gauge of rain).
 RARE, RARE_PART = 4, 0.01
+# A value is far that is so many times further from the middle than this part of its column.
+FAR, USUAL = 1e6, 0.95
 NO_ROWS = np.zeros(0, int)
 
 
@@ -296,10 +298,24 @@ def find_stuck(raw: RawLog) -> dict[str, list[np.ndarray]]:
         others = [moves[other] for other in moves if other != name] or [~moves[name]]
         moving = np.append(np.any(others, axis=0), False)
         # Stretches of steps that do not move the column, each with the one that ends it.
-        stretches = np.split(np.arange(len(moving)), np.flatnonzero(moves[name]) + 1)
-        lengths = np.sort([len(one) for one in stretches])
+        ends = np.append(np.flatnonzero(moves[name]), len(moving) - 1)
+        lengths = np.diff(ends, prepend=-1)
         rare = max(RARE, int(RARE_PART * len(lengths)))
-        least = max(LEAST, TIMES * lengths[-rare - 1]) if len(lengths) > rare else np.inf
-        long = [one for one in stretches if len(one) >= least and moving[one[:-1]].any()]
-        found[name] = [rows[one] for one in long]
+        least = TIMES * np.sort(lengths)[-rare - 1] if len(lengths) > rare else np.inf
+        long = np.flatnonzero(lengths >= max(LEAST, least))
+        stretches = [np.arange(ends[i] + 1 - lengths[i], ends[i] + 1) for i in long]
+        found[name] = [rows[one] for one in stretches if moving[one[:-1]].any()]
     return found
+
+
+def find_far(values: np.ndarray) -> np.ndarray:
+    """Rows whose value lies further from the middle of a column than a million times what all but
+    one in twenty do: no sensor has such a range, and single precision has no digits left for it."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return NO_ROWS
+    middle = float(np.median(known))
+    with np.errstate(over="ignore", invalid="ignore"):
+        usual = float(np.quantile(np.abs(known - middle), USUAL)) or max(abs(middle), 1.0)
+        far = np.abs(values - middle) > FAR * usual
+    return np.flatnonzero(far & np.isfinite(values))

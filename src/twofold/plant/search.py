@@ -28,6 +28,7 @@ from twofold.model.spec import Draws, Posterior
 from twofold.plant import policy
 from twofold.plant.cost import centroids, criterion, distances
 from twofold.plant.log import Window
+from twofold.plant.lost import explain_lost
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.rollout import (
     DTYPE,
@@ -359,10 +360,13 @@ def _search(
         try:
             found = train(build(config), keys, risk_weights, plant, plan)
         except NonFiniteEnergyError as error:
+            first_weights = policy.init(keys[0], config.task.shape)[None]
+            windows, draws, noise = draw(config, plant, jnp.int32(0))
             raise NonFiniteEnergyError(
-                f"roll-outs of a policy are no longer finite, of {len(own)} from (β, γ) = "
-                f"{own[0][0]} on ({error}); bound what the model predicts with transforms, shorten "
-                "the horizon, or lower learning_rate"
+                f"roll-outs of policies from (β, γ) = {own[0][0]} on have no finite criterion: "
+                + explain_lost(
+                    config.task, plant.scales, first_weights, draws, noise, windows, plant.starts
+                )
             ) from error
         if len(found.energies) < settings.epochs and first + at_once < len(members):
             raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")

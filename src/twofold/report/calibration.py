@@ -10,8 +10,9 @@ from scipy.stats import norm
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
+from twofold.estimators.comparison import draw_measurements, pick_rows
 from twofold.report import figures
-from twofold.report.figures import fill_band, spread_evenly, style
+from twofold.report.figures import fill_band, style
 from twofold.report.model_data import Moments, Subject
 from twofold.report.page import format_number
 from twofold.uncertainty import metrics
@@ -23,7 +24,6 @@ LOOKS: list[Any] = [
     {"color": COLOURS[i % 5], "linestyle": LINE_STYLES[i % 4], "linewidth": 1.5} for i in range(20)
 ]
 GRID = np.linspace(0.0, 1.0, 101)
-DRAWS, MOST_ROWS = 400, 1000
 INTERVAL = 0.9
 
 
@@ -78,7 +78,7 @@ class Scores(NamedTuple):
 def compute_log_densities(about: Subject) -> np.ndarray:
     """``log p(y | x)`` at each of the rows that scores are computed from."""
     y = about.test.y[:, 0] if about.model.y_ndim_ == 1 else about.test.y
-    return about.model.log_likelihood(about.test.x, y)
+    return about.model.log_likelihood(about.test.x, y, about.test.error.reshape(y.shape))
 
 
 def compare_models(about: Subject, here: Moments, densities: np.ndarray) -> dict[str, Accuracy]:
@@ -93,9 +93,9 @@ def compare_models(about: Subject, here: Moments, densities: np.ndarray) -> dict
 
 def compute_scores(about: Subject, densities: np.ndarray) -> dict[str, Scores]:
     """Scores of each output, at some of the test rows."""
-    rows = spread_evenly(len(about.test.x), MOST_ROWS)
+    rows = pick_rows(len(about.test.x))
     x, y = about.test.x[rows], about.test.y[rows]
-    samples = about.model.sample(x, DRAWS).reshape(DRAWS, *y.shape)
+    samples = draw_measurements(about.model, x, about.test.error[rows])
     pit, crps = metrics.pit(samples, y), metrics.crps(samples, y)
     parts = zip(about.outputs, pit.T, crps.T, strict=True)
     return {name: Scores(pit, crps, densities[rows]) for name, pit, crps in parts}

@@ -11,7 +11,8 @@ from matplotlib.ticker import MaxNLocator
 
 from twofold.active import expected_information
 from twofold.active.choice import SMALL_SHARE
-from twofold.campaign.space import Categorical, Input, Integer, Point, Space
+from twofold.campaign.inputs import Categorical, Continuous, Input, Integer, Point
+from twofold.campaign.space import Space
 from twofold.estimators.regressor import BNNLVRegressor
 from twofold.report import figures
 from twofold.report.course import Course
@@ -90,7 +91,8 @@ def choose_anchor(course: Course) -> Point:
 def compute_maps(
     model: BNNLVRegressor, space: Space, at: Point, pairs: Sequence[tuple[str, ...]]
 ) -> list[Map]:
-    """A map for each pair of inputs (or a line for a single one), the others held at a point."""
+    """A map for each pair of inputs (or a line for a single one), the others held at a point; blank
+    where constraints allow no measurement."""
     side = int(np.clip(np.sqrt(MOST_CELLS / len(pairs)), NARROWEST, WIDEST))
     grids = {one.name: _make_grid(one, side) for one in space.inputs}
     # The first input of a pair runs fastest.
@@ -101,6 +103,7 @@ def compute_maps(
         for cell in own
     ]
     nats = expected_information(model, space.encode(points))
+    nats[~space.find_allowed(points)] = np.nan
     axes = {
         one.name: np.array([_find_position(one, v) for v in grids[one.name]])
         for one in space.inputs
@@ -201,16 +204,23 @@ def _set_scale(axes: Axes, one: Input, axis: str) -> None:
         bounds = -0.5, len(one.choices) - 0.5
         axis_of = axes.xaxis if axis == "x" else axes.yaxis
         axis_of.set_ticks(range(len(one.choices)), [shorten_label(word) for word in one.choices])
+    elif _is_log(one):
+        bounds = one.low * (one.low / one.high) ** 0.03, one.high * (one.high / one.low) ** 0.03
+        axes.set(**{f"{axis}scale": "log"})
     else:
         room = 0.03 * (one.high - one.low)
         bounds = one.low - room, one.high + room
     axes.set(**{f"{axis}lim": bounds, f"{axis}label": shorten_label(one.name)})
 
 
+def _is_log(one: Input) -> bool:
+    return isinstance(one, Continuous) and one.log
+
+
 def _make_grid(one: Input, side: int) -> Sequence[float | int | str]:
     if isinstance(one, Categorical):
         return one.choices
-    grid = np.linspace(one.low, one.high, side)
+    grid = (np.geomspace if _is_log(one) else np.linspace)(one.low, one.high, side)
     return (
         np.unique(np.round(grid)).astype(int).tolist()
         if isinstance(one, Integer)

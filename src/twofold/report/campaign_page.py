@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from twofold.campaign import Campaign, Proposal
-from twofold.campaign.space import PARTS, Point
+from twofold.campaign.definition import PARTS
+from twofold.campaign.inputs import Point
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
 from twofold.report.figures import EPISTEMIC, PANEL, TOTAL
@@ -28,22 +29,33 @@ def write_campaign_page(
     the last proposals.
     """
     course = campaign if isinstance(campaign, Course) else make_course(campaign, title)
+    content = describe_figures(course) | describe_tables(course)
+    return write_page(path, "campaign.html", course.title, **content)
+
+
+def describe_figures(course: Course) -> dict[str, Any]:
+    """The figures of the page, drawn when it is rendered; maps are computed here."""
     words = "Values of {} in the order they came, highest and lowest so far."
     results = [
         make_picture(words.format(name), "", figures.plot_results, values, name)
         for name, values in zip(course.outputs, course.values.T, strict=True)
         if np.isfinite(values).any()
     ]
-    content = {
-        "course": course,
+    return {
         "curves": _draw_curves(course) if course.curve else [],
         "maps": _map_inputs(course) if course.points or course.proposals else None,
-        "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
         "results": results,
+    }
+
+
+def describe_tables(course: Course) -> dict[str, Any]:
+    """The rest of the page."""
+    return {
+        "course": course,
+        "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
         "latest": _list_latest(course),
         "most_inputs": MOST_INPUTS,
     }
-    return write_page(path, "campaign.html", course.title, **content)
 
 
 def _draw_curves(course: Course) -> list[Picture]:
@@ -70,7 +82,9 @@ def _map_inputs(course: Course) -> Chooser:
     maps: Sequence[figures.Map | None] = [None] * len(pairs)
     if model is not None and at is not None:
         maps = figures.compute_maps(model, space, at, pairs)
-    most = max((float(one.nats.max()) for one in maps if one is not None), default=0.0)
+    most = max(
+        (float(np.nan_to_num(one.nats).max()) for one in maps if one is not None), default=0.0
+    )
     blocks = {}
     for pair, known in zip(pairs, maps, strict=True):
         both = " and ".join(pair)
@@ -112,11 +126,12 @@ def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
 
 def _list_latest(course: Course) -> Rows:
     """The latest measurements, newest first."""
+    numbers = course.numbers or range(1, len(course.points) + 1)
     rows = [
-        [str(i + 1), *_list_values(course, course.points[i]), *map(format_number, course.values[i])]
-        for i in range(len(course.points))[::-1][:LATEST]
+        [str(number), *_list_values(course, point), *map(format_number, values)]
+        for number, point, values in zip(numbers, course.points, course.values, strict=True)
     ]
-    return ["measurement", *course.space.names, *course.outputs], rows
+    return ["measurement", *course.space.names, *course.outputs], rows[::-1][:LATEST]
 
 
 def _list_values(course: Course, point: Point) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from twofold.active import Round, advise, assess, is_enough, left_to_learn
 from twofold.campaign import Campaign, Continuous, Proposal, Space
-from twofold.campaign.space import Point
+from twofold.campaign.inputs import Point
 from twofold.estimators.regressor import BNNLVRegressor
 
 
@@ -17,6 +17,7 @@ class Course(NamedTuple):
 
     Rows of ``curve`` hold ``measurements``, ``epistemic_share``, ``epistemic_nats`` and perhaps
     ``score``, of which ``score_name`` says what it is. The model's rows are ``space.encode``'s.
+    ``numbers`` are those of the measurements, where they are not counted through.
     """
 
     title: str
@@ -30,6 +31,7 @@ class Course(NamedTuple):
     consider_stopping: bool
     model: BNNLVRegressor | None = None
     score_name: str = ""
+    numbers: Sequence[int] = ()
 
     @property
     def complete(self) -> int:
@@ -46,7 +48,7 @@ def make_course(campaign: Campaign, title: str = "Measurement campaign") -> Cour
     return Course(
         title, campaign.space, outputs, points, values.reshape(len(rows), len(outputs)),
         status.pending, status.curve, status.advice, status.consider_stopping,
-        campaign.load_model(),
+        campaign.load_model(), numbers=[row["measurement"] for row in rows],
     )  # fmt: skip
 
 

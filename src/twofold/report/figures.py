@@ -24,6 +24,8 @@ SETTINGS: dict[Any, Any] = {
 }  # fmt: skip
 MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, LONGEST_LABEL = 2000, 60, 100, 34
 BELOW_INCHES = 0.45
+BAND = "#56B4E9"
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # In inches: small, one panel a figure, so that its text can be read on a phone.
 PANEL = 4.6, 3.4
 # Margins of panels of which a page has hundreds: a layout that measures text takes longer than
@@ -107,12 +109,30 @@ def plot_predictive_bands(
     ):
         width = 2.0 * np.sqrt(variance)
         fill_band(axes, grid, mean - width, mean + width, colour, alpha, label)
-    if data is not None:
-        look: Any = {"rasterized": len(data[0]) > MOST_VECTORS, "label": "measurements"}
-        axes.scatter(*data, s=5, color=POINTS, alpha=0.6, linewidths=0, **look)
+    _scatter(axes, data)
     axes.plot(grid, mean, color=TOTAL, linewidth=1.2, label="predictive mean")
     axes.set(xlabel="x", ylabel="y", title="What the model predicts")
     return place_legend_below(axes)
+
+
+def plot_quantile_bands(
+    axes: Axes, grid: np.ndarray, quantiles: np.ndarray,
+    data: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Axes:  # fmt: skip
+    """The median and central intervals ``[G, Q]`` of LEVELS, whatever shape the noise has."""
+    for low, high, alpha in ((0, -1, 0.25), (1, -2, 0.35)):
+        label = f"{LEVELS[high] - LEVELS[low]:.0%} of the measurements"
+        fill_band(axes, grid, quantiles[:, low], quantiles[:, high], BAND, alpha, label)
+    _scatter(axes, data)
+    axes.plot(grid, quantiles[:, 2], color=TOTAL, linewidth=1.2, label="median")
+    axes.set(xlabel="x", ylabel="y", title="What the model predicts")
+    return place_legend_below(axes)
+
+
+def _scatter(axes: Axes, data: tuple[np.ndarray, np.ndarray] | None) -> None:
+    if data is not None:
+        look: Any = {"rasterized": len(data[0]) > MOST_VECTORS, "label": "measurements"}
+        axes.scatter(*data, s=5, color=POINTS, alpha=0.6, linewidths=0, **look)
 
 
 def plot_entropies(
@@ -174,21 +194,15 @@ def plot_histogram(axes: Axes, values: np.ndarray, name: str, color: str = DATA)
     return axes
 
 
-def plot_predicted(
-    axes: Axes, y: np.ndarray, mean: np.ndarray, variances: Decomposition | Parts
-) -> Axes:
-    """Intervals of two deviations over what was measured; on the line they would be right."""
-    shown = spread_evenly(len(y), MOST_INTERVALS)
-    y, mean = y[shown], mean[shown]
-    for variance, color, width, label in (
-        (variances.total, EPISTEMIC, 1.2, "± 2σ total (blue: epistemic)"),
-        (variances.aleatoric, ALEATORIC, 2.6, "± 2σ aleatoric (noise)"),
-    ):
-        half = 2 * np.sqrt(variance[shown])
-        axes.vlines(y, mean - half, mean + half, color, linewidth=width, alpha=0.6, label=label)
-    axes.plot(y, mean, "o", color=TOTAL, markersize=2.5, label="predictive mean")
-    ends = [y.min(), y.max()]
-    axes.plot(ends, ends, color=CHOSEN, linewidth=1, label="predicted = measured")
+def plot_predicted(axes: Axes, y: np.ndarray, quantiles: np.ndarray) -> Axes:
+    """Medians and central intervals ``[N, Q]`` of LEVELS over what was measured."""
+    for low, high, width in ((0, -1, 1.2), (1, -2, 2.6)):
+        ends = quantiles[:, low], quantiles[:, high]
+        label = f"{LEVELS[high] - LEVELS[low]:.0%} interval"
+        axes.vlines(y, *ends, BAND, linewidth=width, alpha=0.6, label=label)
+    axes.plot(y, quantiles[:, 2], "o", color=TOTAL, markersize=2.5, label="median")
+    range_of_y = [y.min(), y.max()]
+    axes.plot(range_of_y, range_of_y, color=CHOSEN, linewidth=1, label="predicted = measured")
     axes.set(xlabel="measured", ylabel="predicted", title="Predicted and measured")
     return place_legend_below(axes)
 

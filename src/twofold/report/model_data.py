@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.estimators.fitting import rounding_steps
-from twofold.report.figures import shorten_label, spread_evenly
+from twofold.report.figures import LEVELS, shorten_label, spread_evenly
+from twofold.tables.coding import Column, rounding_steps
 from twofold.uncertainty.decomposition import Decomposition, Parts
 from twofold.uncertainty.sensitivity import other_rows, total_effects
 
@@ -17,16 +17,19 @@ SEED = 0
 
 
 class Table(NamedTuple):
-    """Inputs ``[N, D]``, outputs ``[N, O]``, and what these rows are called: ``row 17``."""
+    """Inputs ``[N, D]``, outputs ``[N, O]``, what these rows are called: ``row 17``, and the known
+    deviation of each measurement ``[N, O]``, zeros where none is."""
 
     x: np.ndarray
     y: np.ndarray
     names: np.ndarray
+    error: np.ndarray
 
 
 class Subject(NamedTuple):
     """A fitted model, the rows it was fitted to and held-out rows, if there are any; ``steps`` are
-    those to which the outputs are rounded, NaN where they are not."""
+    those to which the outputs are rounded, NaN where they are not; ``columns`` are those of the
+    table, of which one may be several inputs."""
 
     model: Any
     data: Table
@@ -35,6 +38,13 @@ class Subject(NamedTuple):
     outputs: list[str]
     rows: int
     steps: np.ndarray
+    columns: list[Column]
+
+    @property
+    def features(self) -> list[list[int]]:
+        """The inputs of the model that each column became."""
+        numbers = iter(range(len(self.inputs)))
+        return [[next(numbers) for _ in one.features] for one in self.columns]
 
     @property
     def test(self) -> Table:
@@ -59,11 +69,11 @@ class Moments(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Along a grid ``[G]`` of one input (a column): means, widths and entropies ``[G, O]``."""
+    """Along a grid ``[G]`` of one input: quantiles ``[G, O, Q]`` and entropies ``[G, O]``."""
 
     column: int
     grid: np.ndarray
-    moments: Moments
+    quantiles: np.ndarray
     entropies: Parts
 
     @property
@@ -74,17 +84,19 @@ class Slice(NamedTuple):
 
 def make_subject(
     model: Any, X: Any, y: Any, inputs: Sequence[str], outputs: Sequence[str], held_out: Any,
-    rows: Sequence[str] | None = None,
+    rows: Sequence[str] | None = None, columns: Sequence[Column] | None = None, y_error: Any = None,
 ) -> Subject:  # fmt: skip
     """All of it checked; of long tables, as many rows as a page can show, spread evenly."""
     names, answers = list(inputs), list(outputs)
     for what, given in (("inputs", names), ("outputs", answers)):
         if len(set(given)) != len(given):
             raise ValueError(f"expected {what} with different names, got {', '.join(given)}")
-    data = _make_table(X, y, names, answers, 2, rows)
-    unseen = None if held_out is None else _make_table(held_out[0], held_out[1], names, answers, 1)
+    data = _make_table((X, y, y_error), names, answers, 2, rows)
+    unseen = None if held_out is None else _make_table((*held_out, None), names, answers, 1)
     steps = rounding_steps(np.asarray(y, float).reshape(len(np.asarray(X)), -1))
-    return Subject(model, data, unseen, names, answers, len(np.asarray(X)), steps)
+    own = [Column(name).measured(x[:, None]) for name, x in zip(names, data.x.T, strict=True)]
+    columns = own if columns is None else list(columns)
+    return Subject(model, data, unseen, names, answers, len(np.asarray(X)), steps, columns)
 
 
 def compute_moments(model: Any, x: np.ndarray) -> Moments:
@@ -92,6 +104,12 @@ def compute_moments(model: Any, x: np.ndarray) -> Moments:
     means, variances = model.conditional_moments(x)
     epistemic, aleatoric = np.var(means, axis=0).T, np.mean(variances, axis=0).T
     return Moments(np.mean(means, axis=0).T, Parts(epistemic + aleatoric, epistemic, aleatoric))
+
+
+def compute_quantiles(model: Any, x: np.ndarray) -> np.ndarray:
+    """Quantiles of LEVELS at rows ``[N, D]``, ``[N, O, Q]``."""
+    found: np.ndarray = model.predict(x, quantiles=LEVELS)
+    return found.reshape(len(x), -1, len(LEVELS))
 
 
 def compute_entropies(model: Any, x: np.ndarray, variances: Parts) -> Parts:
@@ -118,9 +136,9 @@ def compute_widths(model: Any, x: np.ndarray, here: Moments) -> Moments:
 
 
 def compute_effects(about: Subject, here: Moments) -> Parts:
-    """Total effects ``[D, O]`` of the inputs on the mean (``total``) and the parts' deviations;
-    ``here`` are the moments at the rows of the data."""
-    columns = len(about.inputs)
+    """Total effects of the columns ``[columns, O]`` on the mean (``total``) and the parts'
+    deviations; ``here`` are the moments at the rows of the data."""
+    columns, groups = len(about.columns), about.features
     most = min(MOST_SWAPPED, max(FEWEST_SWAPPED, MOST_SWAPS // columns))
     rows = spread_evenly(len(about.data.x), most)
     x = about.data.x[rows]
@@ -133,7 +151,9 @@ def compute_effects(about: Subject, here: Moments) -> Parts:
 
     rng = np.random.default_rng(SEED)
     repeats = int(np.clip(MOST_SWAPS // (columns * len(x)), 1, MOST_REPEATS))
-    effects = [total_effects(quantities, x, other_rows(rng, len(x))) for _ in range(repeats)]
+    effects = [
+        total_effects(quantities, x, other_rows(rng, len(x)), groups) for _ in range(repeats)
+    ]
     return Parts(*np.split(np.mean(effects, axis=0), 3, axis=1))
 
 
@@ -177,24 +197,25 @@ def compute_slices(
     for place, (column, _) in zip(places, keys, strict=True):
         place[:, column] = grids[column]
     every = np.concatenate(places)
-    here = compute_moments(about.model, every)
-    nats = compute_entropies(about.model, every, here.variances)
+    nats = compute_entropies(about.model, every, compute_moments(about.model, every).variances)
+    quantiles = compute_quantiles(about.model, every)
     slices, start = {}, 0
     for column, row in keys:
         along = slice(start, start := start + len(grids[column]))
         parts = pick(nats, slice(None), along)
-        slices[column, row] = Slice(
-            column, grids[column], to_widths(here.mean[along], parts), parts
-        )
+        slices[column, row] = Slice(column, grids[column], quantiles[along], parts)
     return slices
 
 
 def _make_table(
-    X: Any, y: Any, inputs: list[str], outputs: list[str], fewest: int,
+    given: Sequence[Any], inputs: list[str], outputs: list[str], fewest: int,
     rows: Sequence[str] | None = None,
 ) -> Table:  # fmt: skip
-    x, targets = np.asarray(X, np.float64), np.asarray(y, np.float64)
+    x, targets = (np.asarray(part, np.float64) for part in given[:2])
     targets = targets.reshape(len(targets), -1)
+    error = np.zeros_like(targets)
+    if given[2] is not None:
+        error = np.asarray(given[2], np.float64).reshape(targets.shape)
     expected = (len(x), len(inputs)), (len(x), len(outputs))
     if (x.shape, targets.shape) != expected or len(x) < fewest:
         named = ", ".join(shorten_label(name) for name in [*inputs, *outputs])
@@ -209,4 +230,4 @@ def _make_table(
     names = [f"row {number + 1}" for number in range(len(x))] if rows is None else list(rows)
     if len(names) != len(x):
         raise ValueError(f"expected a name for each of {len(x)} rows, got {len(names)}")
-    return Table(x[kept], targets[kept], np.array(names)[kept])
+    return Table(x[kept], targets[kept], np.array(names)[kept], error[kept])

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from twofold.estimators.linear import cross_validate_linear
+from twofold.active.suggestion import SPREAD, SUGGESTED, suggest_rows
+from twofold.estimators.comparison import compare_held_out, compare_out_of_bag
+from twofold.estimators.linear import LinearGaussian
 from twofold.estimators.storage import find_worries
 from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
@@ -23,6 +25,7 @@ from twofold.report.model_data import (
     pick,
 )
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
+from twofold.tables.coding import Column, decode, spread
 from twofold.uncertainty.decomposition import Parts
 
 METHODS = {
@@ -33,7 +36,6 @@ METHODS = {
     "hmc": "Markov chains (HMC)",
 }
 MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 36, 12
-LEAST_KNOWN = 10
 GAUSSIAN = "Nothing in the held-out rows says that the noise is not Gaussian, given the inputs."
 NOT_GAUSSIAN = (
     "The noise is not Gaussian given the inputs: a latent input improved held-out predictions."
@@ -47,7 +49,8 @@ SCORES = [
 def write_model_page(
     path: str | Path, model: Any, X: Any, y: Any, *, inputs: Sequence[str], outputs: Sequence[str],
     held_out: tuple[Any, Any] | None = None, title: str = "A fitted model",
-    rows: Sequence[str] | None = None,
+    rows: Sequence[str] | None = None, columns: Sequence[Column] | None = None, y_error: Any = None,
+    verdict: str | None = None,
 ) -> Path:  # fmt: skip
     """Write the page of a fitted model, one HTML file that needs nothing else.
 
@@ -57,13 +60,17 @@ def write_model_page(
     model : fitted BNNLVRegressor
     X, y : the rows it was fitted to, ``[N, D]`` and ``[N]`` or ``[N, O]``
     inputs, outputs : names of the columns
-    held_out : X and y of rows it was not fitted to, by which it is judged
+    held_out : X and y, or X, y and y_error, of rows it was not fitted to, by which it is judged
     title : of the page
     rows : what the rows of X are called in the user's table, such as ``line 17``
+    columns : those of the user's table, where some are several inputs or have a step
+    y_error : known standard deviation of each measurement in y
+    verdict : a sentence on how good the model is, in place of a comparison with a linear one
     """
     check_is_fitted(model)
-    about = model_data.make_subject(model, X, y, inputs, outputs, held_out, rows)
-    return write_page(path, "model.html", title, about=about, **_collect(about))
+    about = model_data.make_subject(model, X, y, inputs, outputs, held_out, rows, columns, y_error)
+    found = _collect(about) | ({"verdict": verdict} if verdict else {})
+    return write_page(path, "model.html", title, about=about, **found)
 
 
 def find_doubts(model: Any) -> str | None:
@@ -76,17 +83,18 @@ def find_doubts(model: Any) -> str | None:
     return "; ".join(filter(None, [short, advice]))
 
 
-def describe_out_of_bag(about: Subject) -> str | None:
-    """How well networks predict rows that they were not trained on, beside a linear model."""
-    found = about.model.out_of_bag_
-    if found is None:
-        return None
-    linear = cross_validate_linear(about.data.x, about.data.y)
-    beside = "" if linear is None else f"; a linear model scores {linear:.3f} (cross-validation)"
-    return (
-        "Predicted by networks that were not trained on them, the rows have a log-likelihood of "
-        f"{found.score:.3f} ± {found.standard_error:.3f} nats each{beside}."
-    )
+def describe_verdict(
+    about: Subject, densities: np.ndarray, scores: dict[str, Scores]
+) -> str | None:
+    """Whether rows that did not train the model are predicted better than by a linear one, by the
+    model's scores at the test rows; nothing where there are no such rows."""
+    data, test, found = about.data, about.held_out, about.model.out_of_bag_
+    if test is not None:
+        linear = LinearGaussian.fit(data.x, data.y)
+        crps = np.stack([one.crps for one in scores.values()], axis=1)
+        return compare_held_out(linear, test.x, test.y, densities, crps).sentence
+    comparison = None if found is None else compare_out_of_bag(found, data.x, data.y)
+    return None if comparison is None else comparison.sentence
 
 
 def describe_noise(about: Subject) -> list[str]:
@@ -117,24 +125,27 @@ def _collect(about: Subject) -> dict[str, Any]:
     scores = calibration.compute_scores(about, densities)
     effects = model_data.compute_effects(about, moments)
     order = model_data.rank_inputs(effects)
-    moving = [int(column) for column in order if np.ptp(about.data.x[:, column]) > 0]
+    numeric = [int(column) for column in order if about.columns[column].kind != "category"]
+    inputs = [about.features[column][0] for column in numeric]
+    moving = [column for column in inputs if np.ptp(about.data.x[:, column]) > 0]
     headings = ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)]
     return {
         "doubts": find_doubts(about.model),
-        "out_of_bag": describe_out_of_bag(about),
+        "verdict": describe_verdict(about, densities, scores),
         "noise": describe_noise(about),
         "key_figures": _list_key_figures(about, here, accuracies["this model"]),
         "accuracies": (headings, [[name, *one.cells] for name, one in accuracies.items()]),
         "slices": _slice(about, here, moving) if moving else None,
         "moving": len(moving),
+        "never": sum(not np.ptp(about.data.x[:, column]) for column in inputs),
         "drives": _by_output("drives", about, _show_effects, effects, order[:MOST_BARS]),
         "largest_effect": max(part.max() for part in effects),
-        "least_known": _list_least_known(about, here, order),
-        "predicted_pictures": _by_output("predicted", about, _show_predicted, test),
+        "suggestions": _list_suggestions(about),
+        "predicted_pictures": _by_output("predicted", about, _show_predicted),
         "calibration": _by_output("calibration", about, _show_calibration, scores),
         "scores": (SCORES, [[name, *one.cells] for name, one in scores.items()]),
         "columns": _list_columns(about),
-        "histograms": _show_histograms(about, order),
+        "histograms": _show_histograms(about, inputs),
         "most_bars": MOST_BARS,
         "most_rows": MOST_ROWS,
     }
@@ -176,20 +187,22 @@ def _show_effects(
     about: Subject, i: int, output: str, effects: Parts, bars: np.ndarray
 ) -> tuple[Picture, list[list[str]]]:
     """Total effects of the inputs that drive most, drawn and in percent."""
-    names, parts = [about.inputs[column] for column in bars], pick(effects, i, bars)
+    names, parts = [about.columns[column].name for column in bars], pick(effects, i, bars)
     words, size = f"Total effects of the inputs on {output}.", (4.6, 1.4 + 0.38 * len(names))
     rows = zip(names, *parts, strict=True)
     cells = [[name, *(f"{100 * part:.0f} %" for part in own)] for name, *own in rows]
     return make_picture(words, "", figures.plot_effects, names, parts, size=size), cells
 
 
-def _show_predicted(about: Subject, i: int, output: str, test: Moments) -> list[Picture]:
+def _show_predicted(about: Subject, i: int, output: str) -> list[Picture]:
     """Predicted and measured values, at the rows that scores are computed from."""
-    panel = figures.plot_predicted, about.test.y[:, i], test.mean[:, i], pick(test.variances, i)
-    words = f"Predicted against measured {output} with intervals of two deviations."
+    shown = figures.spread_evenly(len(about.test.x), figures.MOST_INTERVALS)
+    quantiles = model_data.compute_quantiles(about.model, about.test.x[shown])
+    panel = figures.plot_predicted, about.test.y[shown, i], quantiles[:, i]
+    words = f"Predicted against measured {output} with intervals of 50 % and 90 %."
     rows = "held-out rows" if about.held_out else "rows it was fitted to"
     caption = f"On {rows}, at most {figures.MOST_INTERVALS} of them. "
-    caption += "About 19 of 20 bars should reach the line."
+    caption += "About 9 of 10 thin bars should reach the line, and half of the thick ones."
     return [make_picture(words, caption, *panel, xlabel=shorten_label(f"{output}, measured"))]
 
 
@@ -228,17 +241,17 @@ def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
 def _show_slice(about: Subject, along: Slice, name: str, i: int) -> list[Picture]:
     """What is predicted of one output along one input; with the measurements where there is no
     other input."""
-    grid, (mean, variances), output = along.grid, along.moments, about.outputs[i]
+    grid, output = along.grid, about.outputs[i]
     x, y = about.data.x[:, along.column], about.data.y[:, i]
     labels: Any = {"xlabel": shorten_label(name), "xlim": (grid[0], grid[-1]), "rug": x}
     labels |= {"xticks": grid} if len(grid) <= 6 else {}
     data = (x, y) if len(about.inputs) == 1 else None
-    bands = figures.plot_predictive_bands, grid, mean[:, i], pick(variances, i), data
-    predicted = f"Prediction of {output} along {name} with bands of two deviations."
+    bands = figures.plot_quantile_bands, grid, along.quantiles[:, i], data
+    predicted = f"Prediction of {output} along {name} with bands of 50 % and 90 %."
     ticks = f"Ticks at the foot: where {name} was measured; beyond, the model extrapolates."
     most = format_number(along.most_epistemic[i])
     split = f"Entropy of {output} along {name}, split in two; most epistemic at {most}."
-    best = f"Along this line a measurement at {name} = {most} would teach most."
+    best = f"Along this line the epistemic part is largest at {name} = {most}."
     entropies = figures.plot_entropies, grid, pick(along.entropies, i)
     return [
         make_picture(predicted, ticks, *bands, ylabel=shorten_label(output), **labels),
@@ -246,17 +259,24 @@ def _show_slice(about: Subject, along: Slice, name: str, i: int) -> list[Picture
     ]
 
 
-def _list_least_known(about: Subject, here: Moments, order: np.ndarray) -> Rows:
-    """The rows of the data where the epistemic part is widest."""
-    data, columns = about.data, order[:MOST_INPUTS]
-    share = (here.variances.epistemic / np.var(data.y, axis=0).clip(1e-300)).mean(axis=1)
-    headings = ["", *(about.inputs[c] for c in columns)]
+def _list_suggestions(about: Subject) -> Rows:
+    """Where to measure next, over the measured ranges: what ``twofold suggest`` proposes."""
+    x = spread(about.columns, SPREAD, 0)
+    best = suggest_rows(about.model, x, min(SUGGESTED, len(x)))
+    cells = decode(about.columns, x[best.rows])
+    headings = [*cells, "expected information (nats)"]
     for name in about.outputs[:MOST_OUTPUTS]:
-        headings += [f"{name}, measured", "predicted", "epistemic σ", "aleatoric σ"]
-    every = np.stack([data.y, here.mean, *here.deviations()[1:]], axis=2)[:, :MOST_OUTPUTS]
-    values = np.hstack([data.x[:, columns], every.reshape(len(every), -1)])
-    rows = np.argsort(-share, kind="stable")[:LEAST_KNOWN]
-    return headings, [[data.names[row], *map(format_number, values[row])] for row in rows]
+        headings += [f"{name}, predicted", "epistemic σ", "aleatoric σ"]
+    every = np.stack([best.mean, *best.widths.parts[1:]], axis=2)[:, :MOST_OUTPUTS]
+    values = np.hstack([best.nats[:, None], every.reshape(len(every), -1)])
+    rows = zip(*cells.values(), values, strict=True)
+    return headings, [
+        [*map(_to_cell, inputs), *map(format_number, numbers)] for *inputs, numbers in rows
+    ]
+
+
+def _to_cell(value: Any) -> str:
+    return value if isinstance(value, str) else format_number(value)
 
 
 def _list_columns(about: Subject) -> list[list[str]]:
@@ -269,11 +289,11 @@ def _list_columns(about: Subject) -> list[list[str]]:
     ]
 
 
-def _show_histograms(about: Subject, order: np.ndarray) -> list[Picture]:
-    """Of the outputs, then of the inputs that drive most."""
+def _show_histograms(about: Subject, inputs: Sequence[int]) -> list[Picture]:
+    """Of the outputs, then of the inputs of numbers that drive most."""
     x, y = about.data.x, about.data.y
     columns = [(y[:, i], name, TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
-    columns += [(x[:, c], about.inputs[c], DATA) for c in sorted(order[:MOST_INPUTS])]
+    columns += [(x[:, c], about.inputs[c], DATA) for c in sorted(inputs[:MOST_INPUTS])]
     look: Any = {"size": (3.4, 2.2)}
     return [
         make_picture(f"Histogram of {column[1]}.", "", figures.plot_histogram, *column, **look)

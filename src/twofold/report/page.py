@@ -23,7 +23,7 @@ from twofold.report.svg import join_options, to_svg
 NUMBER = re.compile(r"\s*[-+−±]?[\d.,]+(e[-+]?\d+)?\s*%?\s*|\s*|–|—|nan|-?inf")
 # The headings and the rows of a table; a figure or what draws it, in words, and its caption.
 Rows = tuple[list[str], list[list[str]]]
-Picture = tuple[Callable[[], Figure] | Figure, str, str]
+Picture = tuple[Callable[[], Figure] | Figure | Markup, str, str]
 
 
 def make_picture(words: str, caption: str, *panel: Any, **labels: Any) -> Picture:
@@ -72,7 +72,10 @@ class Document:
         self.headings.append(heading)
         return f"section-{len(self.headings)}"
 
-    def draw(self, figure: Figure | Callable[[], Figure], description: str) -> Markup:
+    def draw(self, figure: Figure | Callable[[], Figure] | Markup, description: str) -> Markup:
+        """The figure as SVG; what was drawn before stays as it is."""
+        if isinstance(figure, Markup):
+            return figure
         self.pictures += 1
         drawn = figure if isinstance(figure, Figure) else figure()
         return Markup(to_svg(drawn, f"picture-{self.pictures}-", description))
@@ -80,10 +83,15 @@ class Document:
 
 def write_page(path: str | Path, template: str, title: str, **content: Any) -> Path:
     """Write a page, in the house style."""
-    content |= {"document": Document(), "title": title, "version": LIBRARY_VERSION}
     with style():
-        write_text(Path(path), _environment().get_template(template).render(content))
+        write_text(Path(path), render_page(template, title, **content))
     return Path(path)
+
+
+def render_page(template: str, title: str, **content: Any) -> str:
+    """A page as HTML; figures that are not drawn yet have the style of the moment."""
+    content |= {"document": Document(), "title": title, "version": LIBRARY_VERSION}
+    return _environment().get_template(template).render(content)
 
 
 def format_number(value: float) -> str:

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 import twofold.report.figures as figures
 from twofold.plant.forecast import Trial
-from twofold.plant.quality import MOST_BEYOND, recommend
+from twofold.plant.quality import MOST_BEYOND, find_best
 from twofold.report.figures import draw_panel, fill_band
 
 LINES = ("-", "--", "-.", ":")
@@ -23,7 +23,7 @@ WIDEST = 4.0
 
 def draw_figures(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figure]:
     """The figures of a search, by the names of their files."""
-    best = trials[recommend(trials)]
+    best = trials[find_best(trials)]
     some = list({one.risk_weights: one for one in (trials[0], best, trials[-1])}.values())
     title = f"What the model expects, and how sure it is (logged steps: {logged_cost:.4g})"
     return {
@@ -58,7 +58,7 @@ def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any,
             )  # fmt: skip
     axes.scatter(
         best.epistemic_risk, best.cost, s=170, facecolors="none", edgecolors=figures.CHOSEN,
-        linewidths=1.8, zorder=2.5, label="recommended",
+        linewidths=1.8, zorder=2.5, label="best found",
     )  # fmt: skip
     if any(one.share_beyond > MOST_BEYOND for one in trials):
         hollow: Any = {"marker": "o", "markerfacecolor": "white", "color": figures.DATA}
@@ -76,7 +76,7 @@ def draw_risks(trials: Sequence[Trial], best: Trial, logged_cost: float) -> Figu
     row = figure.subplots(1, len(trials), sharey=True, squeeze=False)[0]
     for axes, trial in zip(row, trials, strict=True):
         plot_cost_bands(axes, trial, logged_cost)
-        mark = ", recommended" if trial is best else ""
+        mark = ", best found" if trial is best else ""
         axes.set(title=name_policy(trial) + mark, ylabel="")
     row[0].set(ylabel="cost")
     figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
@@ -208,5 +208,5 @@ def _find_limits(trial: Trial) -> tuple[float, float]:
     values = values[np.isfinite(values)]
     if not len(values):
         return np.nan, np.nan
-    margin = 0.04 * float(np.ptp(values))
+    margin = 0.04 * float(np.ptp(values) or abs(values[0]) or 1.0)
     return float(values.min()) - margin, float(values.max()) + margin

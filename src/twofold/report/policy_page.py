@@ -31,7 +31,7 @@ TERMS = {
     "Epistemic risk": "is the deviation of the expected cost between models that the data allow, "
     "which more data would lower.",
     "Aleatoric risk": "is the deviation that noise makes, which they would not.",
-    "Careful cost": f"is the expected cost and {CAUTION:g} times the epistemic risk.",
+    "Risk-adjusted cost": f"is the expected cost and {CAUTION:g} times the epistemic risk.",
     "Beyond the data": "are states farther from the nearest logged one than 99 % of held-out "
     "states are; ordinary operation has 1 %.",
     "Epistemic part": "is the variance of the expected next values between models that the data "
@@ -50,7 +50,7 @@ after held-out moments; a held-out step cost {logged_cost:.4g} as it was run.
 
 {advice}
 
-Its file is `{file}`.
+The best policy found is in `{file}`.
 
 {policies}
 
@@ -58,7 +58,7 @@ Its file is `{file}`.
 
 ## Where the data have not settled what happens
 
-Of the states that the recommended policy comes to, those with the largest epistemic part of what \
+Of the states that the best policy found comes to, those with the largest epistemic part of what \
 comes next: where to log.
 
 {riskiest}
@@ -102,7 +102,8 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     costs, limits = [project.logged_cost] * len(trials), figures.choose_limits(trials)
     parts = trials, project.policies, project.files, onnx, costs, limits, rows
     policies = list(map(PolicyView, *parts))
-    best = policies[quality.recommend(trials)]
+    best = policies[quality.find_best(trials)]
+    chosen = quality.recommend(trials, project.logged_cost) is not None
     weights = zip(*(one.risk_weights for one in trials), strict=True)
     betas, gammas = ([f"{weight:.12g}" for weight in sorted(set(own))] for own in weights)
     selects = {"β (ignorance)": betas, "γ (noise)": gammas}
@@ -111,6 +112,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
         "about": project.about, "quality": str(project.quality), "policies": policies, "best": best,
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
         "terms": TERMS, "choices": choices,
+        "best_is": "recommended" if chosen else "best found, not recommended",
         "frontier": _draw_frontier(policies, best), "figures": figures,
         "list_riskiest": list_riskiest, "room": house,
     }  # fmt: skip
@@ -141,14 +143,9 @@ class PolicyView:
 
     @property
     def key_figures(self) -> dict[str, str]:
-        trial = self.trial
-        return {
-            "expected cost": f"{trial.cost:.4g}",
-            "epistemic risk": f"{trial.epistemic_risk:.3g}",
-            "aleatoric risk": f"{trial.aleatoric_risk:.3g}",
-            "careful cost": f"{trial.careful_cost:.4g}",
-            "states beyond the data": f"{trial.share_beyond:.1%}",
-        }
+        names = "expected cost", "epistemic risk", "aleatoric risk", "risk-adjusted cost"
+        costs = dict(zip(names, quality.list_costs(self.trial), strict=True))
+        return costs | {"states beyond the data": f"{self.trial.share_beyond:.1%}"}
 
     @property
     def columns(self) -> Chooser | None:
@@ -178,7 +175,7 @@ class PolicyView:
 
 def _describe(project: Project) -> str:
     """The report as Markdown."""
-    number = quality.recommend(project.trials)
+    number = quality.find_best(project.trials)
     best = project.trials[number]
     headings, *rows = quality.frontier_rows(project.trials)
     sentences = quality.advice(project.doubts, project.trials, project.logged_cost)
@@ -208,9 +205,12 @@ def _draw_frontier(policies: list[PolicyView], best: PolicyView) -> Figure:
     def plot(axes: Axes) -> None:
         markers = figures.plot_frontier(axes, [one.trial for one in policies], best.trial)
         for one in policies:
-            marker, trial = markers[one.trial.risk_weights], one.trial
+            marker, (cost, risk, *_) = (
+                markers[one.trial.risk_weights],
+                quality.list_costs(one.trial),
+            )
             marker.set_markersize(7.0)
-            costs = f"expected cost {trial.cost:.4g}, epistemic risk {trial.epistemic_risk:.3g}"
+            costs = f"expected cost {cost}, epistemic risk {risk}"
             make_clickable(marker, POLICY, one.choice, f"Show {one.name}: {costs}")
 
     return draw_panel(plot, size=(4.5, 3.7))

@@ -6,19 +6,20 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from twofold.core.naming import listed, nearest, shortened
+from twofold.tables.dates import AmbiguousDatesError, read_dates, to_timestamps
 
 if TYPE_CHECKING:
     import pyarrow
 
 MOST_SAID = 300  # characters of another library's message
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-"})
+NO_NUMBERS = "leave the column out, or write it as numbers"
 ROUNDING = 1e-7  # of a number that was stored in single precision, as a part of it
 # The ends of the integers that loggers store, and where numbers are too large to be measured.
 LIMITS, HUGE = frozenset({-32768, 32767, 65535, -2147483648, 2147483647}), 1e30
@@ -73,9 +74,27 @@ class Table:
         """A column as numbers; ``missing`` are further markers for missing values."""
         return self._convert(to_numbers, name, missing, self.decimal)
 
-    def times(self, name: str, missing: Collection[str | float] = ()) -> Numbers:
-        """A column of numbers or of dates, the latter as seconds since the first one."""
-        return self._convert(to_times, name, missing, self.decimal)
+    def times(
+        self, name: str, missing: Collection[str | float] = (), date_order: str | None = None
+    ) -> Numbers:
+        """A column of numbers or of dates, the latter as seconds since the first one; of dates like
+        03/04/2025 ``date_order`` says what comes first, where no value does."""
+        with self._ordering(name):
+            return self._convert(to_times, name, missing, self.decimal, date_order)
+
+    def dates(self, name: str, date_order: str | None = None) -> Numbers:
+        """A column of dates as seconds since 1970, and the texts that are none; ``date_order`` as
+        for ``times``."""
+        with self._ordering(name):
+            return self._convert(to_dates, name, (), self.decimal, date_order)
+
+    @contextmanager
+    def _ordering(self, name: str) -> Iterator[None]:
+        """Dates whose order is not known are those of a column."""
+        try:
+            yield
+        except AmbiguousDatesError as error:
+            raise TableError(f"{self.source}: column {shortened(name)!r}: {error}") from None
 
     def labels(self, name: str) -> list[str]:
         """A column of names, blank where there is none."""
@@ -91,20 +110,8 @@ class Table:
         """Columns as numbers ``[N, C]``, and which rows they are: all of them, or with
         ``drop_missing`` those that have a finite number in every column."""
         check_names(self, names)
-        columns = [self._only_numbers(name) for name in names]
-        values = np.stack(columns, axis=1) if columns else np.zeros((len(self), 0))
-        missing = ~np.isfinite(values)
-        if missing.any() and not drop_missing:
-            counts = zip(names, missing.sum(axis=0).tolist(), strict=True)
-            parts = listed(f"{shortened(name)!r} {count}" for name, count in counts if count)
-            rows = np.flatnonzero(missing.any(axis=1))
-            raise TableError(
-                f"{self.source}: {len(rows)} of {len(self)} rows have no finite number in a column "
-                f"({parts}), the first of them {self.unit} {self.rows[rows[0]]}; fill them in, or "
-                "leave such rows out with drop_missing=True"
-            )
-        kept = np.flatnonzero(~missing.any(axis=1))
-        return values[kept], kept
+        columns = [(name, self.only_numbers(name)[:, None]) for name in names]
+        return keep_finite(self, columns, drop_missing)
 
     def to_lists(self) -> dict[str, list[Any]]:
         """All columns: those of numbers as numbers, the others as they are."""
@@ -118,16 +125,36 @@ class Table:
         with parsing_errors(self.source, "CSV file" if self.unit == "line" else "Parquet file"):
             return convert(self.data[name], *options)
 
-    def _only_numbers(self, name: str) -> np.ndarray:
+    def only_numbers(self, name: str, remedy: str = NO_NUMBERS) -> np.ndarray:
+        """A column of numbers ``[N]``, NaN where there is none; texts are refused."""
         values, texts = self.numbers(name)
         for row, text in texts.items():
             rows = f"{len(texts)} rows have" if len(texts) > 1 else "1 row has"
             raise TableError(
                 f"{self.source}: column {shortened(name)!r} must be numbers, but {rows} text, "
-                f"first {shortened(text)!r} in {self.unit} {self.rows[row]}; leave the column out, "
-                "or write it as numbers"
+                f"first {shortened(text)!r} in {self.unit} {self.rows[row]}; {remedy}"
             )
         return values
+
+
+def keep_finite(
+    table: Table, columns: Sequence[tuple[str, np.ndarray]], drop_missing: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of numbers, each ``[N, …]``, side by side, and which rows they are: all of them, or
+    with ``drop_missing`` those that have a finite number in every column."""
+    values = np.hstack([np.zeros((len(table), 0)), *(own for _, own in columns)])
+    missing = {name: ~np.isfinite(own).all(axis=1) for name, own in columns}
+    bad = ~np.isfinite(values).all(axis=1)
+    if bad.any() and not drop_missing:
+        counts = {shortened(name): int(rows.sum()) for name, rows in missing.items() if rows.any()}
+        parts = listed(f"{name!r} {count}" for name, count in counts.items())
+        raise TableError(
+            f"{table.source}: {bad.sum()} of {len(table)} rows have no finite number in a column "
+            f"({parts}), the first of them {table.unit} {table.rows[bad.argmax()]}; fill them in, "
+            "or leave such rows out with drop_missing=True"
+        )
+    kept = np.flatnonzero(~bad)
+    return values[kept], kept
 
 
 def check_names(table: Any, names: Sequence[str]) -> None:
@@ -171,7 +198,7 @@ def parsing_errors(source: Any, kind: str) -> Iterator[None]:
     wrong = (OSError, ValueError, TypeError, KeyError, ArithmeticError, MemoryError, csv.Error)
     try:
         yield
-    except TableError:
+    except (TableError, AmbiguousDatesError):
         raise
     except (*wrong, pa.ArrowException) as error:
         said = shortened(" ".join(str(error).split()), MOST_SAID)
@@ -203,36 +230,58 @@ def to_numbers(column: Any, missing: Collection[str | float] = (), decimal: str 
     return found
 
 
-def to_times(column: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
+def to_times(
+    column: Any,
+    missing: Collection[str | float] = (),
+    decimal: str = ".",
+    date_order: str | None = None,
+) -> Numbers:
     """A column of numbers, or of dates as seconds since the first one; of ``missing`` only words
     count, for a clock passes every number."""
+    dates = to_dates(column, missing, decimal, date_order)
+    found = _numbers(column, missing, decimal)
+    # A date among numbers is a text, as a word is.
+    dated = np.isfinite(dates.values).sum() > np.isfinite(found.values).sum()
+    return Numbers(_since_first(dates.values), dates.texts) if dated else found
+
+
+def to_dates(
+    column: Any,
+    missing: Collection[str | float] = (),
+    decimal: str = ".",
+    date_order: str | None = None,
+) -> Numbers:
+    """A column of dates or durations in seconds, dates since 1970, NaN for all else; the texts are
+    those that are no date."""
     import pyarrow as pa
 
+    column = to_timestamps(column)
     kind = column.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         unit = pa.duration("ns") if pa.types.is_duration(kind) else pa.timestamp("ns")
         dates = column.cast(unit, safe=False).to_numpy(zero_copy_only=False)
-        seconds = np.where(np.isnat(dates), np.nan, dates.astype(float) / 1e9)
-        return Numbers(_since_first(seconds), {})
-    found = _numbers(column, missing, decimal)
-    seconds, texts = np.full(len(column), np.nan), dict(found.texts)
-    for index, text in found.texts.items():
-        with suppress(ValueError):
-            date = datetime.fromisoformat(text)
-            seconds[index] = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-            del texts[index]
-    return Numbers(_since_first(seconds), texts) if len(texts) < len(found.texts) else found
+        return Numbers(np.where(np.isnat(dates), np.nan, dates.astype(float) / 1e9), {})
+    texts = _numbers(column, missing, decimal).texts
+    seconds, rows = np.full(len(column), np.nan), list(texts)
+    seconds[rows] = read_dates(list(texts.values()), date_order)
+    return Numbers(seconds, {row: texts[row] for row in rows if np.isnan(seconds[row])})
 
 
 def to_labels(column: Any, decimal: str = ".") -> list[str]:
     """A column of names; a whole number is the same name with and without decimals."""
+    import pyarrow as pa
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    coded = array.dictionary_encode(null_encoding="encode")  # each name once
     whole = re.compile(rf"\A(-?\d+)\{decimal}0+\Z")
-    return [
+    names = [
         (str(int(cell)) if cell.is_integer() else repr(cell))
         if isinstance(cell, float)
         else whole.sub(r"\1", _text(cell))
-        for cell in column.to_pylist()
+        for cell in coded.dictionary.to_pylist()
     ]
+    return np.array(names, object)[coded.indices.to_numpy()].tolist()
 
 
 def parse_number(text: str, decimal: str = ".") -> float:
@@ -305,13 +354,14 @@ def _since_first(seconds: np.ndarray) -> np.ndarray:
 def sentinels(values: np.ndarray) -> list[float]:
     """The smallest and largest values of a column that look as if a logger wrote them where it had
     no value: -999 among temperatures."""
-    found = np.unique(values[np.isfinite(values)]).tolist()
+    found = np.unique(values[np.isfinite(values)])
     low = next((value for value in found if not _likely(value)), None)
     if low is None:
         return []
     high = next(value for value in reversed(found) if not _likely(value))
-    beyond = ((value, max(low - value, value - high)) for value in found)
-    return [value for value, far in beyond if far > max(high - low, FAR * abs(value))]
+    with np.errstate(over="ignore"):
+        beyond = np.maximum(low - found, found - high)
+        return found[beyond > np.maximum(high - low, FAR * np.abs(found))].tolist()
 
 
 def _likely(value: float) -> bool:

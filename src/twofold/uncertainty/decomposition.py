@@ -5,7 +5,7 @@ over the draws gives a Monte Carlo standard error. Draws that are spread evenly 
 are) err less than it says.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -181,6 +181,13 @@ class Decomposition:
     def parts(self) -> Parts:
         """Total, epistemic, aleatoric."""
         return Parts(self.total, self.epistemic, self.aleatoric)
+
+    def take(self, rows: np.ndarray) -> "Decomposition":
+        """That of some rows."""
+        parts, errors = (
+            Parts(*(part[rows] for part in every)) for every in (self.parts, self.standard_errors)
+        )
+        return replace(self, **parts._asdict(), standard_errors=errors)
 
     @property
     def doubtful(self) -> np.ndarray:

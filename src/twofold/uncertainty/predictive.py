@@ -153,15 +153,21 @@ def _over_latents(values: Float[Array, "M O block B"]) -> Float[Array, "M O B"]:
 
 
 def log_density(
-    model: BNNLV, nested: Nested, x: Float[Array, "B D"], y: Float[Array, "B O"]
+    model: BNNLV,
+    nested: Nested,
+    x: Float[Array, "B D"],
+    y: Float[Array, "B O"],
+    error: Float[Array, "B O"],
 ) -> Float[Array, "B"]:
-    """``log p(y | x)``: the log of the mean likelihood over all nested draws."""
+    """``log p(y | x)``: the log of the mean likelihood over all nested draws; ``error`` is a known
+    variance of each measurement, beside the noise."""
 
     network_layers = layers(model, nested.weights)
 
     def accumulate(total: Array, z: Array) -> tuple[Array, None]:
         outputs = network.apply_nested(network_layers, x, z, model.activate)
-        terms = conditional(model, outputs, nested.log_noise).log_density(y.T[:, None])
+        given = conditional(model, outputs, nested.log_noise).add_variance(error.T[:, None])
+        terms = given.log_density(y.T[:, None])
         return jnp.logaddexp(total, jax.nn.logsumexp(terms, axis=(0, 1))), None
 
     start = jnp.full(x.shape[0], -jnp.inf, x.dtype)

@@ -12,15 +12,19 @@ over its range in the data, not how much of the variance within the data column 
 columns that always move together may both have large shares, or both small ones.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 
 def total_effects(
-    function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, donors: np.ndarray
+    function: Callable[[np.ndarray], np.ndarray],
+    x: np.ndarray,
+    donors: np.ndarray,
+    groups: Sequence[Sequence[int]] | None = None,
 ) -> np.ndarray:
-    """``T_j`` of each column of ``x [N, D]``: ``[D]`` or, for P functions at once, ``[D, P]``.
+    """``T_j`` of each column of ``x [N, D]``, or of each of the ``groups`` of columns that move
+    together: ``[D]`` or, for P functions at once, ``[D, P]``.
 
     ``function`` maps ``[N, D]`` to ``[N]`` or ``[N, P]``; row i is given single columns of row
     ``donors[i]``. A function that does not vary over the rows is driven by nothing: zeros.
@@ -36,9 +40,9 @@ def total_effects(
     values = np.asarray(function(x), np.float64)
     variance = np.var(values, axis=0, ddof=1)
     effects = []
-    for column in range(x.shape[1]):
+    for columns in [[j] for j in range(x.shape[1])] if groups is None else groups:
         other = x.copy()
-        other[:, column] = x[donors, column]
+        other[:, columns] = x[donors][:, columns]
         changes = np.asarray(function(other), np.float64) - values
         effects.append(np.mean(np.square(changes), axis=0) / 2.0)
     varies = variance > 0.0

@@ -108,6 +108,19 @@ def test_a_damaged_result_is_computed_again(tmp_path):
     assert count_runs(tmp_path) == {1: 2, 2: 2}
 
 
+def test_a_result_with_other_content_under_a_right_checksum_is_computed_again(tmp_path):
+    kept = tmp_path / "results"
+    run_jobs(sweep(tmp_path, [1]), kept)
+    (path,) = kept.iterdir()
+    whole = persistence.read(path, "result").metadata
+    without = {name: value for name, value in whole.items() if name != "result"}
+    changes = [without, whole | {"result": "{"}, whole | {"result": 3}, whole | {"identity": 3}]
+    for turn, content in enumerate(changes):
+        persistence.write(path, "result", {}, content)
+        assert run_jobs(sweep(tmp_path, [1]), kept) == [{"square": 1}]
+        assert count_runs(tmp_path) == {1: 2 + turn}
+
+
 def test_a_failed_job_is_named_after_the_others_have_finished(tmp_path):
     kept = tmp_path / "results"
     with pytest.raises(JobError, match=r"1 of 4 jobs failed – job 1: KeyError: 'no 1'") as failed:

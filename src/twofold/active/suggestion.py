@@ -1,0 +1,40 @@
+"""Where to measure next, of a pool of candidates: for a fitted model alone, without a campaign."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from twofold.active.choice import choose_batch, choose_best, split_by_entropy
+
+if TYPE_CHECKING:
+    from twofold.uncertainty.decomposition import Decomposition
+
+# Candidates over the measured range, and how many of them are suggested unless asked for more.
+SPREAD, SUGGESTED = 1_024, 5
+# Of more candidates only those with the largest scores are compared with each other.
+MOST_TOGETHER = 2_000
+
+
+class Suggestion(NamedTuple):
+    """Rows to measure, best first, what each would teach alone (nats), the predictive mean there
+    ``[num, O]``, and the widths of its parts."""
+
+    rows: np.ndarray
+    nats: np.ndarray
+    mean: np.ndarray
+    widths: "Decomposition"
+
+
+def suggest_rows(model: Any, x: np.ndarray, num: int) -> Suggestion:
+    """The rows of ``[N, D]`` whose measurements would together teach the model most."""
+    split = split_by_entropy(model, x)
+    scores = np.maximum(split.epistemic, 0.0).sum(axis=1)
+    near = choose_best(scores, min(len(x), max(MOST_TOGETHER, num)))
+    means, variances = model.conditional_moments(x[near])
+    width = np.ptp(x, axis=0)
+    moving = width > 0
+    positions = (x[near] / np.where(moving, width, 1.0))[:, moving]
+    chosen = choose_batch(scores[near], means, variances.mean(axis=0), num, positions=positions)
+    rows = near[chosen]
+    widths = split.take(rows).equivalent_deviations()
+    return Suggestion(rows, scores[rows], means.mean(axis=0).T[chosen], widths)

@@ -1,0 +1,81 @@
+"""What ``ask`` proposes: evenly spread points at first, then those that teach most together."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from twofold.active.choice import Assessment, assess, choose_batch
+from twofold.campaign.definition import NATS
+from twofold.campaign.inputs import Point
+from twofold.campaign.space import Space
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
+
+POOL = 256  # candidates of a question
+SPREAD = "evenly spread: too few measurements for a model yet"
+Chosen = list[dict[str, Any]]
+
+
+class Proposal(NamedTuple):
+    """A point to measure, what is known there, and why it was chosen."""
+
+    number: int
+    point: Point
+    split: dict[str, Any]
+    reason: str
+
+
+def choose_evenly(space: Space, candidates: list[Point] | None, num: int, asked: int) -> Chosen:
+    """Evenly spread points, after so many that were ``asked`` for."""
+    if candidates is None:
+        points = space.spread(asked + num, seed=0)[asked:]
+    else:
+        order = np.random.default_rng(0).permutation(len(candidates))
+        points = [candidates[order[(asked + i) % len(order)]] for i in range(num)]
+    return [{"point": point, "split": {}, "reason": SPREAD} for point in points]
+
+
+class Question(NamedTuple):
+    """What a choice depends on beside the model: outputs, of which those at positions ``wanted``
+    are to be learned, points that are ``underway``, and those that were ``cancelled``."""
+
+    space: Space
+    outputs: Sequence[str]
+    wanted: Sequence[int]
+    underway: list[Point]
+    cancelled: list[Point]
+
+
+def choose_informative(
+    model: "BNNLVRegressor", pool: list[Point], num: int, question: Question
+) -> Chosen:
+    """Points of a pool that teach most together, beside those underway."""
+    underway = question.underway
+    free = [point for point in pool if point not in underway and point not in question.cancelled]
+    points = [*underway, *(free if len(free) >= num else pool)]
+    known = assess(model, question.space.encode(points))
+    wanted = known.select(question.wanted)
+    taken = range(len(underway))
+    chosen = choose_batch(wanted.information, wanted.means, wanted.aleatoric, num, taken)
+    return _describe(points, known, wanted.information, chosen, question.outputs)
+
+
+def _describe(
+    points: list[Point], known: Assessment, nats: np.ndarray, chosen: np.ndarray,
+    outputs: Sequence[str],
+) -> Chosen:  # fmt: skip
+    """Chosen points with their information, and the widths of the parts in units of the outputs:
+    standard deviations of Gaussians with the same entropies."""
+    widths = known.split.equivalent_deviations().parts._asdict()
+    described = []
+    for i in chosen:
+        deviations = {
+            part: dict(zip(outputs, values[i].tolist(), strict=True))
+            for part, values in widths.items()
+        }
+        split = {NATS: float(nats[i]), "standard_deviation": deviations}
+        reason = f"expected to teach {nats[i]:.2f} nats about the model"
+        described.append({"point": points[i], "split": split, "reason": reason})
+    return described

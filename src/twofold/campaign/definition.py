@@ -1,0 +1,123 @@
+"""The definition of a new campaign, checked before anything is written."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twofold.campaign.constraints import parse_constraints
+from twofold.campaign.inputs import CampaignError, Input, Point, require
+from twofold.campaign.space import Space
+from twofold.core.naming import nearest
+from twofold.core.persistence import to_plain
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
+
+PARTS = ("total", "epistemic", "aleatoric")
+NUMBERS = ("proposal", "measurement")
+NATS, NOTE = "information_nats", "note"
+FEWEST = 256  # points that constraints must leave
+
+
+def define(
+    inputs: Sequence[Input],
+    outputs: Sequence[str],
+    *,
+    candidates: Sequence[Mapping[str, Any]] | None = None,
+    constraints: Sequence[str] = (),
+    target: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The definition as JSON values."""
+    space = Space(tuple(inputs), parse_constraints(constraints, inputs))
+    named = outputs and not isinstance(outputs, str)
+    require(named, f"a campaign needs a list of outputs, such as ['yield'], got {outputs!r}")
+    _check_new_names(space.names, list(outputs))
+    known = f"target must be one of the outputs {', '.join(outputs)}"
+    require(target is None or target in outputs, f"{known}, got {target!r}")
+    if constraints and candidates is None:
+        space.spread(FEWEST, seed=0)
+    return {
+        "inputs": space.to_plain(),
+        "outputs": list(outputs),
+        "candidates": None if candidates is None else _check_candidates(space, candidates),
+        "constraints": [one.text for one in space.constraints],
+        "target": target,
+        "settings": check_model_settings(settings or {}),
+    }
+
+
+def explanation_columns(outputs: Sequence[str]) -> list[str]:
+    """Columns of a table of proposals that say what is known and why; nobody fills them in."""
+    return [*(f"{output}_{part}_sd" for output in outputs for part in PARTS), NATS, "reason"]
+
+
+def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the regressor as JSON values, wrong ones refused before they are stored."""
+    from twofold.inference.method import METHODS, nest_options, to_mapping
+
+    # A method by its name needs no check, which would load JAX.
+    if not settings or (len(settings) == 1 and settings.get("inference") in [*METHODS]):
+        return dict(settings)
+    from twofold.estimators.regressor import BNNLVRegressor
+
+    settings = nest_options(settings)
+    known = set(BNNLVRegressor().get_params(deep=False)) - {"checkpoint", "checkpoint_seconds"}
+    if unknown := sorted(set(settings) - known):
+        raise CampaignError(
+            f"the model of a campaign has no setting {', '.join(unknown)}; valid settings: "
+            f"{', '.join(sorted(known))}{nearest(unknown[0], known)}"
+        )
+    try:
+        _rehearse(BNNLVRegressor(**settings))
+        if not isinstance(settings.get("inference", ""), str | dict):
+            settings["inference"] = to_mapping(settings["inference"])
+        plain: dict[str, Any] = to_plain(settings)
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise CampaignError(f"settings: {error}") from error
+    return plain
+
+
+def _rehearse(model: "BNNLVRegressor") -> None:
+    """All that a fit does with its settings before it sees data."""
+    from sklearn.utils import check_random_state
+
+    from twofold.core.numerics import Standardizer
+    from twofold.estimators.fitting import about_data, check_memory
+    from twofold.estimators.validation import check_settings
+    from twofold.inference.method import resolve_method
+
+    check_settings(model)
+    check_random_state(model.random_state)
+    one = Standardizer(np.zeros(1), np.ones(1))
+    method, shape = resolve_method(model.inference), about_data(model, one, one, 1, "", 2).model
+    check_memory(method, shape, 2, model.dtype)
+    method.set_up(shape, np.array([2]), model.dtype)
+
+
+def _check_new_names(inputs: list[str], outputs: list[str]) -> None:
+    """Names must differ, and stand for themselves in the heading of a table."""
+    names = [*inputs, *outputs]
+    for name in names:
+        word = isinstance(name, str) and name and name == name.strip()
+        require(word, f"a name must be a word, without spaces around it, got {name!r}")
+    different = len(set(names)) == len(names)
+    require(different, f"outputs need names of their own, got {', '.join(names)}")
+    reserved = ", ".join(sorted({*NUMBERS, NOTE, *explanation_columns(outputs)} & set(names)))
+    column = "is the name of a column in the campaign's own tables"
+    require(not reserved, f"{reserved} {column}; choose another name")
+
+
+def _check_candidates(space: Space, candidates: Sequence[Mapping[str, Any]]) -> list[Point]:
+    allowed: list[Point] = []
+    for index, candidate in enumerate(candidates, start=1):
+        point = space.check_proposable(candidate)
+        if point in allowed:
+            both = f"candidates {allowed.index(point) + 1} and {index}"
+            raise CampaignError(f"{both} are both at {space.format(point)}; leave one out")
+        allowed.append(point)
+    require(allowed, "candidates must hold at least one point, or be left out")
+    return allowed

@@ -1,0 +1,138 @@
+"""The model of a campaign, kept in a file beside an SQLite file, which ``twofold.load`` reads too.
+
+It only saves time: if it is damaged, foreign or missing, the model is fitted again; if measurements
+have come since, its chains go on from where they ended (``ModelFile.continue_fit``).
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from twofold.campaign.inputs import CampaignError
+from twofold.core import persistence
+
+if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
+
+# Settings of a model: defaults, and those that do not change it.
+DEFAULTS, WITHOUT_EFFECT = {"random_state": 0}, {"verbose", "checkpoint", "checkpoint_seconds"}
+UNREADABLE = (OSError, ValueError, LookupError, TypeError)
+# Chains go on until there are so many times the rows of the last fit from scratch, which also
+# chooses the form of the model.
+MOST_GROWTH = 1.5
+CONTINUED = "langevin"
+
+
+class Fit(NamedTuple):
+    """A model, a name that only models of the same data and settings share, whether its file holds
+    it, and whether its chains went on from those of an earlier model."""
+
+    model: "BNNLVRegressor"
+    name: str
+    stored: bool
+    warm: bool = False
+
+
+class Origin(NamedTuple):
+    """How many rows a stored model has, and the last one before it that was fitted from scratch;
+    and how many corrections and removals of measurements it knows of."""
+
+    rows: int
+    rows_from_scratch: int
+    changes: int = 0
+
+    @property
+    def warm(self) -> bool:
+        """Whether the model goes back to an earlier one."""
+        return self.rows > self.rows_from_scratch
+
+
+class ModelFile:
+    """The file that holds the model of a campaign, or, without a path, none."""
+
+    def __init__(self, path: Path | None):
+        self.path = path
+
+    def load_or_fit(
+        self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray, changes: int = 0
+    ) -> Fit:
+        """The model of inputs ``[N, D]`` and outputs ``[N, O]``, after so many ``changes`` of
+        earlier ones: that of the file, or a new one."""
+        from twofold.estimators.regressor import BNNLVRegressor
+        from twofold.estimators.storage import pack, plain_settings, unpack
+        from twofold.estimators.training import whole_fits
+        from twofold.inference.method import to_mapping
+
+        model = BNNLVRegressor(**(DEFAULTS | settings))
+        settings = plain_settings(model) | {"inference": to_mapping(model.inference)}
+        used = {name: value for name, value in settings.items() if name not in WITHOUT_EFFECT}
+        identity = {"settings": used, "data": persistence.fingerprint(x, y)}
+        name = persistence.hash_identity(identity)
+        work = None if self.path is None else persistence.WorkFile(self.path, "model", identity)
+        if work is not None and (found := work.find()) is not None:
+            with suppress(*UNREADABLE):
+                stored = unpack(found, BNNLVRegressor)
+                return Fit(stored, name, True, _origin(found, len(x)).warm)
+        targets = y[:, 0] if y.shape[1] == 1 else y
+        try:
+            with whole_fits():
+                scratch = Origin(len(x), len(x), changes)
+                continued = self.continue_fit(used, x, targets, scratch)
+                model, origin = continued or (model.fit(x, targets), scratch)
+        except ValueError as error:
+            raise CampaignError(f"no model can be fitted: {error}") from error
+        # Without the file, the next question takes longer; that is all.
+        with suppress(OSError):
+            if work is not None:
+                arrays, metadata = pack(model)
+                work.write(arrays, metadata | {"origin": origin._asdict()})
+                return Fit(model, name, True, origin.warm)
+        return Fit(model, name, False, origin.warm)
+
+    def continue_fit(
+        self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray, scratch: Origin
+    ) -> "tuple[BNNLVRegressor, Origin] | None":
+        """Chains that go on from those of the stored model, if it has the same settings and fewer
+        rows, all of them as they were; None where a fit from scratch is due.
+
+        What comes of it depends on nothing but these rows and the stored model.
+        """
+        from twofold.estimators.regressor import BNNLVRegressor
+        from twofold.estimators.storage import unpack
+
+        if self.path is None or settings["inference"]["method"] != CONTINUED:
+            return None
+        try:
+            stored = persistence.read(self.path, "model")
+            before = _origin(stored, len(x))
+            same = stored.metadata["identity"]["settings"] == persistence.to_plain(settings)
+            model = unpack(stored, BNNLVRegressor)
+        except UNREADABLE:
+            return None
+        grown = before.rows < len(x) <= MOST_GROWTH * before.rows_from_scratch
+        shape = model.model_.inputs, model.model_.outputs, model.y_ndim_
+        same &= before.changes == scratch.changes
+        same &= shape == (x.shape[1], y.reshape(len(y), -1).shape[1], y.ndim)
+        if not (grown and same):
+            return None
+        model.set_params(warm_start=True).fit(x, y).set_params(warm_start=False)
+        # A fit from scratch has trained members.
+        warm = not len(model.energies_)
+        return model, before._replace(rows=len(x)) if warm else scratch
+
+    def load_model(self, shape: tuple[int, int]) -> "BNNLVRegressor | None":
+        """The model of a file, if it is there and sound, with so many input columns and outputs."""
+        from twofold.estimators.regressor import load
+
+        with suppress(*UNREADABLE):
+            model = None if self.path is None else load(self.path)
+            if model is not None and (model.model_.inputs, model.model_.outputs) == shape:
+                return model
+        return None
+
+
+def _origin(stored: persistence.Stored, rows: int) -> Origin:
+    """Of a stored model; one of an older twofold was fitted from scratch to so many rows."""
+    return Origin(**stored.metadata.get("origin", {"rows": rows, "rows_from_scratch": rows}))

@@ -1,0 +1,117 @@
+"""The slow work of ``twofold campaign serve``, one piece at a time, in a thread of its own.
+
+Nothing of it is kept but what is in the database and the model's file: a server that was killed
+finds out again what is to be done.
+"""
+
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from twofold.campaign import Campaign, CampaignError
+from twofold.campaign.campaign import Revision
+from twofold.cli.terminal import say
+from twofold.report.live_page import Figures, draw_figures
+
+
+class Background:
+    """Asks, fits and draws for one campaign; what it is doing, and its last error, in words.
+
+    Models are fitted when somebody asks for points or for a model, and by themselves as soon as no
+    proposal waits for its result, so that the next question is answered at once.
+    """
+
+    def __init__(self, place: str, campaign: Campaign):
+        self._place, self._campaign = place, campaign
+        self._asked: deque[int] = deque()
+        self._wake, self._refit = threading.Event(), False
+        self._fitted = ""
+        self._drawn: Revision | None = None
+        self._looked: Revision | None = None
+        self._begun = 0.0
+        self.activity, self.error = "", ""
+        self.figures: Figures | None = None
+
+    @property
+    def seconds(self) -> int:
+        """For how long it has been at what it is doing."""
+        return int(time.monotonic() - self._begun) if self.activity else 0
+
+    def ask(self, num: int) -> None:
+        """Propose points as soon as possible."""
+        self._asked.append(num)
+        self.wake()
+
+    def refit(self) -> None:
+        """Fit the model as soon as possible, whether or not a proposal waits."""
+        self._refit = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Look whether there is something to do."""
+        self._wake.set()
+
+    def start(self) -> None:
+        """Work in a thread that ends with the process."""
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def step(self) -> bool:
+        """Do the most urgent piece of work; False if there was none."""
+        try:
+            revision = self._campaign.revision()
+        except CampaignError:
+            return False  # Whoever looks at the page is told.
+        if self._drawn and self._asked:
+            self.error = ""
+            self._ask(self._asked.popleft())
+        elif self._drawn and self._fit_is_due(revision):
+            # Set before the work: what fails is tried again when there is something new.
+            self._refit, self._fitted, self.error = False, revision.measurements, ""
+            with self._doing("Fitting the model"):
+                Campaign.open(self._place).refit()
+        elif revision != self._drawn:
+            self._drawn = revision
+            with self._doing("Drawing the figures"):
+                self.figures = draw_figures(self._campaign)
+        else:
+            return False
+        return True
+
+    def _ask(self, num: int) -> None:
+        fits = not self._campaign.status().missing
+        points = "a point" if num == 1 else f"{num} points"
+        with self._doing(f"Fitting the model and choosing {points}" if fits else "Choosing points"):
+            # Opened again, because its settings may have changed.
+            Campaign.open(self._place).ask(num)
+
+    def _fit_is_due(self, revision: Revision) -> bool:
+        known = revision == self._looked or revision.measurements == self._fitted
+        if known and not self._refit:
+            return False
+        self._looked = revision
+        status = self._campaign.status()
+        return not status.missing and (self._refit or not status.pending)
+
+    @contextmanager
+    def _doing(self, what: str) -> Iterator[None]:
+        """Say what is being done; an error is said too, and ends this piece of work alone."""
+        self._begun, self.activity = time.monotonic(), what
+        try:
+            yield
+        except Exception as error:
+            self.error = f"{what} failed: {error}"
+            if not isinstance(error, CampaignError):
+                say(self.error)
+                traceback.print_exc()
+        finally:
+            self.activity = ""
+
+    def _run(self) -> None:
+        while True:
+            while self.step():
+                pass
+            self._wake.wait()
+            self._wake.clear()

@@ -1,0 +1,67 @@
+"""Who may talk to the server of ``twofold campaign serve``."""
+
+import hmac
+import socket
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+REMEDY = "open the address that twofold campaign serve has printed"
+
+
+class Guard(NamedTuple):
+    """Who may talk to the server: pages that it has sent, opened with its token if it has one.
+
+    A page of another site cannot give the server as its ``Origin``; nor as its ``Host``, even if
+    its name leads to this machine, because no names are accepted but the machine's own.
+    """
+
+    host: str
+    port: int
+    token: str = ""
+
+    @property
+    def url(self) -> str:
+        """The address to open."""
+        named = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        shown = f"[{named}]" if ":" in named else named
+        return f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie; those of one machine are shared among its ports."""
+        return f"twofold-{self.port}"
+
+    def refuse_site(self, request: "Request") -> str:
+        """Why a request of another site is refused; empty if it is not one."""
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if not self._is_own(host):
+            return f"this server is not {host!r}; {REMEDY}"
+        changes = request.method not in ("GET", "HEAD")
+        if (changes or origin is not None) and origin not in (f"http://{host}", f"https://{host}"):
+            return f"requests of {origin or 'an unknown page'} are refused; {REMEDY}"
+        return ""
+
+    def refuse_stranger(self, request: "Request") -> str:
+        """Why a request without the token is refused; empty if it needs none."""
+        welcome = not self.token or self.is_token(request.cookies.get(self.cookie, ""))
+        return "" if welcome else f"the token is missing or wrong; {REMEDY}"
+
+    def is_token(self, text: str) -> bool:
+        """Whether a text is the token, in the same time whatever it is."""
+        return bool(self.token) and hmac.compare_digest(text.encode(), self.token.encode())
+
+    def _is_own(self, host: str) -> bool:
+        """Whether a ``Host`` is this machine: one of its names, or, with a token, any number."""
+        name, own = "", {self.host.lower(), *LOCAL}
+        with suppress(ValueError):
+            name = urlsplit(f"//{host}").hostname or ""
+            if self.token:
+                own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+                own.add(str(ip_address(name)))
+        return name in own

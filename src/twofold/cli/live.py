@@ -1,0 +1,174 @@
+"""The web application of ``twofold campaign serve``: the page at ``/``, what is being done at
+``/state``, and what the page's forms send at ``/act/NAME``.
+
+Answers to forms are sentences: what was done, or, with status 400, what was wrong.
+"""
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from twofold.campaign import Campaign, CampaignError
+from twofold.campaign.inputs import require
+from twofold.campaign.table import parse_result
+from twofold.cli.background import Background
+from twofold.cli.guard import Guard
+from twofold.core.naming import shortened
+from twofold.report.live_page import name_shown, render_live_page
+
+LARGEST = 2**16  # bytes of a form
+HEADERS = {
+    "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+}  # fmt: skip
+POLICY = (
+    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
+    "script-src 'nonce-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# Not a redirection: after a link on another site, that would come without the new cookie.
+WELCOME = '<!doctype html><title>twofold</title><meta http-equiv="refresh" content="0; url=/">'
+
+
+@dataclass(frozen=True)
+class Live:
+    """One campaign, and what answers requests about it."""
+
+    campaign: Campaign
+    title: str
+    guard: Guard
+    background: Background
+
+    async def check(self, request: Request, following: Any) -> Response:
+        """Let a request pass, or refuse it; a token in the address becomes a cookie."""
+        guard, opens = self.guard, request.url.path == "/"
+        response: Response
+        if problem := guard.refuse_site(request):
+            response = PlainTextResponse(problem, 403)
+        elif opens and guard.is_token(request.query_params.get("token", "")):
+            response = HTMLResponse(WELCOME)
+            response.set_cookie(guard.cookie, guard.token, httponly=True, samesite="strict")
+        elif problem := guard.refuse_stranger(request):
+            response = PlainTextResponse(problem, 403)
+        else:
+            response = await following(request)
+        response.headers.update(HEADERS)
+        return response
+
+    def page(self, request: Request) -> Response:
+        nonce = secrets.token_urlsafe(16)
+        text = render_live_page(self.campaign, self.title, self.background.figures, nonce)
+        return HTMLResponse(text, headers={"Content-Security-Policy": POLICY.format(nonce)})
+
+    def state(self, request: Request) -> Response:
+        work = self.background
+        work.wake()
+        doing = {"activity": work.activity, "seconds": work.seconds, "error": work.error}
+        return JSONResponse(doing | {"shown": name_shown(self.campaign, work.figures)})
+
+    async def act(self, request: Request) -> Response:
+        action = ACTIONS.get(request.path_params["name"])
+        if action is None:
+            raise HTTPException(404, "there is no such action")
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LARGEST:
+                raise HTTPException(413, f"a form has at most {LARGEST:,} bytes")
+        said = await run_in_threadpool(action, self, *read_form(body))
+        self.background.wake()
+        return PlainTextResponse(said)
+
+
+def make_app(campaign: Campaign, title: str, guard: Guard, background: Background) -> Starlette:
+    """The application; nothing is fitted or drawn unless the background is at work."""
+    live = Live(campaign, title, guard, background)
+    acting = Route("/act/{name}", live.act, methods=["POST"])
+    return Starlette(
+        routes=[Route("/", live.page), Route("/state", live.state), acting],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=live.check)],
+        exception_handlers={CampaignError: lambda _, e: PlainTextResponse(str(e), 400)},
+    )
+
+
+Fields = dict[str, str]
+
+
+def read_form(body: bytes) -> tuple[Fields, bool]:
+    """The fields of a form that are filled in, and whether it is about a repeated measurement."""
+    try:
+        form = json.loads(body)
+        fields, repeat = form["fields"], form.get("repeat", False)
+        # Texts that are no Unicode could not be stored.
+        filled = {name: text.strip() for name, text in fields.items() if text.strip()}
+        json.dumps(filled, ensure_ascii=False).encode()
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise CampaignError('expected a form: {"fields": {NAME: TEXT, …}}') from None
+    return filled, repeat is True
+
+
+def _find_number(fields: Fields, name: str) -> int:
+    text = fields.get(name, "")
+    try:
+        return int(text)
+    except ValueError:
+        raise CampaignError(f"{name} must be a whole number, got {shortened(repr(text))}") from None
+
+
+def ask(live: Live, fields: Fields, repeat: bool) -> str:
+    num = _find_number(fields, "num")
+    live.campaign.check_num(num)
+    live.background.ask(num)
+    return f"asked for {num} point{'s' if num > 1 else ''}"
+
+
+def refit(live: Live, fields: Fields, repeat: bool) -> str:
+    status = live.campaign.status()
+    require(not status.missing, status.advice)
+    live.background.refit()
+    return "asked for a new model"
+
+
+def tell(live: Live, fields: Fields, repeat: bool) -> str:
+    (number,) = live.campaign.tell_all([parse_result(live.campaign, fields)], repeat)
+    return f"recorded measurement {number}"
+
+
+def cancel(live: Live, fields: Fields, repeat: bool) -> str:
+    number = _find_number(fields, "proposal")
+    live.campaign.cancel(number)
+    return f"cancelled proposal {number}"
+
+
+def correct(live: Live, fields: Fields, repeat: bool) -> str:
+    """Outputs that a measurement does not have yet are added, which is no correction."""
+    number = _find_number(fields, "measurement")
+    result, rows = parse_result(live.campaign, fields), live.campaign.export()
+    require(result.point is None, "inputs cannot be corrected: remove it, and record it again")
+    row = next((row for row in rows if row["measurement"] == number), {})
+    if row and result.outputs and all(row[name] is None for name in result.outputs):
+        live.campaign.tell_all([result])
+    else:
+        live.campaign.correct(number, result.outputs, note=result.note)
+    return f"corrected measurement {number}"
+
+
+def remove(live: Live, fields: Fields, repeat: bool) -> str:
+    number = _find_number(fields, "measurement")
+    live.campaign.remove(number)
+    return f"removed measurement {number}"
+
+
+ACTIONS: dict[str, Callable[[Live, Fields, bool], str]] = {
+    action.__name__: action for action in (ask, refit, tell, cancel, correct, remove)
+}

@@ -1,0 +1,200 @@
+"""The rows of a table as a fit sees them: inputs, outputs and what else is known of each, for
+training or held out."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from twofold.cli.models import About
+from twofold.cli.run import Run, hash_files
+from twofold.cli.terminal import CommandError, split_words
+
+if TYPE_CHECKING:
+    from twofold.tables import Table, TableFile
+    from twofold.tables.coding import Column
+
+LARGE_BYTES = 2**27
+FEWEST_GROUPS = 4  # that are left to train on
+# The words of the library for what an option of the command line does.
+OPTIONS = {
+    "drop_missing=True": "--drop-missing",
+    "leave the column out": "leave it out with --ignore, or make it a category with --category",
+    "pass encoding='cp1252'": "save it again in UTF-8",
+    "pass date_order='day-first' or date_order='month-first'": "use --date-order with twofold fit",
+}
+
+
+class Rows(NamedTuple):
+    """Inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``, their row numbers, and for each row its
+    weight, the errors of its outputs and its group, where they are known."""
+
+    x: np.ndarray
+    y: np.ndarray
+    places: np.ndarray
+    weight: np.ndarray | None = None
+    error: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
+    def take(self, mask: np.ndarray) -> "Rows":
+        """Some of the rows."""
+        parts: Any = (None if part is None else part[mask] for part in self)
+        return Rows(*parts)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What ``BNNLVRegressor.fit`` takes beside inputs and outputs."""
+        return {"sample_weight": self.weight, "y_error": self.error, "groups": self.groups}
+
+
+def find_columns(table: "Table | TableFile", text: str) -> list[str]:
+    """``a,b,c``, or the one column of that very name; all of them must exist."""
+    from twofold.tables import check_names
+
+    names = [text] if text in table.names else split_words(text)
+    check_names(table, names)
+    return names
+
+
+def is_large(path: Path) -> bool:
+    """Whether a table is read in blocks: a folder, or a file of more than LARGE_BYTES."""
+    return path.is_dir() or (path.is_file() and path.stat().st_size > LARGE_BYTES)
+
+
+@contextmanager
+def name_options() -> Iterator[None]:
+    """Errors of a table name the option of the command line."""
+    from twofold.tables import TableError
+
+    try:
+        yield
+    except TableError as error:
+        text = str(error)
+        for words, option in OPTIONS.items():
+            text = text.replace(words, option)
+        raise CommandError(text) from error
+
+
+def read_values(
+    table: "Table", columns: "Sequence[Column]", others: Sequence[str], drop_missing: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Features of a whole table and other columns as numbers, and the row numbers."""
+    from twofold.tables.coding import encode
+
+    with name_options():
+        values, kept = encode(table, columns, others, drop_missing)
+    if not len(kept):
+        raise CommandError(f"{table.source}: no row has a value in every column")
+    return values, kept
+
+
+def read_inputs(
+    path: Path, columns: "Sequence[Column]", drop_missing: bool, run: Run
+) -> tuple[dict[str, list[Any]], np.ndarray]:
+    """The rows of a table that have all inputs of a model, as columns, and those inputs."""
+    from twofold.tables import read_table
+
+    table = read_table(path)
+    run.reads(path)
+    values, kept = read_values(table, columns, (), drop_missing)
+    return table.take(kept).to_lists(), values
+
+
+def find_tables(path: Path, about: About) -> list[Path]:
+    """The files that a model was fitted to, if they lie beside the model or in the current folder:
+    files of their names with the very same content."""
+    found = []
+    for name, digest in about.tables:
+        places = [] if name in ("", ".", "..") else [path.parent / name, Path(name)]
+        fits = (one for one in places if one.exists() and hash_files(one) == digest)
+        if (table := next(fits, None)) is None:
+            raise CommandError(
+                f"the table that {path} was fitted to ({name}) is neither beside it nor in the "
+                "current folder, or it has changed; give it with --data FILE"
+            )
+        found.append(table)
+    return found
+
+
+def read_rows(table: "Table", about: About) -> Rows:
+    """All rows of a model's table; ``places`` are row numbers of it."""
+    values, kept = read_values(table, about.columns, about.numbers, about.drop_missing)
+    ends = np.cumsum([len(about.features), len(about.outputs), int(about.weight is not None)])
+    x, y, weight, error = np.split(values, ends, axis=1)
+    known = {"weight": weight[:, 0] if about.weight else None, "error": error}
+    if about.errors is None:
+        known["error"] = None
+    elif len(about.outputs) == 1:
+        known["error"] = error[:, 0]
+    groups = None if about.group is None else read_groups(table, about.group)[kept]
+    return Rows(x, y[:, 0] if len(about.outputs) == 1 else y, kept, **known, groups=groups)
+
+
+def read_groups(table: "Table", name: str) -> np.ndarray:
+    """The group of each row: a label, or the day of a date; a row without one is its own group."""
+    from twofold.tables import check_names
+    from twofold.tables.coding import DAY
+
+    check_names(table, [name])
+    dates, texts = table.dates(name)
+    if np.isfinite(dates).any() and not texts:
+        labels = [f"{one // DAY:.0f}" if np.isfinite(one) else "" for one in dates]
+    else:
+        labels = table.labels(name)
+    return np.array([label or f"row {row}" for row, label in enumerate(labels)])
+
+
+def join_rows(parts: "Sequence[Rows]", sizes: Sequence[int]) -> Rows:
+    """Rows of several tables of these sizes, numbered as if they were one."""
+    starts = np.cumsum([0, *sizes[:-1]])
+    parts = [
+        one._replace(places=one.places + start) for one, start in zip(parts, starts, strict=True)
+    ]
+    columns = zip(*parts, strict=True)
+    joined: Any = (None if own[0] is None else np.concatenate(own) for own in columns)
+    return Rows(*joined)
+
+
+def split_rows(tables: "Sequence[Table]", about: About) -> tuple[Rows, Rows | None]:
+    """Training rows and held-out rows of a model's tables."""
+    share = about.held_out or 0.0
+    rows = join_rows([read_rows(one, about) for one in tables], [len(one) for one in tables])
+    if about.streamed:
+        numbers = np.concatenate([one.rows for one in tables])
+        held_out = draw_streamed(numbers[rows.places], share, about.seed)
+    else:
+        held_out = draw_held_out(len(rows.x), share, about.seed, rows.groups)
+    return rows.take(~held_out), rows.take(held_out) if held_out.any() else None
+
+
+def draw_held_out(
+    count: int, share: float, seed: int, groups: np.ndarray | None = None
+) -> np.ndarray:
+    """A mask of the rows to hold out, an exact share of a table in memory, or of its groups."""
+    if groups is not None:
+        names, numbers = np.unique(groups, return_inverse=True)
+        most = len(names) - FEWEST_GROUPS
+        if share and most < 1:
+            raise CommandError(
+                f"to hold groups out, more than {FEWEST_GROUPS} are needed, got {len(names)}"
+            )
+        chosen = min(max(round(share * len(names)), 1), most) if share else 0
+        return draw_held_out(len(names), chosen / len(names), seed)[numbers]
+    held_out = np.zeros(count, bool)
+    held_out[np.random.default_rng(seed).permutation(count)[: round(share * count)]] = True
+    return held_out
+
+
+def draw_streamed(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """A mask of the rows to hold out, each drawn by its number and the seed alone (splitmix64;
+    Steele, Lea and Flood 2014)."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    words = (rows.astype(np.uint64) + np.uint64(1)) * golden
+    for addend in (np.uint64(seed), golden):
+        words = words + addend
+        words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        words = words ^ (words >> np.uint64(31))
+    return (words >> np.uint64(11)) * 2.0**-53 < share

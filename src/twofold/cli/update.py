@@ -1,0 +1,86 @@
+"""``twofold update``: new rows for a model that was fitted before."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from typer import Argument, Option
+
+from twofold.cli import fitting, models
+from twofold.cli.fit import Force, ModelFile, check_model_place, finish
+from twofold.cli.rows import find_tables, read_rows, split_rows
+from twofold.cli.run import Run
+from twofold.cli.terminal import CommandError, say
+
+if TYPE_CHECKING:
+    from twofold.tables import Table
+
+
+def update(
+    run: Run,
+    model: ModelFile,
+    data: Annotated[Path, Argument(help="Table of the new rows, or of old and new ones.")],
+    out: Annotated[Path | None, Option(help="Model file to write (default: the same).")] = None,
+    old: Annotated[
+        Path | None, Option("--data", help="Table of the model, if it was moved.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Add new rows to a fitted model, with the settings it was fitted with.
+
+    Chains continue where they were, unless rows are held out; other methods are fitted from the
+    start. The table that the model was fitted to is looked for beside the model and in the current
+    folder, unless the new one contains it.
+
+    Example: twofold update oven.twofold new.csv
+    """
+    place = out or model
+    check_model_place(place, [data, old, run.config])
+    run.reads(model)
+    fitted, about = models.load_model(model)
+    if about is None or about.streamed:
+        raise CommandError(
+            f"{model} was not fitted by twofold fit to a table in memory; fit it again to all rows"
+        )
+    source = data.name, run.reads(data)
+    if source[1] in [digest for _, digest in about.tables]:
+        raise CommandError(f"{model} was fitted to {data} already: it holds no new rows")
+    tables, about = _join(model, about, old, data, source, run)
+    if place != model:
+        run.protect(place, force)
+    checkpoint = place.with_name(place.name + ".checkpoint")
+    fitted.set_params(warm_start=not about.held_out, checkpoint=checkpoint)
+    result = fitting.fit_in_memory(fitted, tables, about, run)
+    fitted.set_params(warm_start=False)
+    finish(run, place, fitted, result, [])
+
+
+def _join(
+    model: Path,
+    about: models.About,
+    old: Path | None,
+    data: Path,
+    source: tuple[str, str],
+    run: Run,
+) -> "tuple[list[Table], models.About]":
+    """The tables to fit to, and what is known of them: the new one alone if it has the old rows."""
+    from twofold.tables import read_table
+
+    new = read_table(data)
+    try:
+        paths = find_tables(model, about) if old is None else [old]
+    except CommandError:
+        if source[0] not in dict(about.tables):
+            raise
+        say(f"note: {source[0]} is taken to hold the rows that the model was fitted to")
+        return [new], about._replace(tables=[source])
+    tables = [read_table(path) for path in paths]
+    before, _ = split_rows(tables, about._replace(held_out=0.0))
+    rows, count = read_rows(new, about), len(before.x)
+    known = [(path.name, run.reads(path)) for path in paths]
+    if len(rows.x) >= count and np.array_equal(rows.x[:count], before.x):
+        added, tables, sources = len(rows.x) - count, [new], [source]
+    else:
+        added, tables, sources = len(rows.x), [*tables, new], [*known, source]
+    say(f"{added} new rows, {count} before")
+    return tables, about._replace(tables=sources)

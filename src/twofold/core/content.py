@@ -1,0 +1,96 @@
+"""What a file holds, compared with what it should hold: JSON values with the fields of a class, and
+arrays with shapes and ranges. A checksum tells that a file is as it was written, not that what was
+written is a model."""
+
+import math
+import types
+from collections.abc import Mapping
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from twofold.core.persistence import RESTORE, FileFormatError
+
+T = TypeVar("T")
+LONGEST = 80
+
+
+def build(kind: type[T], content: Any, where: str) -> T:
+    """A dataclass or named tuple from JSON values for its fields, lists as tuples where it has
+    them; ``where`` names the values in errors."""
+    if not isinstance(content, dict):
+        raise FileFormatError(f"its {where} must be a mapping, got {shorten(content)}; {RESTORE}")
+    hints = get_type_hints(kind)
+    values = {}
+    for name, value in content.items():
+        fits, values[name] = _convert(value, hints.get(name))
+        if not fits:
+            wanted = getattr(hints[name], "__name__", hints[name])
+            wanted = hints[name] if get_origin(hints[name]) else wanted
+            raise FileFormatError(
+                f"{name!r} of its {where} must be {wanted}, got {shorten(value)}; {RESTORE}"
+            )
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(f"its {where} is not valid ({error}); {RESTORE}") from error
+
+
+def take(
+    arrays: Mapping[str, np.ndarray],
+    name: str,
+    shape: tuple[int | None, ...],
+    low: Any = -np.inf,
+    high: Any = np.inf,
+) -> np.ndarray:
+    """An array of finite numbers within bounds; a size of None is any but zero."""
+    array = arrays.get(name)
+    if array is None:
+        raise FileFormatError(f"it has no array {name!r}; {RESTORE}")
+    sizes = zip(array.shape, shape, strict=False)
+    fits = all(size == wanted if wanted is not None else size for size, wanted in sizes)
+    if not fits or array.ndim != len(shape) or array.dtype.kind != "f":
+        wanted_shape = str(shape).replace("None", "any")
+        raise FileFormatError(
+            f"its array {name!r} must be floating-point numbers of shape {wanted_shape}, got "
+            f"{array.dtype} of shape {array.shape}; {RESTORE}"
+        )
+    low, high = (np.broadcast_to(bound, array.shape) for bound in (low, high))
+    wrong = ~(np.isfinite(array) & (array >= low) & (array <= high))
+    if wrong.any():
+        bounds = (
+            ""
+            if np.isinf([low[wrong][0], high[wrong][0]]).all()
+            else (f" from {low[wrong][0]:.3g} to {high[wrong][0]:.3g}")
+        )
+        raise FileFormatError(
+            f"its array {name!r} must be finite numbers{bounds}, got {array[wrong][0]:g}; {RESTORE}"
+        )
+    return array
+
+
+def shorten(value: Any) -> str:
+    """A value for an error message."""
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _convert(value: Any, hint: Any) -> tuple[bool, Any]:
+    """Whether a value is of an annotated type, and the value as that type."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        found = [one for one in (_convert(value, part) for part in inner) if one[0]]
+        return found[0] if found else (False, value)
+    if origin in (tuple, list):
+        parts = (
+            [_convert(one, inner[0]) for one in value] if isinstance(value, list | tuple) else []
+        )
+        fits = isinstance(value, list | tuple) and all(fit for fit, _ in parts)
+        return fits, origin(one for _, one in parts)
+    if hint is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and abs(value) < math.inf, value
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool), value
+    kind = hint if isinstance(hint, type) else origin
+    return not isinstance(kind, type) or isinstance(value, kind), value

@@ -1,0 +1,52 @@
+"""Why roll-outs of a policy are not finite: a value of the log, a column that the model predicts,
+or the cost, looked for in that order."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.core.arrays import Array, Float
+from twofold.model.spec import Draws
+from twofold.plant import policy
+from twofold.plant.columns import place_of
+from twofold.plant.cost import FINITE
+from twofold.plant.log import Window
+from twofold.plant.raw_log import find_far
+from twofold.plant.rollout import Noise, Scales, Task, rollout
+
+
+def explain_lost(
+    task: Task,
+    scales: Scales,
+    weights: Float[Array, "1 P"],
+    draws: Draws,
+    noise: Noise,
+    windows: Window,
+    starts: Window,
+) -> str:
+    """What is not finite, and what to do, by the roll-outs of one policy from some windows; all
+    ``starts`` are those of the log."""
+    names = task.embedding.observations
+    for name, values in zip(names, np.asarray(starts.observations[:, -1], float).T, strict=True):
+        if len(rows := find_far(values)):
+            return (
+                f"column {name!r} of the log is {values[rows[0]]:g}, more than a million times its "
+                "usual spread; correct or leave out that row"
+            )
+    trace = jax.jit(rollout, static_argnums=0)(task, scales, weights, draws, noise, windows)
+    lost = ~np.isfinite(trace.observations).all(axis=(1, 2, 3))
+    if lost.any():
+        step, column = np.argwhere(lost)[0]
+        return (
+            f"predictions of {names[column]!r} are not finite from step {step + 1} on; bound it "
+            f"with a transform, as transforms={{{names[column]!r}: 'logit'}}, or look for extreme "
+            "values in the log"
+        )
+    actions = policy.act(task.shape, policy.layers_of(task.shape, weights), trace.features)
+    visited = [part.reshape(-1, part.shape[-1]) for part in (trace.observations, actions)]
+    lost, steep = task.cost.find_lost(*map(jnp.asarray, visited))
+    if len(bad := np.concatenate([lost, steep])):
+        what = "cost(row)" if len(lost) else "the slope of cost(row)"
+        where = task.cost.describe(*(np.asarray(part)[bad[0]] for part in visited))
+        return f"{place_of(task.cost.function)}{what} is not finite where {where}; {FINITE}"
+    return "shorten the horizon, or lower learning_rate"

@@ -1,0 +1,60 @@
+"""The page to live in during a campaign: that of ``campaign_page`` with forms, for a server.
+
+Figures take seconds, so they are drawn apart from the page; its tables are always those of now.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from twofold.campaign import Campaign
+from twofold.campaign.campaign import Revision
+from twofold.report.campaign_page import describe_figures, describe_tables
+from twofold.report.course import make_course
+from twofold.report.figures import style
+from twofold.report.page import Document, Picture, render_page
+
+# Of these measurements the page has a row; the figures have all.
+MOST_ROWS, FIRST_ASKED = 200, 3
+
+
+class Figures(NamedTuple):
+    """Figures that are drawn, and the revision of the campaign that they show."""
+
+    revision: Revision
+    content: dict[str, Any]
+
+
+def draw_figures(campaign: Campaign) -> Figures:
+    """All figures of the page; nothing is fitted."""
+    revision, document = campaign.revision(), Document()
+
+    def draw(pictures: list[Picture]) -> list[Picture]:
+        return [(document.draw(one, words), words, caption) for one, words, caption in pictures]
+
+    with style():
+        content = describe_figures(make_course(campaign))
+        for name in ("curves", "results"):
+            content[name] = draw(content[name])
+        if (maps := content["maps"]) is not None:
+            blocks = {choice: draw(block) for choice, block in maps.blocks.items()}
+            content["maps"] = replace(maps, blocks=blocks)
+    return Figures(revision, content)
+
+
+def render_live_page(campaign: Campaign, title: str, figures: Figures | None, nonce: str) -> str:
+    """The page as HTML, with the figures that there are; its own scripts have the ``nonce``."""
+    # First: a page that is older than what it shows is merely fetched again.
+    shown = name_shown(campaign, figures)
+    course, status = make_course(campaign, title), campaign.status()
+    content = describe_tables(course) | {"curves": [], "maps": None, "results": []}
+    content |= {} if figures is None else figures.content
+    return render_page(
+        "live.html", title, **content, rows=campaign.export()[::-1][:MOST_ROWS], nonce=nonce,
+        missing=status.missing, suggested=status.missing or FIRST_ASKED, shown=shown,
+        drawn=figures is not None,
+    )  # fmt: skip
+
+
+def name_shown(campaign: Campaign, figures: Figures | None) -> str:
+    """What a page shows: it is out of date when this has changed."""
+    return f"{[*campaign.revision()]} {[*figures.revision] if figures else ''}"

@@ -1,0 +1,248 @@
+"""Columns of a table as inputs of a model: numbers as they are, dates as days, words as a column of
+zeros and ones for each of them or, where they have an order, as 0, 1, 2, …; and back again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from twofold.core.naming import listed, nearest, shortened
+from twofold.tables.dates import ORDERS
+from twofold.tables.table import MISSING, Table, TableError, check_names, keep_finite
+
+# A column of texts with more different ones is a name or a comment, not a category.
+MOST_LEVELS = 30
+MOST_DECIMALS = 6
+DAY = 86_400.0
+# A category may well be called none.
+NO_WORDS = MISSING - {"none", "-"}
+AS_NUMBERS = "write it as numbers (dates as days since one of them)"
+OUTSIDE = "outside_range"  # the column that names inputs outside their measured range
+
+
+@dataclass(frozen=True)
+class Column:
+    """An input column: its ``kind`` (number, date, category or ordered), the ``levels`` of a
+    category, and, as numbers, the range of its values and the step between them, where known;
+    ``date_order`` is what comes first in dates like 03/04/2025."""
+
+    name: str
+    kind: str = "number"
+    levels: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    step: float | None = None
+    date_order: str | None = None
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the model's inputs that the column becomes."""
+        if self.kind == "category":
+            return [f"{self.name}={level}" for level in self.levels]
+        return [self.name]
+
+    def encode(self, table: Table) -> np.ndarray:
+        """``[N, features]``, NaN where there is no value."""
+        if self.kind == "number":
+            return table.only_numbers(self.name)[:, None]
+        if self.kind == "date":
+            seconds, texts = table.dates(self.name, self.date_order)
+            for row, text in texts.items():
+                raise TableError(f"{self._place(table, row)} must be a date, got {text!r}")
+            return seconds[:, None] / DAY
+        labels = _labels(table, self.name, self.levels)
+        codes = {level: index for index, level in enumerate(self.levels)}
+        for row, label in enumerate(labels):
+            if label and label not in codes:
+                raise TableError(
+                    f"{self._place(table, row)} is {shortened(label)!r}, which is not among the "
+                    f"known words {listed(self.levels)}{nearest(label, self.levels)}; to include "
+                    "it, fit again to rows that have it"
+                )
+        numbers = np.array([codes.get(label, np.nan) for label in labels])
+        if self.kind == "ordered":
+            return numbers[:, None]
+        known = np.isfinite(numbers)
+        return np.where(known[:, None], numbers[:, None] == np.arange(len(self.levels)), np.nan)
+
+    def measured(self, values: np.ndarray) -> "Column":
+        """The column with the range and the step of its values ``[N, features]``."""
+        if self.kind == "category":
+            return self
+        low, high = float(values.min()), float(values.max())
+        return replace(self, low=low, high=high, step=find_step(values[:, 0]))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The measured range; everything where it is not known."""
+        if self.low is None or self.high is None:
+            return -np.inf, np.inf
+        return self.low, self.high
+
+    def outside(self, values: np.ndarray) -> np.ndarray:
+        """Which rows of ``[N, features]`` lie outside the measured range."""
+        low, high = (0.0, 1.0) if self.kind == "category" else self.bounds
+        beyond: np.ndarray = np.any((values < low) | (values > high), axis=1)
+        return beyond
+
+    def at_fractions(self, u: np.ndarray) -> np.ndarray:
+        """Values ``[N, features]`` at fractions of the range, on the grid of the column."""
+        if self.kind == "category":
+            return np.eye(len(self.levels))[(u * len(self.levels)).astype(int)]
+        low, high = self.bounds
+        values = low + (high - low) * u
+        if self.step is not None:
+            values = low + self.step * np.round((values - low) / self.step)
+        return np.clip(values, low, high)[:, None]
+
+    def decode(self, values: np.ndarray) -> list[Any]:
+        """The cells that ``[N, features]`` stand for."""
+        if self.kind == "category":
+            return [self.levels[index] for index in values.argmax(axis=1)]
+        if self.kind == "ordered":
+            return [self.levels[round(value)] for value in values[:, 0]]
+        if self.kind == "date":
+            whole = _is_whole(self.step) and _is_whole(self.low)
+            return [_to_date(value, whole) for value in values[:, 0]]
+        width = self.bounds[1] - self.bounds[0]
+        if not 0 < width < np.inf:
+            return values[:, 0].tolist()
+        finest = width if self.step is None else min(width, self.step)
+        return np.round(values[:, 0], int(np.ceil(4 - np.log10(finest)))).tolist()
+
+    def _place(self, table: Table, row: int) -> str:
+        place = f"{table.unit} {table.rows[row]}"
+        return f"{table.source}: {shortened(self.name)!r} in {place}"
+
+
+def describe_columns(
+    table: Table,
+    names: Sequence[str],
+    categories: Mapping[str, Sequence[str]] = {},
+    date_order: str | None = None,
+) -> list[Column]:
+    """What each input column holds; ``categories`` names those that are categories whatever their
+    cells look like, each with its levels in order, or none to find them. ``date_order`` is that of
+    dates whose values do not tell it."""
+    check_names(table, [*names, *categories])
+    return [_describe(table, name, categories, date_order) for name in names]
+
+
+def encode(
+    table: Table,
+    columns: Sequence[Column],
+    others: Sequence[str] = (),
+    drop_missing: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The features of the columns, then other columns as numbers, and which rows they are: all, or
+    with ``drop_missing`` those without a missing value."""
+    check_names(table, [*(one.name for one in columns), *others])
+    parts = [(one.name, one.encode(table)) for one in columns]
+    parts += [(name, table.only_numbers(name, AS_NUMBERS)[:, None]) for name in others]
+    return keep_finite(table, parts, drop_missing)
+
+
+def decode(columns: Sequence[Column], x: np.ndarray) -> dict[str, list[Any]]:
+    """The cells of each column that rows of features stand for."""
+    return {one.name: one.decode(part) for one, part in split_features(columns, x)}
+
+
+def split_features(columns: Sequence[Column], x: np.ndarray) -> list[tuple[Column, np.ndarray]]:
+    """Each column with its own features, of rows of all of them."""
+    ends = list(accumulate(len(one.features) for one in columns))
+    return list(zip(columns, np.split(x, ends[:-1], axis=1), strict=True))
+
+
+def spread(columns: Sequence[Column], num: int, seed: int) -> np.ndarray:
+    """At most ``num`` different rows of features, spread over the measured ranges (scrambled
+    Sobol), on the grid of each column."""
+    from scipy.stats import qmc
+
+    u = qmc.Sobol(len(columns), rng=np.random.default_rng(seed)).random(num)
+    every = [one.at_fractions(own) for one, own in zip(columns, u.T, strict=True)]
+    rows = np.hstack(every)
+    return rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])]
+
+
+def name_outside(columns: Sequence[Column], x: np.ndarray) -> list[str]:
+    """The columns of each row of features that lie outside their measured range."""
+    found = [(one.name, one.outside(part)) for one, part in split_features(columns, x)]
+    return ["; ".join(name for name, rows in found if rows[i]) for i in range(len(x))]
+
+
+def find_step(values: np.ndarray) -> float | None:
+    """The step between the values of a column: of an even grid, or of their last decimal."""
+    step = rounding_steps(values[:, None])[0]
+    if np.isfinite(step):
+        return float(step)
+    for decimals in range(MOST_DECIMALS + 1):
+        if np.allclose(values, np.round(values, decimals), rtol=1e-12, atol=0.0):
+            return float(10.0**-decimals)
+    return None
+
+
+def rounding_steps(y: np.ndarray) -> np.ndarray:
+    """The step to which each column of y is rounded, NaN where it is not: rounded values repeat and
+    lie on an even grid."""
+    steps = np.full(y.shape[1], np.nan)
+    for i, column in enumerate(y.T):
+        values = np.unique(column)
+        gaps = np.diff(values)
+        if gaps.size and len(values) <= len(column) / 2:
+            multiples = gaps / gaps.min()
+            if np.all(np.abs(multiples - np.round(multiples)) < 0.01):
+                steps[i] = gaps.min()
+    return steps
+
+
+def _describe(
+    table: Table, name: str, categories: Mapping[str, Sequence[str]], date_order: str | None
+) -> Column:
+    if categories.get(name):
+        return Column(name, "ordered", tuple(categories[name]))
+    values, texts = table.numbers(name)
+    levels = tuple(sorted(set(_labels(table, name)) - {""}))
+    if name in categories:
+        return Column(name, "category", levels)
+    dates = table.dates(name, date_order)
+    if np.isfinite(dates.values).sum() > len(dates.texts):
+        return _describe_dates(table, Column(name, "date"), dates.values)
+    if not texts:
+        return Column(name)
+    if len(levels) <= MOST_LEVELS and not np.isfinite(values).any():
+        return Column(name, "category", levels)
+    if np.isfinite(values).any():
+        table.only_numbers(name)
+    raise TableError(
+        f"{table.source}: column {shortened(name)!r} has {len(levels)} different texts, too many "
+        "for a category; leave the column out"
+    )
+
+
+def _describe_dates(table: Table, column: Column, seconds: np.ndarray) -> Column:
+    """A column of dates, all of which must be readable, with the order that its values show; dates
+    like 2025-12-31 show none."""
+    every = {order: table.dates(column.name, order).values for order in ORDERS}
+    fits = [one for one in ORDERS if np.array_equal(every[one], seconds, equal_nan=True)]
+    column = replace(column, date_order=fits[0] if len(fits) == 1 else None)
+    column.encode(table)
+    return column
+
+
+def _is_whole(value: float | None) -> bool:
+    return value is not None and float(value).is_integer()
+
+
+def _labels(table: Table, name: str, levels: Sequence[str] = ()) -> list[str]:
+    """The words of a column, blank where there is no value; a word among the levels is one."""
+    missing = NO_WORDS - {level.casefold() for level in levels}
+    return ["" if one.casefold() in missing else one for one in table.labels(name)]
+
+
+def _to_date(days: float, whole: bool) -> str:
+    """A number of days since 1970 as a date, with its time unless days are ``whole``."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=round(days) if whole else days)
+    return moment.date().isoformat() if whole else moment.strftime("%Y-%m-%d %H:%M")
