@@ -172,7 +172,7 @@ def test_from_a_log_to_an_action(twofold, place):
         ),
         (words(cost="tank.py:failing"), "tank.py:20: cost(row) failed with ZeroDivisionError"),
         (words(cost="tank.py:steep"), "tank.py:22: the slope of cost(row) is not finite near"),
-        (words(**{"date-order": "back"}), "--date-order must be"),
+        (words(**{"date-order": "back"}), "'--date-order'"),
         (words(known="tank.py:cost"), "known(observation, action)"),
         (words(history=0), "history must be a whole number"),
         (words(history=40), "a shorter history"),
