@@ -53,13 +53,13 @@ def _measured_row(found: Fit, point: Point, label: str) -> list[str]:
     if point.memory:
         memory[0] = f"{point.memory / 1e6:,.1f}"
     if point.memory and held:
-        memory[1:] = [f"{held / 1e6:,.1f}", f"{held / point.memory - 1:+.0%}"]
+        memory[1:] = [f"{held / 1e6:,.1f}", f"{held / point.memory - 1:+z.0%}"]
     return [
         key(point.sizes).replace(",", ", "),
         label,
         f"{1e3 * point.seconds:.3g}",
         f"{1e3 * seconds:.3g}",
-        f"{seconds / point.seconds - 1:+.0%}",
+        f"{seconds / point.seconds - 1:+z.0%}",
         *memory,
     ]
 
