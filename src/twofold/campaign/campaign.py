@@ -235,7 +235,7 @@ class Campaign:
             Ledger(connection).correct(measurement, checked, words)
 
     def remove(self, *measurements: int) -> None:
-        """Take wrong measurements out; ``history`` keeps them, and nobody gets their numbers."""
+        """Take wrong measurements out; ``history`` keeps them, and their numbers are not reused."""
         with self._storage.writing() as connection:
             ledger = Ledger(connection)
             for number in measurements:

@@ -17,7 +17,7 @@ from twofold.tables.dates import AmbiguousDatesError, read_dates, to_timestamps
 if TYPE_CHECKING:
     import pyarrow
 
-MOST_SAID = 300  # characters of another library's message
+MOST_QUOTED = 300  # characters of another library's message
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-"})
 NO_NUMBERS = "leave the column out, or write it as numbers"
 ROUNDING = 1e-7  # of a number that was stored in single precision, as a part of it
@@ -209,8 +209,8 @@ def parsing_errors(source: Any, kind: str) -> Iterator[None]:
     except (TableError, AmbiguousDatesError):
         raise
     except (*wrong, pa.ArrowException) as error:
-        said = shortened(" ".join(str(error).split()), MOST_SAID)
-        raise TableError(f"{source} cannot be read as a {kind}: {said}") from error
+        reason = shortened(" ".join(str(error).split()), MOST_QUOTED)
+        raise TableError(f"{source} cannot be read as a {kind}: {reason}") from error
 
 
 @contextmanager
