@@ -156,7 +156,6 @@ class Campaign:
         """Fit the model of all complete measurements as ``ask`` does, and record what is left to
         learn, but propose nothing."""
         snapshot = self._read()
-        require(self._missing(snapshot) <= 0, advise([], self._missing(snapshot), 0))
         if (curve_row := self._assess(self._fit(snapshot), snapshot)) is not None:
             with self._storage.writing() as connection:
                 insert(connection, CURVE, **curve_row)
@@ -175,9 +174,7 @@ class Campaign:
 
     def fit_model(self) -> Fit:
         """As ``model``, with its name and whether it is stored in ``model_file``."""
-        snapshot = self._read()
-        require(self._missing(snapshot) <= 0, advise([], self._missing(snapshot), 0))
-        return self._fit(snapshot)
+        return self._fit(self._read())
 
     def load_model(self) -> "BNNLVRegressor | None":
         """The model that chose the last proposals, if its file is there; nothing is fitted.
@@ -238,7 +235,7 @@ class Campaign:
             Ledger(connection).correct(measurement, checked, words)
 
     def remove(self, *measurements: int) -> None:
-        """Take wrong measurements out; ``history`` keeps them, and nobody gets their numbers."""
+        """Take wrong measurements out; ``history`` keeps them, and their numbers are not reused."""
         with self._storage.writing() as connection:
             ledger = Ledger(connection)
             for number in measurements:
@@ -298,14 +295,6 @@ class Campaign:
     def _read(self) -> Snapshot:
         return Snapshot(*self._storage.read(PROPOSALS, MEASUREMENTS, CURVE))
 
-    def _is_new(self, model: str, snapshot: Snapshot) -> bool:
-        """Whether the curve ends with another model, or with other changes of measurements."""
-        if not snapshot.curve:
-            return True
-        last = snapshot.curve[-1]
-        known = {row["model"] for row in snapshot.curve}
-        return model not in known or last["numbers"].get("changes", 0) != snapshot.changes
-
     def _reference(self) -> np.ndarray:
         """Where what is left to learn is measured: all over the space, or, if that is constrained,
         at the candidates."""
@@ -321,14 +310,17 @@ class Campaign:
         return 2 * self.space.width + 4 - len(snapshot.complete(self.outputs))
 
     def _fit(self, snapshot: Snapshot) -> Fit:
+        require(self._missing(snapshot) <= 0, advise([], self._missing(snapshot), 0))
         complete = snapshot.complete(self.outputs)
         x = self.space.encode([row["point"] for row in complete])
         y = np.array([[row["outputs"][name] for name in self.outputs] for row in complete])
         return self._models.load_or_fit(self.settings, x, y, snapshot.changes)
 
     def _assess(self, fit: Fit, snapshot: Snapshot) -> dict[str, Any] | None:
-        """What a model leaves to learn, as a row of the curve; None if it is there already."""
-        if not self._is_new(fit.name, snapshot):
+        """What a model leaves to learn, as a row of the curve; None if the curve has that model
+        and ends with the same changes of measurements."""
+        changes = snapshot.curve[-1]["numbers"].get("changes", 0) if snapshot.curve else None
+        if changes == snapshot.changes and fit.name in {row["model"] for row in snapshot.curve}:
             return None
         known = assess(fit.model, self._reference()).select(self._wanted)
         numbers = left_to_learn(known) | {"warm": float(fit.warm), "changes": snapshot.changes}

@@ -50,7 +50,7 @@ def define(
 
 
 def explanation_columns(outputs: Sequence[str]) -> list[str]:
-    """Columns of a table of proposals that say what is known and why; nobody fills them in."""
+    """Columns of a table of proposals that explain them; they are not filled in."""
     return [*(f"{output}_{part}_sd" for output in outputs for part in PARTS), NATS, "reason"]
 
 

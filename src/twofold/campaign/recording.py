@@ -71,7 +71,7 @@ class Ledger:
                 self._enter(row)
 
     def measurements_at(self, proposal: int | None, point: Point) -> list[Row]:
-        """Measurements that answer a proposal at a point, or at a point that nobody asked for."""
+        """Measurements that answer a proposal at a point, or, without a proposal, at a point."""
         return self._measured_at.get((proposal, _key(point)), [])
 
     def find_proposal(self, point: Point) -> int | None:

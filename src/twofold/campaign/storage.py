@@ -288,9 +288,7 @@ def _make_durable(connection: Any, _: Any) -> None:
 
 
 def _begin(connection: sql.Connection) -> None:
-    """Take the lock on writing at once: a reader that turns writer could wait for itself.
-
-    Who only reads needs none, and a disk that may only be read gives none.
-    """
+    """Take the write lock at once: a reader that became a writer could deadlock. Transactions that
+    only read take none, so that they also work on a read-only disk."""
     reads = READING.items() <= connection.get_execution_options().items()
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

@@ -96,7 +96,7 @@ def _unpack_about(table: Any, model: "BNNLVRegressor") -> About | None:
 
 
 class Opened(NamedTuple):
-    """A model of a file, its input columns and its outputs."""
+    """A model from a file, its input columns and its outputs."""
 
     model: "BNNLVRegressor"
     columns: list[Column]

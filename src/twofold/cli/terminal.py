@@ -1,5 +1,5 @@
-"""What a person types after options, parsed into Python values, and sees: results on stdout, for
-people or as JSON; notes and errors on stderr; exit codes."""
+"""Option values parsed into Python values; results on stdout, as text or JSON; notes and errors on
+stderr; exit codes."""
 
 import csv
 import importlib.util

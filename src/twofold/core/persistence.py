@@ -159,7 +159,7 @@ def replace_file(path: FilePath) -> Iterator[Path]:
         # Errors of writing and syncing do not say where.
         if error.errno is None:
             raise
-        raise OSError(error.errno, error.strerror or "it failed", str(target)) from error
+        raise OSError(error.errno, error.strerror or "cannot be written", str(target)) from error
     finally:
         # Where nothing can be written, there is nothing to remove.
         with suppress(OSError):

@@ -236,7 +236,7 @@ def open_table(source: Any, *, delimiter: str | None = None, encoding: str = "ut
     """A CSV or Parquet file, or a folder of Parquet files, to be read block by block."""
     path = _path(source)
     if path.exists() and not (path.is_dir() or path.is_file()):
-        # It would be read more than once, and whoever opens a pipe waits for its other end.
+        # It is read more than once, and opening a pipe blocks until its other end is open.
         raise TableError(f"{path} is neither a file nor a folder; write the table to a file first")
     if _is_parquet(path):
         return ParquetFiles(path)

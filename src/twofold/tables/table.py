@@ -17,7 +17,7 @@ from twofold.tables.dates import AmbiguousDatesError, read_dates, to_timestamps
 if TYPE_CHECKING:
     import pyarrow
 
-MOST_SAID = 300  # characters of another library's message
+MOST_QUOTED = 300  # characters of another library's message
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-"})
 NO_NUMBERS = "leave the column out, or write it as numbers"
 ROUNDING = 1e-7  # of a number that was stored in single precision, as a part of it
@@ -71,38 +71,46 @@ class Table:
         return [f"{self.unit} {number}" for number in self.rows[index]]
 
     def numbers(self, name: str, missing: Collection[str | float] = ()) -> Numbers:
-        """A column as numbers; ``missing`` are further markers for missing values."""
-        return self._convert(to_numbers, name, missing, self.decimal)
+        """A column as numbers; ``missing`` are further markers for missing values: words, and
+        numbers however they are written."""
+        found = self._convert(_numbers, name, missing, self.decimal)
+        for marker in missing:
+            with suppress(ValueError):
+                mark = parse_number(str(marker), self.decimal if isinstance(marker, str) else ".")
+                found.values[np.isclose(found.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
+        return found
 
     def times(
         self, name: str, missing: Collection[str | float] = (), date_order: str | None = None
     ) -> Numbers:
-        """A column of numbers or of dates, the latter as seconds since the first one; of dates like
-        03/04/2025 ``date_order`` says what comes first, where no value does."""
-        with self._ordering(name):
-            return self._convert(to_times, name, missing, self.decimal, date_order)
+        """A column of numbers, or of dates as seconds since the first one; ``date_order`` as for
+        ``dates``. Of ``missing`` only words count, because a clock passes every number."""
+        dates = self.dates(name, date_order, missing)
+        found = self._convert(_numbers, name, missing, self.decimal)
+        known = np.isfinite(dates.values)
+        # A date among numbers is a text, as a word is.
+        if known.sum() <= np.isfinite(found.values).sum():
+            return found
+        return Numbers(dates.values - dates.values[known][0], dates.texts)
 
-    def dates(self, name: str, date_order: str | None = None) -> Numbers:
-        """A column of dates as seconds since 1970, and the texts that are none; ``date_order`` as
-        for ``times``."""
-        with self._ordering(name):
-            return self._convert(to_dates, name, (), self.decimal, date_order)
-
-    @contextmanager
-    def _ordering(self, name: str) -> Iterator[None]:
-        """Dates whose order is not known are those of a column."""
+    def dates(
+        self, name: str, date_order: str | None = None, missing: Collection[str | float] = ()
+    ) -> Numbers:
+        """A column of dates or durations in seconds, dates since 1970, and the texts that are no
+        date. ``date_order`` is the order of dates like 03/04/2025 whose values do not show it."""
         try:
-            yield
+            return self._convert(_dates, name, missing, self.decimal, date_order)
         except AmbiguousDatesError as error:
             raise TableError(f"{self.source}: column {shortened(name)!r}: {error}") from None
 
     def labels(self, name: str) -> list[str]:
-        """A column of names, blank where there is none."""
-        return self._convert(to_labels, name, self.decimal)
+        """A column of names, blank where there is none; a whole number is the same name with and
+        without decimals."""
+        return self._convert(_labels, name, self.decimal)
 
     def texts(self, name: str) -> list[str]:
-        """A column as texts, blank where there is no value."""
-        return self._convert(to_texts, name)
+        """A column as texts without spaces around them, blank where there is no value."""
+        return self._convert(lambda column: [_text(cell) for cell in column.to_pylist()], name)
 
     def values(
         self, names: Sequence[str], drop_missing: bool = False
@@ -201,8 +209,8 @@ def parsing_errors(source: Any, kind: str) -> Iterator[None]:
     except (TableError, AmbiguousDatesError):
         raise
     except (*wrong, pa.ArrowException) as error:
-        said = shortened(" ".join(str(error).split()), MOST_SAID)
-        raise TableError(f"{source} cannot be read as a {kind}: {said}") from error
+        reason = shortened(" ".join(str(error).split()), MOST_QUOTED)
+        raise TableError(f"{source} cannot be read as a {kind}: {reason}") from error
 
 
 @contextmanager
@@ -217,42 +225,9 @@ def disk_errors(path: Path, action: str) -> Iterator[None]:
         raise TableError(f"{path} cannot be {action}: {why}") from error
 
 
-def to_numbers(column: Any, missing: Collection[str | float] = (), decimal: str = ".") -> Numbers:
-    """A column as numbers.
-
-    ``missing`` are further markers for missing values: words, and numbers however they are written.
-    """
-    found = _numbers(column, missing, decimal)
-    for marker in missing:
-        with suppress(ValueError):
-            mark = parse_number(str(marker), decimal if isinstance(marker, str) else ".")
-            found.values[np.isclose(found.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
-    return found
-
-
-def to_times(
-    column: Any,
-    missing: Collection[str | float] = (),
-    decimal: str = ".",
-    date_order: str | None = None,
+def _dates(
+    column: Any, missing: Collection[str | float], decimal: str, date_order: str | None
 ) -> Numbers:
-    """A column of numbers, or of dates as seconds since the first one; of ``missing`` only words
-    count, for a clock passes every number."""
-    dates = to_dates(column, missing, decimal, date_order)
-    found = _numbers(column, missing, decimal)
-    # A date among numbers is a text, as a word is.
-    dated = np.isfinite(dates.values).sum() > np.isfinite(found.values).sum()
-    return Numbers(_since_first(dates.values), dates.texts) if dated else found
-
-
-def to_dates(
-    column: Any,
-    missing: Collection[str | float] = (),
-    decimal: str = ".",
-    date_order: str | None = None,
-) -> Numbers:
-    """A column of dates or durations in seconds, dates since 1970, NaN for all else; the texts are
-    those that are no date."""
     import pyarrow as pa
 
     column = to_timestamps(column)
@@ -267,8 +242,7 @@ def to_dates(
     return Numbers(seconds, {row: texts[row] for row in rows if np.isnan(seconds[row])})
 
 
-def to_labels(column: Any, decimal: str = ".") -> list[str]:
-    """A column of names; a whole number is the same name with and without decimals."""
+def _labels(column: Any, decimal: str) -> list[str]:
     import pyarrow as pa
 
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -337,18 +311,8 @@ def _texts(column: Any) -> Any:
     return pc.utf8_trim_whitespace(array.cast(pa.large_string()))
 
 
-def to_texts(column: Any) -> list[str]:
-    """A column as texts without blanks around them, blank where there is no value."""
-    return [_text(cell) for cell in column.to_pylist()]
-
-
 def _text(cell: Any) -> str:
     return "" if cell is None or cell != cell else str(cell).strip()
-
-
-def _since_first(seconds: np.ndarray) -> np.ndarray:
-    known = seconds[np.isfinite(seconds)]
-    return seconds - (known[0] if len(known) else 0.0)
 
 
 def sentinels(values: np.ndarray) -> list[float]:
