@@ -165,7 +165,9 @@ def main() -> None:
                 print(f"{page.relative_to(ROOT)}: {metric.replace('_', ' ')}: {one}")
     words = sum(prose_words(page.read_text()) for page in PAGES)
     record.add("words", words)
-    record.add("words_with_tables_and_reference", sum(len(page.read_text().split()) for page in PAGES))
+    record.add(
+        "words_with_tables_and_reference", sum(len(page.read_text().split()) for page in PAGES)
+    )
     record.add("pages", len(PAGES))
     record.add("commands", sum(1 for page in PAGES for _ in commands_on(page)))
     if given.run:
