@@ -59,12 +59,13 @@ def run(words: list[str | Path], folder: Path) -> str:
 
 
 def find_python(version: str) -> str | None:
-    """An interpreter of a version: on the path, or one that pyenv has."""
-    if found := shutil.which(f"python{version}"):
-        return found
+    """An interpreter of a version that runs: one that pyenv has, or on the path."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    there = sorted(root.glob(f"versions/{version}.*/bin/python"))
-    return str(there[-1]) if there else None
+    found = [str(path) for path in sorted(root.glob(f"versions/{version}.*/bin/python"))]
+    for python in [*found[::-1], shutil.which(f"python{version}")]:
+        if python and not subprocess.run([python, "--version"], capture_output=True).returncode:
+            return python
+    return None
 
 
 def create_environment(folder: Path, version: str, packages: list[str | Path]) -> Path:

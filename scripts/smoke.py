@@ -2,7 +2,7 @@
 
     python scripts/smoke.py
 
-Needs nothing but ``pip install twofold``, writes only to a temporary folder, and takes half a minute.
+Needs nothing but ``pip install twofold``, and writes only to a temporary folder.
 ``scripts/release.py`` runs it in an empty environment of every supported Python.
 """
 
