@@ -14,7 +14,7 @@ export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo reproduce test test-all lint types format tables docs examples bench peers lock clean
+.PHONY: help demo reproduce test test-all lint types format tables docs docs-commands release-check examples bench peers lock clean
 
 # Create the virtual environment $(1) unless it is there.
 define create_venv
@@ -26,7 +26,7 @@ endef
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
-	  | while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+	  | while IFS='|' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 demo: .venv/.installed-run  ## fit a small model and show its uncertainty in two parts
 	$(BIN)/twofold demo
@@ -55,8 +55,15 @@ tables: .venv/.installed-run  ## write the tables of README and docs anew from r
 	$(BIN)/python -m paper tables
 	$(BIN)/python scripts/cli_page.py
 
-docs: .venv/.installed-dev  ## build the documentation into site/
+docs: .venv/.installed-dev  ## check all pages and build the documentation into site/
+	$(BIN)/python scripts/check_docs.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-commands: .venv/.installed-dev  ## run the commands and code of all pages at a small size (minutes)
+	$(BIN)/python scripts/check_docs.py --run
+
+release-check: .venv/.installed-dev  ## build, install and try the package in empty environments [ARGS="--tests"]
+	$(BIN)/python scripts/release.py $(ARGS)
 
 examples: .venv/.installed-dev  ## run the examples at full size and renew their pages and pictures
 	$(BIN)/python scripts/render_examples.py

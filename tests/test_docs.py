@@ -24,9 +24,3 @@ def test_equation_has_its_function_and_test(row):
     assert hasattr(importlib.import_module(module), name)
     test = ROOT / re.search(r"`(tests/[\w/.]+)`", row[2]).group(1)
     assert name in test.read_text(), f"{test} does not mention {name}"
-
-
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
-def test_links_between_pages_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"

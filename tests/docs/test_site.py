@@ -35,12 +35,6 @@ def test_a_page_in_a_folder_reaches_them_too(hooks):
     assert hooks.linked("![a](../results/a.png)", "concepts/page.md") == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_of_every_page_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
     named = set(re.findall(r"[\w/]+\.md", navigation))
