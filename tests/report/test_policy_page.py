@@ -114,7 +114,7 @@ def test_the_frontier_has_a_marker_for_each_policy():
     trials = [make(0.0), make(1.0, cost=11.0), make(1.0, 2.0, cost=12.0)]
     trials[0] = replace(trials[0], beyond=np.full(STEPS, 0.9))
     axes = Figure().subplots()
-    markers = figures.plot_frontier(axes, trials, trials[1])
+    markers = figures.plot_frontier(axes, trials, trials[1], 15.0)
     assert {key: tuple(line.get_xydata()[0]) for key, line in markers.items()} == {
         (0.0, 0.0): (1.0, 10.0), (1.0, 0.0): (0.5, 11.0), (1.0, 2.0): (0.5, 12.0)
     }  # fmt: skip

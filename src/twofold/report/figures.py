@@ -1,12 +1,14 @@
 """The house style, colour-blind-safe (Okabe and Ito), and plots of what a model says, as functions
 that draw on matplotlib axes."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -67,6 +69,11 @@ def draw_panel(
             place: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
             axes.legend(ncols=2, columnspacing=0.8, **place)
     return figure
+
+
+def add_tips(artist: Artist, tips: Sequence[str]) -> None:
+    """Let the page show a text beside each point of a line of markers without gaps."""
+    artist.set_gid(json.dumps(["tips", *tips]))
 
 
 def shorten_label(name: str) -> str:
@@ -194,13 +201,18 @@ def plot_histogram(axes: Axes, values: np.ndarray, name: str, color: str = DATA)
     return axes
 
 
-def plot_predicted(axes: Axes, y: np.ndarray, quantiles: np.ndarray) -> Axes:
-    """Medians and central intervals ``[N, Q]`` of LEVELS over what was measured."""
+def plot_predicted(
+    axes: Axes, y: np.ndarray, quantiles: np.ndarray, tips: Sequence[str] = ()
+) -> Axes:
+    """Medians and central intervals ``[N, Q]`` of LEVELS over what was measured; a page shows the
+    ``tips`` beside their points."""
     for low, high, width in ((0, -1, 1.2), (1, -2, 2.6)):
         ends = quantiles[:, low], quantiles[:, high]
         label = f"{LEVELS[high] - LEVELS[low]:.0%} interval"
         axes.vlines(y, *ends, BAND, linewidth=width, alpha=0.6, label=label)
-    axes.plot(y, quantiles[:, 2], "o", color=TOTAL, markersize=2.5, label="median")
+    (points,) = axes.plot(y, quantiles[:, 2], "o", color=TOTAL, markersize=3.5, label="median")
+    if tips:
+        add_tips(points, tips)
     range_of_y = [y.min(), y.max()]
     axes.plot(range_of_y, range_of_y, color=CHOSEN, linewidth=1, label="predicted = measured")
     axes.set(xlabel="measured", ylabel="predicted", title="Predicted and measured")
