@@ -12,7 +12,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import ScaledTranslation
+from matplotlib.transforms import Bbox, ScaledTranslation
 
 from twofold.uncertainty.decomposition import Decomposition, Parts
 
@@ -96,6 +96,27 @@ def place_legend_below(axes: Axes, ncols: int = 2) -> Axes:
         bbox_transform=axes.transAxes + below, columnspacing=1.2, handlelength=1.6,
     )  # fmt: skip
     return axes
+
+
+def place_labels(axes: Axes, places: Any, texts: Sequence[str], **look: Any) -> None:
+    """Write a text beside each place ``(x, y)`` where it covers no other one; leave out those for
+    which there is no room. Call it when the limits of the axes are known."""
+    figure: Any = axes.figure
+    figure.draw_without_rendering()
+    taken: list[Bbox] = []
+    for place, text in zip(places, texts, strict=True):
+        for right, up in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+            label = axes.annotate(
+                text, place, (7 * right, 7 * up), textcoords="offset points",
+                ha="left" if right > 0 else "right", va="bottom" if up > 0 else "top",
+                annotation_clip=False, **look,
+            )  # fmt: skip
+            # A page has a font of its own, which may be wider.
+            box = label.get_window_extent().expanded(1.25, 1.3)
+            if not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            label.remove()
 
 
 def fill_band(

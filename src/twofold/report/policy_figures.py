@@ -46,20 +46,14 @@ def plot_frontier(
         curve.sort(key=lambda one: one.risk_weights)
         colour = figures.PALETTE[index % len(figures.PALETTE)]
         look: Any = {"color": colour, "marker": MARKERS[index % len(MARKERS)]}
-        right = index % 2
         at = [one.epistemic_risk for one in curve], [one.cost for one in curve]
         axes.plot(*at, color=colour, linewidth=1.4)
         axes.plot([], [], linewidth=1.4, label=f"γ = {gamma:g}", **look)
-        for number, one in enumerate(curve):
+        for one in curve:
             place = one.epistemic_risk, one.cost
             inside = "white" if one.share_beyond > MOST_BEYOND else colour
             (marker,) = axes.plot(*place, markerfacecolor=inside, zorder=3, **look)
             markers[one.risk_weights] = marker
-            axes.annotate(
-                f"β = {one.epistemic_weight:g}", place,
-                (-7 if right else 7, 8 if number % 2 else -15), textcoords="offset points",
-                fontsize=8, ha="right" if right else "left",
-            )  # fmt: skip
     axes.scatter(
         best.epistemic_risk, best.cost, s=170, facecolors="none", edgecolors=figures.CHOSEN,
         linewidths=1.8, zorder=2.5, label="best found",
@@ -71,6 +65,11 @@ def plot_frontier(
     axes.set(xlabel=label, ylabel="expected cost per step")
     axes.margins(x=0.12, y=0.15)
     _mark_controller(axes, logged_cost)
+    finite = [one for one in trials if np.isfinite([one.cost, one.epistemic_risk]).all()]
+    places = [(one.epistemic_risk, one.cost) for one in finite]
+    figures.place_labels(
+        axes, places, [f"β = {one.epistemic_weight:g}" for one in finite], fontsize=8
+    )
     axes.legend()
     return markers
 

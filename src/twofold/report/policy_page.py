@@ -115,7 +115,8 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
         "terms": TERMS, "choices": choices,
         "best_is": "recommended" if chosen else "best found, not recommended",
-        "frontier": partial(_draw_frontier, policies, best), "change": _compare(best), "figures": figures,
+        "frontier": partial(_draw_frontier, policies, best), "change": _compare(best),
+        "figures": figures,
         "list_riskiest": list_riskiest, "room": house,
     }  # fmt: skip
     return write_page(path, "policies.html", TITLE, **content)
