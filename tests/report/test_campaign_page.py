@@ -71,7 +71,7 @@ def axes():
 def test_a_campaign_of_the_first_day(tmp_path, read):
     campaign = Campaign.create(tmp_path / "c.db", INPUTS, ["yield"], settings=SMALL)
     text = read(campaign)
-    assert "Nothing has been measured yet" in text and "No proposal is open" in text
+    assert "How to begin" in text and "<svg" not in text and "<table" not in text
     assert "12 more complete measurements are needed" in text
     campaign.ask(2)
     text = read(campaign)
@@ -250,13 +250,7 @@ def test_the_course_of_a_loop(rounds, read):
     np.testing.assert_allclose(course.values[:, 0], rounds[-1].data[0].y)
     text = read(course)
     assert "rounds done" in text and "chosen next" in text
-    order = [
-        "Go on or stop",
-        "What is left",
-        "Where to measure",
-        "Open proposals",
-        "Results so far",
-    ]
+    order = ["Where to measure</h2>", "What is left", "Open proposals", "Results so far"]
     assert all(text.index(one) < text.index(other) for one, other in pairwise(order))
 
 

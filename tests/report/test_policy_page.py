@@ -55,7 +55,7 @@ def test_every_policy_has_a_block_a_point_and_a_row(tmp_path):
     text = read_page(project_of([make(0.0), make(2.0), make(2.0, 1.0)], tmp_path, "<fine>"))
     for choice in ("0|0", "2|0", "2|1"):
         assert text.count(f'data-block="{choice}"') == 1
-        assert text.count(f'data-choice="{choice}"') == 2
+        assert text.count(f'data-choice="{choice}"') == 3  # wide, narrow, and the table
     assert 'data-first="2|0"' in text and "&lt;fine&gt;" in text
     for number in range(3):
         assert f'load_policy("policies/{number}.policy")' in text
@@ -67,7 +67,7 @@ def test_every_policy_has_a_block_a_point_and_a_row(tmp_path):
 def test_what_speaks_against_the_recommended_policy_is_a_warning(tmp_path):
     text = read_page(project_of([make(1.0, cost=20.0)], tmp_path, doubts=["overconfident"]))
     assert "<strong>Warning.</strong> But the model is not good enough to plan with" in text
-    assert "<strong>Keep the present controller: no policy found is expected to be better." in text
+    assert 'class="sentence">Keep the present controller: no policy found is expected to be' in text
     assert "best found, not recommended" in text
     assert "Warning." not in read_page(project_of([make(1.0)], tmp_path))
 
@@ -114,7 +114,7 @@ def test_the_frontier_has_a_marker_for_each_policy():
     trials = [make(0.0), make(1.0, cost=11.0), make(1.0, 2.0, cost=12.0)]
     trials[0] = replace(trials[0], beyond=np.full(STEPS, 0.9))
     axes = Figure().subplots()
-    markers = figures.plot_frontier(axes, trials, trials[1])
+    markers = figures.plot_frontier(axes, trials, trials[1], 15.0)
     assert {key: tuple(line.get_xydata()[0]) for key, line in markers.items()} == {
         (0.0, 0.0): (1.0, 10.0), (1.0, 0.0): (0.5, 11.0), (1.0, 2.0): (0.5, 12.0)
     }  # fmt: skip

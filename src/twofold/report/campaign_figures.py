@@ -16,9 +16,15 @@ from twofold.campaign.space import Space
 from twofold.estimators.regressor import BNNLVRegressor
 from twofold.report import figures
 from twofold.report.course import Course
-from twofold.report.figures import fill_band, place_legend_below, plot_rug, shorten_label
+from twofold.report.figures import (
+    fill_band,
+    place_labels,
+    place_legend_below,
+    plot_rug,
+    shorten_label,
+)
 
-MOST_CELLS, WIDEST, NARROWEST, MOST_NUMBERED = 8000, 30, 12, 30
+MOST_CELLS, WIDEST, NARROWEST, MOST_NUMBERED = 8000, 30, 12, 20
 JITTER, PALE = 0.18, 0.4
 STROKE = [effects.withStroke(linewidth=2.2, foreground="white")]
 
@@ -143,10 +149,13 @@ def plot_map(
             markeredgewidth=0.8, alpha=alpha, label=name,
             rasterized=len(places) > figures.MOST_VECTORS,
         )  # fmt: skip
-    _plot_proposals(axes, course, find_positions(course.space, proposed)[:, columns], near)
+    spots = find_positions(course.space, proposed)[:, columns]
+    _plot_proposals(axes, course, spots, near)
     for one, axis in zip(inputs, "xy", strict=True):
         _set_scale(axes, one, axis)
-    return place_legend_below(axes)
+    place_legend_below(axes)
+    _number_proposals(axes, course, spots)
+    return axes
 
 
 def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
@@ -162,13 +171,16 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
     else:
         axes.set_yticks([])
     _set_scale(axes, one, "x")
-    _plot_proposals(axes, course, np.stack([places, heights], axis=1), np.ones(len(places), bool))
+    spots = np.stack([places, heights], axis=1)
+    _plot_proposals(axes, course, spots, np.ones(len(places), bool))
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0) - 0.08 * (high - low), high + 0.08 * (high - low))
     if course.points:
         plot_rug(axes, find_positions(course.space, course.points)[:, 0])
         axes.plot([], [], "|", color=figures.POINTS, label="measured")
-    return place_legend_below(axes, ncols=3)
+    place_legend_below(axes, ncols=3)
+    _number_proposals(axes, course, spots)
+    return axes
 
 
 def list_hidden_words(space: Space, pair: tuple[str, ...]) -> list[str]:
@@ -184,18 +196,19 @@ def _find_alike(points: Sequence[Point], at: Point | None, names: list[str]) -> 
 def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, near: np.ndarray) -> None:
     """Proposals with their numbers, at ``places [P, 2]``; those not near are pale."""
     first = int(np.argmax(near)) if near.any() else -1
-    for i, (proposal, (x, y)) in enumerate(zip(course.proposals, places, strict=True)):
+    for i, (x, y) in enumerate(places):
         alpha, name = 1.0 if near[i] else PALE, "proposed, with its number" if i == first else None
         axes.plot(
             x, y, "^", color=figures.CHOSEN, markersize=8, markeredgecolor="white", alpha=alpha,
             clip_on=False, label=name, zorder=6,
         )  # fmt: skip
-        if i < MOST_NUMBERED:
-            axes.annotate(
-                str(proposal.number), (x, y), xytext=(5, 3), textcoords="offset points",
-                fontsize=9, fontweight="bold", path_effects=STROKE, alpha=max(alpha, 0.6),
-                zorder=5, annotation_clip=False,
-            )  # fmt: skip
+
+
+def _number_proposals(axes: Axes, course: Course, places: np.ndarray) -> None:
+    """Numbers of the first proposals, where there is room; limits must be set."""
+    texts = [str(proposal.number) for proposal in course.proposals][:MOST_NUMBERED]
+    look: Any = {"fontsize": 9, "fontweight": "bold", "path_effects": STROKE, "zorder": 5}
+    place_labels(axes, places[:MOST_NUMBERED], texts, **look)
 
 
 def _set_scale(axes: Axes, one: Input, axis: str) -> None:

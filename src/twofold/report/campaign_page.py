@@ -12,10 +12,9 @@ from twofold.campaign.definition import PARTS
 from twofold.campaign.inputs import Point
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
-from twofold.report.figures import EPISTEMIC, PANEL, TOTAL
+from twofold.report.figures import EPISTEMIC, TOTAL
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 
-MAP_SIZE = 4.8, 3.9
 MOST_INPUTS, MOST_OPEN, LATEST = 6, 50, 20
 
 
@@ -92,9 +91,8 @@ def _map_inputs(course: Course) -> Chooser:
         panel: tuple[Any, ...] = figures.plot_line, course, known
         if len(pair) > 1:
             panel = figures.plot_map, course, pair, known, at, max(most, 1e-9)
-        size = MAP_SIZE if len(pair) > 1 else PANEL
         caption = _describe_anchor(course, pair, at)
-        blocks[both,] = [make_picture(words, caption, *panel, size=size)]
+        blocks[both,] = [make_picture(words, caption, *panel, wide=True)]
     return Chooser("maps", {"inputs": [option for (option,) in blocks]}, blocks)
 
 

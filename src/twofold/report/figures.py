@@ -1,16 +1,18 @@
 """The house style, colour-blind-safe (Okabe and Ito), and plots of what a model says, as functions
 that draw on matplotlib axes."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import ScaledTranslation
+from matplotlib.transforms import Bbox, ScaledTranslation
 
 from twofold.uncertainty.decomposition import Decomposition, Parts
 
@@ -69,6 +71,11 @@ def draw_panel(
     return figure
 
 
+def add_tips(artist: Artist, tips: Sequence[str]) -> None:
+    """Let the page show a text beside each point of a line of markers without gaps."""
+    artist.set_gid(json.dumps(["tips", *tips]))
+
+
 def shorten_label(name: str) -> str:
     """A name as text of a figure: one line, not too long, and never read as mathematics."""
     line = " ".join(name.split()) or "(no name)"
@@ -89,6 +96,27 @@ def place_legend_below(axes: Axes, ncols: int = 2) -> Axes:
         bbox_transform=axes.transAxes + below, columnspacing=1.2, handlelength=1.6,
     )  # fmt: skip
     return axes
+
+
+def place_labels(axes: Axes, places: Any, texts: Sequence[str], **look: Any) -> None:
+    """Write a text beside each place ``(x, y)`` where it covers no other one; leave out those for
+    which there is no room. Call it when the limits of the axes are known."""
+    figure: Any = axes.figure
+    figure.draw_without_rendering()
+    taken: list[Bbox] = []
+    for place, text in zip(places, texts, strict=True):
+        for right, up in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+            label = axes.annotate(
+                text, place, (7 * right, 7 * up), textcoords="offset points",
+                ha="left" if right > 0 else "right", va="bottom" if up > 0 else "top",
+                annotation_clip=False, **look,
+            )  # fmt: skip
+            # A page has a font of its own, which may be wider.
+            box = label.get_window_extent().expanded(1.25, 1.3)
+            if not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            label.remove()
 
 
 def fill_band(
@@ -194,13 +222,18 @@ def plot_histogram(axes: Axes, values: np.ndarray, name: str, color: str = DATA)
     return axes
 
 
-def plot_predicted(axes: Axes, y: np.ndarray, quantiles: np.ndarray) -> Axes:
-    """Medians and central intervals ``[N, Q]`` of LEVELS over what was measured."""
+def plot_predicted(
+    axes: Axes, y: np.ndarray, quantiles: np.ndarray, tips: Sequence[str] = ()
+) -> Axes:
+    """Medians and central intervals ``[N, Q]`` of LEVELS over what was measured; a page shows the
+    ``tips`` beside their points."""
     for low, high, width in ((0, -1, 1.2), (1, -2, 2.6)):
         ends = quantiles[:, low], quantiles[:, high]
         label = f"{LEVELS[high] - LEVELS[low]:.0%} interval"
         axes.vlines(y, *ends, BAND, linewidth=width, alpha=0.6, label=label)
-    axes.plot(y, quantiles[:, 2], "o", color=TOTAL, markersize=2.5, label="median")
+    (points,) = axes.plot(y, quantiles[:, 2], "o", color=TOTAL, markersize=3.5, label="median")
+    if tips:
+        add_tips(points, tips)
     range_of_y = [y.min(), y.max()]
     axes.plot(range_of_y, range_of_y, color=CHOSEN, linewidth=1, label="predicted = measured")
     axes.set(xlabel="measured", ylabel="predicted", title="Predicted and measured")

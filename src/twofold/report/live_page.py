@@ -29,7 +29,9 @@ def draw_figures(campaign: Campaign) -> Figures:
     revision, document = campaign.revision(), Document()
 
     def draw(pictures: list[Picture]) -> list[Picture]:
-        return [(document.draw(one, words), words, caption) for one, words, caption in pictures]
+        return [
+            one._replace(figure=document.draw(one.figure, one.words, one.wide)) for one in pictures
+        ]
 
     with style():
         content = describe_figures(make_course(campaign))

@@ -130,6 +130,7 @@ def _collect(about: Subject) -> dict[str, Any]:
     moving = [column for column in inputs if np.ptp(about.data.x[:, column]) > 0]
     headings = ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)]
     return {
+        **_lead(about, accuracies),
         "doubts": find_doubts(about.model),
         "verdict": describe_verdict(about, densities, scores),
         "noise": describe_noise(about),
@@ -149,6 +150,17 @@ def _collect(about: Subject) -> dict[str, Any]:
         "most_bars": MOST_BARS,
         "most_rows": MOST_ROWS,
     }
+
+
+def _lead(about: Subject, accuracies: dict[str, Accuracy]) -> dict[str, Any]:
+    """The number of the headline: the error against that of a linear regression."""
+    own, linear = (accuracies[name].rmse for name in ("this model", "linear regression"))
+    if not (np.all(own > 0) and np.all(linear > 0)):
+        return {"lead": ("", ""), "useful": True}
+    change = float(np.exp(np.mean(np.log(own / linear)))) - 1.0
+    rows = "held-out rows" if about.held_out else "the rows it was fitted to"
+    words = f"error (RMSE) against a linear regression, on {rows}"
+    return {"lead": (f"{change:+.0%}", words), "useful": change < 0.0}
 
 
 def _by_output(name: str, about: Subject, show: Callable[..., Any], *arguments: Any) -> Chooser:
@@ -203,7 +215,16 @@ def _show_predicted(about: Subject, i: int, output: str) -> list[Picture]:
     rows = "held-out rows" if about.held_out else "rows it was fitted to"
     caption = f"On {rows}, at most {figures.MOST_INTERVALS} of them. "
     caption += "About 9 of 10 thin bars should reach the line, and half of the thick ones."
-    return [make_picture(words, caption, *panel, xlabel=shorten_label(f"{output}, measured"))]
+    tips = [_describe_row(about, row) for row in shown]
+    labels: Any = {"xlabel": shorten_label(f"{output}, measured")}
+    return [make_picture(words, caption, *panel, tips, wide=True, **labels)]
+
+
+def _describe_row(about: Subject, row: int) -> str:
+    """A row of the table, a line for each column."""
+    test = about.test
+    cells = zip([*about.inputs, *about.outputs], [*test.x[row], *test.y[row]], strict=True)
+    return "\n".join(f"{name}: {format_number(value)}" for name, value in cells)
 
 
 def _show_calibration(

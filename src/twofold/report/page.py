@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,14 +21,27 @@ from twofold.report.figures import draw_panel, style
 from twofold.report.svg import join_options, to_svg
 
 NUMBER = re.compile(r"\s*[-+−±]?[\d.,]+(e[-+]?\d+)?\s*%?\s*|\s*|–|—|nan|-?inf")
-# The headings and the rows of a table; a figure or what draws it, in words, and its caption.
+# Sizes of a figure across the page: on a desk, and on a phone.
+WIDE, NARROW = (10.5, 4.5), (4.6, 4.2)
+# The headings and the rows of a table.
 Rows = tuple[list[str], list[list[str]]]
-Picture = tuple[Callable[[], Figure] | Figure | Markup, str, str]
 
 
-def make_picture(words: str, caption: str, *panel: Any, **labels: Any) -> Picture:
+class Picture(NamedTuple):
+    """A figure or what draws it, described in words, and its caption; a ``wide`` one goes across
+    the page, and is drawn with ``size=`` for a desk and for a phone."""
+
+    figure: Callable[..., Figure] | Figure | Markup
+    words: str
+    caption: str = ""
+    wide: bool = False
+
+
+def make_picture(
+    words: str, caption: str, *panel: Any, wide: bool = False, **labels: Any
+) -> Picture:
     """A panel, ``draw_panel(*panel, **labels)``, that is drawn when its page is rendered."""
-    return partial(draw_panel, *panel, **labels), words, caption
+    return Picture(partial(draw_panel, *panel, **labels), words, caption, wide)
 
 
 @dataclass(frozen=True)
@@ -61,24 +74,32 @@ class Chooser:
 
 
 class Document:
-    """A page while it is rendered: its headings, and pictures with ids of their own."""
+    """A page while it is rendered: ids of its sections and of its pictures."""
 
     def __init__(self) -> None:
-        self.headings: list[str] = []
+        self.sections: set[str] = set()
         self.pictures = 0
 
     def add_section(self, heading: str) -> str:
-        """Add a heading to the table of contents; returns the id of its section."""
-        self.headings.append(heading)
-        return f"section-{len(self.headings)}"
+        """An id for the section with that heading, the same on every rendering."""
+        name = "-".join(re.findall(r"\w+", heading.lower())) or "section"
+        while name in self.sections:
+            name += "-more"
+        self.sections.add(name)
+        return name
 
-    def draw(self, figure: Figure | Callable[[], Figure] | Markup, description: str) -> Markup:
-        """The figure as SVG; what was drawn before stays as it is."""
+    def draw(self, figure: Any, description: str, wide: bool = False) -> Markup:
+        """The figure as SVG, a wide one twice; what was drawn before stays as it is."""
         if isinstance(figure, Markup):
             return figure
+        if not wide:
+            return self._draw(figure if isinstance(figure, Figure) else figure(), description)
+        both = (("wide", WIDE), ("narrow", NARROW))
+        return Markup("").join(self._draw(figure(size=s), description, look) for look, s in both)
+
+    def _draw(self, figure: Figure, description: str, look: str = "") -> Markup:
         self.pictures += 1
-        drawn = figure if isinstance(figure, Figure) else figure()
-        return Markup(to_svg(drawn, f"picture-{self.pictures}-", description))
+        return Markup(to_svg(figure, f"picture-{self.pictures}-", description, look))
 
 
 def write_page(path: str | Path, template: str, title: str, **content: Any) -> Path:

@@ -27,13 +27,17 @@ def draw_figures(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figur
     some = list({one.risk_weights: one for one in (trials[0], best, trials[-1])}.values())
     title = f"What the model expects, and how sure it is (logged steps: {logged_cost:.4g})"
     return {
-        "frontier": draw_panel(plot_frontier, trials, best, size=(7.5, 4.8), title=title),
+        "frontier": draw_panel(
+            plot_frontier, trials, best, logged_cost, size=(7.5, 4.8), title=title
+        ),
         "risks": draw_risks(some, best, logged_cost),
         "reach": draw_reach(trials),
     }
 
 
-def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any, Line2D]:
+def plot_frontier(
+    axes: Axes, trials: Sequence[Trial], best: Trial, logged_cost: float
+) -> dict[Any, Line2D]:
     """Expected cost against epistemic risk: a curve for each γ, β written at its points, hollow
     where a policy is mostly beyond the data; returns the marker of each policy by its weights."""
     markers = {}
@@ -42,20 +46,14 @@ def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any,
         curve.sort(key=lambda one: one.risk_weights)
         colour = figures.PALETTE[index % len(figures.PALETTE)]
         look: Any = {"color": colour, "marker": MARKERS[index % len(MARKERS)]}
-        right = index % 2
         at = [one.epistemic_risk for one in curve], [one.cost for one in curve]
         axes.plot(*at, color=colour, linewidth=1.4)
         axes.plot([], [], linewidth=1.4, label=f"γ = {gamma:g}", **look)
-        for number, one in enumerate(curve):
+        for one in curve:
             place = one.epistemic_risk, one.cost
             inside = "white" if one.share_beyond > MOST_BEYOND else colour
             (marker,) = axes.plot(*place, markerfacecolor=inside, zorder=3, **look)
             markers[one.risk_weights] = marker
-            axes.annotate(
-                f"β = {one.epistemic_weight:g}", place,
-                (-7 if right else 7, 8 if number % 2 else -15), textcoords="offset points",
-                fontsize=8, ha="right" if right else "left",
-            )  # fmt: skip
     axes.scatter(
         best.epistemic_risk, best.cost, s=170, facecolors="none", edgecolors=figures.CHOSEN,
         linewidths=1.8, zorder=2.5, label="best found",
@@ -66,8 +64,31 @@ def plot_frontier(axes: Axes, trials: Sequence[Trial], best: Trial) -> dict[Any,
     label = "epistemic risk (deviation of the cost per step)"
     axes.set(xlabel=label, ylabel="expected cost per step")
     axes.margins(x=0.12, y=0.15)
+    _mark_controller(axes, logged_cost)
+    finite = [one for one in trials if np.isfinite([one.cost, one.epistemic_risk]).all()]
+    places = [(one.epistemic_risk, one.cost) for one in finite]
+    figures.place_labels(
+        axes, places, [f"β = {one.epistemic_weight:g}" for one in finite], fontsize=8
+    )
     axes.legend()
     return markers
+
+
+def _mark_controller(axes: Axes, cost: float) -> None:
+    """What a logged step cost, as a line, or at the edge if that would squeeze the policies."""
+    low, high = axes.get_ylim()
+    span = high - low
+    if low - span <= cost <= high + span:
+        axes.axhline(cost, color=figures.POINTS, linestyle="--", linewidth=1.4)
+        axes.set_ylim(min(low, cost - 0.1 * span), max(high, cost + 0.12 * span))
+        words, height, at = f"present controller: {cost:.4g}", cost, "data"
+    else:
+        far, height = ("above", 1.0) if cost > high else ("below", 0.0)
+        words, at = f"present controller: {cost:.4g}, far {far} this scale", "axes fraction"
+    axes.annotate(
+        words, (0.99, height), (0, 4), xycoords=("axes fraction", at), textcoords="offset points",
+        ha="right", fontsize=9, color=figures.POINTS,
+    )  # fmt: skip
 
 
 def draw_risks(trials: Sequence[Trial], best: Trial, logged_cost: float) -> Figure:

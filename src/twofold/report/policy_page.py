@@ -3,9 +3,11 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -113,7 +115,8 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
         "terms": TERMS, "choices": choices,
         "best_is": "recommended" if chosen else "best found, not recommended",
-        "frontier": _draw_frontier(policies, best), "figures": figures,
+        "frontier": partial(_draw_frontier, policies, best), "change": _compare(best),
+        "figures": figures,
         "list_riskiest": list_riskiest, "room": house,
     }  # fmt: skip
     return write_page(path, "policies.html", TITLE, **content)
@@ -173,6 +176,12 @@ class PolicyView:
         return self.draw(plot, self.logged_cost, top=LEGEND_ROOM, ylim=self.limits)
 
 
+def _compare(best: PolicyView) -> str:
+    """The risk-adjusted cost against what a logged step cost, where that is a cost."""
+    cost, logged = best.trial.careful_cost, best.logged_cost
+    return f"{cost / logged - 1.0:+.0%}" if np.isfinite(cost) and logged > 0.0 else ""
+
+
 def _describe(project: Project) -> str:
     """The report as Markdown."""
     number = quality.find_best(project.trials)
@@ -199,11 +208,15 @@ def list_riskiest(trial: Trial) -> list[list[str]]:
     return [[f"{value:.3g}" for value in row] for row in rows]
 
 
-def _draw_frontier(policies: list[PolicyView], best: PolicyView) -> Figure:
+def _draw_frontier(
+    policies: list[PolicyView], best: PolicyView, size: tuple[float, float]
+) -> Figure:
     """The frontier with points to click on."""
 
     def plot(axes: Axes) -> None:
-        markers = figures.plot_frontier(axes, [one.trial for one in policies], best.trial)
+        markers = figures.plot_frontier(
+            axes, [one.trial for one in policies], best.trial, best.logged_cost
+        )
         for one in policies:
             marker, (cost, risk, *_) = (
                 markers[one.trial.risk_weights],
@@ -213,4 +226,4 @@ def _draw_frontier(policies: list[PolicyView], best: PolicyView) -> Figure:
             costs = f"expected cost {cost}, epistemic risk {risk}"
             make_clickable(marker, POLICY, one.choice, f"Show {one.name}: {costs}")
 
-    return draw_panel(plot, size=(4.5, 3.7))
+    return draw_panel(plot, size=size)

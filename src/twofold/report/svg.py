@@ -22,7 +22,7 @@ THEMED = {
 # Of the invisible disc around a clickable point, in the figure's units: large enough for a finger.
 TARGET_RADIUS = 11
 # Pixels that a figure's unit (1/72 inch) takes at most.
-LARGEST_SCALE = 1.5
+LARGEST_SCALE = 1.8
 
 
 def make_clickable(artist: Artist, chooser: str, choice: Sequence[str], label: str) -> None:
@@ -36,8 +36,9 @@ def join_options(choice: Sequence[str]) -> str:
     return "|".join(option.replace("|", "¦") for option in choice)
 
 
-def to_svg(figure: Figure, prefix: str, description: str) -> str:
-    """The figure as an SVG element whose ids begin with ``prefix``, described in words.
+def to_svg(figure: Figure, prefix: str, description: str, look: str = "") -> str:
+    """The figure as an SVG element whose ids begin with ``prefix``, described in words; ``look``
+    is ``wide`` or ``narrow`` where it is one of a pair, for screens of either kind.
 
     Text stays text, in the font and the colour of the page. Nothing is cut or added at the edges:
     give the figure a layout, such as ``layout="constrained"``, or margins. Every point is an
@@ -50,15 +51,19 @@ def to_svg(figure: Figure, prefix: str, description: str) -> str:
     box = root.attrib["viewBox"]
     widest = f"max-width: {LARGEST_SCALE * float(box.split()[2]):.0f}px"
     root.attrib = {
-        "role": "img", "aria-label": description, "viewBox": box, "class": "plot", "style": widest
+        "role": "img", "aria-label": description, "viewBox": box, "class": f"plot {look}".strip(),
+        "style": widest,
     }  # fmt: skip
     for element in list(root.iter()):
         own = element.attrib.pop("id", "")
         if own in used:
             element.attrib["id"] = prefix + own
-        elif own.startswith("["):
+        elif own.startswith('["choose'):
             _add_button(element, own)
             root.attrib["role"] = "group"
+        elif own.startswith('["tips'):
+            _add_tips(element, json.loads(own)[1:])
+            root.attrib |= {"class": root.attrib["class"] + " tips", "tabindex": "0"}
         _mend(element, prefix)
     return ET.tostring(root, encoding="unicode", short_empty_elements=True)
 
@@ -111,6 +116,11 @@ def _add_button(element: ET.Element, gid: str) -> None:
     for marker in list(element.iter(f"{SPACE}use")):
         at = {"cx": marker.attrib["x"], "cy": marker.attrib["y"], "r": str(TARGET_RADIUS)}
         ET.SubElement(element, "circle", {"class": "target", **at})
+
+
+def _add_tips(element: ET.Element, tips: list[str]) -> None:
+    for marker, tip in zip(element.iter(f"{SPACE}use"), tips, strict=True):
+        marker.attrib["data-tip"] = tip
 
 
 def _follow_theme(text: str) -> str:
