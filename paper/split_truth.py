@@ -1,8 +1,7 @@
 """Does the split find the true noise, and does what is left fall as data come?
 
-Four problems of known truth (``paper.small_problems``); tables of 50 to
-400 rows, of which each contains the smaller ones. At 200 fresh inputs, drawn as those of
-training:
+Five problems of known truth (``paper.small_problems``); tables of 50 to 1,600 rows, of which each
+contains the smaller ones. At 200 fresh inputs, drawn as those of training:
 
 - *noise ratio*, the mean of ``exp(H_aleatoric − H(y | x))``: estimated over true noise level, by
   entropies, so that it means the same for every shape of noise;
@@ -24,8 +23,8 @@ from paper.small_problems import SMALL_PROBLEMS, describe
 from twofold.core.jobs import Job, run_jobs
 
 SEEDS = [0, 1, 2, 3, 4]
-PROBLEMS = ("wave", "plane", "corner", "two_humps")
-ROWS = (50, 100, 200, 400)
+PROBLEMS = ("wave", "plane", "friedman", "corner", "two_humps")
+ROWS = (50, 100, 200, 400, 800, 1600)
 POINTS = 200
 
 
