@@ -198,10 +198,12 @@ def from_episodes(system: System, episodes: Episodes) -> Log:
 
 
 class Window(NamedTuple):
-    """The last H observations, newest last, and the H − 1 actions between them."""
+    """The last H observations, newest last, and the H − 1 actions between them; where a roll-out
+    starts also the values of exogenous columns after each of the T steps to come."""
 
     observations: Any
     actions: Any
+    coming: Any = None
 
 
 class Steps(NamedTuple):

@@ -207,7 +207,7 @@ def draw(config: Config, plant: Plant, number: Int[Array, ""]) -> tuple[Window, 
     rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
     sizes = config.horizon, config.weight_draws, config.starts * config.noise_draws
     return (
-        particles(Window(*(leaf[rows] for leaf in plant.starts)), config.noise_draws),
+        particles(jax.tree.map(lambda leaf: leaf[rows], plant.starts), config.noise_draws),
         plant.posterior.sample(draw_key, config.weight_draws),
         draw_noise(noise_key, config.task.model, *sizes),
     )
@@ -389,5 +389,6 @@ def _plant(
     rates = (settings.learning_rate, settings.learning_rate_decay)
     schedule = Schedule(*map(jnp.int32, (settings.epochs, settings.updates)), *map(DTYPE, rates))
     key = jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state)
-    starts = Window(*map(jnp.asarray, model.starts))
+    found = model.embedding.starts(model.log, settings.horizon)
+    starts = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), found)
     return Plant(key, model.posterior, scales, starts, schedule, jnp.asarray(known, DTYPE))
