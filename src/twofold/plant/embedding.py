@@ -34,7 +34,7 @@ from twofold.plant.columns import (
     saturate,
     user_errors,
 )
-from twofold.plant.log import Log, LogError, LogWarning, Steps, Window, check_known, steps
+from twofold.plant.log import Log, LogError, LogWarning, Start, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 ROWS = 4096  # at once, so that programs compile for one size
@@ -128,14 +128,14 @@ class Embedding:
         """Where the values of a window are."""
         return Past.of(self.lags, self.action_lags, [n in self.ahead for n in self.observations])
 
-    def see(self, window: Window) -> Seen:
+    def see(self, window: Window | Start) -> Seen:
         """The window through the transforms; in a roll-out this is done once, at its start."""
         rows = window.observations
         columns = [own.forward(rows[:, index]) for index, own in enumerate(self.transforms)]
         past = self.layout.gather(columns, list(window.actions.T))
         return Seen(past, jnp.stack([own[-1] for own in columns]), rows[-1])
 
-    def features(self, window: Window) -> Float[Array, "F"]:
+    def features(self, window: Window | Start) -> Float[Array, "F"]:
         """What a policy sees: the window's columns up to now, and the actions of the past."""
         return self.see(window).past[self.layout.features]
 
@@ -180,7 +180,7 @@ class Embedding:
         """The window one step later, its newest observation made from the model's output."""
         _, latest, newest = self.see(window)
         _, following = self.follow(latest, newest, action, output, coming)
-        rows = zip(window[:2], (following, action), strict=True)
+        rows = zip(window, (following, action), strict=True)
         return Window(*(jnp.concatenate([part, own[None]])[1:] for part, own in rows))
 
     def follow(
@@ -243,7 +243,7 @@ class Embedding:
             check_seen(name, transform, log.column(name))
         return steps(log, self.history)
 
-    def starts(self, log: Log, horizon: int) -> Window:
+    def starts(self, log: Log, horizon: int) -> Window | Start:
         """Where roll-outs of so many steps start: the windows of the log's steps, and the values of
         exogenous columns after each step to come. Those are replayed from the log, so that there
         windows without so many rows after them are left out."""
@@ -261,7 +261,7 @@ class Embedding:
                 coming.append(np.swapaxes(found, 1, 2))
         rows = np.concatenate(kept)
         past = windows.observations[rows], windows.actions[rows]
-        return Window(*past, np.concatenate(coming))
+        return Start(*past, np.concatenate(coming))
 
     def check_horizon(self, log: Log, horizon: int, which: str = "") -> None:
         """Refuse roll-outs for which no episode has the exogenous values."""
@@ -423,7 +423,9 @@ def _targets(
         both = [name for name in own if name in others]
         if both:
             held_too = "" if word == "held" else ", held"
-            raise LogError(f"{both[0]!r} is {word} and cannot be predicted{held_too} or known as well")
+            raise LogError(
+                f"{both[0]!r} is {word} and cannot be predicted{held_too} or known as well"
+            )
     left = [name for name in names if name not in {*targets, *held, *exogenous, *known}]
     if left:
         raise LogError(

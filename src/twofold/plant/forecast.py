@@ -24,7 +24,7 @@ from twofold.core import memory, sharding
 from twofold.core.arrays import Array, Float, Key
 from twofold.model.spec import Draws
 from twofold.plant.cost import risks
-from twofold.plant.log import Log, Window
+from twofold.plant.log import Log, Start, Window
 from twofold.plant.policy import DTYPE, LearnedPolicy
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
@@ -86,7 +86,7 @@ def _root(variance: np.ndarray) -> np.ndarray:
 def forecast(
     model: DynamicsModel,
     policy: LearnedPolicy,
-    starts: Window,
+    starts: Window | Start,
     horizon: int,
     *,
     weight_draws: int = 50,
@@ -111,7 +111,9 @@ def forecast(
     parts = []
     for first in range(0, num, at_once):
         rows = np.minimum(np.arange(first, first + at_once), num - 1)
-        own = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[rows], jnp.float32), starts)
+        own = jax.tree.map(
+            lambda leaf, rows=rows: jnp.asarray(np.asarray(leaf)[rows], DTYPE), starts
+        )
         key = jax.random.fold_in(noise_key, first)
         given = sharding.copied(mesh, (key, scales, weights, draws, own, rows))
         found = sharding.on_host(_forecast(task, horizon, noise_draws, mesh, *given))
@@ -132,7 +134,7 @@ def _forecast(
     scales: Scales,
     weights: Float[Array, "P"],
     draws: Draws,
-    starts: Window,
+    starts: Window | Start,
     rows: Array,
 ) -> tuple[Array, ...]:
     """All starts, shared out over the devices; the noise is that of one device."""
@@ -147,7 +149,12 @@ def _forecast(
     noise = jax.tree.map(lambda leaf: jnp.pad(leaf, beside), noise)
 
     def share(
-        scales: Scales, weights: Array, draws: Draws, noise: Noise, starts: Window, rows: Array
+        scales: Scales,
+        weights: Array,
+        draws: Draws,
+        noise: Noise,
+        starts: Window | Start,
+        rows: Array,
     ) -> tuple[Array, ...]:
         trace = rollout(task, scales, weights[None], draws, noise, particles(starts, noise_draws))
         costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
@@ -233,13 +240,13 @@ def visit(
     scales: Scales,
     weights: Float[Array, "P"],
     draws: Draws,
-    starts: Window,
+    starts: Window | Start,
 ) -> Visited:
     """Roll out once from each start under each weight draw. What the policy does after the last
     step is asked for too, so one more is made."""
     history, count = task.embedding.history, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon + 1, count, starts.observations.shape[0])
-    if starts.coming is not None:  # of the step beyond the horizon, what there was before it
+    if isinstance(starts, Start):  # of the step beyond the horizon, what there was before it
         starts = starts._replace(coming=jnp.pad(starts.coming, ((0, 0), (0, 1), (0, 0)), "edge"))
     trace = rollout(task, scales, weights[None], draws, noise, starts)
     seen = _join(starts.observations, trace.observations)

@@ -198,12 +198,18 @@ def from_episodes(system: System, episodes: Episodes) -> Log:
 
 
 class Window(NamedTuple):
-    """The last H observations, newest last, and the H − 1 actions between them; where a roll-out
-    starts also the values of exogenous columns after each of the T steps to come."""
+    """The last H observations, newest last, and the H − 1 actions between them."""
 
     observations: Any
     actions: Any
-    coming: Any = None
+
+
+class Start(NamedTuple):
+    """A window, and the values of exogenous columns after each of the T steps to come."""
+
+    observations: Any
+    actions: Any
+    coming: Any
 
 
 class Steps(NamedTuple):

@@ -9,7 +9,7 @@ from twofold.core.arrays import Array, Float
 from twofold.model.spec import Draws
 from twofold.plant.columns import place_of
 from twofold.plant.cost import FINITE
-from twofold.plant.log import Window
+from twofold.plant.log import Start, Window
 from twofold.plant.raw_log import find_far
 from twofold.plant.rollout import Noise, Scales, Task, rollout
 
@@ -20,8 +20,8 @@ def explain_lost(
     weights: Float[Array, "1 P"],
     draws: Draws,
     noise: Noise,
-    windows: Window,
-    starts: Window,
+    windows: Window | Start,
+    starts: Window | Start,
 ) -> str:
     """What is not finite, and what to do, by the roll-outs of one policy from some windows; all
     ``starts`` are those of the log."""

@@ -201,7 +201,7 @@ class LearnedPolicy:
         shape = len(seen) - 1, len(acting)
         if actions is None and self.sees_actions:
             raise ValueError(
-                f"this policy needs past actions ({', '.join(acting)}): give those between the "
+                f"this policy sees past actions ({', '.join(acting)}): give those between the "
                 f"observations, an array of the shape {shape}"
             )
         past = np.zeros(shape, np.float32) if actions is None else np.asarray(actions, np.float32)

@@ -45,7 +45,7 @@ from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior
 from twofold.plant import policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen
-from twofold.plant.log import Log, Window
+from twofold.plant.log import Log, Start, Window
 from twofold.plant.moves import find_switches, rates_of
 from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
 
@@ -119,7 +119,7 @@ def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int)
     return Noise(drawn[..., : model.latents], drawn[..., model.latents :])
 
 
-def particles(starts: Window, num: int) -> Window:
+def particles(starts: Window | Start, num: int) -> Window | Start:
     """Windows ``[starts, …]`` as particles ``[starts · num, …]``, those of a start side by side."""
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, num, axis=0), starts)
 
@@ -130,7 +130,7 @@ def rollout(
     weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
-    windows: Window,
+    windows: Window | Start,
     offsets: Float[Array, "T M S B A"] | None = None,
 ) -> Trace:
     """Follow S policies from the windows ``[B, …]`` on.
@@ -173,7 +173,7 @@ def rollout(
     starts = starts._replace(past=units.of(starts.past))
     first = starts, windows.actions[:, -1] if limited else None
     begin = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])), first)
-    coming = None if windows.coming is None else jnp.swapaxes(windows.coming, 0, 1)
+    coming = jnp.swapaxes(windows.coming, 0, 1) if isinstance(windows, Start) else None
     inputs = *noise, offsets, coming
     _, (costs, past, reached, *rest) = jax.lax.scan(step, begin, inputs, unroll=unroll)
     return Trace(costs, features(past), features(reached), *rest)
@@ -262,7 +262,7 @@ def values_and_gradients(
     weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
-    windows: Window,
+    windows: Window | Start,
 ) -> tuple[Float[Array, "S"], Float[Array, "S P"]]:
     """An objective of each policy's roll-outs and its gradient in that policy's weights.
 

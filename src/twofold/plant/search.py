@@ -27,7 +27,7 @@ from twofold.inference.method import check_flag, check_integer, check_positive, 
 from twofold.model.spec import Draws, Posterior
 from twofold.plant import policy
 from twofold.plant.cost import centroids, criterion, distances
-from twofold.plant.log import Window
+from twofold.plant.log import Start, Window
 from twofold.plant.lost import explain_lost
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.rollout import (
@@ -120,7 +120,7 @@ class Plant(NamedTuple):
     key: Key
     posterior: Posterior
     scales: Scales
-    starts: Window
+    starts: Window | Start
     schedule: Schedule
     centroids: Float[Array, "C F"]
 
@@ -201,7 +201,9 @@ def update(
     return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
 
 
-def draw(config: Config, plant: Plant, number: Int[Array, ""]) -> tuple[Window, Draws, Noise]:
+def draw(
+    config: Config, plant: Plant, number: Int[Array, ""]
+) -> tuple[Window | Start, Draws, Noise]:
     """Everything random about an update, from its number alone: shared by all policies."""
     start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
     rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
