@@ -92,7 +92,7 @@ class Embedding:
     @cached_property
     def exogenous_places(self) -> np.ndarray:
         """Which observations are exogenous."""
-        return np.array([self.observations.index(name) for name in self.exogenous], int)
+        return np.array([self.observations.index(name) for name in self.exogenous], np.int32)
 
     @property
     def past_lags(self) -> tuple[int, ...]:
