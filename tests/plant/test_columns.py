@@ -134,7 +134,7 @@ def test_features_and_inputs_are_the_columns_one_after_the_other(case):
         features += [-(100.0 * a + 49 - age) for age in reversed(range(n - 1))]
     np.testing.assert_array_equal(vector[past.features], features)
 
-    new = [100.0 * d + 51 for d in past.computed] + [-(100.0 * a + 50) for a in past.applied]
+    new = [100.0 * d + 51 for d in past.ahead] + [-(100.0 * a + 50) for a in past.applied]
     inputs = []
     for d, n in enumerate(lags):
         inputs += [100.0 * d + 50 + ahead[d] - age for age in reversed(range(n))]

@@ -30,6 +30,7 @@ from twofold.plant.rollout import (
 )
 
 STEPS, DRAWS, COUNT = 6, 3, 4
+RATES = 0.05, 0.3
 
 
 @partial(jax.jit, static_argnums=0)
@@ -118,6 +119,11 @@ SEEN = {
         },
         2,
     ),
+    "exogenous": ({"history": 3, "exogenous": ["b"]}, 1),
+    "exogenous beside known": (
+        {"window": {"a": 2, "b": 2, "c": 1}, "exogenous": ["b"], "known": known},
+        1,
+    ),
     "held": ({"history": 2, "held": ["b"], "deltas": False}, 1),
     "nothing new": ({"window": {"a": 2, "b": 1}, "action_history": 0, "known": known}, 0),
     "what is known is corrected": ({"history": 2, "action_history": 0, "known": partly}, 0),
@@ -141,7 +147,7 @@ def plant_of(case):
         warnings.simplefilter("ignore", LogWarning)  # the log does not do what is known
         embedding = embed(log, **options)
     x, y = embedding.design(log)
-    windows = Window(*(np.asarray(leaf, np.float32) for leaf in embedding.steps(log).windows))
+    windows = to_numpy(jax.tree.map(np.float32, embedding.starts(log, 4)))
     features = np.asarray(jax.jit(jax.vmap(embedding.features))(windows))
     units = (x.mean(0), x.std(0) + 0.1), (y.mean(0), y.std(0))
     units = *units, (features.mean(0) + 0.3, 1.2 * features.std(0) + 0.1)
@@ -152,7 +158,7 @@ def plant_of(case):
         PolicyNetwork(features.shape[1], (5,), (-1.0, -1.0), (1.0, 1.0)),
     )
     scales = Scales(*(Units(*own) for own in jax.tree.map(np.float32, units)), np.float32(1.0))
-    return task, scales, Window(*(leaf[:2] for leaf in windows))
+    return task, scales, jax.tree.map(lambda leaf: leaf[:2], windows)
 
 
 def inputs_of(task):
@@ -163,36 +169,48 @@ def inputs_of(task):
 
 
 @partial(jax.jit, static_argnums=0)
-def one_step(task, scales, own, weights, log_noise, window, latent, additive):
+def one_step(task, scales, own, weights, log_noise, window, latent, additive, coming):
     """What a policy does and what comes of it, by the embedding's functions of whole windows."""
     seen = scales.features.of(task.embedding.features(window))
     layers = policy.layers_of(task.shape, own[None])
     action = policy.act(task.shape, layers, seen[None, None])[0, 0]
-    x = scales.x.of(task.embedding.input(window, action))
+    if task.shape.rates:
+        change = jnp.clip(action - window.actions[-1], -jnp.array(RATES), jnp.array(RATES))
+        action = window.actions[-1] + change
+    x = scales.x.of(task.embedding.input(window, action, coming))
     first, second = network.unflatten(task.model.sizes, weights[None])
     joined = jnp.concatenate([x, task.model.latent_variance**0.5 * latent])
     hidden = jax.nn.relu(first.kernel[0] @ joined + first.bias[0])
     y = second.kernel[0] @ hidden + second.bias[0] + jnp.exp(0.5 * log_noise) * additive
-    following = task.embedding.advance(window, action, scales.y.back(y))
+    following = task.embedding.advance(window, action, scales.y.back(y), coming)
     return seen, action, following
 
 
-@pytest.mark.parametrize("case", SEEN)
-def test_rollout_is_what_windows_that_are_moved_one_by_one_give(case):
+@pytest.mark.parametrize(
+    ("case", "limited"), [*((case, False) for case in SEEN), ("plain", True), ("exogenous", True)]
+)
+def test_rollout_is_what_windows_that_are_moved_one_by_one_give(case, limited):
     task, scales, windows = plant_of(case)
+    if limited:
+        task = replace(task, shape=replace(task.shape, rates=RATES))
     policies, draws, noise = inputs_of(task)
     found = to_numpy(roll(task, scales, policies, draws, noise, windows))
     for draw, own, particle in np.ndindex(3, 2, 2):
-        window = Window(*(leaf[particle] for leaf in windows))
+        window = Window(windows.observations[particle], windows.actions[particle])
+        outside = getattr(windows, "coming", None)
         for step in range(4):
+            coming = None if outside is None else outside[particle, step]
             luck = noise.latent[step, draw, particle], noise.additive[step, draw, particle]
             drawn = draws.weights[draw], draws.log_noise[draw]
-            moved = one_step(task, scales, policies[own], *drawn, window, *luck)
+            moved = one_step(task, scales, policies[own], *drawn, window, *luck, coming)
             seen, action, window = to_numpy(moved)
             at = step, draw, own, particle
             newest = window.observations[-1]
             np.testing.assert_allclose(found.features[at], seen, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(found.observations[at], newest, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(found.actions[at], action, rtol=1e-4, atol=1e-5)
+            if coming is not None:
+                assert newest[1] == coming[0]
             paid = newest[0] + 0.1 * action[0]
             assert found.costs[at] == pytest.approx(float(paid), rel=1e-4)
 
@@ -208,7 +226,7 @@ def test_gradient_follows_everything_that_is_carried(case):
     def by_windows(own):
         def along(drawn, window, luck):
             def move(window, luck):
-                _, action, window = one_step(task, scales, own, *drawn, window, *luck)
+                _, action, window = one_step(task, scales, own, *drawn, window, *luck, None)
                 return window, window.observations[-1, 0] + 0.1 * action[0]
 
             return jax.lax.scan(move, window, luck)[1]
@@ -306,7 +324,7 @@ def test_a_model_of_every_form_rolls_out_as_its_own_functions_say(hidden):
         return task.embedding.advance(window, action, scales.y.back(y))
 
     for draw, start in np.ndindex(draws, 2):
-        window = Window(*(leaf[start] for leaf in windows))
+        window = jax.tree.map(lambda leaf, i=start: leaf[i], windows)
         for t in range(horizon):
             own = noise.latent[t, draw, start], noise.additive[t, draw, start]
             window = to_numpy(step(weights[draw], log_noise[draw], window, *own))

@@ -43,6 +43,13 @@ def search(
     history: Annotated[int, Option(help="Number of past rows the model sees.")] = 1,
     known: Annotated[str | None, Option(help=f"Known dynamics: {FUNCTION}")] = None,
     held: Annotated[list[str] | None, Option(help="Column that stays constant.")] = None,
+    exogenous: Annotated[
+        str | None, Option(help="Columns that no action influences, such as weather: a,b")
+    ] = None,
+    max_rate: Annotated[
+        list[str] | None,
+        Option(help="Largest change of an action a step: NAME=VALUE, or none (default: the log's)"),
+    ] = None,
     transform: Annotated[list[str] | None, Option(help="NAME=log1p, logit or log1p_logit")] = None,
     missing: Annotated[list[str] | None, Option(help="Marker for missing values.")] = None,
     mend: Annotated[list[str] | None, Option(help="Repairs to allow: sort,drop_missing, …")] = None,
@@ -86,14 +93,15 @@ def search(
     )  # fmt: skip
     transforms = terminal.parse_pairs(transform or [])
     embedding = embed(
-        episodes, history=history, held=held or [], transforms=transforms, known=dynamics
-    )
+        episodes, history=history, held=held or [], transforms=transforms, known=dynamics,
+        exogenous=terminal.split_words(exogenous or ""),
+    )  # fmt: skip
     run.reads(log)
     with run.timed("search"):
         project = find_policies(
             episodes, cost_function, out, embedding=embedding, regressor=regressor,
             risk_weights=[(b, g) for g in gammas for b in betas], settings=settings,
-            random_state=seed,
+            random_state=seed, max_rate=parse_rates(max_rate or []),
         )  # fmt: skip
     write_policy_report(project)
     run.metrics |= list_metrics(project)
@@ -156,6 +164,18 @@ def export(
 
     load_policy(file).export_onnx(out)
     run.show({"file": out}, f"wrote {out}")
+
+
+def parse_rates(texts: list[str]) -> dict[str, float] | None:
+    """``NAME=VALUE`` of each, nothing for the log's own rates, ``none`` for no limits."""
+    if not texts or texts == ["none"]:
+        return {} if texts else None
+    try:
+        return {name: float(value) for name, value in terminal.parse_pairs(texts).items()}
+    except ValueError as error:
+        raise CommandError(
+            f"--max-rate takes NAME=VALUE with a number, or none: {error}"
+        ) from error
 
 
 def build_search_settings(

@@ -171,13 +171,13 @@ class Past:
     actions, of which equally many values are kept.
 
     ``features`` says where each feature of a policy is; ``inputs`` the same for a model's input,
-    of the vector with ``computed`` observations and ``applied`` actions behind it. ``newest`` has,
+    of the vector with the observations ``ahead`` and ``applied`` actions behind it. ``newest`` has,
     for each value, the feature that is its column's newest value, and ``ends`` the places of the
     newest values, group by group.
     """
 
     groups: dict[int, list[int]]
-    computed: tuple[int, ...]
+    ahead: tuple[int, ...]
     applied: tuple[int, ...]
     features: np.ndarray
     inputs: np.ndarray
@@ -204,16 +204,16 @@ class Past:
         for own in filter(None, places):
             newest[own] = features.index(own[-1])
         ends = [places[column][-1] for columns in groups.values() for column in columns]
-        computed = tuple(i for i, own in enumerate(lags) if own and ahead[i])
+        known = tuple(i for i, own in enumerate(lags) if own and ahead[i])
         applied = tuple(i for i, own in enumerate(action_lags) if own)
         inputs, behind = list[int](), count(len(features))
         for column, own in enumerate(places):
-            if column in computed:
+            if column in known:
                 inputs += [*own[1:], next(behind)]
             else:
                 inputs += [*own, next(behind)] if column - len(lags) in applied else own
         listed = (np.array(each, np.int32) for each in (features, inputs, newest, ends))
-        return cls(groups, computed, applied, *listed)
+        return cls(groups, known, applied, *listed)
 
     def gather(self, observed: Sequence[Array], applied: Sequence[Array]) -> Float[Array, "F"]:
         """The vector of the last values of each observation and action, oldest first."""

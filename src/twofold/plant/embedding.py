@@ -9,6 +9,7 @@ transform φ. Of column c, with the value ``c'`` one step later, the model's out
     φ(c') − φ(known c)  what a known part of the dynamics leaves over
 
 In roll-outs predictions without a bound of their own saturate far beyond the log (``saturate``).
+Exogenous columns (weather, demand) follow from nothing: roll-outs replay what the log had next.
 """
 
 import warnings
@@ -33,7 +34,7 @@ from twofold.plant.columns import (
     saturate,
     user_errors,
 )
-from twofold.plant.log import Log, LogError, LogWarning, Steps, Window, check_known, steps
+from twofold.plant.log import Log, LogError, LogWarning, Start, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 ROWS = 4096  # at once, so that programs compile for one size
@@ -57,9 +58,11 @@ class Embedding:
     ``lags`` says for each observation how many of its last values are seen, ``action_lags`` the
     same for each action, the one about to be applied among them. ``targets`` are predicted, as
     ``deltas`` or absolutely; ``computed`` columns follow from ``known(observation, action)``, and
-    as that is known before the step is made, their lags end with the value after it. What is
-    neither predicted nor computed keeps its last value. ``ranges`` are the ends of each observation
-    in the log, through its transform, from which its predictions cannot go far.
+    as that is known before the step is made, their lags end with the value after it. So do those of
+    ``exogenous`` columns, whose values to come are given to roll-outs. What is none of these keeps
+    its last value. ``ranges`` are the ends of each observation in the log, through its transform,
+    from which its predictions cannot go far. ``limited`` actions change slowly, so that a window
+    holds the last one.
     """
 
     observations: tuple[str, ...]
@@ -73,11 +76,23 @@ class Embedding:
     computed: tuple[str, ...] = ()
     residual: tuple[str, ...] = ()
     ranges: tuple[tuple[float, float], ...] = ()
+    exogenous: tuple[str, ...] = ()
+    limited: bool = False
 
     @property
     def history(self) -> int:
         """The number of observations in a window."""
-        return max(1, *self.lags, *self.action_lags)
+        return max(1 + self.limited, *self.lags, *self.action_lags)
+
+    @property
+    def ahead(self) -> tuple[str, ...]:
+        """Columns whose value after a step is known before it."""
+        return *self.computed, *self.exogenous
+
+    @cached_property
+    def exogenous_places(self) -> np.ndarray:
+        """Which observations are exogenous."""
+        return np.array([self.observations.index(name) for name in self.exogenous], np.int32)
 
     @property
     def past_lags(self) -> tuple[int, ...]:
@@ -94,7 +109,7 @@ class Embedding:
         return tuple(
             f"{name}[t{step:+d}]" if step else f"{name}[t]"
             for name, lags in columns
-            for step in (np.arange(1 - lags, 1) + (name in self.computed)).tolist()
+            for step in (np.arange(1 - lags, 1) + (name in self.ahead)).tolist()
         )
 
     @property
@@ -111,29 +126,37 @@ class Embedding:
     @cached_property
     def layout(self) -> Past:
         """Where the values of a window are."""
-        return Past.of(self.lags, self.action_lags, [n in self.computed for n in self.observations])
+        return Past.of(self.lags, self.action_lags, [n in self.ahead for n in self.observations])
 
-    def see(self, window: Window) -> Seen:
+    def see(self, window: Window | Start) -> Seen:
         """The window through the transforms; in a roll-out this is done once, at its start."""
         rows = window.observations
         columns = [own.forward(rows[:, index]) for index, own in enumerate(self.transforms)]
         past = self.layout.gather(columns, list(window.actions.T))
         return Seen(past, jnp.stack([own[-1] for own in columns]), rows[-1])
 
-    def features(self, window: Window) -> Float[Array, "F"]:
+    def features(self, window: Window | Start) -> Float[Array, "F"]:
         """What a policy sees: the window's columns up to now, and the actions of the past."""
         return self.see(window).past[self.layout.features]
 
-    def input(self, window: Window, action: Float[Array, "A"]) -> Float[Array, "I"]:
-        """The model's input: what is in the window, and the action about to be applied."""
+    def input(
+        self, window: Window, action: Float[Array, "A"], coming: Float[Array, "E"] | None = None
+    ) -> Float[Array, "I"]:
+        """The model's input: what is in the window, the action about to be applied, and the values
+        of exogenous columns that come with it."""
         past, _, newest = self.see(window)
-        return jnp.concatenate([past, self.new_of(newest, action)])[self.layout.inputs]
+        return jnp.concatenate([past, self.new_of(newest, action, coming)])[self.layout.inputs]
 
-    def new_of(self, newest: Float[Array, "D"], action: Float[Array, "A"]) -> Float[Array, "new"]:
-        """What a model's input has beyond the past: the computed columns after the step, and the
+    def new_of(
+        self,
+        newest: Float[Array, "D"],
+        action: Float[Array, "A"],
+        coming: Float[Array, "E"] | None = None,
+    ) -> Float[Array, "new"]:
+        """What a model's input has beyond the past: columns that are known after the step, and the
         action."""
-        known, names = self.known_values(newest, action), self.observations
-        ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.computed]
+        known, names = self.known_values(newest, action, coming), self.observations
+        ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.ahead]
         return jnp.asarray([*ahead, *(action[i] for i in self.layout.applied)], newest.dtype)
 
     def output(
@@ -148,11 +171,15 @@ class Embedding:
         return jnp.stack([own - base for own, base in zip(following, bases, strict=True)])
 
     def advance(
-        self, window: Window, action: Float[Array, "A"], output: Float[Array, "O"]
+        self,
+        window: Window,
+        action: Float[Array, "A"],
+        output: Float[Array, "O"],
+        coming: Float[Array, "E"] | None = None,
     ) -> Window:
         """The window one step later, its newest observation made from the model's output."""
         _, latest, newest = self.see(window)
-        _, following = self.follow(latest, newest, action, output)
+        _, following = self.follow(latest, newest, action, output, coming)
         rows = zip(window, (following, action), strict=True)
         return Window(*(jnp.concatenate([part, own[None]])[1:] for part, own in rows))
 
@@ -162,9 +189,10 @@ class Embedding:
         newest: Float[Array, "D"],
         action: Float[Array, "A"],
         output: Float[Array, "O"],
+        coming: Float[Array, "E"] | None = None,
     ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
         """The next observation, through the transforms and in the log's units."""
-        known = self.known_values(newest, action)
+        known = self.known_values(newest, action, coming)
         outputs = dict(zip(self.targets, output, strict=True))
         seen, values = [*latest], [*newest]
         for index, name in enumerate(self.observations):
@@ -172,7 +200,7 @@ class Embedding:
             if name in outputs:
                 seen[index] = self._bound(index, self._base(index, latest, known) + outputs[name])
                 values[index] = transform.inverse(seen[index])
-            elif name in self.computed:
+            elif name in self.ahead:
                 values[index] = known[name]
                 seen[index] = transform.forward(known[name])
         cast = partial(jnp.asarray, dtype=newest.dtype)
@@ -192,12 +220,18 @@ class Embedding:
             return transform.clamp(seen)
         return saturate(seen, *self.ranges[index])
 
-    def known_values(self, now: Float[Array, "D"], action: Float[Array, "A"]) -> dict[str, Any]:
+    def known_values(
+        self,
+        now: Float[Array, "D"],
+        action: Float[Array, "A"],
+        coming: Float[Array, "E"] | None = None,
+    ) -> dict[str, Any]:
         """What is known of the next observation, by the names of its columns."""
+        given = {} if coming is None else dict(zip(self.exogenous, coming, strict=True))
         if self.known is None:
-            return {}
+            return given
         seen = dict(zip(self.observations, now, strict=True))
-        return dict(self.known(seen, dict(zip(self.actions, action, strict=True))))
+        return dict(self.known(seen, dict(zip(self.actions, action, strict=True)))) | given
 
     def steps(self, log: Log) -> Steps:
         """The log's steps with their windows, as NumPy arrays: where roll-outs start.
@@ -208,6 +242,36 @@ class Embedding:
         for name, transform in zip(self.observations, self.transforms, strict=True):
             check_seen(name, transform, log.column(name))
         return steps(log, self.history)
+
+    def starts(self, log: Log, horizon: int) -> Window | Start:
+        """Where roll-outs of so many steps start: the windows of the log's steps, and the values of
+        exogenous columns after each step to come. Those are replayed from the log, so that there
+        windows without so many rows after them are left out."""
+        windows = self.steps(log).windows
+        if not self.exogenous:
+            return windows
+        self.check_horizon(log, horizon)
+        kept, coming = list[np.ndarray](), list[np.ndarray]()
+        for one in (episode for episode in log.episodes if len(episode) >= self.history):
+            after = one.observations[self.history :, self.exogenous_places]
+            count = max(len(after) - horizon + 1, 0)
+            kept.append(np.arange(len(after)) < count)
+            if count:
+                found = np.lib.stride_tricks.sliding_window_view(after, horizon, axis=0)
+                coming.append(np.swapaxes(found, 1, 2))
+        rows = np.concatenate(kept)
+        past = windows.observations[rows], windows.actions[rows]
+        return Start(*past, np.concatenate(coming))
+
+    def check_horizon(self, log: Log, horizon: int, which: str = "") -> None:
+        """Refuse roll-outs for which no episode has the exogenous values."""
+        longest = max(map(len, log.episodes)) - self.history + 1
+        if self.exogenous and longest < horizon:
+            raise LogError(
+                f"{self.exogenous[0]!r} is exogenous and replayed from the log, whose longest "
+                f"{which}episode has {max(longest, 0)} steps after a history of {self.history}, "
+                f"and not {horizon}: use a horizon of at most {max(longest, 1)}"
+            )
 
     def design(self, log: Log) -> tuple[np.ndarray, np.ndarray]:
         """Inputs ``[N, I]`` and outputs ``[N, O]`` to fit a model to, in double precision."""
@@ -221,17 +285,21 @@ class Embedding:
 
     def fingerprint(self, log: Log) -> str:
         """The same for two embeddings that see, predict and know the same."""
-        parts = [getattr(self, one.name) for one in fields(self) if one.name != "known"]
+        # What came later counts where it is used: folders of older versions are resumed.
+        later = {"exogenous": (), "limited": False}
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "known"}
+        parts = [value for name, value in values.items() if later.get(name) != value]
         arrays = [np.frombuffer(repr(tuple(parts)).encode(), np.uint8)]
         with jax.enable_x64(True):
-            values = jax.jit(jax.vmap(self.known_values))(*map(jnp.asarray, log.probes()))
-            arrays += [np.asarray(values[name]) for name in sorted(values)]
+            given = jax.jit(jax.vmap(self.known_values))(*map(jnp.asarray, log.probes()))
+            arrays += [np.asarray(given[name]) for name in sorted(given)]
         return fingerprint(*arrays)
 
 
 @partial(jax.jit, static_argnums=0)
 def _rows(embedding: Embedding, windows: Window, actions: Array, following: Array) -> Any:
-    inputs = jax.vmap(embedding.input)(windows, actions)
+    coming = following[:, embedding.exogenous_places]
+    inputs = jax.vmap(embedding.input)(windows, actions, coming)
     return inputs, jax.vmap(embedding.output)(windows, actions, following)
 
 
@@ -243,6 +311,7 @@ def embed(
     action_history: int | Mapping[str, int] | None = None,
     targets: Sequence[str] | None = None,
     held: Sequence[str] = (),
+    exogenous: Sequence[str] = (),
     deltas: bool | Sequence[str] = True,
     transforms: Mapping[str, str | Transform] | None = None,
     known: Known | None = None,
@@ -260,10 +329,13 @@ def embed(
         How many of the last actions it sees, the one about to be applied among them (``history``);
         0 for actions that act through known columns only.
     targets : names
-        Observations that are predicted: by default all that are neither held nor known. A target
-        that is known as well is predicted as its difference to what is known.
+        Observations that are predicted: by default all that are neither held, exogenous nor known.
+        A target that is known as well is predicted as its difference to what is known.
     held : names
         Observations that keep their value during a roll-out, such as set-points.
+    exogenous : names
+        Observations that no action influences, such as weather, demand or feed. Roll-outs replay
+        them from the log, and the model sees their value of the coming step.
     deltas : bool or names
         Whether the change of a target is predicted (True) or its value.
     transforms : mapping from names to "log1p", "logit" or "log1p_logit"
@@ -274,8 +346,9 @@ def embed(
     """
     names = log.observations
     known_names = _known_names(log, known)
+    outside = _names("exogenous", exogenous, names)
     held = _names("held", held, names)
-    chosen = _targets(names, targets, held, known_names)
+    chosen = _targets(names, targets, held, outside, known_names)
     _check_count("history", history, 1)
     kinds = transforms or {}
     check_known("transform of", kinds, names)
@@ -296,6 +369,7 @@ def embed(
         ranges=tuple(
             choose_range(own, log.column(name)) for own, name in zip(seen, names, strict=True)
         ),
+        exogenous=outside,
     )
     if not embedding.input_names:
         raise LogError("the model would see nothing: give it a window or an action_history")
@@ -332,20 +406,32 @@ def _lags(what: str, names: Sequence[str], given: Any, history: int) -> tuple[in
 
 
 def _targets(
-    names: Sequence[str], targets: Any, held: tuple[str, ...], known: tuple[str, ...]
+    names: Sequence[str],
+    targets: Any,
+    held: tuple[str, ...],
+    exogenous: tuple[str, ...],
+    known: tuple[str, ...],
 ) -> tuple[str, ...]:
     """Targets as given, or all that nothing else takes care of."""
     if targets is None:
-        targets = [name for name in names if name not in held and name not in known]
+        targets = [name for name in names if name not in {*held, *exogenous, *known}]
     targets = _names("target", targets, names)
-    both = [name for name in held if name in targets or name in known]
-    if both:
-        raise LogError(f"{both[0]!r} is held and cannot be predicted or known as well")
-    left = [name for name in names if name not in {*targets, *held, *known}]
+    for word, own, others in (
+        ("held", held, {*targets, *known}),
+        ("exogenous", exogenous, {*targets, *known, *held}),
+    ):
+        both = [name for name in own if name in others]
+        if both:
+            held_too = "" if word == "held" else ", held"
+            raise LogError(
+                f"{both[0]!r} is {word} and cannot be predicted{held_too} or known as well"
+            )
+    left = [name for name in names if name not in {*targets, *held, *exogenous, *known}]
     if left:
         raise LogError(
-            f"{left[0]!r} is neither a target, nor known, nor held, so that nothing says how it "
-            f"goes on in a roll-out; predict it, or keep its last value with held=[{left[0]!r}]"
+            f"{left[0]!r} is neither a target, nor known, nor held, nor exogenous, so that nothing "
+            f"says how it goes on in a roll-out; predict it, keep its last value with "
+            f"held=[{left[0]!r}], or replay the log's with exogenous=[{left[0]!r}]"
         )
     if not targets:
         raise LogError("there is nothing to predict: name at least one target")

@@ -24,8 +24,8 @@ from twofold.core import memory, sharding
 from twofold.core.arrays import Array, Float, Key
 from twofold.model.spec import Draws
 from twofold.plant.cost import risks
-from twofold.plant.log import Log, Window
-from twofold.plant.policy import DTYPE, LearnedPolicy, act, layers_of
+from twofold.plant.log import Log, Start, Window
+from twofold.plant.policy import DTYPE, LearnedPolicy
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
 ROLLOUTS_AT_ONCE = 20_000
@@ -86,7 +86,7 @@ def _root(variance: np.ndarray) -> np.ndarray:
 def forecast(
     model: DynamicsModel,
     policy: LearnedPolicy,
-    starts: Window,
+    starts: Window | Start,
     horizon: int,
     *,
     weight_draws: int = 50,
@@ -111,7 +111,9 @@ def forecast(
     parts = []
     for first in range(0, num, at_once):
         rows = np.minimum(np.arange(first, first + at_once), num - 1)
-        own = Window(*(jnp.asarray(np.asarray(leaf)[rows], jnp.float32) for leaf in starts))
+        own = jax.tree.map(
+            lambda leaf, rows=rows: jnp.asarray(np.asarray(leaf)[rows], DTYPE), starts
+        )
         key = jax.random.fold_in(noise_key, first)
         given = sharding.copied(mesh, (key, scales, weights, draws, own, rows))
         found = sharding.on_host(_forecast(task, horizon, noise_draws, mesh, *given))
@@ -132,7 +134,7 @@ def _forecast(
     scales: Scales,
     weights: Float[Array, "P"],
     draws: Draws,
-    starts: Window,
+    starts: Window | Start,
     rows: Array,
 ) -> tuple[Array, ...]:
     """All starts, shared out over the devices; the noise is that of one device."""
@@ -147,7 +149,12 @@ def _forecast(
     noise = jax.tree.map(lambda leaf: jnp.pad(leaf, beside), noise)
 
     def share(
-        scales: Scales, weights: Array, draws: Draws, noise: Noise, starts: Window, rows: Array
+        scales: Scales,
+        weights: Array,
+        draws: Draws,
+        noise: Noise,
+        starts: Window | Start,
+        rows: Array,
     ) -> tuple[Array, ...]:
         trace = rollout(task, scales, weights[None], draws, noise, particles(starts, noise_draws))
         costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
@@ -201,8 +208,8 @@ def measure_reach(
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
-    seen = model.embedding.steps(held_out).windows
-    windows = Window(*(jnp.asarray(leaf, DTYPE) for leaf in seen))
+    seen = model.embedding.starts(held_out, horizon)
+    windows = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), seen)
     rows = rng.permutation(len(windows.observations))[:starts]
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     task, *of_policy = model.under(policy)
@@ -233,16 +240,18 @@ def visit(
     scales: Scales,
     weights: Float[Array, "P"],
     draws: Draws,
-    starts: Window,
+    starts: Window | Start,
 ) -> Visited:
     """Roll out once from each start under each weight draw. What the policy does after the last
     step is asked for too, so one more is made."""
     history, count = task.embedding.history, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon + 1, count, starts.observations.shape[0])
+    if isinstance(starts, Start):  # of the step beyond the horizon, what there was before it
+        starts = starts._replace(coming=jnp.pad(starts.coming, ((0, 0), (0, 1), (0, 0)), "edge"))
     trace = rollout(task, scales, weights[None], draws, noise, starts)
-    actions = act(task.shape, layers_of(task.shape, weights[None]), trace.features)
     seen = _join(starts.observations, trace.observations)
-    done = _join(starts.actions, actions)
+    done = _join(starts.actions, trace.actions)
+    coming = seen[:, history:, task.embedding.exogenous_places]
 
     def at(step: Array) -> tuple[Array, Array, Array]:
         window = Window(
@@ -250,7 +259,8 @@ def visit(
             jax.lax.dynamic_slice_in_dim(done, step, history - 1, axis=1),
         )
         action = done[:, step + history - 1]
-        return window.observations[:, -1], action, jax.vmap(task.embedding.input)(window, action)
+        inputs = jax.vmap(task.embedding.input)(window, action, coming[:, step])
+        return window.observations[:, -1], action, inputs
 
     features = trace.features[1:].reshape(horizon, -1, trace.features.shape[-1])
     return Visited(features, *jax.vmap(at)(jnp.arange(1, horizon + 1)))
@@ -402,7 +412,7 @@ def evaluate_policy(
     model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int
 ) -> Trial:
     """Forecast a policy from held-out windows, and see how far it leaves the data."""
-    windows = model.embedding.steps(held_out).windows
+    windows = model.embedding.starts(held_out, horizon)
     rng = np.random.default_rng(random_state)
     rows = rng.permutation(len(windows.observations))[:STARTS]
     starts = jax.tree.map(lambda leaf: leaf[rows], windows)

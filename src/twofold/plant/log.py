@@ -204,6 +204,14 @@ class Window(NamedTuple):
     actions: Any
 
 
+class Start(NamedTuple):
+    """A window, and the values of exogenous columns after each of the T steps to come."""
+
+    observations: Any
+    actions: Any
+    coming: Any
+
+
 class Steps(NamedTuple):
     """Steps with all of their history: windows ``[N, H, D]`` and ``[N, H - 1, A]``, the action
     then applied, and the observation that came of it."""

@@ -7,10 +7,9 @@ import numpy as np
 
 from twofold.core.arrays import Array, Float
 from twofold.model.spec import Draws
-from twofold.plant import policy
 from twofold.plant.columns import place_of
 from twofold.plant.cost import FINITE
-from twofold.plant.log import Window
+from twofold.plant.log import Start, Window
 from twofold.plant.raw_log import find_far
 from twofold.plant.rollout import Noise, Scales, Task, rollout
 
@@ -21,8 +20,8 @@ def explain_lost(
     weights: Float[Array, "1 P"],
     draws: Draws,
     noise: Noise,
-    windows: Window,
-    starts: Window,
+    windows: Window | Start,
+    starts: Window | Start,
 ) -> str:
     """What is not finite, and what to do, by the roll-outs of one policy from some windows; all
     ``starts`` are those of the log."""
@@ -42,8 +41,7 @@ def explain_lost(
             f"with a transform, as transforms={{{names[column]!r}: 'logit'}}, or look for extreme "
             "values in the log"
         )
-    actions = policy.act(task.shape, policy.layers_of(task.shape, weights), trace.features)
-    visited = [part.reshape(-1, part.shape[-1]) for part in (trace.observations, actions)]
+    visited = [part.reshape(-1, part.shape[-1]) for part in (trace.observations, trace.actions)]
     lost, steep = task.cost.find_lost(*map(jnp.asarray, visited))
     if len(bad := np.concatenate([lost, steep])):
         what = "cost(row)" if len(lost) else "the slope of cost(row)"

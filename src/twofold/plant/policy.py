@@ -4,6 +4,9 @@ It is a small ReLU network of standardised features whose actions cannot leave t
 
     a = middle + half · tanh(network(features))
 
+An action with a rate r moves by no more than r a step, to the bounds at most; a switch is at its
+upper bound where the network's output is at least 0, and at its lower one elsewhere.
+
 Exported it is one ONNX graph, raw windows in, actions out, so that a plant needs onnxruntime alone.
 Transforms, standardisation, network and bounds are in the graph, in single precision as in
 ``LearnedPolicy.act``. Where that refuses a value the policy sees (NaN, infinite, without a
@@ -39,6 +42,9 @@ DTYPE = jnp.float32
 # What a policy's file has of its embedding, of its network, and of how it was found.
 SEEN = ("observations", "actions", "lags", "action_lags", "transforms")
 SIZES = ("hidden", "low", "high")
+# The same of later versions, with what holds for older files.
+LATER = {"limited": False}
+LATER_SIZES: dict[str, Any] = {"rates": (), "switches": ()}
 FOUND = ("epistemic_weight", "aleatoric_weight", "seed", "notes")
 OPSET, IR_VERSION = 17, 8  # of 2022, which every onnxruntime from 1.12 on runs
 UNITS = "those of the log that the policy was found from; names say them where the log's names did"
@@ -53,18 +59,28 @@ DESCRIPTION = (
 
 @dataclass(frozen=True)
 class PolicyNetwork:
-    """Shapes, and the bounds of the actions."""
+    """Shapes, and the bounds of the actions.
+
+    ``rates`` are the largest changes of the actions from one step to the next (of those without a
+    limit the whole range), and ``switches`` the numbers of those that are either low or high.
+    """
 
     features: int
     hidden: tuple[int, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
+    rates: tuple[float, ...] = ()
+    switches: tuple[int, ...] = ()
 
     def __post_init__(self):
         if len(self.low) != len(self.high) or not np.all(np.less(self.low, self.high)):
             raise ValueError(f"actions need bounds with low < high, got {self.low} and {self.high}")
         if any(units < 1 for units in self.hidden):
             raise ValueError(f"every hidden layer needs at least 1 unit, got {self.hidden}")
+        if self.rates and (len(self.rates) != len(self.low) or not np.greater(self.rates, 0).all()):
+            raise ValueError(f"every action needs a rate above 0, got {self.rates}")
+        if not set(self.switches) <= set(range(len(self.low))):
+            raise ValueError(f"switches must be numbers of actions, got {self.switches}")
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -93,10 +109,26 @@ def layers_of(shape: PolicyNetwork, weights: Float[Array, "S P"]) -> tuple[RowLa
 def act(
     shape: PolicyNetwork, layers: tuple[RowLayer, ...], features: Float[Array, "*M S B F"]
 ) -> Float[Array, "*M S B A"]:
-    """Actions of each of S policies at points of its own."""
+    """Actions of each of S policies at points of its own, before their rates are limited; the
+    slope of a switch is that of an action in between."""
     outputs = network.apply_rows(layers, features)
     low, high = (jnp.asarray(bound, features.dtype) for bound in (shape.low, shape.high))
-    return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(outputs)
+    actions = 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(outputs)
+    if not shape.switches:
+        return actions
+    ends = jnp.where(outputs < 0.0, low, high)
+    chosen = np.isin(np.arange(len(shape.low)), shape.switches)
+    return actions + jnp.where(chosen, jax.lax.stop_gradient(ends - actions), 0.0)
+
+
+def limit_rates(
+    shape: PolicyNetwork, actions: Float[Array, "*batch A"], previous: Float[Array, "*batch A"]
+) -> Float[Array, "*batch A"]:
+    """Actions that are no further from the previous ones than rates allow, within the bounds."""
+    low, high, rates = (
+        jnp.asarray(each, actions.dtype) for each in (shape.low, shape.high, shape.rates)
+    )
+    return jnp.clip(jnp.clip(actions, previous - rates, previous + rates), low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +181,8 @@ class LearnedPolicy:
 
     @property
     def sees_actions(self) -> bool:
-        """Whether past actions are among what it sees."""
-        return any(lags > 1 for lags in self.embedding.action_lags)
+        """Whether past actions are among what it needs."""
+        return bool(self.shape.rates) or any(lags > 1 for lags in self.embedding.action_lags)
 
     def act(self, observations: Any, actions: Any = None) -> np.ndarray:
         """The action after some observations ``[H, D]``, newest last, and the actions
@@ -179,7 +211,7 @@ class LearnedPolicy:
                 f"({', '.join(acting)}), got the shape {past.shape}"
             )
         window = Window(seen[-history:], past[len(past) - history + 1 :])
-        _check_seen(self.embedding, window)
+        _check_seen(self.embedding, window, self.shape.rates)
         action = np.asarray(_act(self.embedding, self.shape, self.leaves, window), float)
         # The rounding of single precision may leave the bounds by a last digit.
         return np.clip(action, self.shape.low, self.shape.high)
@@ -188,7 +220,7 @@ class LearnedPolicy:
         """The policy with a memory of its own, for ``twofold.envs.system.episodes`` and loops.
 
         Until it has seen H observations, the first stands for those before it, and the actions
-        before it are zero.
+        before it are zero; rates are limited from the second action on.
         """
         history, names, leaves = self.history, self.embedding.observations, self.leaves
         nothing = Window(
@@ -224,6 +256,8 @@ class LearnedPolicy:
         """Write the policy to one file; ``load_policy`` reads it back."""
         parts = (self.embedding, SEEN), (self.shape, SIZES), (self, FOUND)
         metadata = {name: getattr(part, name) for part, names in parts for name in names}
+        for part, known in ((self.embedding, LATER), (self.shape, LATER_SIZES)):
+            metadata |= {k: getattr(part, k) for k, old in known.items() if getattr(part, k) != old}
         metadata["transforms"] = [astuple(transform) for transform in self.embedding.transforms]
         arrays = {"weights": self.weights, **self.standardizer._asdict()}
         persistence.write(path, "policy", arrays, metadata)
@@ -238,12 +272,14 @@ def _unpack(stored: persistence.Stored) -> LearnedPolicy:
     """The policy of a file's content."""
     arrays, metadata = stored
     seen = {name: metadata[name] for name in SEEN} | {"targets": (), "deltas": ()}
+    seen |= {name: metadata.get(name, older) for name, older in LATER.items()}
     transforms = [
         dict(zip(("kind", "low", "high"), one, strict=True)) for one in seen["transforms"]
     ]
     seen["transforms"] = [build(Transform, one, "transforms") for one in transforms]
     mean, scale, weights = (take(arrays, name, (None,)) for name in ("mean", "scale", "weights"))
     sizes = {name: metadata[name] for name in SIZES} | {"features": len(mean)}
+    sizes |= {name: metadata.get(name, older) for name, older in LATER_SIZES.items()}
     content = {
         "embedding": build(Embedding, seen, "policy"),
         "shape": build(PolicyNetwork, sizes, "network"),
@@ -253,12 +289,15 @@ def _unpack(stored: persistence.Stored) -> LearnedPolicy:
     return build(LearnedPolicy, content | {name: metadata[name] for name in FOUND}, "policy")
 
 
-def _check_seen(embedding: Embedding, window: Window) -> None:
+def _check_seen(embedding: Embedding, window: Window, rates: tuple[float, ...]) -> None:
     """Refuse numbers that say nothing; those that the policy does not see do not matter."""
+    seen = np.array(embedding.past_lags)
+    if rates:
+        seen[len(embedding.observations) :] = np.maximum(seen[len(embedding.observations) :], 1)
     columns = zip(
         (*embedding.observations, *embedding.actions),
         (*window.observations.T, *window.actions.T),
-        embedding.past_lags,
+        seen,
         (*embedding.transforms, *[Transform()] * len(embedding.actions)),
         strict=True,
     )
@@ -271,15 +310,23 @@ def _check_seen(embedding: Embedding, window: Window) -> None:
 
 
 def act_on(
-    embedding: Embedding, shape: PolicyNetwork, leaves: tuple[Array, ...], window: Window
+    embedding: Embedding,
+    shape: PolicyNetwork,
+    leaves: tuple[Array, ...],
+    window: Window,
+    begins: Array | bool = False,
 ) -> Float[Array, "A"]:
-    """The action for one window: features, standardised, through the network."""
+    """The action for one window: features, standardised, through the network; its rate is limited
+    unless it is the first."""
     weights, mean, scale = leaves
     features = (embedding.features(window) - mean) / scale
     # A GPU would round the factors of its products, and act otherwise than a CPU.
     with jax.default_matmul_precision("highest"):
         layers = layers_of(shape, weights[None])
-        return act(shape, layers, features[None, None])[0, 0]
+        action = act(shape, layers, features[None, None])[0, 0]
+    if not shape.rates:
+        return action
+    return jnp.where(begins, action, limit_rates(shape, action, window.actions[-1]))
 
 
 _act = jax.jit(act_on, static_argnums=(0, 1))
@@ -296,8 +343,9 @@ def _remember_and_act(
     """The window with a new observation, and the action; all NaN is how a memory begins."""
     newest = jnp.asarray(observation, memory.observations.dtype)
     later = jnp.concatenate([memory.observations[1:], newest[None]])
-    seen = jnp.where(jnp.isnan(memory.observations).all(), newest, later)
-    action = act_on(embedding, shape, leaves, Window(seen, memory.actions))
+    begins = jnp.isnan(memory.observations).all()
+    seen = jnp.where(begins, newest, later)
+    action = act_on(embedding, shape, leaves, Window(seen, memory.actions), begins)
     return Window(seen, jnp.concatenate([memory.actions, action[None]])[1:]), action
 
 
@@ -339,6 +387,7 @@ def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
     )
     of_plant = {"observations": seen.observations, "actions": seen.actions, "history": history}
     bounds_of = {"action_low": shape.low, "action_high": shape.high, "units": UNITS}
+    bounds_of |= {name: getattr(shape, name) for name in LATER_SIZES if getattr(shape, name)}
     of_search = {name: getattr(policy, name) for name in FOUND}
     properties = (of_plant | bounds_of | of_search).items()
     onnx.helper.set_model_props(model, {name: json.dumps(value) for name, value in properties})
@@ -384,6 +433,23 @@ def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
     low, high = (np.asarray(bound, np.float32) for bound in (policy.shape.low, policy.shape.high))
     spread = graph.node("Mul", graph.node("Tanh", outputs), 0.5 * (high - low))
     action = graph.node("Add", spread, 0.5 * (low + high))
+    if policy.shape.switches:
+        graph.doc = "switches"
+        off = graph.node("Less", outputs, 0.0)
+        switch = np.isin(np.arange(len(low)), policy.shape.switches)
+        action = graph.node("Where", switch, graph.node("Where", off, low, high), action)
+    if policy.shape.rates:
+        graph.doc = "rates of the actions"
+        flat, width = graph.node("Flatten", "actions", axis=1), len(low)
+        places = np.arange((policy.history - 2) * width, (policy.history - 1) * width)
+        previous = graph.node("Gather", flat, places.astype(np.int64), axis=1)
+        rates = np.asarray(policy.shape.rates, np.float32)
+        for least, most in (
+            (graph.node("Sub", previous, rates), graph.node("Add", previous, rates)),
+            (low, high),
+        ):
+            action = graph.node("Min", graph.node("Max", action, least), most)
+        values = graph.node("Concat", values, previous, axis=1)
     # [batch, 1]: 0, or NaN where a value is not finite, whatever clipping makes of it.
     graph.doc = "NaN where there is no action"
     nothing = graph.node("Mul", values, 0.0)

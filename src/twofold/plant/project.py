@@ -6,8 +6,8 @@ each. A run that was stopped or killed is resumed with what is missing when it i
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +27,7 @@ from twofold.plant.cost import Cost, CostFunction, check_slope, cost_of
 from twofold.plant.embedding import Embedding, embed
 from twofold.plant.forecast import Trial, evaluate_policy
 from twofold.plant.log import Log, check_length
+from twofold.plant.moves import logged_rates, rates_of
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.quality import Doubt, Quality, assess, recommend, warn_of
 from twofold.plant.rollout import MODEL, DynamicsModel, fit_regressors
@@ -110,6 +111,7 @@ def find_policies(
     regressor: BNNLVRegressor | None = None,
     risk_weights: Sequence[Pair] = RISK_WEIGHTS,
     settings: SearchSettings = SearchSettings(),  # noqa: B008
+    max_rate: Mapping[str, float] | None = None,
     held_out: float = 0.2,
     random_state: int = 0,
     verbose: bool | str = "auto",
@@ -126,6 +128,9 @@ def find_policies(
         What the model sees and predicts (``embed(log)``: the last row only).
     regressor : BNNLVRegressor or None
         Settings of the model; by default a mean field with α = 1 (``planning_regressor``).
+    max_rate : mapping from actions to numbers, or None
+        The largest change of an action from one step to the next, in its units. By default actions
+        move no faster than they did in the log (``logged_rates``); ``{}`` sets no limit.
     held_out : float
         The part of the runs that the model is judged by, and that policies are forecast from; of
         one run its last part.
@@ -139,8 +144,11 @@ def find_policies(
     if own.random_state is None:
         own.set_params(random_state=random_state)
     train, test = log.split(held_out, seed=random_state)
+    rates = logged_rates(log) if max_rate is None else dict(max_rate)
+    limited = replace(embedding, limited=bool(rates_of(log, rates)))
     for part, which in ((train, ""), (test, "held-out ")):
-        check_length(part, embedding.history, which)
+        check_length(part, limited.history, which)
+        limited.check_horizon(part, settings.horizon, which)
     episodes = [part for one in log.episodes for part in (one.observations, one.actions)]
     # As they were before there was a choice: what is automatic is written out, or left out.
     shape = {name: plain_settings(own)[name] for name in PAPER_SHAPE}
@@ -159,6 +167,7 @@ def find_policies(
         "risk_weights": pairs,
         "held_out": held_out,
         "random_state": random_state,
+        **({"max_rate": rates} if rates else {}),
     }
     about = {
         "transitions": log.transitions,
@@ -175,7 +184,7 @@ def find_policies(
         warn_of(project.doubts)
         return project
     (fit,) = fit_regressors([own], embedding, train, folder)
-    model = DynamicsModel(fit, embedding, cost, train)
+    model = DynamicsModel(fit, embedding, cost, train, rates)
     horizon = settings.horizon
     judge = partial(assess, model, test, horizon, random_state=random_state)
     quality = _keep(folder / QUALITY, Quality.of, judge)

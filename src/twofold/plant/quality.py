@@ -9,7 +9,7 @@ recommended.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from twofold.estimators.linear import LinearGaussian
 from twofold.model import network
 from twofold.model.spec import Draws
 from twofold.plant.forecast import CAUTION, Trial
-from twofold.plant.log import Log, Window, steps
+from twofold.plant.log import Log, Start, Window, steps
 from twofold.plant.rollout import DTYPE, DynamicsModel, Scales, Task, draw_noise, particles, rollout
 from twofold.uncertainty import metrics
 
@@ -226,10 +226,12 @@ def assess(
     rng = np.random.default_rng(random_state)
     one = score_one_step(model, held_out, rng)
     starts, actions, costs = choose_passages(model, held_out, horizon, windows, rng)
+    task = model.task(())
+    task = replace(task, shape=replace(task.shape, rates=(), switches=()))  # logged actions as is
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
     given = jax.tree.map(lambda leaf: jnp.asarray(leaf, DTYPE), (starts, actions))
-    samples = replay_costs(model.task(()), noise_draws, noise_key, model.scales, draws, *given)
+    samples = replay_costs(task, noise_draws, noise_key, model.scales, draws, *given)
     many = compare(np.asarray(samples, float), costs, model.cost_mean, model.cost_scale)
     targets = model.embedding.target_names
     return Quality(targets, horizon, one, many, find_doubts(targets, one, many))
@@ -258,7 +260,7 @@ def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator
 
 def choose_passages(
     model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
-) -> tuple[Window, Float[np.ndarray, "B T A"], Float[np.ndarray, "B T"]]:
+) -> tuple[Window | Start, Float[np.ndarray, "B T A"], Float[np.ndarray, "B T"]]:
     """Windows of at most ``num`` passages, with the actions and costs of the T steps after them, or
     of as many as the longest episode has."""
     history = model.embedding.history
@@ -270,7 +272,9 @@ def choose_passages(
     done = np.concatenate([past, last[:, None]], axis=1)
     actions = done[:, history - 1 :]
     costs = jax.vmap(jax.vmap(model.cost))(jnp.asarray(seen[:, history:]), jnp.asarray(actions))
-    start = Window(seen[:, :history], done[:, : history - 1])
+    places = model.embedding.exogenous_places
+    past = seen[:, :history], done[:, : history - 1]
+    start = Start(*past, seen[:, history:, places]) if len(places) else Window(*past)
     return start, actions, np.asarray(costs, np.float64)
 
 
@@ -281,7 +285,7 @@ def replay_costs(
     key: Key,
     scales: Scales,
     draws: Draws,
-    windows: Window,
+    windows: Window | Start,
     actions: Float[Array, "B T A"],
 ) -> Float[Array, "K B T"]:
     """Predicted costs of each passage, by all draws of weights and noise: a policy without weights

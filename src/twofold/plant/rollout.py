@@ -4,6 +4,8 @@ A roll-out has one weight draw all along, and new noise at every step:
 
     a_t = π(s_t),   s_{t+1} = s_t advanced by f(s_t, a_t, z_t; W) + ε_t
 
+where exogenous columns have the values that followed the start in the log.
+
 Arrays are laid out by weight draw M, policy S and particle B (the noise draws of all starts), so
 that the model's products run over the particles of all policies at once.
 
@@ -18,7 +20,7 @@ Little is lost to rounding if the lags of a column differ little in mean and sca
 logs that are long beside them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,7 +45,8 @@ from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior
 from twofold.plant import policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen
-from twofold.plant.log import Log, Window
+from twofold.plant.log import Log, Start, Window
+from twofold.plant.moves import find_switches, rates_of
 from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
 
 # Steps that a GPU gets at once, as it starts them faster than those of a loop.
@@ -99,13 +102,14 @@ class Noise(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What happened: costs, what the policy saw before each step and after it (standardised), and
-    the observation that it came to."""
+    """What happened: costs, what the policy saw before each step and after it (standardised), the
+    observation that it came to, and what it did."""
 
     costs: Float[Array, "T M S B"]
     features: Float[Array, "T M S B F"]
     reached: Float[Array, "T M S B F"]
     observations: Float[Array, "T M S B D"]
+    actions: Float[Array, "T M S B A"]
 
 
 def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int) -> Noise:
@@ -115,9 +119,9 @@ def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int)
     return Noise(drawn[..., : model.latents], drawn[..., model.latents :])
 
 
-def particles(starts: Window, num: int) -> Window:
+def particles(starts: Window | Start, num: int) -> Window | Start:
     """Windows ``[starts, …]`` as particles ``[starts · num, …]``, those of a start side by side."""
-    return Window(*(jnp.repeat(leaf, num, axis=0) for leaf in starts))
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf, num, axis=0), starts)
 
 
 def rollout(
@@ -126,12 +130,13 @@ def rollout(
     weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
-    windows: Window,
+    windows: Window | Start,
     offsets: Float[Array, "T M S B A"] | None = None,
 ) -> Trace:
     """Follow S policies from the windows ``[B, …]`` on.
 
-    ``offsets`` are added to their actions: zeros, for those who ask what an action is worth.
+    ``offsets`` are added to their actions, before rates are limited: zeros, for those who ask what
+    an action is worth.
     """
     layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
     embedding, places = task.embedding, task.embedding.layout
@@ -145,26 +150,33 @@ def rollout(
 
     functions = embedding.new_of, embedding.follow, places.arrivals, places.shift, task.cost
     new_of, follow, arrivals, shift, pay = (each_particle(one) for one in functions)
+    limited = bool(task.shape.rates)
     at_ends, at_features = units.at(places.ends), units.at(places.features)
 
     def features(past: Array) -> Array:
         return scales.features.of(at_features.back(past[..., places.features]))
 
-    def step(seen: Seen, inputs: Any) -> tuple[Seen, Any]:
-        latent, additive, offset = inputs
+    def step(carry: tuple[Seen, Any], inputs: Any) -> tuple[tuple[Seen, Any], Any]:
+        (seen, previous), (latent, additive, offset, coming) = carry, inputs
         action = policy.act(task.shape, acting, seen.past)
         action = action if offset is None else action + offset
-        output = respond(seen.past, new_of(seen.newest, action), latent, additive)
-        latest, newest = follow(seen.latest, seen.newest, action, output)
+        action = policy.limit_rates(task.shape, action, previous) if limited else action
+        given = () if coming is None else (jnp.broadcast_to(coming, (*layout, coming.shape[-1])),)
+        output = respond(seen.past, new_of(seen.newest, action, *given), latent, additive)
+        latest, newest = follow(seen.latest, seen.newest, action, output, *given)
         past = shift(seen.past, at_ends.of(arrivals(latest, action)))
-        return Seen(past, latest, newest), (pay(newest, action), seen.past, past, newest)
+        after = Seen(past, latest, newest), action if limited else None
+        return after, (pay(newest, action), seen.past, past, newest, action)
 
     unroll = 1 if numerics.on_cpu() else GPU_STEPS
     starts = jax.vmap(embedding.see)(windows)
     starts = starts._replace(past=units.of(starts.past))
-    begin = Seen(*(jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])) for leaf in starts))
-    _, (costs, past, reached, newest) = jax.lax.scan(step, begin, (*noise, offsets), unroll=unroll)
-    return Trace(costs, features(past), features(reached), newest)
+    first = starts, windows.actions[:, -1] if limited else None
+    begin = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])), first)
+    coming = jnp.swapaxes(windows.coming, 0, 1) if isinstance(windows, Start) else None
+    inputs = *noise, offsets, coming
+    _, (costs, past, reached, *rest) = jax.lax.scan(step, begin, inputs, unroll=unroll)
+    return Trace(costs, features(past), features(reached), *rest)
 
 
 def for_carried(layer: Layer, places: np.ndarray, own: Units, carried: Units) -> Layer:
@@ -250,7 +262,7 @@ def values_and_gradients(
     weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
-    windows: Window,
+    windows: Window | Start,
 ) -> tuple[Float[Array, "S"], Float[Array, "S P"]]:
     """An objective of each policy's roll-outs and its gradient in that policy's weights.
 
@@ -295,10 +307,17 @@ class DynamicsModel:
         ``cost(row)`` of named columns, as for ``twofold.plant.cost.cost_of``.
     log : Log
         Roll-outs start anywhere in it, and a policy's features are standardised by it.
+    max_rate : mapping from actions to numbers
+        The largest change of an action from one step to the next; of others there is no limit.
     """
 
     def __init__(
-        self, regressor: BNNLVRegressor, embedding: Embedding, cost: CostFunction | Cost, log: Log
+        self,
+        regressor: BNNLVRegressor,
+        embedding: Embedding,
+        cost: CostFunction | Cost,
+        log: Log,
+        max_rate: Mapping[str, float] | None = None,
     ):
         check_is_fitted(regressor)
         expected = len(embedding.input_names), len(embedding.target_names)
@@ -308,11 +327,15 @@ class DynamicsModel:
                 f"the embedding gives {expected[0]} inputs and {expected[1]} outputs, but the "
                 f"regressor was fitted to {found[0]} and {found[1]}: use embedding.design(log)"
             )
+        self.rates = rates_of(log, max_rate or {})
+        embedding = replace(embedding, limited=True) if self.rates else embedding
         self.regressor, self.embedding, self.log = regressor, embedding, log
         self.cost = cost if isinstance(cost, Cost) else cost_of(cost, log)
-        self.starts = Window(*(np.asarray(leaf, DTYPE) for leaf in embedding.steps(log).windows))
+        windows = embedding.steps(log).windows
+        self.starts = jax.tree.map(partial(np.asarray, dtype=DTYPE), windows)
         self.features = np.asarray(jax.jit(jax.vmap(embedding.features))(self.starts))
         self.bounds = tuple(log.action_low.tolist()), tuple(log.action_high.tolist())
+        self.switches = find_switches(log)
         costs = np.concatenate(self.cost.of(log))
         self.cost_mean, self.cost_scale = float(costs.mean()), float(costs.std()) or 1.0
 
@@ -343,11 +366,14 @@ class DynamicsModel:
         functions = self.cost.fingerprint(self.log) + self.embedding.fingerprint(self.log)
         parts = self.regressor.posterior_, self.scales, self.starts
         arrays = [*jax.tree.leaves(parts), self.bounds, np.frombuffer(functions.encode(), np.uint8)]
+        arrays += [self.rates] if self.rates else []
         return persistence.fingerprint(*map(np.asarray, arrays))
 
     def task(self, hidden: tuple[int, ...]) -> Task:
         """Roll-outs under policies with these hidden layers."""
-        shape = PolicyNetwork(self.features.shape[1], hidden, *self.bounds)
+        shape = PolicyNetwork(
+            self.features.shape[1], hidden, *self.bounds, self.rates, self.switches
+        )
         return Task(self.regressor.model_, self.embedding, self.cost, shape)
 
     def under(self, own: LearnedPolicy) -> tuple[Task, Scales, Float[Array, "P"]]:

@@ -27,7 +27,7 @@ from twofold.inference.method import check_flag, check_integer, check_positive, 
 from twofold.model.spec import Draws, Posterior
 from twofold.plant import policy
 from twofold.plant.cost import centroids, criterion, distances
-from twofold.plant.log import Window
+from twofold.plant.log import Start, Window
 from twofold.plant.lost import explain_lost
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.rollout import (
@@ -120,7 +120,7 @@ class Plant(NamedTuple):
     key: Key
     posterior: Posterior
     scales: Scales
-    starts: Window
+    starts: Window | Start
     schedule: Schedule
     centroids: Float[Array, "C F"]
 
@@ -201,13 +201,15 @@ def update(
     return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
 
 
-def draw(config: Config, plant: Plant, number: Int[Array, ""]) -> tuple[Window, Draws, Noise]:
+def draw(
+    config: Config, plant: Plant, number: Int[Array, ""]
+) -> tuple[Window | Start, Draws, Noise]:
     """Everything random about an update, from its number alone: shared by all policies."""
     start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
     rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
     sizes = config.horizon, config.weight_draws, config.starts * config.noise_draws
     return (
-        particles(Window(*(leaf[rows] for leaf in plant.starts)), config.noise_draws),
+        particles(jax.tree.map(lambda leaf: leaf[rows], plant.starts), config.noise_draws),
         plant.posterior.sample(draw_key, config.weight_draws),
         draw_noise(noise_key, config.task.model, *sizes),
     )
@@ -389,5 +391,6 @@ def _plant(
     rates = (settings.learning_rate, settings.learning_rate_decay)
     schedule = Schedule(*map(jnp.int32, (settings.epochs, settings.updates)), *map(DTYPE, rates))
     key = jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state)
-    starts = Window(*map(jnp.asarray, model.starts))
+    found = model.embedding.starts(model.log, settings.horizon)
+    starts = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), found)
     return Plant(key, model.posterior, scales, starts, schedule, jnp.asarray(known, DTYPE))

@@ -1,0 +1,48 @@
+"""How actions move: rates that a log kept to, and actions that are only on or off."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from twofold.plant.log import Log, LogError, check_known
+
+# Of the changes in a log, so many are no faster than what is called its rate.
+USUAL_RATE = 0.95
+# An action that often moves by more than this part of its range from one step to the next jumps.
+JUMP = 0.5
+
+
+def logged_rates(log: Log) -> dict[str, float]:
+    """For each action that does not jump the largest usual change from one step to the next: of
+    those steps in which it changes at all, 95 % change it by no more."""
+    found = {}
+    for index, name in enumerate(log.actions):
+        changes = [np.abs(np.diff(one.actions[:, index])) for one in log.episodes]
+        moved = np.concatenate(changes)
+        moved = moved[moved > 0.0]
+        width = log.action_high[index] - log.action_low[index]
+        if len(moved) and (rate := float(np.quantile(moved, USUAL_RATE))) <= JUMP * width:
+            found[name] = rate
+    return found
+
+
+def rates_of(log: Log, max_rate: Mapping[str, float]) -> tuple[float, ...]:
+    """The largest change of each action, its whole range where no other is given; none at all if no
+    action has a limit."""
+    check_known("max_rate of", max_rate, log.actions)
+    for name, rate in max_rate.items():
+        if not rate > 0.0:
+            raise LogError(f"max_rate of {name!r} must be above 0, got {rate!r}")
+    ranges = zip(log.actions, (log.action_high - log.action_low).tolist(), strict=True)
+    rates = {name: min(float(max_rate.get(name, width)), width) for name, width in ranges}
+    return tuple(rates.values()) if max_rate else ()
+
+
+def find_switches(log: Log) -> tuple[int, ...]:
+    """The numbers of the actions that have always been at one of their bounds."""
+    ends = zip(log.actions, log.action_low, log.action_high, strict=True)
+    return tuple(
+        index
+        for index, (name, low, high) in enumerate(ends)
+        if log.transitions and np.isin(log.column(name), (low, high)).all()
+    )
