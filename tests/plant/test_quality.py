@@ -233,6 +233,25 @@ def test_without_a_policy_that_is_expected_to_be_better_none_is_recommended(tria
     assert "Recommended" not in said and "a logged step cost 13" in said
 
 
+def test_a_gain_smaller_than_the_bias_of_replayed_costs_is_no_gain():
+    assert recommend(TRIALS, 15.0, 1.9) == recommend(TRIALS, 15.0, -1.9) == 1  # 13 against 15
+    for bias in (2.0, -2.1, np.nan):
+        assert recommend(TRIALS, 15.0, bias) is None
+    said = advice((), TRIALS, 15.0, -2.1)[0]
+    assert said.startswith("Keep the present controller") and "replayed, are off by 2.1" in said
+    assert "no replayed cost is finite" in advice((), TRIALS, 15.0, np.nan)[0]
+    assert "replayed" not in advice((), TRIALS, 15.0, 1.0)[0]
+
+
+def test_the_bias_and_spread_of_replayed_costs_are_those_of_means_over_passages():
+    rng = np.random.default_rng(0)
+    samples, costs = rng.normal(size=(6, 5, 4)), rng.normal(2.0, 3.0, (5, 4))
+    found = compare(samples, costs, cost_mean=2.0, cost_scale=0.5)
+    off = [samples[:, passage].mean() - costs[passage].mean() for passage in range(5)]
+    assert found.replay_bias == pytest.approx(np.mean(off))
+    assert found.spread * found.deviation == pytest.approx(np.std(off))
+
+
 @pytest.mark.parametrize("part", ["expected", "epistemic"])
 def test_a_forecast_that_is_not_finite_is_never_a_number_nor_recommended(part):
     values = {part: np.array([1.0, np.inf, 1.0, 1.0])}

@@ -8,6 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from twofold.plant.forecast import Trial
+from twofold.plant.quality import advice, recommend
 from twofold.report import policy_figures as figures
 from twofold.report import write_policy_page, write_policy_report
 
@@ -42,6 +43,8 @@ def project_of(trials, folder, quality="", doubts=()):
         files=[f"policies/{number}.policy" for number in range(len(trials))],
         about=about,
         logged_cost=15.0,
+        recommended=None if recommend(trials, 15.0) is None else policy,
+        advice=advice(doubts, trials, 15.0),
     )
 
 

@@ -229,10 +229,10 @@ def list_metrics(project: "Project") -> dict[str, float]:
 
 def show_project(project: "Project", run: Run) -> None:
     """Print the table of policies, and the advice."""
-    from twofold.plant.quality import advice, frontier_rows
+    from twofold.plant.quality import frontier_rows
     from twofold.report.policy_page import PAGE, REPORT
 
-    first, *sentences = advice(project.doubts, project.trials, project.logged_cost)
+    first, *sentences = project.advice
     best = project.recommended
     weights = None if best is None else dict(zip(("beta", "gamma"), best.risk_weights, strict=True))
     content = {

@@ -29,7 +29,7 @@ from twofold.plant.forecast import Trial, evaluate_policy
 from twofold.plant.log import Log, check_length
 from twofold.plant.moves import logged_rates, rates_of
 from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.quality import Doubt, Quality, assess, recommend, warn_of
+from twofold.plant.quality import Doubt, Quality, advice, assess, recommend, warn_of
 from twofold.plant.rollout import MODEL, DynamicsModel, fit_regressors
 from twofold.plant.search import (
     Pair,
@@ -79,8 +79,14 @@ class Project:
     def recommended(self) -> LearnedPolicy | None:
         """The policy that ``twofold.plant.quality.recommend`` chooses; None if none is expected to
         be better than what ran the plant."""
-        number = recommend(self.trials, self.logged_cost)
+        number = recommend(self.trials, self.logged_cost, self.quality.multi_step.replay_bias)
         return None if number is None else self.policies[number]
+
+    @property
+    def advice(self) -> list[str]:
+        """Which policy, why, and how far to believe it, in sentences; the first is the headline."""
+        known = self.logged_cost, self.quality.multi_step.replay_bias
+        return advice(self.doubts, self.trials, *known)
 
     @property
     def regressor(self) -> BNNLVRegressor:

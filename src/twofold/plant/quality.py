@@ -3,8 +3,8 @@
 Everything is measured on episodes that the model has not seen. One step ahead its log-likelihood
 stands beside that of a linear regression with Gaussian residuals. Further ahead the model is rolled
 out from logged states under the *logged* actions, and its predicted costs are compared with the
-observed ones. What a search then found is summed up in words and tables, with the policy that is
-recommended.
+observed ones. This replay tells how far an expected cost may be off: a policy is recommended only
+if it is expected to save more than that. What a search found is summed up in words and tables.
 """
 
 import warnings
@@ -111,7 +111,8 @@ class MultiStep:
     ``bias`` is the mean of predicted minus logged costs, ``error`` the root of their mean square,
     ``mean_error`` that of always predicting the mean cost of the model's log. These and the
     coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
-    ``non_finite`` is the share of roll-outs that have left the finite numbers.
+    ``non_finite`` is the share of roll-outs that have left the finite numbers. ``spread`` is the
+    deviation, over passages, of the predicted minus the observed mean cost of a passage.
     """
 
     windows: int
@@ -121,11 +122,17 @@ class MultiStep:
     mean_error: np.ndarray
     coverage_90: np.ndarray
     non_finite: np.ndarray
+    spread: float = np.nan
 
     @property
     def horizon(self) -> int:
         """T."""
         return len(self.bias)
+
+    @property
+    def replay_bias(self) -> float:
+        """Predicted minus observed mean cost of replayed passages, in the cost's own units."""
+        return float(self.bias.mean()) * self.deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +176,8 @@ class Quality:
         lines = [f"One step ahead, {one.rows:,} held-out rows", *_align(rows)]
         units = f"costs in units of their deviation, {many.deviation:.4g}"
         lines += [f"Along logged actions, {many.windows} windows; {units}", *_align(along)]
+        off, apart = many.replay_bias, many.spread * many.deviation
+        lines.append(f"Mean cost of a replayed window: {off:+.4g} off, give or take {apart:.4g}.")
         if many.horizon < self.horizon:
             lines.append(f"No held-out episode is long enough for the {self.horizon} steps asked.")
         return "\n".join([*lines, *(f"Doubt: {doubt}." for doubt in self.doubts)])
@@ -319,8 +328,10 @@ def compare(
             errors = np.mean(mean - true), metrics.rmse(true, mean), metrics.rmse(true, constant)
             series[:3, step] = np.divide(errors, cost_scale)
             coverage[step] = metrics.coverage(metrics.pit(found, true), LEVELS[1:])[0]
-    gone = lost.mean(axis=(0, 1))
-    return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone)
+    gone, whole = lost.mean(axis=(0, 1)), ~lost.any(axis=(0, 2))
+    apart = (samples[:, whole].mean(axis=0) - costs[whole]).mean(axis=1) / cost_scale
+    spread = float(apart.std()) if whole.any() else np.nan
+    return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone, spread)
 
 
 def find_best(trials: Sequence[Trial]) -> int:
@@ -335,11 +346,12 @@ def find_best(trials: Sequence[Trial]) -> int:
     )
 
 
-def recommend(trials: Sequence[Trial], logged_cost: float) -> int | None:
+def recommend(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> int | None:
     """The number of the best policy, or None if its risk-adjusted cost is not below what logged
-    steps cost."""
+    steps cost by more than the replayed costs are off."""
     best = find_best(trials)
-    return best if trials[best].careful_cost < logged_cost else None
+    saved = logged_cost - trials[best].careful_cost
+    return best if saved > abs(replay_bias) else None
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
@@ -371,17 +383,20 @@ def list_costs(trial: Trial) -> list[str]:
     return [f"{cost:.4g}" for cost in costs] if finite else ["forecast not finite", "–", "–", "–"]
 
 
-def headline(trials: Sequence[Trial], logged_cost: float) -> str:
+def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> str:
     """Which policy to run, or to keep what runs the plant now, and why."""
     best = trials[find_best(trials)]
     if not np.isfinite(best.careful_cost):
         return f"{KEEP} No forecast is finite; a logged step cost {logged_cost:.4g}."
     beta, gamma = best.risk_weights
     sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
-    if recommend(trials, logged_cost) is None:
+    if recommend(trials, logged_cost, replay_bias) is None:
+        small, off = best.careful_cost < logged_cost, ", but no replayed cost is finite"
+        if np.isfinite(replay_bias):
+            off = f", but the costs of logged actions, replayed, are off by {abs(replay_bias):.4g}"
         return (
             f"{KEEP} The best of them, with β = {beta:g} and γ = {gamma:g}, has a risk-adjusted "
-            f"cost of {sums}; a logged step cost {logged_cost:.4g}."
+            f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if small else ''}."
         )
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
     reason = f"it has the lowest risk-adjusted cost of {inside} policies"
@@ -396,11 +411,16 @@ def headline(trials: Sequence[Trial], logged_cost: float) -> str:
     )
 
 
-def advice(doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float) -> list[str]:
+def advice(
+    doubts: Sequence[Doubt],
+    trials: Sequence[Trial],
+    logged_cost: float,
+    replay_bias: float = 0.0,
+) -> list[str]:
     """Which policy, why, and how far to believe it, in sentences; the first is the headline."""
     best = trials[find_best(trials)]
     said = {
-        headline(trials, logged_cost): True,
+        headline(trials, logged_cost, replay_bias): True,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
         "plant. The smaller β, the more a policy goes where the model promises most, and the more "
         "it loses where the model is wrong; a larger β trusts the data more, and stays where they "

@@ -97,7 +97,7 @@ def write_policy_report(project: Project) -> Path:
 def write_policy_page(path: str | Path, project: Project) -> Path:
     """Write the page of a search for policies, one HTML file that needs nothing else."""
     trials = project.trials
-    advice, opinion, *against = quality.advice(project.doubts, trials, project.logged_cost)
+    advice, opinion, *against = project.advice
     headings, *rows = quality.frontier_rows(trials)
     onnx = [file.removesuffix("policy") + "onnx" for file in project.files]
     onnx = [file if (project.folder / file).exists() else "" for file in onnx]
@@ -105,7 +105,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     parts = trials, project.policies, project.files, onnx, costs, limits, rows
     policies = list(map(PolicyView, *parts))
     best = policies[quality.find_best(trials)]
-    chosen = quality.recommend(trials, project.logged_cost) is not None
+    chosen = project.recommended is not None
     weights = zip(*(one.risk_weights for one in trials), strict=True)
     betas, gammas = ([f"{weight:.12g}" for weight in sorted(set(own))] for own in weights)
     selects = {"β (ignorance)": betas, "γ (noise)": gammas}
@@ -187,7 +187,7 @@ def _describe(project: Project) -> str:
     number = quality.find_best(project.trials)
     best = project.trials[number]
     headings, *rows = quality.frontier_rows(project.trials)
-    sentences = quality.advice(project.doubts, project.trials, project.logged_cost)
+    sentences = project.advice
     return TEXT.format(
         title=TITLE, steps=len(best.expected), advice="\n\n".join(sentences),
         file=project.files[number], policies=_make_table(headings, rows),
