@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -285,6 +286,26 @@ FAULTS = {
     "out_of_bounds": ({4: ("flow", "7")}, 1),
     "dates": ({row: ("t", f"01/{row % 15 + 2:02d}/2025") for row in range(10)}, 1),
 }
+
+
+def test_exogenous_columns_rates_and_limits_reach_the_search(twofold, place):
+    options = [*SMALL, "--exogenous", "pump", "--max-rate", "flow=0.25", "--limit", "level:0:2.5"]
+    code, out, err = twofold(*words(*options, out="found", horizon=3))
+    assert code == 0, err
+    assert "pump" not in "".join(json.loads(Path("found/quality.json").read_text())["targets"])
+    policy = load_policy(next(Path("found/policies").glob("*.policy")))
+    assert policy.shape.rates == (0.25,) and policy.sees_actions
+    seen = np.array([[1.0, 1.0], [3.0, 2.0]])
+    assert abs(policy.act(seen, np.array([[1.0]])) - 1.0) <= 0.25 + 1e-6
+    for option, text, message in (
+        ("--max-rate", "flow=fast", "--max-rate takes NAME=VALUE"),
+        ("--limit", "level:2", "--limit must be NAME:LOW:HIGH"),
+        ("--limit", "level:2:1", "need low < high"),
+        ("--limit", "lvel:0:1", "'lvel' is not a column"),
+        ("--exogenous", "lvel", "lvel"),
+    ):
+        code, _, err = twofold(*words(*SMALL, option, text, out="other", horizon=3))
+        assert code == MISTAKE and message in err and not Path("other").exists()
 
 
 @pytest.mark.parametrize("fault", FAULTS)

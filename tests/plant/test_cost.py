@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.plant.cost import check_slope, cost_of, criterion, risks, with_costs
+from twofold.plant.cost import check_slope, cost_of, criterion, keep_within, risks, with_costs
 from twofold.plant.log import LogError
 
 
@@ -122,3 +122,19 @@ def test_without_weights_only_the_mean_is_left_and_its_slope_is_finite(rng):
     np.testing.assert_allclose(slope, np.full(costs.shape, 1 / 6), rtol=1e-5)
     certain = jnp.ones((4, 3, 2))
     assert bool(jnp.all(jnp.isfinite(jax.grad(criterion)(certain, 2.0, 1.0))))
+
+
+def test_a_step_beyond_a_limit_costs_more_the_farther_it_is(log):
+    own = np.concatenate(cost_of(effort, log).of(log))
+    level = np.concatenate([one.observations[1:, 0] for one in log.episodes])
+    name, (low, high) = log.observations[0], np.quantile(level, [0.2, 0.7]).tolist()
+    found = np.concatenate(cost_of(keep_within(effort, log, {name: (low, high)}), log).of(log))
+    beyond = np.array([max(low - each, each - high, 0.0) for each in level])
+    assert 0 < np.count_nonzero(beyond) < len(beyond)
+    price = 10.0 * own.std() / log.column(name).std()
+    np.testing.assert_allclose(found, own + price * beyond, rtol=1e-9)
+    assert keep_within(effort, log, {}) is effort
+    open_end = np.concatenate(
+        cost_of(keep_within(effort, log, {name: (-np.inf, high)}), log).of(log)
+    )
+    np.testing.assert_allclose(open_end, own + price * np.maximum(level - high, 0.0), rtol=1e-9)

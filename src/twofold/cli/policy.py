@@ -50,6 +50,10 @@ def search(
         list[str] | None,
         Option(help="Largest change of an action a step: NAME=VALUE, or none (default: the log's)"),
     ] = None,
+    limit: Annotated[
+        list[str] | None,
+        Option(help="Where an observation must stay: NAME:LOW:HIGH; an end may be inf"),
+    ] = None,
     transform: Annotated[list[str] | None, Option(help="NAME=log1p, logit or log1p_logit")] = None,
     missing: Annotated[list[str] | None, Option(help="Marker for missing values.")] = None,
     mend: Annotated[list[str] | None, Option(help="Repairs to allow: sort,drop_missing, …")] = None,
@@ -70,6 +74,7 @@ def search(
     Example: twofold policy search tank.csv --observations temperature,heater --action valve:0:1
     --cost tank.py:cost --episode run --time time --history 6 --out tank
     """
+    from twofold.plant.cost import keep_within
     from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
     from twofold.plant.project import find_policies, planning_regressor
@@ -96,6 +101,8 @@ def search(
         episodes, history=history, held=held or [], transforms=transforms, known=dynamics,
         exogenous=terminal.split_words(exogenous or ""),
     )  # fmt: skip
+    limits = dict(terminal.parse_bounds(text, "limit") for text in limit or [])
+    cost_function = keep_within(cost_function, episodes, limits)
     run.reads(log)
     with run.timed("search"):
         project = find_policies(

@@ -110,13 +110,13 @@ def parse_numbers(option: str, text: str) -> list[float]:
     return numbers
 
 
-def parse_bounds(text: str) -> tuple[str, tuple[float, float]]:
+def parse_bounds(text: str, option: str = "action") -> tuple[str, tuple[float, float]]:
     """``NAME:LOW:HIGH``."""
     name, *ends = text.rsplit(":", 2)
     try:
         low, high = map(float, ends)
     except ValueError:
-        raise CommandError(f"--action must be NAME:LOW:HIGH, got {text!r}") from None
+        raise CommandError(f"--{option} must be NAME:LOW:HIGH, got {text!r}") from None
     return name, (low, high)
 
 

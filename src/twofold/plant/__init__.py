@@ -1,7 +1,7 @@
 """From a plant's log to policies: read, check and embed a log, plan with a model, export."""
 
 from twofold.plant.columns import Transform
-from twofold.plant.cost import Cost, cost_of, with_costs
+from twofold.plant.cost import Cost, cost_of, keep_within, with_costs
 from twofold.plant.embedding import Embedding, embed
 from twofold.plant.forecast import Forecast, Trial, evaluate_policy, forecast
 from twofold.plant.log import Episode, Log, LogError, LogWarning, Window, from_episodes
@@ -46,6 +46,7 @@ __all__ = [
     "fit_regressors",
     "forecast",
     "from_episodes",
+    "keep_within",
     "load_policy",
     "open_project",
     "read_log",

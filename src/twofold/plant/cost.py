@@ -12,6 +12,7 @@ up by the centroids of a k-means clustering.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ from sklearn.cluster import MiniBatchKMeans
 from twofold.core.arrays import Array, Float
 from twofold.core.persistence import fingerprint
 from twofold.plant.columns import place_of, user_errors
-from twofold.plant.log import Log, LogError
+from twofold.plant.log import Log, LogError, check_known
 
 CostFunction = Callable[[Mapping[str, Any]], Any]
 NUMBERS = jax.Array, np.ndarray, np.generic, float, int
@@ -34,6 +35,9 @@ FINITE = (
 )
 # A risk below this part of the costs' own spread is rounding, and its root all slope.
 SMALLEST = 1e-4
+# What a step beyond a limit costs, in deviations of the log's costs, for each deviation of the
+# column that it is beyond.
+LIMIT_WEIGHT = 10.0
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,32 @@ def check_slope(cost: Cost, log: Log) -> None:
             f"not finite near {len(bad):,} of {len(actions):,} logged steps, as where "
             f"{cost.describe(*(part[bad[0]] for part in near))}; {FINITE}"
         )
+
+
+def keep_within(
+    function: CostFunction, log: Log, limits: Mapping[str, tuple[float, float]]
+) -> CostFunction:
+    """The cost with a penalty for observations beyond their limits, ``{name: (low, high)}``.
+
+    It grows with the distance, so that a policy can follow its slope back; either end may be
+    infinite.
+    """
+    check_known("limit of", limits, log.observations)
+    for name, (low, high) in limits.items():
+        if not low < high:
+            raise LogError(f"limits of {name!r} need low < high, got {low:g} and {high:g}")
+    spread = float(np.concatenate(cost_of(function, log).of(log)).std()) or 1.0
+    units = {name: float(log.column(name).std()) or 1.0 for name in limits}
+
+    @wraps(function)
+    def limited(row: Mapping[str, Any]) -> Any:
+        beyond = sum(
+            jnp.maximum(jnp.maximum(low - row[name], row[name] - high), 0.0) / units[name]
+            for name, (low, high) in limits.items()
+        )
+        return function(row) + LIMIT_WEIGHT * spread * beyond
+
+    return limited if limits else function
 
 
 def _rows(log: Log) -> tuple[np.ndarray, np.ndarray]:
