@@ -290,7 +290,7 @@ FAULTS = {
 
 def test_exogenous_columns_rates_and_limits_reach_the_search(twofold, place):
     options = [*SMALL, "--exogenous", "pump", "--max-rate", "flow=0.25", "--limit", "level:0:2.5"]
-    code, out, err = twofold(*words(*options, out="found", horizon=3))
+    code, _, err = twofold(*words(*options, out="found", horizon=3))
     assert code == 0, err
     assert "pump" not in "".join(json.loads(Path("found/quality.json").read_text())["targets"])
     policy = load_policy(next(Path("found/policies").glob("*.policy")))
