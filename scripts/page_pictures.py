@@ -15,8 +15,6 @@ from sklearn.datasets import load_diabetes
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 DESK, PHONE = {"width": 1100, "height": 1250}, {"width": 390, "height": 760}
-# The section that a picture begins with: the plots are to be seen.
-SECTIONS = {"model_page": 2, "campaign_page": 1, "policy_page": 2}
 
 
 def twofold(*words: str | Path) -> None:
@@ -62,11 +60,6 @@ def take(browser: Browser, page: Path, name: str, phone: bool = False) -> None:
     look = {"viewport": PHONE if phone else DESK, "color_scheme": "dark" if phone else "light"}
     shown = browser.new_page(**look, device_scale_factor=1.5 if phone else 1.0)
     shown.goto(page.as_uri())
-    first = SECTIONS[name.removesuffix("_phone")]
-    if first > 1:
-        shown.locator(f"#section-{first}").evaluate(
-            "section => section.scrollIntoView({behavior: 'instant'})"
-        )
     shown.screenshot(path=IMAGES / f"{name}.png")
     shown.close()
 

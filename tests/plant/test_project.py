@@ -158,7 +158,21 @@ def test_policies_are_named_by_their_weights(finished):
     assert project.policy(2.0).epistemic_weight == 2.0
     with pytest.raises(ProjectError, match=r"there are \(0, 0\), \(2, 0\)"):
         project.policy(3.0)
-    assert project.recommended in project.policies
+
+
+def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are_off(finished):
+    project = open_project(finished)
+    careful = [one.careful_cost for one in project.trials]
+    saved = project.logged_cost - min(careful)
+    assert saved > 0
+
+    def replayed(bias):
+        costs = np.full(4, bias / project.quality.multi_step.deviation)
+        multi_step = replace(project.quality.multi_step, bias=costs)
+        return replace(project, quality=replace(project.quality, multi_step=multi_step))
+
+    assert replayed(0.9 * saved).recommended is project.policies[int(np.argmin(careful))]
+    assert replayed(-1.1 * saved).recommended is None
 
 
 def test_a_finished_folder_is_read_and_nothing_is_done_again(finished, monkeypatch):
