@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
-from sklearn.datasets import load_diabetes
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -24,16 +23,12 @@ def twofold(*words: str | Path) -> None:
 
 
 def model_page(folder: Path) -> Path:
-    """Of the diabetes data that come with scikit-learn."""
-    table = folder / "diabetes.csv"
-    frame = load_diabetes(as_frame=True, scaled=False).frame
-    frame.rename(columns={"target": "progression"}).to_csv(table, index=False)
-    model = folder / "diabetes.twofold"
-    twofold(
-        "fit", table, "--target", "progression", "--setting", "inference=ensemble", "--out", model
-    )
+    """Of the oven that comes as an example."""
+    model = folder / "oven.twofold"
+    twofold("example", "oven", "--out", folder)
+    twofold("fit", folder / "oven.csv", "--target", "yield_percent", "--out", model)
     twofold("report", model)
-    return folder / "diabetes.twofold.html"
+    return folder / "oven.twofold.html"
 
 
 def example(name: str, folder: Path) -> None:

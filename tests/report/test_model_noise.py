@@ -10,7 +10,13 @@ import pytest
 from twofold import Alpha, BNNLVRegressor, Ensemble
 from twofold.estimators.comparison import compare_out_of_bag
 from twofold.report import write_model_page
-from twofold.report.model_data import Moments, make_subject, to_widths
+from twofold.report.model_data import (
+    Moments,
+    compute_moments,
+    compute_widths,
+    make_subject,
+    to_widths,
+)
 from twofold.report.model_page import GAUSSIAN, NOT_GAUSSIAN, describe_noise, describe_verdict
 from twofold.tables.coding import rounding_steps
 from twofold.uncertainty.decomposition import Parts
@@ -43,7 +49,9 @@ def test_the_page_has_the_out_of_bag_score_and_the_noise(fitted, tmp_path):
     assert page.count(score) == 1 and "log-likelihood, fitted rows" not in page
     verdict = compare_out_of_bag(found, x, y[:, None])
     assert verdict.sentence in page and "than a linear one" in verdict.sentence
-    assert "but for the out-of-bag score, come from the rows the model was fitted to" in page
+    assert "all other numbers are of the rows the model was fitted to" in page
+    variances = compute_widths(model, x, compute_moments(model, x)).variances
+    assert f"{(variances.epistemic / variances.total).mean():.0%}" in page
     assert "yield is rounded to steps of 0.5; its noise is never taken to be smaller than" in page
     page = write_model_page(path, model, x, y, **names, held_out=(x, y)).read_text()
     assert page.count(score) == 1 and "log-likelihood, held-out rows" in page

@@ -130,7 +130,7 @@ def _collect(about: Subject) -> dict[str, Any]:
     moving = [column for column in inputs if np.ptp(about.data.x[:, column]) > 0]
     headings = ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)]
     return {
-        **_lead(about, accuracies),
+        **_lead(about, here, accuracies),
         "doubts": find_doubts(about.model),
         "verdict": describe_verdict(about, densities, scores),
         "noise": describe_noise(about),
@@ -152,14 +152,18 @@ def _collect(about: Subject) -> dict[str, Any]:
     }
 
 
-def _lead(about: Subject, accuracies: dict[str, Accuracy]) -> dict[str, Any]:
-    """The number of the headline: the error against that of a linear regression."""
+def _lead(about: Subject, here: Moments, accuracies: dict[str, Accuracy]) -> dict[str, Any]:
+    """The number of the headline: the error at held-out rows against that of a linear regression,
+    or without such rows the epistemic share of the variance."""
+    if about.held_out is None:
+        share = float((here.variances.epistemic / here.variances.total).mean())
+        words = "of the predictive variance is what more data would remove; the rest is noise"
+        return {"lead": (f"{share:.0%}", words), "useful": True}
     own, linear = (accuracies[name].rmse for name in ("this model", "linear regression"))
     if not (np.all(own > 0) and np.all(linear > 0)):
         return {"lead": ("", ""), "useful": True}
     change = float(np.exp(np.mean(np.log(own / linear)))) - 1.0
-    rows = "held-out rows" if about.held_out else "the rows it was fitted to"
-    words = f"error (RMSE) against a linear regression, on {rows}"
+    words = "error (RMSE) against a linear regression, on held-out rows"
     return {"lead": (f"{change:+.0%}", words), "useful": change < 0.0}
 
 
