@@ -24,7 +24,7 @@ app = typer.Typer(help="Find policies from a log and a cost function.", no_args_
 FUNCTION = "FILE.py:FUNCTION"
 BETAS, QUICK_BETAS = "0,1,2,4", "0,2"
 QUICK_SEARCH = {"starts": 1, "epochs": 8, "weight_draws": 10}
-QUICK_MODEL = {"epochs": 20, "draws": 10}
+QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
 PolicyFile = Annotated[Path, Argument(help="Policy file (*.policy) of a search.")]
 
 
@@ -74,6 +74,8 @@ def search(
     Example: twofold policy search tank.csv --observations temperature,heater --action valve:0:1
     --cost tank.py:cost --episode run --time time --history 6 --out tank
     """
+    from sklearn.base import clone
+
     from twofold.plant.cost import keep_within
     from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
@@ -87,8 +89,8 @@ def search(
     settings = build_search_settings(horizon, setting or [], QUICK_SEARCH if quick else {})
     base = planning_regressor()
     if quick:
-        base.set_params(**{f"inference__{name}": value for name, value in QUICK_MODEL.items()})
-    regressor = terminal.build_regressor(model or [], "model", base)
+        base.set_params(inference__draws=QUICK_DRAWS, inference__epochs=QUICK_EPOCHS)
+    regressor = terminal.build_regressor(model or [], "model", clone(base))
     repairs: dict[str, Any] = dict.fromkeys(terminal.split_words(",".join(mend or [])), True)
     names, bounds = terminal.split_words(observations), dict(map(terminal.parse_bounds, action))
     announce_log(log, regressor)
@@ -96,6 +98,10 @@ def search(
         log, observations=names, actions=bounds, episode=episode, time=time,
         date_order=date_order, missing=missing or [], history=history, **repairs,
     )  # fmt: skip
+    if quick:
+        passes = QUICK_UPDATES * base.inference.batch_size // episodes.transitions
+        base.set_params(inference__epochs=max(QUICK_EPOCHS, passes))
+        regressor = terminal.build_regressor(model or [], "model", base)
     transforms = terminal.parse_pairs(transform or [])
     embedding = embed(
         episodes, history=history, held=held or [], transforms=transforms, known=dynamics,
