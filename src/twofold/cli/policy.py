@@ -99,7 +99,8 @@ def search(
         date_order=date_order, missing=missing or [], history=history, **repairs,
     )  # fmt: skip
     if quick:
-        passes = QUICK_UPDATES * base.inference.batch_size // episodes.transitions
+        batch_size = base.get_params()["inference__batch_size"]
+        passes = QUICK_UPDATES * batch_size // episodes.transitions
         base.set_params(inference__epochs=max(QUICK_EPOCHS, passes))
         regressor = terminal.build_regressor(model or [], "model", base)
     transforms = terminal.parse_pairs(transform or [])
