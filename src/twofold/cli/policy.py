@@ -25,7 +25,13 @@ FUNCTION = "FILE.py:FUNCTION"
 BETAS, QUICK_BETAS = "0,1,2,4", "0,2"
 QUICK_SEARCH = {"starts": 1, "epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
-QUICK_TUNING = {"draws": 10, "trial_draws": 4, "horizons": (10,), "stretches": 8, "epochs": 4}
+QUICK_TUNING: dict[str, Any] = {
+    "draws": 10,
+    "trial_draws": 4,
+    "horizons": (10,),
+    "stretches": 8,
+    "epochs": 4,
+}
 PolicyFile = Annotated[Path, Argument(help="Policy file (*.policy) of a search.")]
 
 

@@ -59,8 +59,9 @@ class ProjectError(ValueError):
 class Project:
     """Policies for a grid of risk weights, and what a model says of each of them.
 
-    ``tuning`` says what tuning on roll-outs did, if it was asked for. ``about`` has numbers of the log: ``transitions``, ``episodes``, ``held_out_transitions`` and
-    ``logged_cost``, what a held-out step cost as it was run.
+    ``tuning`` says what tuning on roll-outs did, if it was asked for. ``about`` has numbers of the
+    log: ``transitions``, ``episodes``, ``held_out_transitions`` and ``logged_cost``, what a
+    held-out step cost as it was run.
     """
 
     folder: Path

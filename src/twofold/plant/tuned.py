@@ -6,6 +6,7 @@ the mean cost of a passage is. If the best pair makes it smaller, by more than c
 draws are tuned with it on all runs; if none does, the model stays as it was fitted.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from twofold.core.arrays import Float
 from twofold.estimators.training import Checkpoint
-from twofold.model.spec import Draws
+from twofold.model.spec import Draws, SampledPosterior
 from twofold.plant.log import LogError
 from twofold.plant.replay import Passages, choose_passages, in_single, replay_costs, replay_task
 from twofold.plant.rollout import DynamicsModel
@@ -104,7 +105,7 @@ def choose_tuning(
         if not len(gather(model, fit, horizon, settings).starts):
             continue
         tuned = tune_draws(
-            model, fit, tiled, horizon, np.repeat(weights, count), settings,
+            model, fit, tiled, horizon, np.repeat(weights, count).tolist(), settings,
             random_state=random_state, checkpoint=checkpoint(horizon), verbose=verbose,
         )  # fmt: skip
         for number, weight in enumerate(weights):
