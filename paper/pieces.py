@@ -40,6 +40,8 @@ class Piece(NamedTuple):
 
 
 BEYOND = "beyond the paper"
+# Metrics of the library's own policies beside those of the paper's frontier.
+PRODUCT = "(large_log/)?(over_neutral|abstained|product)/"
 
 
 def _split(place: str, shows: str, name: str) -> Piece:
@@ -82,7 +84,9 @@ PIECES = {
     "figure_4a": _frontier(
         "Figure 4a", "cost and bias, industrial benchmark", "industrial_frontier"
     ),
-    "figure_4b": _frontier("Figure 4b", "cost and bias, wind turbine", "wind_frontier"),
+    "figure_4b": _frontier("Figure 4b", "cost and bias, wind turbine", "wind_frontier")._replace(
+        kept=f"^{PRODUCT}"
+    ),
     "figure_5": _frontier("Figure 5", "roll-outs, industrial benchmark", "industrial_frontier"),
     "appendix_a": _split("Appendix A", "the toys with Hamiltonian Monte Carlo", "appendix_a"),
     "appendix_b": _split("Appendix B", "the toys with α = 0.5 and variational Bayes", "appendix_b"),
@@ -172,6 +176,13 @@ PIECES = {
         kept=".",
     ),
     "river": _beyond("canoes on the wet-chicken river", "systems:draw_river", None),
+    "wind_product": _beyond(
+        "recommended policies for the wind turbine, wind as an exogenous column",
+        "wind_product:measure_product",
+        "wind_frontier",
+        kept=f"^(?!{PRODUCT})",
+        work="wind_product",
+    ),
     "wet_chicken_frontier": _frontier(
         BEYOND, "policy search on wet-chicken", "wet_chicken_frontier"
     ),

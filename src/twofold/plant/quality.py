@@ -299,11 +299,17 @@ def find_best(trials: Sequence[Trial]) -> int:
 
 
 def recommend(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> int | None:
-    """The number of the best policy, or None if its risk-adjusted cost is not below what logged
-    steps cost by more than the replayed costs are off."""
-    best = find_best(trials)
-    saved = logged_cost - trials[best].careful_cost
-    return best if saved > abs(replay_bias) else None
+    """The number of the best policy, or None if it is not expected to save more than the replayed
+    costs are off, and anything at all under most of what the data allow.
+
+    A trial that does not know its saving is compared with what logged steps cost.
+    """
+    number = find_best(trials)
+    best = trials[number]
+    saving, careful = best.saving, best.careful_saving
+    if np.isnan(saving):
+        saving = careful = logged_cost - best.careful_cost
+    return number if saving > abs(replay_bias) and careful > 0.0 else None
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
@@ -342,13 +348,18 @@ def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0
         return f"{KEEP} No forecast is finite; a logged step cost {logged_cost:.4g}."
     beta, gamma = best.risk_weights
     sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
+    known = not np.isnan(best.saving)
+    saved = f" It is expected to save {best.saving:.4g} ± {best.saving_risk:.4g} a step against "
+    saved = saved + "the logged actions." if known else ""
     if recommend(trials, logged_cost, replay_bias) is None:
-        small, off = best.careful_cost < logged_cost, ", but no replayed cost is finite"
+        careful = best.careful_saving if known else logged_cost - best.careful_cost
+        off = ", but no replayed cost is finite"
         if np.isfinite(replay_bias):
             off = f", but the costs of logged actions, replayed, are off by {abs(replay_bias):.4g}"
         return (
             f"{KEEP} The best of them, with β = {beta:g} and γ = {gamma:g}, has a risk-adjusted "
-            f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if small else ''}."
+            f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if careful > 0.0 else ''}."
+            + saved
         )
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
     reason = f"it has the lowest risk-adjusted cost of {inside} policies"
@@ -359,7 +370,7 @@ def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0
         reason += "mostly where the data are"
     return (
         f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {reason}. Its "
-        f"risk-adjusted cost is {sums}; a logged step cost {logged_cost:.4g}."
+        f"risk-adjusted cost is {sums}; a logged step cost {logged_cost:.4g}." + saved
     )
 
 

@@ -55,7 +55,7 @@ class TuningSettings:
     stretches: int = 16
     epochs: int = 15
     updates: int = 100
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-3
 
     def __post_init__(self):
         for name in ("draws", "trial_draws", "stretches", "epochs", "updates"):
