@@ -25,6 +25,7 @@ from twofold.plant.log import Episode, Log, LogError
 from twofold.plant.project import ProjectError, find_policies, open_project
 from twofold.plant.quality import PlanningWarning
 from twofold.plant.search import SearchSettings, file_name
+from twofold.plant.tuning import TuningSettings
 from twofold.report import write_policy_report
 
 pytestmark = [
@@ -114,6 +115,24 @@ def test_a_folder_has_everything(finished):
         assert (finished / row["policy"]).exists()
     assert str(project.quality) in (finished / "report.md").read_text()
     assert project.regressor.checkpoint is None
+
+
+def test_a_tuned_model_is_kept_and_read_again(tmp_path, monkeypatch):
+    settings = TuningSettings(2, 2, (3,), (1.0,), stretches=2, epochs=2, updates=5)
+    monkeypatch.setattr("twofold.plant.tuned.is_better", lambda after, before: True)
+    project = find(tmp_path / "tank", tuning=settings)
+    assert project.tuning.kept and str(project.tuning) in project.model_report
+    assert project.regressor.posterior_.weights.shape[0] == 2
+    write_policy_report(project)
+    assert str(project.tuning) in (tmp_path / "tank" / "report.md").read_text()
+    again = open_project(tmp_path / "tank")
+    assert again.tuning == project.tuning
+    for name in ("quality.json", "tuned.safetensors"):
+        (tmp_path / "tank" / name).unlink()
+    shutil.rmtree(tmp_path / "tank" / "policies")
+    same(find(tmp_path / "tank", tuning=settings), project)
+    with pytest.raises(ProjectError, match="tuning"):
+        find(tmp_path / "tank")
 
 
 def test_trials_keep_rollouts_and_what_was_visited(finished):

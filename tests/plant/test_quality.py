@@ -144,6 +144,14 @@ def test_a_gain_smaller_than_the_bias_of_replayed_costs_is_no_gain():
     assert "replayed" not in advice((), TRIALS, 15.0, 1.0)[0]
 
 
+def test_a_known_saving_counts_and_not_what_all_logged_steps_cost():
+    """It must be more than the bias, and above 0 under most of what the data allow."""
+    for saving, risk, expected in ((2.2, 1.0, 1), (1.8, 0.1, None), (2.2, 1.2, None)):
+        trials = [TRIALS[0], replace(TRIALS[1], saving=saving, saving_risk=risk)]
+        assert recommend(trials, 0.0, -1.9) == expected
+        assert f"save {saving:g} ± {risk:g} a step" in advice((), trials, 0.0, -1.9)[0]
+
+
 def test_the_bias_and_spread_of_replayed_costs_are_those_of_means_over_passages():
     rng = np.random.default_rng(0)
     samples, costs = rng.normal(size=(6, 5, 4)), rng.normal(2.0, 3.0, (5, 4))

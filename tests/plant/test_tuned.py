@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from twofold.estimators.regressor import load
 from twofold.estimators.training import Checkpoint
 from twofold.plant.replay import choose_passages
 from twofold.plant.tuned import (
