@@ -20,7 +20,6 @@ from twofold.campaign.models import Fit, ModelFile
 from twofold.campaign.recording import Ledger, Result
 from twofold.campaign.space import Space
 from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Storage, count, insert
-from twofold.inference.method import upgrade_settings
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
@@ -88,12 +87,12 @@ class Campaign:
         self._storage, self._models = storage, ModelFile(storage.model_file)
         try:
             stored = storage.definition
-            self.space = Space.from_plain(stored["inputs"], stored.get("constraints", ()))
+            self.space = Space.from_plain(stored["inputs"], stored["constraints"])
             self.outputs: list[str] = [str(name) for name in stored["outputs"]]
             self.candidates: list[Point] | None = stored["candidates"]
-            self.target: str | None = stored.get("target")
+            self.target: str | None = stored["target"]
             require(self.target in (None, *self.outputs), f"no output {self.target!r}")
-            self.settings: dict[str, Any] = upgrade_settings(stored["settings"])
+            self.settings: dict[str, Any] = dict(stored["settings"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"the campaign is damaged: its definition cannot be read ({error!r})"
             raise CampaignError(f"{problem}; restore it from a copy") from error

@@ -18,7 +18,7 @@ from twofold.estimators.validation import SMALLEST_SPREAD, check_settings
 from twofold.inference.ensemble import OutOfBag
 from twofold.inference.loop import Convergence, Result, convergence_advice
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.method import LARGEST_INTEGER, resolve_method, to_mapping, upgrade_settings
+from twofold.inference.method import LARGEST_INTEGER, resolve_method, to_mapping
 from twofold.model import network
 from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV, SampledPosterior
@@ -199,13 +199,12 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
 
 def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regressor:
     """An estimator with the stored settings."""
-    # The first files have neither the method nor the posterior, which could be one only.
-    settings = upgrade_settings({"inference": "alpha"} | metadata["settings"])
+    settings = dict(metadata["settings"])
     # A path of the machine where it was fitted.
     settings["checkpoint"] = None
     if isinstance(settings["hidden_layer_sizes"], list):
         settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
-    kind = metadata.get("posterior", MeanFieldPosterior.__name__)
+    kind = metadata["posterior"]
     unknown = sorted(set(settings) - set(estimator_class().get_params(deep=False)))
     unknown += [] if kind in POSTERIORS else [shorten(kind)]
     try:
@@ -230,7 +229,7 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
     # Variances of the outputs are numbers; what else there is of the noise is any number.
     noise = np.full(model.num_noise, largest)
     noise[: model.outputs] = np.log(largest)
-    name = stored.metadata.get("posterior", MeanFieldPosterior.__name__)
+    name = stored.metadata["posterior"]
     shapes: dict[str, tuple[int | None, ...]]
     if name == SampledPosterior.__name__:
         draws = len(take(stored.arrays, "posterior/weights", (None, weights)))
