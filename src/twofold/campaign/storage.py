@@ -1,8 +1,8 @@
-"""Where a campaign lives: a database, through SQLAlchemy.
+"""The database of a campaign, through SQLAlchemy.
 
 The default is one SQLite file. A write is one transaction, on disk before the call returns
 (``synchronous=EXTRA``) and begun with the lock on writing, so that several processes take turns.
-Another database will do as well if SQLAlchemy knows its URL and it can return what it inserts.
+Any other database works if SQLAlchemy supports it and it can return inserted rows.
 """
 
 import json
@@ -66,8 +66,8 @@ class Storage:
         storage = cls(*_connect(place, must_exist=False), definition)
         with storage._explain_errors(), storage._engine.begin() as connection:
             held = ", ".join(sorted(sql.inspect(connection).get_table_names()))
-            remedy = "open the campaign that is there, or choose another place"
-            require(not held, f"{storage._place} already holds {held}; {remedy}")
+            remedy = "open the existing campaign, or choose another place"
+            require(not held, f"{storage._place} already contains {held}; {remedy}")
             TABLES.create_all(connection)
             for name, value in {"version": VERSION, "definition": definition}.items():
                 connection.execute(ABOUT.insert().values(name=name, value=json.dumps(value)))
@@ -79,7 +79,7 @@ class Storage:
         storage = cls(*_connect(place, must_exist=True))
         with storage.reading() as connection:
             held = sql.inspect(connection).has_table(ABOUT.name)
-            require(held, f"{storage._place} is a database, but holds no campaign")
+            require(held, f"{storage._place} is a database without a campaign")
             storage._check_pages(connection)
             storage._check_version(connection)
             storage.definition = storage._about(connection, "definition")
@@ -195,7 +195,7 @@ def _select_sizes(table: sql.Table) -> sql.Select:
 
 
 def rows(connection: sql.Connection, table: sql.Table) -> list[Row]:
-    """All rows in order, JSON texts as what they say."""
+    """All rows in order, with JSON texts parsed."""
     found = connection.execute(sql.select(table).order_by(table.c.number)).mappings()
     return [
         {name: _parse(table, row, name) if name in TEXTS else row[name] for name in row}
@@ -204,7 +204,7 @@ def rows(connection: sql.Connection, table: sql.Table) -> list[Row]:
 
 
 def _parse(table: sql.Table, row: Any, name: str) -> dict[str, Any]:
-    """What a JSON text says, which is always a dictionary."""
+    """Parse a JSON text, which must be a dictionary."""
     try:
         return dict(json.loads(row[name]).items())
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -215,7 +215,7 @@ def _parse(table: sql.Table, row: Any, name: str) -> dict[str, Any]:
 
 
 def _connect(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
-    """An engine for a path or a database URL, and how to call it in messages."""
+    """An engine for a path or a database URL, and its name for messages."""
     text = str(place)
     if "://" not in text:
         path = Path(text)

@@ -35,7 +35,7 @@ def report(
     page = out or default_place(subject, kind)
     check_place(page, (".html",), [Path(subject), data, run.config])
     if data is not None and kind != "model":
-        raise CommandError(f"--data goes with a model, and {subject} is a {kind}")
+        raise CommandError(f"--data is for models only, but {subject} is a {kind}")
     with run.timed("page"):
         if kind == "model":
             _write_model_page(page, Path(subject), data, run)

@@ -377,8 +377,8 @@ def _warn_of_overflow(found: Any, dtype: str, stacklevel: int) -> None:
     unknown = int((~np.logical_and.reduce(finite)).sum())
     if unknown:
         warnings.warn(
-            f"{unknown} of {len(finite[0])} rows have no finite prediction: their values lie too "
-            f"far from the data that the model was fitted to for dtype={dtype!r}",
+            f"{unknown} of {len(finite[0])} rows have no finite prediction: they are too far from "
+            f"the training data for dtype={dtype!r}",
             RuntimeWarning,
             stacklevel=stacklevel,
         )

@@ -113,7 +113,7 @@ def find_worries(estimator: Regressor) -> str | None:
         noise = float(np.exp(0.5 * np.mean(estimator.posterior_.log_noise)))
         found.append(
             f"the latent input is integrated out with an error of {error:.2f} nats per datum, "
-            f"because the noise is narrow ({noise:.3f} deviations of y); use "
+            f"because the noise is small ({noise:.3f} standard deviations of y); use "
             f"nodes={nodes_for(noise, estimator.model_.latents)}"
         )
     return "; ".join(filter(None, found)) or None
@@ -213,7 +213,7 @@ def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regr
         unknown.append(str(error))
     if unknown:
         raise FileFormatError(
-            "the model was fitted with what this twofold does not know "
+            "the model has settings that this version of twofold does not know "
             f"({', '.join(unknown)}); upgrade twofold"
         )
     if not isinstance(settings["inference"], str):

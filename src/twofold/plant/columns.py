@@ -114,8 +114,8 @@ def check_seen(name: str, transform: Transform, values: np.ndarray) -> None:
         low, high = np.expm1(ends) if after else ends
         warnings.warn(
             f"{name!r} leaves the range of its transform, {low:g} to {high:g}, in {len(beyond):,} "
-            f"of {len(values):,} values ({beyond.min():g} to {beyond.max():g}), which are seen as "
-            "if they were at its end; do not score predictions of those, or embed with a wider "
+            f"of {len(values):,} values ({beyond.min():g} to {beyond.max():g}), which are clipped "
+            "to its end; do not score predictions of those, or embed with a wider "
             f"range: transforms={{{name!r}: Transform({transform.kind!r}, low, high)}}{after}",
             LogWarning,
             stacklevel=4,

@@ -372,9 +372,9 @@ def embed(
         exogenous=outside,
     )
     if not embedding.input_names:
-        raise LogError("the model would see nothing: give it a window or an action_history")
+        raise LogError("the model has no inputs: give it a window or an action_history")
     if not len(embedding.layout.features):
-        raise LogError("a policy would see nothing: give at least one observation a window")
+        raise LogError("a policy has no inputs: give at least one observation a window")
     if embedding.computed:
         _check_computed(log, embedding)
     return embedding
@@ -429,9 +429,9 @@ def _targets(
     left = [name for name in names if name not in {*targets, *held, *exogenous, *known}]
     if left:
         raise LogError(
-            f"{left[0]!r} is neither a target, nor known, nor held, nor exogenous, so that nothing "
-            f"says how it goes on in a roll-out; predict it, keep its last value with "
-            f"held=[{left[0]!r}], or replay the log's with exogenous=[{left[0]!r}]"
+            f"{left[0]!r} is neither a target, nor known, nor held, nor exogenous: its next value "
+            f"in a roll-out is undefined; predict it, keep its last value with held=[{left[0]!r}], "
+            f"or replay the logged values with exogenous=[{left[0]!r}]"
         )
     if not targets:
         raise LogError("there is nothing to predict: name at least one target")

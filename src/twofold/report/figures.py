@@ -139,7 +139,7 @@ def plot_predictive_bands(
         fill_band(axes, grid, mean - width, mean + width, colour, alpha, label)
     _scatter(axes, data)
     axes.plot(grid, mean, color=TOTAL, linewidth=1.2, label="predictive mean")
-    axes.set(xlabel="x", ylabel="y", title="What the model predicts")
+    axes.set(xlabel="x", ylabel="y", title="Prediction")
     return place_legend_below(axes)
 
 
@@ -153,7 +153,7 @@ def plot_quantile_bands(
         fill_band(axes, grid, quantiles[:, low], quantiles[:, high], BAND, alpha, label)
     _scatter(axes, data)
     axes.plot(grid, quantiles[:, 2], color=TOTAL, linewidth=1.2, label="median")
-    axes.set(xlabel="x", ylabel="y", title="What the model predicts")
+    axes.set(xlabel="x", ylabel="y", title="Prediction")
     return place_legend_below(axes)
 
 
@@ -251,5 +251,5 @@ def plot_effects(axes: Axes, names: list[str], effects: Parts) -> Axes:
     axes.set_yticks(places, [shorten_label(name) for name in names])
     axes.invert_yaxis()
     axes.set(xlabel="share of the variance over the data (%)", xlim=(0, None))
-    axes.set(title="Which inputs drive each part")
+    axes.set(title="Importance of the inputs")
     return place_legend_below(axes)

@@ -181,8 +181,8 @@ def choose_anchors(about: Subject, here: Moments) -> dict[str, int]:
     share = (here.variances.epistemic / here.variances.total).mean(axis=1)
     rows = {
         "a typical row": int(np.argmin(distance)),
-        "the row with most to learn": int(np.argmax(share)),
-        "the row best known": int(np.argmin(share)),
+        "the row with the largest epistemic share": int(np.argmax(share)),
+        "the row with the smallest epistemic share": int(np.argmin(share)),
     }
     return {f"{name} ({about.data.names[row]})": row for name, row in rows.items()}
 
