@@ -65,7 +65,8 @@ def ask_catboost(x: np.ndarray, y: np.ndarray) -> Seen:
     found, _ = predict_apart(library.adapter, {}, library.environment, table, "motorcycle")
     noise = np.exp(found["aleatoric"] - GAUSSIAN)
     ignorance = noise * np.sqrt(np.expm1(2.0 * np.maximum(found["epistemic"], 0.0)))
-    return Seen(found["mean"], *np.quantile(found["draws"], LEVELS, axis=0), noise, ignorance)
+    low, high = np.quantile(found["draws"], LEVELS, axis=0)
+    return Seen(found["mean"], low, high, noise, ignorance)
 
 
 def plot_predictions(axes: Axes, seen: Seen, times: np.ndarray, values: np.ndarray) -> None:
