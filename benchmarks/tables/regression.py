@@ -26,6 +26,7 @@ SCORES = {
 PARTS = {
     "epistemic_rank": "epistemic part and scarcity of data, rank correlation",
     "aleatoric_rank": "aleatoric part and true entropy, rank correlation",
+    "aleatoric_order": "the same, order of distinct entropies",
     "aleatoric_error": "aleatoric part, mean absolute error (nats)",
 }
 UNKNOWN = "–"

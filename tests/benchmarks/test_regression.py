@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from benchmarks import regression
 from benchmarks.peers import regress
-from benchmarks.tables.regression import tabulate_peer_splits, tabulate_regression
+from benchmarks.tables.regression import PARTS, tabulate_peer_splits, tabulate_regression
 from paper.records import Record
 
 
@@ -63,8 +63,15 @@ def test_parts_are_compared_with_the_truth(monkeypatch):
 
     monkeypatch.setattr(regression, "predict_apart", predict)
     found = regression.measure_parts("skewed", 0, "bde", {}, None)
-    expected = {"epistemic_rank": 1.0, "aleatoric_rank": 1.0, "aleatoric_error": 0.25}
-    assert found == pytest.approx(expected)
+    expected = {"epistemic_rank": 1.0, "aleatoric_rank": 1.0, "aleatoric_order": 1.0}
+    assert found == pytest.approx(expected | {"aleatoric_error": 0.25})
+
+
+def test_the_order_of_values_is_judged_where_the_truth_differs():
+    truth = np.array([0.0, 0.05, 1.0, 1.01])
+    assert regression.share_in_order(np.array([2.0, 1.0, 4.0, 3.0]), truth) == 1.0
+    assert regression.share_in_order(-truth, truth) == -1.0
+    assert regression.share_in_order(np.array([0.0, 3.0, 1.0, 2.0]), truth) == 0.0
 
 
 def test_scores_in_units_of_the_target_are_those_of_the_scaled_problem(rng):
@@ -151,7 +158,7 @@ def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
 
 def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
     record = Record("regression", {}, [0])
-    parts = {"epistemic_rank": 0.9, "aleatoric_rank": 0.8, "aleatoric_error": 0.1}
+    parts = dict.fromkeys(PARTS, 0.9)
     for place in ("skewed/catboost", "bimodal/twofold", "skewed/twofold"):
         record.add_means(place, [parts])
     record.add_means("diabetes/gp", [{"rmse": 54.0}])
