@@ -10,7 +10,12 @@ from scipy.stats import norm
 
 from benchmarks import regression
 from benchmarks.peers import regress
-from benchmarks.tables.regression import PARTS, tabulate_peer_splits, tabulate_regression
+from benchmarks.tables.regression import (
+    PARTS,
+    tabulate_beside,
+    tabulate_peer_splits,
+    tabulate_regression,
+)
 from paper.records import Record
 
 
@@ -152,8 +157,21 @@ def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
     record.add("diabetes/gp/splits", 3)
     record.write(tmp_path)
     gp, forest = tabulate_regression(tmp_path).splitlines()[2:]
-    assert gp.startswith("| diabetes | Gaussian process | 3 | 0.5") and "| –" not in gp
+    assert gp.startswith("| diabetes | Gaussian process | 3 | 0.5")
     assert forest.startswith("| diabetes | random forest | – | – | – | – | – | 57.0")
+    assert gp.endswith("| 1.0 | – | 2.0 |")
+
+
+def test_the_short_table_has_a_row_for_each_table_and_a_column_for_each_library(tmp_path):
+    record = Record("regression", {}, [0])
+    scores = {"test_log_likelihood": -1.0, "crps": 0.5}
+    for place in ("diabetes/twofold", "diabetes/gp", "skewed/twofold"):
+        record.add_means(place, [scores if "diabetes" in place else {"epistemic_rank": 1.0}])
+    record.write(tmp_path)
+    heading, _, row = tabulate_beside(tmp_path).splitlines()
+    assert heading.count("|") == row.count("|") == 7
+    known = "-1.00 ± 0.00; 0.50 ± 0.00"
+    assert row == f"| diabetes | {known} | – | – | – | {known} |"
 
 
 def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
