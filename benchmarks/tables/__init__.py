@@ -38,5 +38,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "first_use": first_use.tabulate_commands,
     "campaigns": first_use.tabulate_campaigns,
     "regression": regression.tabulate_regression,
+    "regression_beside": regression.tabulate_beside,
     "peer_splits": regression.tabulate_peer_splits,
 }
