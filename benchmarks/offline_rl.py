@@ -52,8 +52,7 @@ METHODS = ("twofold", *PEERS, "logged")
 CHECK = "pendulum_random"
 SEEDS = (0, 1, 2)
 STEPS = 20_000
-SECONDS = {"industrial_random": 120.0, "industrial_behaviour": 120.0}
-OTHER_SECONDS = 90.0
+SECONDS = 120.0
 # What is given as a mean alone.
 PLAIN = "wall_seconds", "cpu_seconds", "steps", "recommends"
 EPISODE = 200  # steps of Gymnasium's pendulum
@@ -81,7 +80,7 @@ def measure_peer(method: str, task: str, seed: int, smoke: bool) -> dict[str, An
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
     log = problem.batch(seed)
     embedding = problem.embed(log)
-    budget = {"steps": STEPS, "seconds": SECONDS.get(task, OTHER_SECONDS)}
+    budget = {"steps": STEPS, "seconds": SECONDS}
     with tempfile.TemporaryDirectory(prefix="twofold-offline-") as folder:
         given, found = Path(folder) / "transitions.npz", Path(folder) / "policy.npz"
         np.savez(given, **list_transitions(log, embedding))
@@ -136,7 +135,7 @@ def plan_job(method: str, task: str, seed: int, smoke: bool) -> Job:
     source = ["paper/control_problems.py", "paper/outside_tasks.py", *SOURCES[kind]]
     identity = {"method": method, "task": task, "seed": seed, "source": digest(source)}
     if kind == "peer":
-        identity |= {"steps": STEPS, "seconds": SECONDS.get(task, OTHER_SECONDS)}
+        identity |= {"steps": STEPS, "seconds": SECONDS}
         installed = Path(interpreter(ENVIRONMENT)).parents[1] / ".installed"
         identity["packages"] = installed.read_text().strip()
     return Job(f"{task}/{method}, seed {seed}", measure_job, (method, task, seed, smoke), identity)
@@ -169,8 +168,7 @@ def measure(
     jobs = [plan_job(method, task, seed, smoke) for task, method in places for seed in seeds]
     found = run_jobs(jobs, work)
     machines = sorted({one["machine"] for one in found})
-    budgets = {task: SECONDS.get(task, OTHER_SECONDS) for task in tasks}
-    settings = {"steps": STEPS, "seconds": budgets, "machines": machines}
+    settings = {"steps": STEPS, "seconds": SECONDS, "machines": machines}
     record = Record("offline_rl", settings, list(seeds))
     for number, (task, method) in enumerate(places):
         own = found[number * len(seeds) : (number + 1) * len(seeds)]

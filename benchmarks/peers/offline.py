@@ -17,7 +17,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 START = time.perf_counter()
@@ -206,7 +205,6 @@ def main() -> None:
         search_twofold(given, target, options["seed"], options.get("smoke", False))
     else:
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")  # graphs without a compiler
-        os.chdir(Path(target).parent)
         with np.load(given) as file:
             data, units = standardise(dict(file))
         budget = Budget(options["steps"], options["seconds"])
