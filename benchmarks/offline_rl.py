@@ -20,6 +20,7 @@ after 20,000 random transitions, beside −157 ± 89 that is published for SAC w
 """
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -39,7 +40,7 @@ from benchmarks.offline_tasks import (
     try_logged,
     try_policy,
 )
-from benchmarks.regression import child_environment, digest, interpreter
+from benchmarks.regression import child_environment, interpreter
 from paper.records import Record
 from twofold.core.jobs import Job, run_jobs
 from twofold.plant.project import open_project
@@ -56,10 +57,12 @@ SECONDS = 120.0
 # What is given as a mean alone.
 PLAIN = "wall_seconds", "cpu_seconds", "steps", "recommends"
 EPISODE = 200  # steps of Gymnasium's pendulum
+# What decides a result, beside the tasks.
+SHARED = "benchmarks/offline_tasks.py", "paper/control_problems.py", "paper/outside_tasks.py"
 SOURCES = {
-    "twofold": ("src/twofold/*/*.py", "benchmarks/offline_tasks.py"),
-    "peer": ("benchmarks/peers/mopo.py", "benchmarks/offline_tasks.py"),
-    "logged": ("benchmarks/offline_tasks.py",),
+    "twofold": ("src/twofold/*/*.py",),
+    "peer": ("benchmarks/peers/offline.py", "benchmarks/peers/mopo.py"),
+    "logged": (),
 }
 
 
@@ -129,11 +132,18 @@ def measure_job(method: str, task: str, seed: int, smoke: bool) -> dict[str, Any
     return {"machine": describe_machine(), "numbers": found}
 
 
+def digest(patterns: Sequence[str]) -> str:
+    """Of files of this project."""
+    root = SCRIPT.parents[2]
+    found = [path for pattern in patterns for path in sorted(root.glob(pattern))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in found)).hexdigest()
+
+
 def plan_job(method: str, task: str, seed: int, smoke: bool) -> Job:
     """A job, known by the source that decides it."""
     kind = method if method in SOURCES else "peer"
-    source = ["paper/control_problems.py", "paper/outside_tasks.py", *SOURCES[kind]]
-    identity = {"method": method, "task": task, "seed": seed, "source": digest(source)}
+    source = digest([*SHARED, *SOURCES[kind]])
+    identity = {"method": method, "task": task, "seed": seed, "source": source}
     if kind == "peer":
         identity |= {"steps": STEPS, "seconds": SECONDS}
         installed = Path(interpreter(ENVIRONMENT)).parents[1] / ".installed"
