@@ -22,6 +22,8 @@ MEMBERS, ELITES, UNITS, LAYERS = 7, 5, 200, 4
 WEIGHT_DECAYS = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)
 LEARNING_RATE, BATCH, PATIENCE, LEAST_GAIN = 1e-3, 256, 5, 0.01
 HELD_OUT, MOST_HELD_OUT = 0.2, 1_000
+# Between two looks at held-out errors: an epoch, but small logs have short ones.
+LEAST_UPDATES = 500
 BOUND_WEIGHT = 0.01
 PENALTY, HORIZON = 1.0, 5
 ROLLOUTS, EVERY, KEPT, REAL = 50_000, 1_000, 5, 0.05
@@ -97,8 +99,8 @@ class Dynamics:
         since = 0
         kept = [part.detach().clone() for part in self.ensemble.parameters()]
         while since <= PATIENCE:
-            rows = rows.gather(1, torch.rand(rows.shape, device=self.device).argsort(dim=1))
-            for part in rows.split(BATCH, dim=1):
+            for _ in range(max(len(train) // BATCH, LEAST_UPDATES)):
+                part = rows[:, torch.randint(len(train), (BATCH,), device=self.device)]
                 optimiser.zero_grad()
                 self.ensemble.energy(x[part], y[part]).backward()
                 optimiser.step()
