@@ -103,8 +103,8 @@ def compare_posteriors(context: Context) -> Record:
                 found.setdefault((task, method.name), []).append(own)
     seeds = sorted({seed for own in SEEDS.values() for seed in own})
     record = Record(NAME, {"betas": list(BETAS)}, seeds)
-    for (task, method), groups in found.items():
-        add_groups(record, f"{task}/{method}", groups)
+    for (task, name), groups in found.items():
+        add_groups(record, f"{task}/{name}", groups)
     return record
 
 

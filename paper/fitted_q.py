@@ -73,10 +73,15 @@ def gather_steps(
         ]
         return jnp.stack([jnp.asarray(of_actions.transform(np.asarray(a, float))) for a in own])
 
-    parts = of_states.transform(states), of_actions.transform(actions)
-    parts += of_costs.transform(costs)[:, 0], of_states.transform(following)
-    cast = partial(jnp.asarray, dtype=jnp.float32)
-    return Steps(*map(cast, parts), cast(chosen(before)), cast(chosen(after))), of_costs
+    parts = (
+        of_states.transform(states),
+        of_actions.transform(actions),
+        of_costs.transform(costs)[:, 0],
+        of_states.transform(following),
+        chosen(before),
+        chosen(after),
+    )
+    return Steps(*(jnp.asarray(part, jnp.float32) for part in parts)), of_costs
 
 
 @partial(jax.jit, static_argnames="discount")

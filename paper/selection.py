@@ -43,15 +43,15 @@ def judge_selection(context: Context) -> Record:
     found: dict[str, list[dict[str, Any]]] = {}
     for seed in seeds:
         for name, task in tasks.items():
-            own = finish_task(task, seed, context.work / NAME / f"{name}-{seed}", context.smoke)
-            found.setdefault(name, []).append(own)
+            one = finish_task(task, seed, context.work / NAME / f"{name}-{seed}", context.smoke)
+            found.setdefault(name, []).append(one)
     made_by = {
         name: [{key: one[key] for key in ("device", "commit")} for one in own]
         for name, own in found.items()
     }
     record = Record(NAME, {"betas": list(BETAS), "made_by": made_by}, list(seeds))
-    for name, own in found.items():
-        add_task(record, name, own)
+    for name, every in found.items():
+        add_task(record, name, every)
     return record
 
 
@@ -141,28 +141,28 @@ def choices(found: dict[str, Any]) -> dict[str, int | None]:
     }
 
 
+def paid(found: dict[str, Any]) -> dict[str, float]:
+    """What each rule's choice truly costs."""
+    costs = *found["true"], found["logged"]
+    return {name: costs[-1 if one is None else one] for name, one in choices(found).items()}
+
+
 def regrets(found: dict[str, Any]) -> dict[str, float]:
     """Of each rule, as a share of what the logged controller costs."""
-    costs = [*found["true"], found["logged"]]
-    paid = {name: costs[-1 if one is None else one] for name, one in choices(found).items()}
-    return {name: (cost - min(costs)) / abs(found["logged"]) for name, cost in paid.items()}
+    best = min(*found["true"], found["logged"])
+    return {name: (cost - best) / abs(found["logged"]) for name, cost in paid(found).items()}
 
 
 def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None:
     """Means over seeds."""
     record.add_means(name, [regrets(one) for one in found])
-    record.add(f"{name}/replay_bias", np.mean([abs(one["replay_bias"]) for one in found]))
-    record.add_mean(f"{name}/signed_replay_bias", [one["replay_bias"] for one in found])
+    bias = [one["replay_bias"] for one in found]
+    record.add(f"{name}/replay_bias", sum(map(abs, bias)) / len(bias))
+    record.add_mean(f"{name}/signed_replay_bias", bias)
+    kept = [one["recommended"] is None for one in found]
+    record.add(f"{name}/abstained", sum(kept) / len(kept))
     record.add_mean(f"{name}/logged_cost", [one["logged"] for one in found])
-    record.add(f"{name}/abstained", np.mean([one["recommended"] is None for one in found]))
-    chosen = [[*one["true"], one["logged"]][choices(one)["regret"] or 0] for one in found]
-    record.add_mean(
-        f"{name}/cost/recommended",
-        [
-            one["logged"] if one["recommended"] is None else cost
-            for one, cost in zip(found, chosen, strict=True)
-        ],
-    )
+    record.add_mean(f"{name}/cost/recommended", [paid(one)["regret"] for one in found])
     record.add_mean(f"{name}/cost/best", [min(*one["true"], one["logged"]) for one in found])
     for number, beta in enumerate(BETAS):
         for field in ("true", "predicted", "risk", "beyond", "by_q"):

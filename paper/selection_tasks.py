@@ -1,4 +1,4 @@
-"""The tasks on which the choice of a policy is tested: the paper's plants, and three outside ones."""
+"""The tasks on which the choice of a policy is tested: the paper's plants, and three others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -49,7 +49,10 @@ def _as_frontier(frontier: frontiers.Frontier) -> Task:
 
 BATCH = industrial_random_batch.METHOD
 TASKS = {
-    **{name: Task(lambda name=name: OUTSIDE[name], SearchSettings(horizon=50)) for name in OUTSIDE},
+    **{
+        name: Task(partial(OUTSIDE.__getitem__, name), SearchSettings(horizon=50))
+        for name in OUTSIDE
+    },
     "wet_chicken": _as_frontier(frontiers.RIVER),
     "wind": Task(
         turbine_with_wind,
