@@ -39,9 +39,8 @@ class State(NamedTuple):
 
 
 class Plant(NamedTuple):
-    """A plant's parts: ``begin(key)``, ``follow(key, values, action)`` and ``measure(key, values)``;
-    ``control(observation)`` is what its logged controller does but for the exploration, which has
-    deviations ``explored``."""
+    """A plant's parts; ``control(observation)`` is what its logged controller does but for the
+    exploration, which has deviations ``explored``."""
 
     name: str
     observations: tuple[str, ...]
@@ -225,9 +224,21 @@ def system_of(plant: Plant, length: int) -> System:
         return plant.cost(dict(zip((*names, *plant.actions), values, strict=True)))
 
     anywhere = np.full(len(names), np.inf)
-    bounds = -anywhere, anywhere, np.array(plant.low), np.array(plant.high)
-    parts = reset, step, lambda state: state.seen, pay, explore(plant)
-    return System(plant.name, names, plant.actions, *bounds, length, *parts)
+    return System(
+        name=plant.name,
+        observations=names,
+        actions=plant.actions,
+        observation_low=-anywhere,
+        observation_high=anywhere,
+        action_low=np.array(plant.low),
+        action_high=np.array(plant.high),
+        horizon=length,
+        reset=reset,
+        step=step,
+        observe=lambda state: state.seen,
+        cost=pay,
+        behaviour=explore(plant),
+    )
 
 
 def _problem(plant: Plant, episodes: int, length: int, **seen: Any) -> ControlProblem:
