@@ -98,6 +98,12 @@ PIECES = {
     "calibration": _beyond(
         "calibration on the toy problems", "calibration:score_calibration", "calibration"
     ),
+    "calibration_quick": _beyond(
+        "the same without Hamiltonian Monte Carlo",
+        "calibration:score_quickly",
+        "calibration",
+        kept="/hmc/",
+    ),
     "entropy_estimators": _beyond(
         "entropy estimators on known densities",
         "entropy_estimators:compare_estimators",
