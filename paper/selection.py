@@ -132,7 +132,9 @@ def say(problem: ControlProblem, project: Project, seed: int, passages: int) -> 
 
 def choices(found: dict[str, Any]) -> dict[str, int | None]:
     """What each rule chooses: a policy by its number, or None for the logged controller."""
-    predicted, by_q = (np.nan_to_num(found[k], nan=np.inf) for k in ("predicted", "by_q"))
+    predicted, by_q = (
+        np.nan_to_num(np.array(found[name], float), nan=np.inf) for name in ("predicted", "by_q")
+    )
     best = int(np.argmin(by_q))
     return {
         "regret": found["recommended"],
