@@ -72,7 +72,7 @@ examples: .venv/.installed-dev  ## run the examples at full size and renew their
 bench: .venv/.installed-dev .bench-venv/.installed peers  ## run all benchmarks, beside other libraries and floors
 	$(BIN)/python benchmarks/suite.py
 
-peers: .peers/bde/.installed .peers/boosting/.installed  ## environments of the libraries that benchmarks/regression.py compares with
+peers: .peers/bde/.installed .peers/boosting/.installed .peers/d3rlpy/.installed  ## environments of the libraries that benchmarks/regression.py and offline_rl.py compare with
 
 lock:  ## write constraints.txt anew from pyproject.toml
 	rm -rf .cache/lock-venv
@@ -100,6 +100,7 @@ clean:  ## remove environments, caches and the demo's output
 
 .peers/bde/.installed: PACKAGES := sklearn-contrib-bde==1.0.2
 .peers/boosting/.installed: PACKAGES := catboost==1.2.10 ngboost==0.5.11 scikit-learn==1.9.1
+.peers/d3rlpy/.installed: PACKAGES := d3rlpy==2.8.1 torch==2.13.0
 .peers/%/.installed: Makefile
 	$(call create_venv,.peers/$*)
 	.peers/$*/bin/python -m pip install -q $(PACKAGES)

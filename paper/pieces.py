@@ -180,7 +180,26 @@ PIECES = {
         "industrial benchmark, random batch",
         "industrial_random_batch:search_by_model",
         "industrial_random_batch",
-        kept="^direct/",
+        kept="^(direct|gap)/",
+        work="frontiers",
+    ),
+    "industrial_gap": _beyond(
+        "what the model, the search and its budget lose against the simulator",
+        "search_gap:locate_gap",
+        "industrial_random_batch",
+        kept="^(?!gap/)",
+        work="frontiers",
+    ),
+    "selection": _beyond(
+        "the recommended policy beside the truth",
+        "selection:judge_selection",
+        "selection",
+        work="frontiers",
+    ),
+    "dynamics": _beyond(
+        "posteriors as models of dynamics",
+        "dynamics:compare_posteriors",
+        "dynamics",
         work="frontiers",
     ),
     "industrial_direct": _beyond(

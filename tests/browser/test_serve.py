@@ -103,7 +103,9 @@ def test_three_rounds_with_a_server_that_is_killed(browser, start, place):
     page.get_by_text("Fitting the model").wait_for()
     server.kill()
     server, _ = start()
-    page.get_by_text("More measurements are worthwhile").or_(page.get_by_text("onsider stopping")).first.wait_for()
+    page.get_by_text("More measurements are worthwhile").or_(
+        page.get_by_text("onsider stopping")
+    ).first.wait_for()
     propose(page, 2)
     page.get_by_text("Expected to teach").first.wait_for()
     Campaign.open(place).tell({"yield": 0.5}, proposal=7)

@@ -361,7 +361,10 @@ def test_a_table_of_dates_words_errors_and_batches(oven, command):
     assert code == MISTAKE and "'malic', which is not among the known words citric, lactic" in said
     for more, sentence in (
         (["--category", "acids"], "--category must name an input: day, acid, heat"),
-        (["--inputs", "heat,sigma", "--error", "sigma"], "sigma cannot be both an input and an error"),
+        (
+            ["--inputs", "heat,sigma", "--error", "sigma"],
+            "sigma cannot be both an input and an error",
+        ),
         (["--target", "acid"], "column 'acid' must be numbers"),
     ):
         code, _, said = command("fit", *words, *more, "--force")
