@@ -97,7 +97,12 @@ def tabulate_peer_splits(results: Path) -> str:
         [
             problem,
             LIBRARIES[library],
-            *(mean_and_error(values, f"{place}/{part}") for part in PARTS),
+            *(
+                mean_and_error(values, f"{place}/{part}")
+                if f"{place}/{part}/mean" in values
+                else UNKNOWN
+                for part in PARTS
+            ),
         ]
         for place in sorted(measured, key=lambda place: order.index(place.split("/")[1]))
         for problem, library in [place.split("/")]
