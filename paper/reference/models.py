@@ -35,6 +35,7 @@ def reference_models(
     draws = draws_of_cases(run, len(cases))
     for model, own, x in zip(models, draws, tabulate(cases).x, strict=True):
         network = to_networks(FORMS[form], own)
+        model.out_of_bag_ = None  # of the networks that it had before
         model.posterior_ = SampledPosterior.of_chains(*map(np.asarray, network))
         model.diagnostics_ = compare_populations(FORMS[form], network, np.asarray(x))
     return models
