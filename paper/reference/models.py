@@ -36,7 +36,8 @@ def reference_models(
     for model, own, x in zip(models, draws, tabulate(cases).x, strict=True):
         network = to_networks(FORMS[form], own)
         model.out_of_bag_ = None  # of the networks that it had before
-        model.posterior_ = SampledPosterior.of_chains(*map(np.asarray, network))
+        posterior = SampledPosterior.of_chains(*network)
+        model.posterior_ = jax.tree.map(np.asarray, posterior)
         model.diagnostics_ = compare_populations(FORMS[form], network, np.asarray(x))
     return models
 
@@ -81,9 +82,11 @@ def compare_populations(model: BNNLV, networks: Network, x: Float[np.ndarray, "N
     return diagnose(trace(model, networks, x), 0)
 
 
-def trace(model: BNNLV, networks: Network, x: Float[np.ndarray, "N"]) -> Array:
+def trace(
+    model: BNNLV, networks: Network, x: Float[np.ndarray, "N"]
+) -> Float[Array, "C R quantities"]:
     """Predictions along each population, at rows evenly spaced in their order."""
     places = np.linspace(0, len(x) - 1, DIAGNOSED_ROWS).astype(int)
     rows = np.sort(x)[places][:, None]
-    found: Array = np.asarray(predictive_trace(model, *networks, jnp.asarray(rows)))
+    found: Array = predictive_trace(model, *networks, jnp.asarray(rows))
     return found
