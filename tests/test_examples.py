@@ -112,6 +112,27 @@ def test_a_page_shows_its_script_output_and_figure(name):
     assert 20_000 < (ROOT / f"docs/images/example_{name}.png").stat().st_size < 200_000
 
 
+def test_a_shared_model_predicts_the_same(run, tmp_path):
+    said = run("interop/share_model", tmp_path)
+    here, there = re.search(r"median here (\S+), from the file (\S+)", said).groups()
+    assert here == there and (tmp_path / "shared.twofold").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("scikit_learn", r"best settings: .*hidden_layer_sizes[^$]*held out: CRPS [\d.]+"),
+        ("gymnasium_loop", r"mean reward per step: random -[\d.]+, policy -[\d.]+"),
+        ("minari_d3rlpy", r"twofold/wet-chicken-v0: 200 transitions in 4 episodes"),
+    ],
+)
+def test_other_libraries(name, words, run, tmp_path):
+    pytest.importorskip("minari", reason="minari is not installed (extra rl)")
+    assert re.search(words, run(f"interop/{name}", tmp_path))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_says_what_it_answers_and_how_it_is_called(name):
     text = (ROOT / f"examples/{name}.py").read_text()

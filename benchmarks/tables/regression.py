@@ -1,4 +1,4 @@
-"""The table of this library beside others, from ``results/regression.json``."""
+"""The tables of this library beside others, from ``results/regression.json``."""
 
 from pathlib import Path
 
@@ -26,8 +26,16 @@ SCORES = {
 PARTS = {
     "epistemic_rank": "epistemic part and scarcity of data, rank correlation",
     "aleatoric_rank": "aleatoric part and true entropy, rank correlation",
+    "aleatoric_order": "the same, order of distinct entropies",
     "aleatoric_error": "aleatoric part, mean absolute error (nats)",
 }
+SECONDS = {
+    "seconds_fit": "s, fit",
+    "cpu_seconds_fit": "CPU s, fit",
+    "gpu_seconds_fit": "GPU s, fit",
+    "seconds_predict": "s, predict",
+}
+BESIDE = ("twofold", "bde", "catboost", "ngboost", "gp")
 UNKNOWN = "–"
 
 
@@ -46,19 +54,37 @@ def tabulate_regression(results: Path) -> str:
                 else UNKNOWN
                 for score in SCORES
             ]
-            seconds = [values[f"{place}/seconds_{part}/mean"] for part in ("fit", "predict")]
             splits = values.get(f"{place}/splits")
+            seconds = [values.get(f"{place}/{part}/mean") for part in SECONDS]
             rows.append(
                 [
                     table,
                     label,
                     f"{splits:.0f}" if splits else UNKNOWN,
                     *cells,
-                    *(f"{second:.1f}" for second in seconds),
+                    *(UNKNOWN if second is None else f"{second:.1f}" for second in seconds),
                 ]
             )
-    headings = ["table", "library", "splits", *SCORES.values(), "s, fit", "s, predict"]
-    return markdown(headings, rows)
+    return markdown(["table", "library", "splits", *SCORES.values(), *SECONDS.values()], rows)
+
+
+def tabulate_beside(results: Path) -> str:
+    """Log-likelihood and CRPS on public tables, each table in one row."""
+    values = metrics("regression", results)
+    rows = []
+    for table in dict.fromkeys(name.split("/")[0] for name in values):
+        places = [f"{table}/{library}" for library in BESIDE]
+        if f"{places[0]}/crps/mean" not in values:
+            continue
+        cells = [
+            f"{mean_and_error(values, f'{place}/test_log_likelihood')}; "
+            f"{mean_and_error(values, f'{place}/crps')}"
+            if f"{place}/crps/mean" in values
+            else UNKNOWN
+            for place in places
+        ]
+        rows.append([table, *cells])
+    return markdown(["table", *(LIBRARIES[library] for library in BESIDE)], rows)
 
 
 def tabulate_peer_splits(results: Path) -> str:
@@ -71,7 +97,12 @@ def tabulate_peer_splits(results: Path) -> str:
         [
             problem,
             LIBRARIES[library],
-            *(mean_and_error(values, f"{place}/{part}") for part in PARTS),
+            *(
+                mean_and_error(values, f"{place}/{part}")
+                if f"{place}/{part}/mean" in values
+                else UNKNOWN
+                for part in PARTS
+            ),
         ]
         for place in sorted(measured, key=lambda place: order.index(place.split("/")[1]))
         for problem, library in [place.split("/")]

@@ -10,7 +10,12 @@ from scipy.stats import norm
 
 from benchmarks import regression
 from benchmarks.peers import regress
-from benchmarks.tables.regression import tabulate_peer_splits, tabulate_regression
+from benchmarks.tables.regression import (
+    PARTS,
+    tabulate_beside,
+    tabulate_peer_splits,
+    tabulate_regression,
+)
 from paper.records import Record
 
 
@@ -63,8 +68,15 @@ def test_parts_are_compared_with_the_truth(monkeypatch):
 
     monkeypatch.setattr(regression, "predict_apart", predict)
     found = regression.measure_parts("skewed", 0, "bde", {}, None)
-    expected = {"epistemic_rank": 1.0, "aleatoric_rank": 1.0, "aleatoric_error": 0.25}
-    assert found == pytest.approx(expected)
+    expected = {"epistemic_rank": 1.0, "aleatoric_rank": 1.0, "aleatoric_order": 1.0}
+    assert found == pytest.approx(expected | {"aleatoric_error": 0.25})
+
+
+def test_the_order_of_values_is_judged_where_the_truth_differs():
+    truth = np.array([0.0, 0.05, 1.0, 1.01])
+    assert regression.share_in_order(np.array([2.0, 1.0, 4.0, 3.0]), truth) == 1.0
+    assert regression.share_in_order(-truth, truth) == -1.0
+    assert regression.share_in_order(np.array([0.0, 3.0, 1.0, 2.0]), truth) == 0.0
 
 
 def test_scores_in_units_of_the_target_are_those_of_the_scaled_problem(rng):
@@ -145,13 +157,26 @@ def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
     record.add("diabetes/gp/splits", 3)
     record.write(tmp_path)
     gp, forest = tabulate_regression(tmp_path).splitlines()[2:]
-    assert gp.startswith("| diabetes | Gaussian process | 3 | 0.5") and "| –" not in gp
+    assert gp.startswith("| diabetes | Gaussian process | 3 | 0.5")
     assert forest.startswith("| diabetes | random forest | – | – | – | – | – | 57.0")
+    assert gp.endswith("| 1.0 | – | – | 2.0 |")
+
+
+def test_the_short_table_has_a_row_for_each_table_and_a_column_for_each_library(tmp_path):
+    record = Record("regression", {}, [0])
+    scores = {"test_log_likelihood": -1.0, "crps": 0.5}
+    for place in ("diabetes/twofold", "diabetes/gp", "skewed/twofold"):
+        record.add_means(place, [scores if "diabetes" in place else {"epistemic_rank": 1.0}])
+    record.write(tmp_path)
+    heading, _, row = tabulate_beside(tmp_path).splitlines()
+    assert heading.count("|") == row.count("|") == 7
+    known = "-1.00 ± 0.00; 0.50 ± 0.00"
+    assert row == f"| diabetes | {known} | – | – | – | {known} |"
 
 
 def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
     record = Record("regression", {}, [0])
-    parts = {"epistemic_rank": 0.9, "aleatoric_rank": 0.8, "aleatoric_error": 0.1}
+    parts = dict.fromkeys(PARTS, 0.9)
     for place in ("skewed/catboost", "bimodal/twofold", "skewed/twofold"):
         record.add_means(place, [parts])
     record.add_means("diabetes/gp", [{"rmse": 54.0}])
@@ -168,6 +193,14 @@ def test_an_impossible_number_of_splits_and_nothing_to_measure_are_refused(monke
     assert "--splits must be at least 1, got 0" in capsys.readouterr().err
     with pytest.raises(ValueError, match="none of linear is measured on skewed"):
         regression.measure(["skewed"], ["linear"], 1, False, None)
+
+
+def test_seconds_on_a_gpu_stand_by_themselves(monkeypatch):
+    seconds = {"seconds_fit": 1.0, "seconds_predict": 2.0}
+    assert regress.name_seconds(seconds, 3.0) == seconds | {"cpu_seconds_fit": 3.0}
+    monkeypatch.setattr(sys.modules["jax"], "default_backend", lambda: "gpu")
+    expected = {"gpu_seconds_fit": 1.0, "gpu_seconds_predict": 2.0}
+    assert regress.name_seconds(seconds, 3.0) == expected
 
 
 def test_the_two_parts_of_this_library_reach_the_file(tmp_path, rng):

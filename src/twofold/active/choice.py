@@ -223,12 +223,15 @@ def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> s
         are = "s are" if missing > 1 else " is"
         return f"no model yet: {missing} more complete measurement{are} needed"
     share, seen = curve[-1]["epistemic_share"], int(curve[-1]["measurements"])
-    verdict = "consider stopping" if is_enough(curve) else "going on pays"
-    later = f" ({complete - seen} more since then: ask to include them)" if complete > seen else ""
+    verdict = "consider stopping" if is_enough(curve) else "more measurements are worthwhile"
+    later = (
+        f" ({complete - seen} more since then: ask again to include them)"
+        if complete > seen
+        else ""
+    )
     return (
         f"{verdict}: after {seen} measurements{later}, more of them could remove about {share:.0%} "
-        f"of the predictive variance; the other {1 - share:.0%} is noise that measuring again does "
-        "not remove"
+        f"of the predictive variance; the other {1 - share:.0%} is noise"
     )
 
 

@@ -103,9 +103,9 @@ def _check_new_names(inputs: list[str], outputs: list[str]) -> None:
     names = [*inputs, *outputs]
     for name in names:
         word = isinstance(name, str) and name and name == name.strip()
-        require(word, f"a name must be a word, without spaces around it, got {name!r}")
+        require(word, f"a name must not be empty or have spaces around it, got {name!r}")
     different = len(set(names)) == len(names)
-    require(different, f"outputs need names of their own, got {', '.join(names)}")
+    require(different, f"names of inputs and outputs must be unique, got {', '.join(names)}")
     reserved = ", ".join(sorted({*NUMBERS, NOTE, *explanation_columns(outputs)} & set(names)))
     column = "is the name of a column in the campaign's own tables"
     require(not reserved, f"{reserved} {column}; choose another name")

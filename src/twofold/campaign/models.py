@@ -74,7 +74,7 @@ class ModelFile:
         if work is not None and (found := work.find()) is not None:
             with suppress(*UNREADABLE):
                 stored = unpack(found, BNNLVRegressor)
-                return Fit(stored, name, True, _origin(found, len(x)).warm)
+                return Fit(stored, name, True, Origin(**found.metadata["origin"]).warm)
         targets = y[:, 0] if y.shape[1] == 1 else y
         try:
             with whole_fits():
@@ -106,7 +106,7 @@ class ModelFile:
             return None
         try:
             stored = persistence.read(self.path, "model")
-            before = _origin(stored, len(x))
+            before = Origin(**stored.metadata["origin"])
             same = stored.metadata["identity"]["settings"] == persistence.to_plain(settings)
             model = unpack(stored, BNNLVRegressor)
         except UNREADABLE:
@@ -131,8 +131,3 @@ class ModelFile:
             if model is not None and (model.model_.inputs, model.model_.outputs) == shape:
                 return model
         return None
-
-
-def _origin(stored: persistence.Stored, rows: int) -> Origin:
-    """Of a stored model; one of an older twofold was fitted from scratch to so many rows."""
-    return Origin(**stored.metadata.get("origin", {"rows": rows, "rows_from_scratch": rows}))

@@ -205,8 +205,8 @@ def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
             same = jobs[list(files).index(place)].name
             raise ValueError(
                 f"jobs {same!r} and {job.name!r} have the same function and identity, so that one "
-                "result would be taken for the other's; put what differs into the identity, leave "
-                "one out, or give no folder"
+                "result would be mistaken for the other; include the difference in the identity, "
+                "remove one of the jobs, or give no folder"
             )
         files[place] = WorkFile(folder / place, "result", identity)
     return list(files.values())
@@ -229,5 +229,5 @@ def _keep(file: WorkFile, name: str, result: str) -> None:
         file.write({}, {"name": name, "result": result})
     except OSError as error:
         problem = f"the result of job {name!r} could not be kept ({error})"
-        message = f"{problem}; it will be computed again another time"
+        message = f"{problem}; it will be computed again next time"
         warnings.warn(message, RuntimeWarning, stacklevel=3)

@@ -45,7 +45,7 @@ def refuse_beyond(
     warn of what needs more than that."""
     limit = available() if limit is None else limit
     there, wanted = (f"{number / 2**30:,.1f} GiB" for number in (limit, needed))
-    sentence = f"{what} would take about {wanted} of memory, and there are {there}; {remedy}"
+    sentence = f"{what} needs about {wanted} of memory, but only {there} are available; {remedy}"
     if needed > surely * limit:
         raise TooLargeError(sentence)
     if needed > limit:

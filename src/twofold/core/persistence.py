@@ -275,7 +275,7 @@ def claim_folder(
             raise OtherRunError(f"{folder} belongs to another run: {'; '.join(changed)}. {remedy}")
         return content
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OtherRunError(f"{folder} is not empty and has no {file}; give a new or empty folder")
+        raise OtherRunError(f"{folder} is not empty and has no {file}; use a new or empty folder")
     content = {"format_version": CLAIM_VERSION, "identity": identity, "about": about}
     folder.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(to_plain(content), indent=1, allow_nan=False))
@@ -328,7 +328,7 @@ def _read(file: BinaryIO, kind: str) -> Stored:
     """Header first, so that of a large foreign file no more than that is read."""
     size, start = os.fstat(file.fileno()).st_size, file.read(9)
     if start[8:] not in (b"{", b""):
-        raise FileFormatError("it is no safetensors file; give a file twofold wrote")
+        raise FileFormatError("it is not a safetensors file; give a file written by twofold")
     end = 8 + int.from_bytes(start[:8], "little")
     if end > size:
         raise FileFormatError(f"it is empty or cut short, with {size} bytes; {RESTORE}")
@@ -337,7 +337,9 @@ def _read(file: BinaryIO, kind: str) -> Stored:
     try:
         document = dict(json.loads(json.loads(head[8:].decode())["__metadata__"]["twofold"]))
     except (KeyError, TypeError) as error:
-        raise FileFormatError("another program wrote it; give a file twofold wrote") from error
+        raise FileFormatError(
+            "it was written by another program; give a file written by twofold"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"its header is not JSON ({error}); {RESTORE}") from error
     version, checksum = document.get("format_version"), str(document.get("checksum"))

@@ -51,17 +51,17 @@ class Comparison(NamedTuple):
     @property
     def sentence(self) -> str:
         """The verdict with its numbers."""
-        said = {
+        sentence = {
             "better": "The model predicts better than a linear one",
             "worse": "The model predicts worse than a linear one",
             "unclear": "Whether the model predicts better than a linear one is unclear",
         }[self.verdict]
         mean, error = self.log_score
-        numbers = f"log-likelihood {mean:+.3f} ± {error:.3f} nats a row"
+        numbers = f"log-likelihood {mean:+.3f} ± {error:.3f} nats per row"
         if self.crps is not None:
             mean, error = self.crps
             numbers += f", CRPS {-100 * mean:+.1f} ± {100 * error:.1f} %"
-        return f"{said} ({numbers})."
+        return f"{sentence} ({numbers})."
 
 
 def compute_crps(

@@ -148,7 +148,9 @@ def _fit_in_stages(
         plan = plan._replace(updates=updates)
         outcome = train(setup.algorithm, keys, problems, setup.schedule, plan)
         if outcome.stopped and outcome.epoch == setup.epochs:
-            sentence = "stopped by Ctrl-C between two stages; the model keeps what it has learned"
+            sentence = (
+                "stopped by Ctrl-C between two stages; the model keeps the state reached so far"
+            )
             warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
         return outcome
 
@@ -257,7 +259,7 @@ def _check_members(
                 f"{len(estimators)}"
             )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
-        raise ValueError("each estimator may stand in the list once only; use sklearn.base.clone")
+        raise ValueError("estimators must be different objects; use sklearn.base.clone")
     settings = []
     for estimator in estimators:
         check_settings(estimator)

@@ -125,7 +125,7 @@ def warn_if_unfinished(
     if gains and max(gains) > WORTH_SAYING:
         warnings.warn(
             f"predictions of held-out rows were still improving when the chains ended (by "
-            f"{max(gains):.2f} nats a row in the last stage); a longer run may predict better: "
+            f"{max(gains):.2f} nats per row in the last stage); a longer run may predict better: "
             f"inference=Langevin(steps={steps})",
             ConvergenceWarning,
             stacklevel=6,

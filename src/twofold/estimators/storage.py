@@ -18,7 +18,7 @@ from twofold.estimators.validation import SMALLEST_SPREAD, check_settings
 from twofold.inference.ensemble import OutOfBag
 from twofold.inference.loop import Convergence, Result, convergence_advice
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.method import LARGEST_INTEGER, resolve_method, to_mapping, upgrade_settings
+from twofold.inference.method import LARGEST_INTEGER, resolve_method, to_mapping
 from twofold.model import network
 from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV, SampledPosterior
@@ -113,7 +113,7 @@ def find_worries(estimator: Regressor) -> str | None:
         noise = float(np.exp(0.5 * np.mean(estimator.posterior_.log_noise)))
         found.append(
             f"the latent input is integrated out with an error of {error:.2f} nats per datum, "
-            f"because the noise is narrow ({noise:.3f} deviations of y); use "
+            f"because the noise is small ({noise:.3f} standard deviations of y); use "
             f"nodes={nodes_for(noise, estimator.model_.latents)}"
         )
     return "; ".join(filter(None, found)) or None
@@ -199,13 +199,12 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
 
 def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regressor:
     """An estimator with the stored settings."""
-    # The first files have neither the method nor the posterior, which could be one only.
-    settings = upgrade_settings({"inference": "alpha"} | metadata["settings"])
+    settings = dict(metadata["settings"])
     # A path of the machine where it was fitted.
     settings["checkpoint"] = None
     if isinstance(settings["hidden_layer_sizes"], list):
         settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
-    kind = metadata.get("posterior", MeanFieldPosterior.__name__)
+    kind = metadata["posterior"]
     unknown = sorted(set(settings) - set(estimator_class().get_params(deep=False)))
     unknown += [] if kind in POSTERIORS else [shorten(kind)]
     try:
@@ -214,7 +213,7 @@ def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regr
         unknown.append(str(error))
     if unknown:
         raise FileFormatError(
-            "the model was fitted with what this twofold does not know "
+            "the model has settings that this version of twofold does not know "
             f"({', '.join(unknown)}); upgrade twofold"
         )
     if not isinstance(settings["inference"], str):
@@ -230,7 +229,7 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
     # Variances of the outputs are numbers; what else there is of the noise is any number.
     noise = np.full(model.num_noise, largest)
     noise[: model.outputs] = np.log(largest)
-    name = stored.metadata.get("posterior", MeanFieldPosterior.__name__)
+    name = stored.metadata["posterior"]
     shapes: dict[str, tuple[int | None, ...]]
     if name == SampledPosterior.__name__:
         draws = len(take(stored.arrays, "posterior/weights", (None, weights)))

@@ -185,7 +185,7 @@ def check_streamed(estimator: Regressor, rows: int | None) -> None:
     if not isinstance(method, MinibatchMethod):
         able = [name for name in METHODS if issubclass(method_class(name), MinibatchMethod)]
         raise ValueError(
-            f"{method.name!r} looks at all data in every step and cannot be fitted block by block; "
+            f"{method.name!r} needs all data in every step and cannot be fitted block by block; "
             f"use one of {', '.join(map(repr, able))}"
         )
     latents = 1 if estimator.latent_dim == "auto" else estimator.latent_dim

@@ -111,8 +111,8 @@ class Checkpoint:
             self._written = time.monotonic()
         except OSError as error:
             warnings.warn(
-                f"the checkpoint {self._file.path} could not be written ({error}); the fit goes "
-                "on, but cannot be continued from here if it is stopped",
+                f"the checkpoint {self._file.path} could not be written ({error}); the fit "
+                "continues, but cannot be resumed from here",
                 RuntimeWarning,
                 stacklevel=6,
             )
@@ -203,7 +203,7 @@ def _report(run: Outcome, plan: Plan) -> None:
     if run.stopped and run.epoch < plan.epochs:
         sentence = (
             f"stopped by Ctrl-C after {run.epoch:,} of {plan.epochs:,} {plan.unit}; the model "
-            "keeps what it has learned so far"
+            "keeps the state reached so far"
         )
         warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
     if run.skipped.any():
@@ -258,8 +258,8 @@ class ProgressBar:
         total = self._bar.tasks[0].total or 0
         if self._hidden and done and (left := seconds / done * (total - epoch)) > LONG:
             (title, unit), self._hidden = self._labels, False
-            said = f"{title}: {epoch:,} of {total:,.0f} {unit} after {seconds:,.0f} s"
-            print(f"{said}, about {left / 60:,.0f} min left", file=sys.stderr)
+            done_so_far = f"{title}: {epoch:,} of {total:,.0f} {unit} after {seconds:,.0f} s"
+            print(f"{done_so_far}, about {left / 60:,.0f} min left", file=sys.stderr)
         speed = self._bar.tasks[0].speed
         shown_speed = f"{speed * self._batches:,.0f}" if speed else "–"
         self._bar.update(self._task, completed=epoch, energy=f"{energy:.3f}", speed=shown_speed)

@@ -37,7 +37,7 @@ def refuse_non_numbers(name: str, values: Any) -> None:
     if np.ma.is_masked(values):
         raise ValueError(
             f"Input {name} is a masked array with {np.ma.count_masked(values)} masked values, "
-            "which would be taken for numbers; remove or fill these rows first"
+            "which would be used as numbers; remove or fill these rows first"
         )
     try:
         array = np.asarray(values)
@@ -116,7 +116,7 @@ def check_row_facts(
         return RowFacts(weight, error)
     if not method.staged:
         raise ValueError(
-            "groups are for inference='langevin' and 'ensemble', which hold rows out; got "
+            "groups need inference='langevin' or 'ensemble', which hold rows out; got "
             f"{method.name!r}"
         )
     return RowFacts(weight, error, check_groups(groups, rows))

@@ -349,7 +349,7 @@ def convergence_advice(report: Convergence) -> str | None:
         return None
     return (
         f"the energy still fell by {report.late_drop:.2f} nats per datum over the second half of "
-        f"the run ({report.epochs} epochs); increase epochs (twice as many is a good start)"
+        f"the run ({report.epochs} epochs); increase epochs (try twice as many)"
     )
 
 

@@ -179,7 +179,7 @@ def check_headings(source: Any, headings: list[str]) -> None:
     """Refuse two columns of one name."""
     twice = sorted({one for one in headings if headings.count(one) > 1 and one})
     if twice:
-        raise TableError(f"{source} has two columns of one name: {listed(map(repr, twice))}")
+        raise TableError(f"{source} has duplicate column names: {listed(map(repr, twice))}")
 
 
 def join_tables(tables: Sequence[Table]) -> Table:

@@ -29,7 +29,7 @@ def open_writer(path: Path) -> Iterator[Write]:
     """
     if path.suffix.lower() not in ENDINGS:
         raise TableError(
-            f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
+            f"the name of a table file must end in .csv, {' or '.join(PARQUET)}, got {path}"
         )
     kind = _parquet_writer if path.suffix.lower() in PARQUET else _csv_writer
     with disk_errors(path, "written"), replace_file(path) as temporary, kind(temporary) as write:

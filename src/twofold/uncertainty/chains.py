@@ -87,8 +87,8 @@ def advice(diagnostics: Diagnostics) -> str | None:
     worries, (r_hat, ess, divergences) = [], diagnostics
     if r_hat is None or ess is None:
         worries.append(
-            "whether the chains agree cannot be known (too few draws were kept, or their "
-            "predictions do not vary); use more warmup and samples"
+            "convergence of the chains cannot be judged (too few draws, or constant "
+            "predictions); use more warmup and samples"
         )
     elif r_hat > GOOD_R_HAT:
         worries.append(
@@ -97,7 +97,7 @@ def advice(diagnostics: Diagnostics) -> str | None:
         )
     if ess is not None and ess < GOOD_ESS:
         worries.append(
-            f"the draws are worth only {ess:.0f} independent ones (should be {GOOD_ESS}); use more "
+            f"the effective sample size is only {ess:.0f} (should be {GOOD_ESS}); use more "
             "samples or a larger thin"
         )
     if divergences:
