@@ -39,13 +39,14 @@ class Case(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Independent populations of each case, the particles of each, the most steps of a path, about
-    as many as all paths of a stage make, the stages with the whole likelihood and how many of them
-    are kept. A run that ends after so many stages in all is for tests."""
+    """Independent populations of each case, the particles of each, the most steps of a path (twice
+    as many with the whole likelihood), about as many as all paths of a stage make, the stages with
+    the whole likelihood and how many of them are kept. A run that ends after so many stages in all
+    is for tests."""
 
     populations: int = 4
     particles: int = 64
-    steps: int = 600
+    steps: int = 500
     work: int = 1_000
     stages: int = 24
     kept: int = 8
@@ -114,7 +115,8 @@ def anneal(
     run = Run.load(path, density) if path.exists() else begin(form, cases, size, density, key)
     while run.whole < size.stages and run.stage < size.end and time.monotonic() - begun < seconds:
         rng = np.random.default_rng([seed, run.stage])
-        steps = annealing.path_steps(rng, run.state, size.work, size.steps)
+        most = size.steps * (2 if run.whole else 1)
+        steps = annealing.path_steps(rng, run.state, size.work, most)
         own = jax.random.fold_in(key, run.stage)
         state = annealing.advance(density, own, run.state, jnp.asarray(steps))
         whole = run.whole + bool(state.power.min() >= 1.0)
