@@ -6,13 +6,13 @@
     python benchmarks/offline_rl.py --seeds 0 1                  some seeds
     python benchmarks/offline_rl.py --smoke --output FOLDER      tiny, no environments
 
-Every policy is learnt by a process of its own, d3rlpy's methods and MOPO in the environment that
-``make peers`` makes, with at least 20,000 updates and at least as many seconds as this library
-takes there. A seed is a log, a policy learnt from it, and 2,000 starts from which all methods are
-tried on the true system. ``twofold`` is the recommended policy with the pipeline's defaults (the
-logged controller, where that is recommended), ``twofold_best`` the best of the same search in
-hindsight, ``logged`` the controller that the log is of. A run that is stopped keeps what it has;
-writes ``results/offline_rl.json``, where runs of some tasks or methods join what others have.
+Every method learns a task in a process of its own, d3rlpy's and MOPO in the environment that ``make
+peers`` makes, all seeds side by side, with at least 20,000 updates and two minutes. A seed is a
+log, a policy learnt from it, and 2,000 starts from which all methods are tried on the true system.
+``twofold`` is the recommended policy with the pipeline's defaults (the logged controller, where
+that is recommended), ``twofold_best`` the best of the same search in hindsight, ``logged`` the
+controller that the log is of. A run that is stopped keeps what it has; writes
+``results/offline_rl.json``, where runs of some tasks or methods join what others have.
 
 MOPO is a reference implementation, checked on Gymnasium's pendulum: ``pendulum_random/mopo/return``
 after 20,000 random transitions, beside −157 ± 89 that is published for SAC with the plant itself
@@ -26,7 +26,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,10 @@ from benchmarks.offline_tasks import (
     try_policy,
 )
 from benchmarks.regression import child_environment, interpreter
+from paper.control_problems import ControlProblem
 from paper.records import Record
 from twofold.core.jobs import Job, run_jobs
-from twofold.plant.project import open_project
+from twofold.plant.project import Project, open_project
 
 SCRIPT = Path(__file__).parent / "peers" / "offline.py"
 WORK = Path(".cache/bench/unfinished/offline_rl")
@@ -57,62 +58,79 @@ SECONDS = 120.0
 # What is given as a mean alone.
 PLAIN = "wall_seconds", "cpu_seconds", "steps", "recommends"
 EPISODE = 200  # steps of Gymnasium's pendulum
+Numbers = dict[str, float]
 # What decides a result, beside the tasks.
 SHARED = "benchmarks/offline_tasks.py", "paper/control_problems.py", "paper/outside_tasks.py"
 SOURCES = {
     "twofold": ("src/twofold/*/*.py",),
-    "peer": ("benchmarks/peers/offline.py", "benchmarks/peers/mopo.py"),
+    "peer": tuple(f"benchmarks/peers/{name}.py" for name in ("graphs", "mopo", "offline")),
     "logged": (),
 }
 
 
-def learn_apart(words: Sequence[str], environment: str | None) -> dict[str, Any]:
+def learn_apart(
+    method: str, folder: Path, options: Mapping[str, Any], environment: str | None
+) -> Numbers:
     """What a process of its own says of its time; its errors are this one's."""
+    words = [method, str(folder), json.dumps(options)]
     command = [interpreter(environment), str(SCRIPT.resolve()), *words]
     done = subprocess.run(
         command, env=child_environment(environment), capture_output=True, text=True
     )
     if done.returncode:
         *before, last = done.stderr.strip().splitlines() or ["no message"]
-        raise RuntimeError("\n".join([f"{words[0]} failed: {last}", *before[-20:]]))
+        raise RuntimeError("\n".join([f"{method} failed: {last}", *before[-20:]]))
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def measure_peer(method: str, task: str, seed: int, smoke: bool) -> dict[str, Any]:
-    """True cost of a policy that another library has learnt, and its times."""
+def measure_peer(task: str, method: str, seeds: Sequence[int], smoke: bool) -> list[Numbers]:
+    """True costs of policies that another library has learnt, and its times."""
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    log = problem.batch(seed)
-    embedding = problem.embed(log)
-    budget = {"steps": STEPS, "seconds": SECONDS}
-    with tempfile.TemporaryDirectory(prefix="twofold-offline-") as folder:
-        given, found = Path(folder) / "transitions.npz", Path(folder) / "policy.npz"
-        np.savez(given, **list_transitions(log, embedding))
-        options = json.dumps(budget | {"seed": seed})
-        times = learn_apart([method, str(given), str(found), options], ENVIRONMENT)
-        with np.load(found) as file:
-            policy = read_policy(dict(file), embedding, log)
-    cost = try_policy(problem, policy, seed)
-    return {"cost": cost, **({"return": -EPISODE * cost} if task == CHECK else {}), **times}
+    options = {"seeds": list(seeds), "steps": STEPS, "seconds": SECONDS}
+    found = []
+    with tempfile.TemporaryDirectory(prefix="twofold-offline-") as name:
+        folder, logs = Path(name), [problem.batch(seed) for seed in seeds]
+        embeddings = [problem.embed(log) for log in logs]
+        for seed, log, embedding in zip(seeds, logs, embeddings, strict=True):
+            np.savez(folder / f"{seed}.npz", **list_transitions(log, embedding))
+        times = learn_apart(method, folder, options, ENVIRONMENT)
+        for seed, log, embedding in zip(seeds, logs, embeddings, strict=True):
+            with np.load(folder / f"{seed}.policy.npz") as file:
+                cost = try_policy(problem, read_policy(dict(file), embedding, log), seed)
+            score = {"return": -EPISODE * cost} if task == CHECK else {}
+            found.append({"cost": cost, **score, **times})
+    return found
 
 
-def measure_twofold(method: str, task: str, seed: int, smoke: bool) -> dict[str, Any]:
+def measure_twofold(task: str, method: str, seeds: Sequence[int], smoke: bool) -> list[Numbers]:
     """True costs of this library's policies: of the recommended one, of the best, and of each."""
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
+    options = {"task": task, "seeds": list(seeds), "smoke": smoke}
     with tempfile.TemporaryDirectory(prefix="twofold-offline-") as folder:
-        options = json.dumps({"seed": seed, "smoke": smoke})
-        times = learn_apart([method, task, folder, options], None)
-        project = open_project(folder)
+        times = learn_apart(method, Path(folder), options, None)
+        times["wall_seconds"] /= len(seeds)
+        projects = [open_project(Path(folder) / str(seed)) for seed in seeds]
+    return [
+        try_project(problem, own, seed) | times for own, seed in zip(projects, seeds, strict=True)
+    ]
+
+
+def try_project(problem: ControlProblem, project: Project, seed: int) -> Numbers:
+    """The recommended policy, or the logged controller; the best in hindsight; and each."""
     costs = {f"beta_{p.epistemic_weight:g}": try_policy(problem, p, seed) for p in project.policies}
     chosen = project.recommended
     cost = try_logged(problem, seed) if chosen is None else try_policy(problem, chosen, seed)
-    kept = {"cost": cost, "recommends": float(chosen is not None)}
-    return kept | times | {"best": min(costs.values()), **costs}
+    return {
+        "cost": cost,
+        "recommends": float(chosen is not None),
+        "best": min(costs.values()),
+    } | costs
 
 
-def measure_logged(method: str, task: str, seed: int, smoke: bool) -> dict[str, Any]:
+def measure_logged(task: str, method: str, seeds: Sequence[int], smoke: bool) -> list[Numbers]:
     """True cost of the controller that the log is of."""
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    return {"cost": try_logged(problem, seed)}
+    return [{"cost": try_logged(problem, seed)} for seed in seeds]
 
 
 def describe_machine() -> str:
@@ -125,10 +143,10 @@ def describe_machine() -> str:
     return f"{platform.machine()}, {os.cpu_count()} cores, {card}"
 
 
-def measure_job(method: str, task: str, seed: int, smoke: bool) -> dict[str, Any]:
-    """What is measured of a method on a task and seed, and where."""
+def measure_job(task: str, method: str, seeds: Sequence[int], smoke: bool) -> dict[str, Any]:
+    """What is measured of a method on a task with some seeds, and where."""
     kinds = {"twofold": measure_twofold, "logged": measure_logged}
-    found = kinds.get(method, measure_peer)(method, task, seed, smoke)
+    found = kinds.get(method, measure_peer)(task, method, seeds, smoke)
     return {"machine": describe_machine(), "numbers": found}
 
 
@@ -139,19 +157,20 @@ def digest(patterns: Sequence[str]) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in found)).hexdigest()
 
 
-def plan_job(method: str, task: str, seed: int, smoke: bool) -> Job:
+def plan_job(task: str, method: str, seeds: Sequence[int], smoke: bool) -> Job:
     """A job, known by the source that decides it."""
     kind = method if method in SOURCES else "peer"
     source = digest([*SHARED, *SOURCES[kind]])
-    identity = {"method": method, "task": task, "seed": seed, "source": source}
+    identity: dict[str, Any] = {"method": method, "task": task, "source": source}
+    identity |= {"seeds": list(seeds), "smoke": smoke}
     if kind == "peer":
-        identity |= {"steps": STEPS, "seconds": SECONDS}
         installed = Path(interpreter(ENVIRONMENT)).parents[1] / ".installed"
-        identity["packages"] = installed.read_text().strip()
-    return Job(f"{task}/{method}, seed {seed}", measure_job, (method, task, seed, smoke), identity)
+        packages = installed.read_text().strip()
+        identity |= {"steps": STEPS, "seconds": SECONDS, "packages": packages}
+    return Job(f"{task}/{method}", measure_job, (task, method, seeds, smoke), identity)
 
 
-def add_results(record: Record, task: str, method: str, every: list[dict[str, float]]) -> None:
+def add_results(record: Record, task: str, method: str, every: Sequence[Numbers]) -> None:
     """Means over seeds; the best policy of a search in hindsight is a method of its own."""
     place = f"{task}/{method}"
     for name in every[0]:
@@ -175,14 +194,13 @@ def measure(
     """The record of some tasks, methods and seeds."""
     places = [(task, method) for task in tasks for method in methods]
     places = [one for one in places if one[0] != CHECK or one[1] == "mopo"]
-    jobs = [plan_job(method, task, seed, smoke) for task, method in places for seed in seeds]
+    jobs = [plan_job(task, method, seeds, smoke) for task, method in places]
     found = run_jobs(jobs, work)
     machines = sorted({one["machine"] for one in found})
     settings = {"steps": STEPS, "seconds": SECONDS, "machines": machines}
     record = Record("offline_rl", settings, list(seeds))
-    for number, (task, method) in enumerate(places):
-        own = found[number * len(seeds) : (number + 1) * len(seeds)]
-        add_results(record, task, method, [one["numbers"] for one in own])
+    for (task, method), own in zip(places, found, strict=True):
+        add_results(record, task, method, own["numbers"])
     return record
 
 

@@ -10,7 +10,7 @@ Every fit is a process of its own in the environment of its library (``make peer
 a job: a run that is stopped keeps what it has, and the same command does the rest. Writes
 ``results/regression.json``; runs of some tables or libraries join what others have written. Other
 work on the machine makes ``seconds_fit`` longer; ``cpu_seconds_fit``, the processor's time of all
-threads, much less so.
+threads, much less so. Seconds of fits on a GPU are ``gpu_seconds_fit``.
 
 On four problems of known truth the two parts of the predictive entropy are compared with it too,
 of the libraries that have several members and noise that varies: rank correlation of the epistemic

@@ -29,12 +29,13 @@ from paper.frontier import (
     fit_model,
     group_folder,
 )
+from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
 from twofold.core import persistence
 from twofold.plant.quality import LEVELS, choose_passages, replay_costs
 from twofold.plant.rollout import DTYPE, DynamicsModel
 from twofold.plant.search import SearchSettings
-from twofold.uncertainty import metrics
+from twofold.uncertainty.metrics import coverage, pit
 
 NAME, REPLAY = "dynamics", "replay.json"
 HORIZONS = (1, 10, 50, 100)
@@ -165,9 +166,9 @@ def judge_replay(samples: np.ndarray, costs: np.ndarray, scale: float) -> dict[s
     for steps in (own for own in HORIZONS if own <= costs.shape[1]):
         own, true = samples[:, :, steps - 1] / scale, costs[:, steps - 1] / scale
         given = norm(own.mean(axis=0), own.std(axis=0, ddof=1))
-        places = metrics.pit(own, true)
+        places = pit(own, true)
         found[f"{steps}/log_likelihood"] = float(given.logpdf(true).mean())
-        found[f"{steps}/coverage_90"] = float(metrics.coverage(places, LEVELS[1:])[0])
+        found[f"{steps}/coverage_90"] = float(coverage(places, LEVELS[1:])[0])
     passages = costs.mean(axis=1)
     off = samples.mean(axis=(0, 2)) - passages
     found["bias"] = float(off.mean() / passages.std(ddof=1))
@@ -191,3 +192,34 @@ def add_groups(
         for field in ("true_cost", "predicted_cost", "epistemic_risk"):
             values = [getattr(trials[number], field) for trials in tried]
             record.add_mean(f"{place}/beta_{beta:g}/{field}", values)
+
+
+POSTERIORS = {
+    "langevin": "Langevin chains",
+    "alpha": "mean field, α = 1",
+    "alpha_0.5": "mean field, α = 0.5",
+    "ensemble": "ensemble",
+}
+
+
+def tabulate_dynamics(results: Path) -> str:
+    """A row for each system and posterior."""
+    values = metrics(NAME, results)
+    rows = []
+    for task in contests():
+        for method, title in POSTERIORS.items():
+            place = f"{task}/{method}"
+            if f"{place}/seconds/mean" not in values:
+                continue
+            cells = [mean_and_error(values, f"{place}/one_step/log_likelihood", 2)]
+            for steps in HORIZONS:
+                own = f"{place}/replay/{steps}"
+                likelihood = values[f"{own}/log_likelihood/mean"]
+                cells.append(f"{likelihood:.2f} / {values[f'{own}/coverage_90/mean']:.0%}")
+            cells.append(mean_and_error(values, f"{place}/replay/bias", 2))
+            cells += [mean_and_error(values, f"{place}/beta_{b:g}/true_cost", 2) for b in (0, 2, 4)]
+            rows.append([f"{task.replace('_', ' ')}, {title}", *cells])
+    steps_ahead = [f"log-likelihood / coverage after {steps}" for steps in HORIZONS]
+    titles = ["one step", *steps_ahead, "replay bias"]
+    titles += [f"true cost, β = {beta}" for beta in (0, 2, 4)]
+    return markdown(["system, posterior", *titles], rows)

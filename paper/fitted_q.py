@@ -20,7 +20,7 @@ from twofold.plant.cost import Cost
 from twofold.plant.log import Log, Window, steps
 from twofold.plant.policy import LearnedPolicy, act_on
 
-HIDDEN, UPDATES, BATCH, RENEWED, RATE = (64, 64), 10_000, 256, 100, 1e-3
+HIDDEN, UPDATES, BATCH, RENEWED, RATE = (64, 64), 10_000, 256, 20, 1e-3
 
 
 class Steps(NamedTuple):

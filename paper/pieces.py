@@ -43,7 +43,7 @@ BEYOND = "beyond the paper"
 
 
 def _split(place: str, shows: str, name: str) -> Piece:
-    return Piece(place, shows, "toy_figures:draw_splits", (name,))
+    return Piece(place, shows, "toy_figures:draw_splits", (name,), work="posteriors")
 
 
 def _table_1(shows: str, function: str, *arguments: str) -> Piece:
@@ -94,9 +94,19 @@ PIECES = {
         "posteriors beside Hamiltonian Monte Carlo",
         "alpha_vs_hmc:compare_with_hmc",
         "alpha_vs_hmc",
+        work="posteriors",
     ),
     "calibration": _beyond(
-        "calibration on the toy problems", "calibration:score_calibration", "calibration"
+        "calibration on the toy problems",
+        "calibration:score_calibration",
+        "calibration",
+        work="posteriors",
+    ),
+    "calibration_quick": _beyond(
+        "the same without Hamiltonian Monte Carlo",
+        "calibration:score_quickly",
+        "calibration",
+        kept="/hmc/",
     ),
     "entropy_estimators": _beyond(
         "entropy estimators on known densities",
@@ -113,14 +123,25 @@ PIECES = {
         in_jobs=True,
         kept="^(?!.*/default)",
     ),
+    "reference": _beyond(
+        "the references of the contest, on a GPU",
+        "posteriors:compare_references",
+        "posteriors",
+        kept="^(?!.*/(hmc|reference|reference_plain)/)",
+        work="posteriors",
+    ),
     "posteriors": _beyond(
-        "a contest of posteriors", "posteriors:compare_posteriors", "posteriors", kept="/seconds_"
+        "a contest of posteriors",
+        "posteriors:compare_posteriors",
+        "posteriors",
+        kept="/(seconds_|hmc/|reference/|reference_plain/)",
+        work="posteriors",
     ),
     "posteriors_default": _beyond(
         "the contest, default and quick start",
         "posteriors:compare_staged",
         "posteriors",
-        kept="^(?!.*/(langevin|ensemble|ensemble_planning|sghmc|default)/)",
+        kept="^(?!.*/(langevin|ensemble|default)/)",
     ),
     "posteriors_figure": _beyond(
         "their quality against seconds", "posteriors_report:draw_tradeoffs", None

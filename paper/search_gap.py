@@ -21,6 +21,7 @@ from paper.control_problems import ControlProblem, industrial_random
 from paper.direct_search import Strategy, direct_search
 from paper.frontier import LUCK_STREAM, START_STREAM, Method, build_model, fit_model, group_folder
 from paper.industrial_random_batch import METHOD, NAME, TRIALS
+from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record, commit, device
 from paper.simulator_search import search_by_slope
 from paper.truth import true_costs
@@ -186,3 +187,32 @@ def compose(found: dict[str, dict[str, Any]]) -> Record:
             if field in own:
                 record.add_mean(f"gap/{name}/{field}", own[field])
     return record
+
+
+TITLES = {
+    "simulator_evolution": "the simulator itself, by evolution strategies",
+    "simulator_slopes": "the simulator itself, by its slopes",
+    "model": "one model, α = 1, with the budget above",
+    "starts_4": "four times the starts",
+    "updates_4": "four times the updates",
+    "rate_4": "four times the learning rate",
+    "horizon_100": "a horizon of 100 instead of 75",
+    "epochs_5": "a model trained five times as long",
+    "fits_3": "a mixture of three models",
+    "langevin": "a model by Langevin chains",
+}
+
+
+def tabulate_gap(results: Path) -> str:
+    """True costs, and what the models say of their own policies and of the simulator's."""
+    values = metrics(NAME, results)
+    rows = []
+    for name, title in TITLES.items():
+        if f"gap/{name}/cost/mean" in values:
+            said = [f"gap/{name}/{field}" for field in ("own", "tuned")]
+            cells = [mean_and_error(values, f"gap/{name}/cost", 1)]
+            cells += [
+                f"{values[f'{one}/mean']:.1f}" if f"{one}/mean" in values else "" for one in said
+            ]
+            rows.append([title, *cells])
+    return markdown(["policies of", "true cost", "the model says", "and of the simulator's"], rows)

@@ -21,6 +21,7 @@ from paper.control_problems import ControlProblem
 from paper.dynamics import score_replay
 from paper.fitted_q import evaluate_by_q
 from paper.frontier import LUCK_STREAM, START_STREAM
+from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record, commit, device
 from paper.selection_tasks import TASKS, Task
 from paper.truth import logged_costs, true_costs
@@ -34,6 +35,7 @@ from twofold.plant.rollout import DynamicsModel
 NAME, SEEDS = "selection", (0, 1, 2)
 BETAS = (0.0, 1.0, 2.0, 4.0)
 PASSAGES = 500
+RULES = "regret", "lowest_predicted_regret", "fqe_regret"
 
 
 def judge_selection(context: Context) -> Record:
@@ -132,7 +134,9 @@ def say(problem: ControlProblem, project: Project, seed: int, passages: int) -> 
 
 def choices(found: dict[str, Any]) -> dict[str, int | None]:
     """What each rule chooses: a policy by its number, or None for the logged controller."""
-    predicted, by_q = (np.nan_to_num(found[k], nan=np.inf) for k in ("predicted", "by_q"))
+    predicted, by_q = (
+        np.nan_to_num(np.array(found[name], float), nan=np.inf) for name in ("predicted", "by_q")
+    )
     best = int(np.argmin(by_q))
     return {
         "regret": found["recommended"],
@@ -169,3 +173,23 @@ def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None
             values = [np.nan if one[field][number] is None else one[field][number] for one in found]
             if np.isfinite(values).all():
                 record.add_mean(f"{name}/beta_{beta:g}/{field}", values)
+
+
+def tabulate_regrets(results: Path) -> str:
+    """What each rule's choice costs above the best, and whether the model replays the plant."""
+    values = metrics(NAME, results)
+    rows = []
+    for name in TASKS:
+        shares = [
+            f"{values[f'{name}/{rule}/mean']:.1%} ± {values[f'{name}/{rule}/se']:.1%}"
+            for rule in RULES
+        ]
+        costs = [
+            mean_and_error(values, f"{name}/{kind}", 3)
+            for kind in ("logged_cost", "cost/best", "cost/recommended")
+        ]
+        kept, bias = values[f"{name}/abstained"], values[f"{name}/replay_bias"]
+        rows.append([name.replace("_", " "), *costs, *shares, f"{kept:.0%}", f"{bias:.2f}"])
+    titles = ["logged cost", "best", "recommended", "regret", "of the lowest predicted cost"]
+    titles += ["of fitted Q evaluation", "controller kept", "replay bias"]
+    return markdown(["task", *titles], rows)

@@ -9,13 +9,14 @@ SAC learns from batches of which a twentieth are logged transitions and the othe
 last five thousand updates.
 """
 
-from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
+from d3rlpy.algos import SACConfig
+from graphs import UNROLLED, device, prepare, unroll
+from offline import Learner
 from torch import Tensor, nn
 
 MEMBERS, ELITES, UNITS, LAYERS = 7, 5, 200, 4
@@ -27,7 +28,8 @@ LEAST_UPDATES = 500
 BOUND_WEIGHT = 0.01
 PENALTY, HORIZON = 1.0, 5
 ROLLOUTS, EVERY, KEPT, REAL = 50_000, 1_000, 5, 0.05
-Data = dict[str, np.ndarray]
+Data = dict[str, Tensor]
+NAMES = "observations", "actions", "rewards", "next_observations"
 
 
 class Ensemble(nn.Module):
@@ -73,40 +75,37 @@ def penalise(rewards: Tensor, log_variances: Tensor) -> Tensor:
 class Dynamics:
     """An ensemble fitted to transitions until held-out errors stop falling."""
 
-    def __init__(self, data: Data, seed: int):
-        torch.manual_seed(seed)
-        self.device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    def __init__(self, data: Data):
         change = data["next_observations"] - data["observations"]
-        x = np.concatenate([data["observations"], data["actions"]], axis=1)
-        y = np.concatenate([change, data["rewards"][:, None]], axis=1)
-        self.mean, self.scale = y.mean(axis=0), y.std(axis=0) + 1e-8
-        x, y = (self.tensor(part) for part in (x, (y - self.mean) / self.scale))
-        self.ensemble = Ensemble(x.shape[1], y.shape[1]).to(self.device)
-        self.elites = self.fit(x, y)
-
-    def tensor(self, values: np.ndarray) -> Tensor:
-        """In single precision, on the device."""
-        return torch.as_tensor(values, dtype=torch.float32, device=self.device)
+        x = torch.cat([data["observations"], data["actions"]], dim=1)
+        y = torch.cat([change, data["rewards"][:, None]], dim=1)
+        self.mean, self.scale = y.mean(dim=0), y.std(dim=0) + 1e-8
+        self.ensemble = Ensemble(x.shape[1], y.shape[1]).to(x.device)
+        self.elites = self.fit(x, (y - self.mean) / self.scale)
 
     def fit(self, x: Tensor, y: Tensor) -> Tensor:
         """Train on bootstrap samples; the numbers of the networks that are best in the end."""
-        order = torch.randperm(len(x), device=self.device)
+        order = torch.randperm(len(x), device=x.device)
         back = min(int(HELD_OUT * len(x)), MOST_HELD_OUT)
         test, train = order[:back], order[back:]
-        rows = train[torch.randint(len(train), (MEMBERS, len(train)), device=self.device)]
+        rows = train[torch.randint(len(train), (MEMBERS, len(train)), device=x.device)]
         optimiser = torch.optim.Adam(self.ensemble.parameters(), LEARNING_RATE)
-        best = torch.full((MEMBERS,), torch.inf, device=self.device)
-        since = 0
+        prepare([optimiser])
+
+        def update(_: int) -> None:
+            part = rows[:, torch.randint(len(train), (BATCH,), device=x.device)]
+            optimiser.zero_grad()
+            self.ensemble.energy(x[part], y[part]).backward()
+            optimiser.step()
+
+        advance = unroll([update])
+        best, since = torch.full((MEMBERS,), torch.inf, device=x.device), 0
         kept = [part.detach().clone() for part in self.ensemble.parameters()]
         while since <= PATIENCE:
-            for _ in range(max(len(train) // BATCH, LEAST_UPDATES)):
-                part = rows[:, torch.randint(len(train), (BATCH,), device=self.device)]
-                optimiser.zero_grad()
-                self.ensemble.energy(x[part], y[part]).backward()
-                optimiser.step()
+            for _ in range(max(len(train) // BATCH, LEAST_UPDATES) // UNROLLED):
+                advance()
             errors = self.errors(x[test], y[test])
-            better = (best - errors) / best.abs() > LEAST_GAIN
-            better |= best.isinf()
+            better = best.isinf() | ((best - errors) / best > LEAST_GAIN)
             best, since = torch.where(better, errors, best), 0 if better.any() else since + 1
             self.keep(kept, better)
         with torch.no_grad():
@@ -127,57 +126,60 @@ class Dynamics:
             chosen = better.reshape(-1, 1, 1) if now.ndim == 3 else better.any()
             own.copy_(torch.where(chosen, now, own))
 
-    def roll_out(
-        self, data: Data, act: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator
-    ) -> Data:
-        """Transitions of the policy on the model, from logged states."""
-        seen = data["observations"][rng.integers(len(data["rewards"]), size=ROLLOUTS)]
-        parts: list[dict[str, np.ndarray]] = []
+    def roll_out(self, seen: Tensor, act: Callable[[Tensor], Tensor]) -> Data:
+        """Transitions of a policy on the model, from logged states."""
+        parts: list[tuple[Tensor, ...]] = []
         for _ in range(HORIZON):
             actions = act(seen)
             following, rewards = self.step(seen, actions)
-            names = "observations", "actions", "rewards", "next_observations"
-            parts.append(dict(zip(names, (seen, actions, rewards, following), strict=True)))
+            parts.append((seen, actions, rewards, following))
             seen = following
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        joined = (torch.cat(part) for part in zip(*parts, strict=True))
+        return dict(zip(NAMES, joined, strict=True))
 
-    def step(self, seen: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def step(self, seen: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Next observations and penalised rewards, each drawn from one of the best networks."""
-        x = self.tensor(np.concatenate([seen, actions], axis=1))
+        x = torch.cat([seen, actions], dim=1)
         with torch.no_grad():
             means, log_variances = self.ensemble(x.expand(MEMBERS, *x.shape))
-            log_variances = log_variances + 2.0 * self.tensor(np.log(self.scale))
-            means = means * self.tensor(self.scale) + self.tensor(self.mean)
-            chosen = self.elites[torch.randint(ELITES, (len(x),), device=self.device)]
-            of_row = chosen, torch.arange(len(x), device=self.device)
+            log_variances = log_variances + 2.0 * self.scale.log()
+            means = means * self.scale + self.mean
+            chosen = self.elites[torch.randint(ELITES, (len(x),), device=x.device)]
+            of_row = chosen, torch.arange(len(x), device=x.device)
             noise = torch.exp(0.5 * log_variances[of_row]) * torch.randn_like(means[0])
             drawn = means[of_row] + noise
-            rewards = penalise(drawn[:, -1], log_variances)
-        return seen + drawn[:, :-1].cpu().numpy(), rewards.cpu().numpy()
+            return seen + drawn[:, :-1], penalise(drawn[:, -1], log_variances)
 
 
-class Pool:
-    """The newest roll-outs."""
+class Mopo(Learner):
+    """SAC on logged transitions and the newest roll-outs."""
 
-    def __init__(self):
-        self.parts: deque[Data] = deque(maxlen=KEPT)
+    def __init__(self, data: dict[str, np.ndarray], seed: int):
+        super().__init__(SACConfig(), data, seed)
+        self.dynamics = Dynamics(self.data)
+        room = KEPT * ROLLOUTS * HORIZON
+        self.pool = {
+            name: torch.empty((room, *part.shape[1:]), device=device())
+            for name, part in self.data.items()
+        }
+        self.filled, self.rounds = torch.zeros((), device=device()), 0
 
-    def is_due(self, step: int) -> bool:
-        """Whether roll-outs are made before this step (the first is 1)."""
-        return (step - 1) % EVERY == 0
+    @torch.no_grad()
+    def refresh(self, made: int) -> None:
+        """New roll-outs instead of the oldest, once in so many updates."""
+        if made < self.rounds * EVERY:
+            return
+        seen = self.pick(self.data, ROLLOUTS, len(self.data["rewards"]))["observations"]
+        found = self.dynamics.roll_out(seen, self.algorithm.impl.sample_action)
+        first = self.rounds % KEPT * ROLLOUTS * HORIZON
+        for name, part in found.items():
+            self.pool[name][first : first + len(part)] = part
+        self.rounds += 1
+        self.filled.fill_(min(self.rounds, KEPT) * ROLLOUTS * HORIZON)
 
-    def add(self, found: Data) -> None:
-        """New roll-outs; the oldest are forgotten."""
-        self.parts.append(found)
-
-    def mix(self, data: Data, rng: np.random.Generator, size: int) -> tuple[Data, Any]:
-        """A batch of logged and predicted transitions, and its rows."""
-        logged = round(REAL * size)
-        chosen = [(data, logged)]
-        places = rng.integers(len(self.parts), size=size - logged)
-        counts = np.bincount(places, minlength=len(self.parts))
-        chosen += zip(self.parts, counts.tolist(), strict=True)
-        picks = [(one, rng.integers(len(one["rewards"]), size=count)) for one, count in chosen]
-        names = "observations", "actions", "rewards", "next_observations"
-        joined = {name: np.concatenate([one[name][rows] for one, rows in picks]) for name in names}
-        return joined, np.arange(size)
+    def draw(self) -> Data:
+        """A batch of logged and predicted transitions."""
+        logged = round(REAL * self.size)
+        true = self.pick(self.data, logged, len(self.data["rewards"]))
+        predicted = self.pick(self.pool, self.size - logged, self.filled)
+        return {name: torch.cat([true[name], predicted[name]]) for name in NAMES}

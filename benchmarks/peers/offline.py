@@ -1,29 +1,30 @@
-"""Learn a policy from a log with one method and write it; runs in that method's environment.
+"""Learn policies from logs with one method and write them; runs in that method's environment.
 
-    python offline.py METHOD transitions.npz policy.npz '{"option": value}'
+    python offline.py METHOD folder '{"option": value}'
 
-The transitions are observations, actions in [−1, 1], rewards and next observations; none ends an
-episode, for a log's episodes end by the clock alone. The policy is a ReLU network of standardised
-observations with tanh outputs: ``mean``, ``scale``, and ``kernel_0``, ``bias_0`` … of its layers.
-Options are ``steps`` and ``seconds``, both of which must have passed, and ``seed``. Prints wall and
-CPU seconds of the process and the steps as JSON.
+Of each seed the folder has ``SEED.npz``: observations, actions in [−1, 1], rewards and next
+observations; none ends an episode, for a log's episodes end by the clock alone. The policy that is
+written to ``SEED.policy.npz`` is a ReLU network of standardised observations with tanh outputs:
+``mean``, ``scale``, and ``kernel_0``, ``bias_0`` … of its layers. Options are ``seeds``, which
+learn side by side, and ``steps`` and ``seconds``, both of which must have passed. Prints the wall
+seconds of all, the CPU seconds of each, and its steps, as JSON.
 
 Hyperparameters are d3rlpy's, which are those of the methods' papers, and for CQL those of its
 reproduction of the published scores. Observations and rewards are standardised for all of them.
 """
 
 import json
-import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 START = time.perf_counter()
 
 import numpy as np  # noqa: E402
 
-Data = dict[str, np.ndarray]
+Data = dict[str, Any]
 Network = dict[str, np.ndarray]
 
 
@@ -34,10 +35,8 @@ class Budget:
         self.steps, self.seconds, self.made = steps, seconds, 0
 
     def left(self) -> bool:
-        """Whether to make, and then count, another step."""
-        more = self.made < self.steps or time.perf_counter() - START < self.seconds
-        self.made += more
-        return more
+        """Whether to go on."""
+        return self.made < self.steps or time.perf_counter() - START < self.seconds
 
 
 def standardise(data: Data) -> tuple[Data, Network]:
@@ -52,75 +51,90 @@ def standardise(data: Data) -> tuple[Data, Network]:
     return data | seen | {"rewards": centred}, {"mean": mean, "scale": scale}
 
 
-def mini_batch(data: Data, rows: np.ndarray) -> Any:
-    """Some transitions as d3rlpy has them; none is terminal. No method here uses next actions."""
-    from d3rlpy.dataset import TransitionMiniBatch
+def mini_batch(data: Data, device: str) -> Any:
+    """Transitions as d3rlpy has them; none is terminal. No method here uses next actions."""
+    from d3rlpy.torch_utility import TorchMiniBatch
 
-    of_rows = {name: data[name][rows] for name in ("observations", "actions", "next_observations")}
-    zeros = np.zeros((len(rows), 1), np.float32)
-    return TransitionMiniBatch(
-        **of_rows,
-        rewards=data["rewards"][rows, None],
-        next_actions=of_rows["actions"],
+    rewards = data["rewards"][:, None]
+    zeros = 0.0 * rewards
+    return TorchMiniBatch(
+        observations=data["observations"],
+        actions=data["actions"],
+        rewards=rewards,
+        next_observations=data["next_observations"],
+        next_actions=data["actions"],
+        returns_to_go=zeros,
         terminals=zeros,
         intervals=zeros + 1.0,
-        transitions=[],
+        device=device,
+        numpy_batch=None,
     )
 
 
-def create(config: Any, data: Data, seed: int) -> Any:
-    """An algorithm of d3rlpy for this data, on the GPU if there is one."""
-    import d3rlpy
-    import torch
+class Learner:
+    """An algorithm of d3rlpy that learns from random transitions."""
 
-    d3rlpy.seed(seed)
-    algorithm = config.create(device="cuda:0" if torch.cuda.is_available() else False)
-    algorithm.create_impl(data["observations"].shape[1:], data["actions"].shape[1])
-    return algorithm
+    def __init__(self, config: Any, data: Data, seed: int):
+        import d3rlpy
+        import graphs
+        import torch
+
+        d3rlpy.seed(seed)
+        self.device, self.size = graphs.device(), config.batch_size
+        self.data = {name: torch.as_tensor(part).to(self.device) for name, part in data.items()}
+        self.algorithm = config.create(device=self.device if "cuda" in self.device else False)
+        shapes = data["observations"].shape[1:], data["actions"].shape[1]
+        self.algorithm.create_impl(*shapes)
+        modules = vars(self.algorithm.impl.modules).values()
+        graphs.prepare([one.optim for one in modules if hasattr(one, "optim")])
+
+    def pick(self, data: Data, size: int, rows: Any) -> Data:
+        """Transitions at random places below a number of rows."""
+        import torch
+
+        shares = torch.rand(size, device=self.device, dtype=torch.float64)
+        places = (shares * rows).long()
+        return {name: part[places] for name, part in data.items()}
+
+    def draw(self) -> Data:
+        """A batch of transitions."""
+        return self.pick(self.data, self.size, len(self.data["rewards"]))
+
+    def refresh(self, made: int) -> None:
+        """What is done between updates, after so many of them."""
+
+    def update(self, number: int) -> None:
+        """One update of d3rlpy's."""
+        self.algorithm.impl.update(mini_batch(self.draw(), self.device), number)
+
+    def network(self) -> Network:
+        """The policy's layers up to the mean of its action, before tanh."""
+        policy = self.algorithm.impl.policy
+        last = policy._mu if hasattr(policy, "_mu") else policy._fc
+        linear = [*(one for one in policy._encoder._layers if hasattr(one, "weight")), last]
+        parts = [(one.weight, one.bias) for one in linear]
+        return {
+            f"{kind}_{number}": part.detach().cpu().numpy()
+            for number, pair in enumerate(parts)
+            for kind, part in zip(("kernel", "bias"), pair, strict=True)
+        }
 
 
-def layers_of(policy: Any) -> Network:
-    """The policy's network up to the mean of its action, before tanh."""
-    last = policy._mu if hasattr(policy, "_mu") else policy._fc
-    linear = [*(one for one in policy._encoder._layers if hasattr(one, "weight")), last]
-    parts = [(one.weight, one.bias) for one in linear]
-    return {
-        f"{kind}_{number}": part.detach().cpu().numpy()
-        for number, pair in enumerate(parts)
-        for kind, part in zip(("kernel", "bias"), pair, strict=True)
-    }
-
-
-def graphs() -> dict[str, Any]:
-    """d3rlpy's option of CUDA graphs, and an optimiser that may be part of one."""
-    import torch
-    from d3rlpy.optimizers.optimizers import AdamFactory
-
-    class Capturable(AdamFactory):
-        def create_optimizer(self, named_modules: Any, lr: float) -> Any:
-            made = super().create_optimizer(named_modules, lr)
-            for group in made.param_groups:
-                group["capturable"] = torch.cuda.is_available()
-            return made
-
-    return {"compile_graph": True, "temp_optim_factory": Capturable()}
-
-
-def train_bc(data: Data, budget: Budget, seed: int) -> Network:
+def learn_bc(data: Data, seed: int) -> Learner:
     """Behaviour cloning."""
     from d3rlpy.algos import BCConfig
 
-    return train(BCConfig(compile_graph=True), data, budget, seed)
+    return Learner(BCConfig(), data, seed)
 
 
-def train_td3_bc(data: Data, budget: Budget, seed: int) -> Network:
+def learn_td3_bc(data: Data, seed: int) -> Learner:
     """TD3+BC (Fujimoto and Gu 2021)."""
     from d3rlpy.algos import TD3PlusBCConfig
 
-    return train(TD3PlusBCConfig(alpha=2.5, compile_graph=True), data, budget, seed)
+    return Learner(TD3PlusBCConfig(alpha=2.5), data, seed)
 
 
-def train_cql(data: Data, budget: Budget, seed: int) -> Network:
+def learn_cql(data: Data, seed: int) -> Learner:
     """Conservative Q-learning (Kumar et al. 2020), with a fixed conservative weight."""
     from d3rlpy.algos import CQLConfig
     from d3rlpy.models.encoders import VectorEncoderFactory
@@ -131,54 +145,79 @@ def train_cql(data: Data, budget: Budget, seed: int) -> Network:
         critic_encoder_factory=encoder,
         alpha_learning_rate=0.0,
         conservative_weight=5.0,
-        **graphs(),
     )
-    return train(config, data, budget, seed)
+    return Learner(config, data, seed)
 
 
-def train_iql(data: Data, budget: Budget, seed: int) -> Network:
+def learn_iql(data: Data, seed: int) -> Learner:
     """Implicit Q-learning (Kostrikov et al. 2022)."""
     from d3rlpy.algos import IQLConfig
 
-    config = IQLConfig(expectile=0.7, weight_temp=3.0, max_weight=100.0, compile_graph=True)
-    return train(config, data, budget, seed)
+    return Learner(IQLConfig(expectile=0.7, weight_temp=3.0, max_weight=100.0), data, seed)
 
 
-def train(config: Any, data: Data, budget: Budget, seed: int) -> Network:
-    """Updates with random transitions."""
-    algorithm, rng = create(config, data, seed), np.random.default_rng(seed)
-    while budget.left():
-        rows = rng.integers(len(data["rewards"]), size=config.batch_size)
-        algorithm.update(mini_batch(data, rows))
-    return layers_of(algorithm.impl.policy)
-
-
-def train_mopo(data: Data, budget: Budget, seed: int) -> Network:
+def learn_mopo(data: Data, seed: int) -> Any:
     """Model-based offline policy optimisation (Yu et al. 2020), with d3rlpy's SAC."""
-    from d3rlpy.algos import SACConfig
-    from mopo import Dynamics, Pool
+    from mopo import Mopo
 
-    sac = create(SACConfig(**graphs()), data, seed)
-    rng = np.random.default_rng(seed)
-    dynamics, pool = Dynamics(data, seed), Pool()
-    while budget.left():
-        if pool.is_due(budget.made):
-            pool.add(dynamics.roll_out(data, sac.sample_action, rng))
-        sac.update(mini_batch(*pool.mix(data, rng, sac.batch_size)))
-    return layers_of(sac.impl.policy)
+    return Mopo(data, seed)
 
 
-METHODS: dict[str, Callable[[Data, Budget, int], Network]] = {
-    "bc": train_bc,
-    "td3_bc": train_td3_bc,
-    "cql": train_cql,
-    "iql": train_iql,
-    "mopo": train_mopo,
+METHODS: dict[str, Callable[[Data, int], Any]] = {
+    "bc": learn_bc,
+    "td3_bc": learn_td3_bc,
+    "cql": learn_cql,
+    "iql": learn_iql,
+    "mopo": learn_mopo,
 }
 
 
-def search_twofold(task: str, folder: str, seed: int, smoke: bool) -> None:
-    """This library's own pipeline with its defaults, on the same log."""
+def lighten() -> None:
+    """Leave out of d3rlpy what a graph cannot hold (losses for its log, checks of distributions),
+    and make its targets follow in one kernel."""
+    import torch
+    from d3rlpy.algos.qlearning.torch import bc_impl, ddpg_impl
+
+    def follow(target: Any, source: Any, tau: float) -> None:
+        with torch.no_grad():
+            torch._foreach_lerp_(list(target.parameters()), list(source.parameters()), tau)
+
+    torch.distributions.Distribution.set_default_validate_args(False)
+    for module in (bc_impl, ddpg_impl):
+        module.asdict_as_float = lambda losses: {}
+    ddpg_impl.soft_sync = follow
+
+
+def train(learners: Sequence[Any], budget: Budget) -> None:
+    """Updates of all learners side by side."""
+    from graphs import UNROLLED, unroll
+
+    for one in learners:
+        one.refresh(0)
+    advance = unroll([one.update for one in learners])
+    while budget.left():
+        for one in learners:
+            one.refresh(budget.made)
+        advance()
+        budget.made += UNROLLED
+
+
+def learn(method: str, folder: Path, seeds: Sequence[int], budget: Budget) -> None:
+    """Policies from all logs in a folder."""
+    lighten()
+    learners, every = [], []
+    for seed in seeds:
+        with np.load(folder / f"{seed}.npz") as file:
+            data, units = standardise(dict(file))
+        learners.append(METHODS[method](data, seed))
+        every.append(units)
+    train(learners, budget)
+    for seed, learner, units in zip(seeds, learners, every, strict=True):
+        np.savez(folder / f"{seed}.policy.npz", **units, **learner.network())
+
+
+def search_twofold(task: str, folder: Path, seeds: Sequence[int], smoke: bool) -> None:
+    """This library's own pipeline with its defaults, on the same logs."""
     from benchmarks.offline_tasks import TASKS, shrink
     from twofold import BNNLVRegressor
     from twofold.inference.alpha import Alpha
@@ -191,28 +230,24 @@ def search_twofold(task: str, folder: str, seed: int, smoke: bool) -> None:
         settings = SearchSettings(horizon=5, epochs=1, updates=2)
         regressor = BNNLVRegressor(inference=Alpha(draws=2, epochs=2), hidden_layer_sizes=(8,))
         quick = {"settings": settings, "regressor": regressor}
-    log = problem.batch(seed)
-    embedding = problem.embed(log)
-    find_policies(log, problem.cost, folder, embedding=embedding, random_state=seed, **quick)
+    for seed in seeds:
+        log = problem.batch(seed)
+        own = {"embedding": problem.embed(log), "random_state": seed, **quick}
+        find_policies(log, problem.cost, folder / str(seed), **own)
 
 
 def main() -> None:
     """Learn, write, say how long it took."""
-    method, given, target, words = sys.argv[1:]
+    method, folder, words = sys.argv[1:]
     options = json.loads(words)
-    steps = 0
+    seeds = options["seeds"]
+    budget = Budget(options.get("steps", 0), options.get("seconds", 0.0))
     if method == "twofold":
-        search_twofold(given, target, options["seed"], options.get("smoke", False))
+        search_twofold(options["task"], Path(folder), seeds, options["smoke"])
     else:
-        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")  # graphs without a compiler
-        with np.load(given) as file:
-            data, units = standardise(dict(file))
-        budget = Budget(options["steps"], options["seconds"])
-        network = METHODS[method](data, budget, options["seed"])
-        np.savez(target, **units, **network)
-        steps = budget.made
-    wall, cpu = time.perf_counter() - START, time.process_time()
-    print(json.dumps({"wall_seconds": wall, "cpu_seconds": cpu, "steps": steps}))
+        learn(method, Path(folder), seeds, budget)
+    wall, cpu = time.perf_counter() - START, time.process_time() / len(seeds)
+    print(json.dumps({"wall_seconds": wall, "cpu_seconds": cpu, "steps": budget.made}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Offline reinforcement learning beside this library: what it is given, and how it is scored."""
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import jax
@@ -92,28 +92,19 @@ def test_transitions_are_those_of_the_minari_data_set(log, tmp_path):
 
 
 def test_no_transition_is_terminal_for_a_learner(log, monkeypatch):
-    @dataclass
-    class Batch:
-        observations: np.ndarray
-        actions: np.ndarray
-        rewards: np.ndarray
-        next_observations: np.ndarray
-        next_actions: np.ndarray
-        terminals: np.ndarray
-        intervals: np.ndarray
-        transitions: list
-
-    module = ModuleType("d3rlpy.dataset")
-    monkeypatch.setattr(module, "TransitionMiniBatch", Batch, raising=False)
+    module = ModuleType("d3rlpy.torch_utility")
+    monkeypatch.setattr(module, "TorchMiniBatch", SimpleNamespace, raising=False)
     monkeypatch.setitem(sys.modules, "d3rlpy", ModuleType("d3rlpy"))
-    monkeypatch.setitem(sys.modules, "d3rlpy.dataset", module)
+    monkeypatch.setitem(sys.modules, "d3rlpy.torch_utility", module)
     data = offline_tasks.list_transitions(log, embed(log))
     last_of_first = len(log.episodes[0]) - 1
-    batch = offline.mini_batch(data, np.array([0, last_of_first, 11]))
+    rows = np.array([0, last_of_first, 11])
+    batch = offline.mini_batch({name: part[rows] for name, part in data.items()}, "cpu")
     assert not batch.terminals.any() and (batch.intervals == 1.0).all()
     expected = log.episodes[0].observations[-1]
     np.testing.assert_allclose(batch.next_observations[1], expected, rtol=1e-6)
-    np.testing.assert_array_equal(batch.rewards[:, 0], data["rewards"][[0, last_of_first, 11]])
+    np.testing.assert_array_equal(batch.rewards[:, 0], data["rewards"][rows])
+    assert batch.terminals.shape == batch.rewards.shape == (3, 1)
 
 
 def test_observations_and_rewards_are_standardised_alike(log):
@@ -130,14 +121,13 @@ def test_observations_and_rewards_are_standardised_alike(log):
 def test_a_budget_needs_steps_and_seconds(monkeypatch):
     clock = SimpleNamespace(now=offline.START)
     monkeypatch.setattr(offline.time, "perf_counter", lambda: clock.now)
-    budget = offline.Budget(3, 10.0)
-    for _ in range(5):
-        assert budget.left()
+    budget = offline.Budget(20, 10.0)
+    budget.made = 20
+    assert budget.left()
     clock.now += 11.0
     assert not budget.left()
-    assert budget.made == 5
-    late = offline.Budget(2, 10.0)
-    assert [late.left() for _ in range(3)] == [True, True, False]
+    budget.made = 10
+    assert budget.left()
 
 
 def test_a_network_acts_as_a_policy_of_this_library(log, rng):
@@ -190,21 +180,40 @@ def test_without_a_recommended_policy_the_logged_controller_runs(monkeypatch, ch
     policies = [SimpleNamespace(epistemic_weight=beta) for beta in (0.0, 2.0)]
     recommended = None if chosen is None else policies[chosen]
     project = SimpleNamespace(policies=policies, recommended=recommended)
-    monkeypatch.setattr(offline_rl, "open_project", lambda folder: project)
-    monkeypatch.setattr(offline_rl, "learn_apart", lambda words, environment: {"wall_seconds": 1.0})
     costs = {0.0: 7.0, 2.0: 5.0}
     monkeypatch.setattr(offline_rl, "try_policy", lambda _, own, seed: costs[own.epistemic_weight])
     monkeypatch.setattr(offline_rl, "try_logged", lambda *_: 9.0)
-    found = offline_rl.measure_twofold("twofold", "wet_chicken", 0, False)
+    found = offline_rl.try_project(OUTSIDE["pendulum"], project, 0)
     assert found["cost"] == (9.0 if chosen is None else 7.0)
-    assert (found["best"], found["beta_2"], found["wall_seconds"]) == (5.0, 5.0, 1.0)
+    assert (found["best"], found["beta_2"], found["recommends"]) == (5.0, 5.0, chosen is not None)
 
 
-def test_a_process_that_fails_says_why(monkeypatch):
+def test_a_learner_is_given_each_seeds_log_and_its_policy_is_tried(monkeypatch):
+    monkeypatch.setattr(offline_tasks, "STARTS", 3)
+    monkeypatch.setattr(offline_rl, "TASKS", {"decaying": lambda: decaying(0.3)})
+
+    def learn(method, folder, options, environment):
+        assert (method, environment) == ("cql", "d3rlpy")
+        for seed in options["seeds"]:
+            with np.load(folder / f"{seed}.npz") as file:
+                first = file["rewards"][0]
+            # from 1 with the action −0.3, whatever the seed
+            assert first == pytest.approx(-(0.2**2))
+            layer = {"kernel_0": np.zeros((1, 1)), "bias_0": np.array([0.1 * seed])}
+            np.savez(folder / f"{seed}.policy.npz", mean=np.zeros(1), scale=np.ones(1), **layer)
+        return {"wall_seconds": 3.0}
+
+    monkeypatch.setattr(offline_rl, "learn_apart", learn)
+    none, some = offline_rl.measure_peer("decaying", "cql", [0, 5], False)
+    assert none["cost"] == pytest.approx(sum(0.25**t for t in range(1, 6)) / 5)
+    assert some["cost"] > none["cost"] and some["wall_seconds"] == 3.0
+
+
+def test_a_process_that_fails_says_why(monkeypatch, tmp_path):
     failed = SimpleNamespace(returncode=1, stderr="Traceback\nno memory\n", stdout="")
     monkeypatch.setattr(offline_rl.subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="cql failed: no memory"):
-        offline_rl.learn_apart(["cql"], None)
+        offline_rl.learn_apart("cql", tmp_path, {}, None)
 
 
 def write_record(folder):
@@ -254,9 +263,9 @@ def test_a_kept_policy_is_known_by_its_sources_and_packages(tmp_path, monkeypatc
     found = []
     for packages in ("d3rlpy==1", "d3rlpy==2"):
         (folder.parent / ".installed").write_text(packages)
-        found.append(offline_rl.plan_job("cql", "pendulum", 0, False).identity)
+        found.append(offline_rl.plan_job("pendulum", "cql", [0], False).identity)
     assert found[0] != found[1] and found[0]["source"] == found[1]["source"]
-    own = offline_rl.plan_job("twofold", "pendulum", 0, False).identity
+    own = offline_rl.plan_job("pendulum", "twofold", [0], False).identity
     assert own["source"] != found[0]["source"] and "packages" not in own
 
 

@@ -159,7 +159,7 @@ def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
     gp, forest = tabulate_regression(tmp_path).splitlines()[2:]
     assert gp.startswith("| diabetes | Gaussian process | 3 | 0.5")
     assert forest.startswith("| diabetes | random forest | – | – | – | – | – | 57.0")
-    assert gp.endswith("| 1.0 | – | 2.0 |")
+    assert gp.endswith("| 1.0 | – | – | 2.0 |")
 
 
 def test_the_short_table_has_a_row_for_each_table_and_a_column_for_each_library(tmp_path):
@@ -193,6 +193,14 @@ def test_an_impossible_number_of_splits_and_nothing_to_measure_are_refused(monke
     assert "--splits must be at least 1, got 0" in capsys.readouterr().err
     with pytest.raises(ValueError, match="none of linear is measured on skewed"):
         regression.measure(["skewed"], ["linear"], 1, False, None)
+
+
+def test_seconds_on_a_gpu_stand_by_themselves(monkeypatch):
+    seconds = {"seconds_fit": 1.0, "seconds_predict": 2.0}
+    assert regress.name_seconds(seconds, 3.0) == seconds | {"cpu_seconds_fit": 3.0}
+    monkeypatch.setattr(sys.modules["jax"], "default_backend", lambda: "gpu")
+    expected = {"gpu_seconds_fit": 1.0, "gpu_seconds_predict": 2.0}
+    assert regress.name_seconds(seconds, 3.0) == expected
 
 
 def test_the_two_parts_of_this_library_reach_the_file(tmp_path, rng):

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from twofold.core import memory, persistence, sharding
 from twofold.core.numerics import key_of
 from twofold.estimators.fitting import fit_many
+from twofold.estimators.plots import Plots
 from twofold.estimators.storage import pack, unpack
 from twofold.estimators.training import row_progress
 from twofold.estimators.validation import check_errors, check_inputs, check_outputs
@@ -56,7 +57,7 @@ def _conditional_moments(model, nested, x):
     return jnp.moveaxis(moments.mean, -1, 0), jnp.moveaxis(moments.variance, -1, 0)
 
 
-class BNNLVRegressor(RegressorMixin, BaseEstimator):
+class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     """Bayesian neural network with latent inputs: predicts, and splits its uncertainty in two.
 
     Parameters

@@ -204,10 +204,10 @@ def plot_rug(axes: Axes, values: np.ndarray) -> Axes:
     levels = np.linspace(0.0, 1.0, min(len(values), MOST_TICKS))
     ticks = np.unique(np.quantile(values, levels, method="nearest"))
     low, high = axes.get_xlim()
-    axes.plot(
-        ticks, np.full(len(ticks), 0.02), "|", color=POINTS, markersize=6, alpha=0.6,
-        markeredgewidth=0.8, transform=axes.get_xaxis_transform(),
-    )  # fmt: skip
+    # One line with gaps: a marker for each would make the page twice as large.
+    heights = np.tile([0.0, 0.035, np.nan], len(ticks))
+    look: Any = {"color": POINTS, "linewidth": 0.8, "alpha": 0.6, "solid_capstyle": "butt"}
+    axes.plot(np.repeat(ticks, 3), heights, transform=axes.get_xaxis_transform(), **look)
     axes.set_xlim(low, high)
     return axes
 

@@ -174,7 +174,7 @@ def make_grid(values: np.ndarray) -> np.ndarray:
 
 
 def choose_anchors(about: Subject, here: Moments) -> dict[str, int]:
-    """Rows at which the other inputs are held: a typical one, and where least and most is known."""
+    """Rows at which the other inputs are held: a typical one, and where most is to be learned."""
     x = about.data.x
     scale = np.where(np.ptp(x, axis=0) > 0, np.std(x, axis=0), 1.0)
     distance = np.abs((x - np.median(x, axis=0)) / scale).sum(axis=1)
@@ -182,7 +182,6 @@ def choose_anchors(about: Subject, here: Moments) -> dict[str, int]:
     rows = {
         "a typical row": int(np.argmin(distance)),
         "the row with the largest epistemic share": int(np.argmax(share)),
-        "the row with the smallest epistemic share": int(np.argmin(share)),
     }
     return {f"{name} ({about.data.names[row]})": row for name, row in rows.items()}
 
