@@ -18,7 +18,7 @@ CHANGES = {
 
 
 def test_there_are_three():
-    assert notebooks.NAMES == sorted(CHANGES)
+    assert sorted(CHANGES) == notebooks.NAMES
 
 
 @pytest.mark.parametrize("name", notebooks.NAMES)
