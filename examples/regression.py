@@ -72,7 +72,8 @@ def explain(x: Any, y: Any, mean: Any, parts: Decomposition, far: Any) -> None:
         for i in np.argsort(part)[:-4:-1]:
             print(
                 f"  age {x[i, 0]:.0f}, BMI {x[i, 2]:.0f}: {mean[i]:.0f}, epistemic ± "
-                f"{parts.epistemic[i]:.0f}, aleatoric ± {parts.aleatoric[i]:.0f}; measured {y[i]:.0f}"
+                f"{parts.epistemic[i]:.0f}, aleatoric ± {parts.aleatoric[i]:.0f}; "
+                f"measured {y[i]:.0f}"
             )
 
 
