@@ -325,7 +325,7 @@ def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
     """The same for people, with headings."""
     headings = "β,γ,expected cost,epistemic risk,aleatoric risk,risk-adjusted cost,beyond the data"
-    found = [[*headings.split(","), "epistemic risk goes with"]]
+    found = [[*headings.split(","), "epistemic risk varies with"]]
     for one in trials:
         largest = list(one.columns.items())[:MOST_COLUMNS]
         names = [f"{name} {share:.0%}" for name, share in largest if share >= LEAST_EXPLAINED]
