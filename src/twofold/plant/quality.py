@@ -9,21 +9,18 @@ if it is expected to save more than that. What a search found is summed up in wo
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float, Key
+from twofold.core.arrays import Float
 from twofold.estimators.linear import LinearGaussian
-from twofold.model import network
-from twofold.model.spec import Draws
 from twofold.plant.forecast import CAUTION, Trial
-from twofold.plant.log import Log, Start, Window, steps
-from twofold.plant.rollout import DTYPE, DynamicsModel, Scales, Task, draw_noise, particles, rollout
+from twofold.plant.log import Log
+from twofold.plant.replay import choose_passages, in_single, replay_costs, replay_task
+from twofold.plant.rollout import DynamicsModel
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
@@ -234,14 +231,13 @@ def assess(
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
     one = score_one_step(model, held_out, rng)
-    starts, actions, costs = choose_passages(model, held_out, horizon, windows, rng)
-    task = model.task(())
-    task = replace(task, shape=replace(task.shape, rates=(), switches=()))  # logged actions as is
+    passages, costs = choose_passages(model, held_out, horizon, windows, rng)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
-    given = jax.tree.map(lambda leaf: jnp.asarray(leaf, DTYPE), (starts, actions))
-    samples = replay_costs(task, noise_draws, noise_key, model.scales, draws, *given)
-    many = compare(np.asarray(samples, float), costs, model.cost_mean, model.cost_scale)
+    given = noise_key, model.scales, draws, in_single(passages)
+    samples = np.asarray(replay_costs(replay_task(model), noise_draws, *given), float)
+    samples = samples.reshape(-1, *costs.shape)
+    many = compare(samples, costs, model.cost_mean, model.cost_scale)
     targets = model.embedding.target_names
     return Quality(targets, horizon, one, many, find_doubts(targets, one, many))
 
@@ -265,50 +261,6 @@ def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator
     return OneStep(
         len(rows), Scores(own, own + shift), Scores(linear - shift, linear), *np.transpose(shares)
     )
-
-
-def choose_passages(
-    model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
-) -> tuple[Window | Start, Float[np.ndarray, "B T A"], Float[np.ndarray, "B T"]]:
-    """Windows of at most ``num`` passages, with the actions and costs of the T steps after them, or
-    of as many as the longest episode has."""
-    history = model.embedding.history
-    length = min(horizon, max(map(len, log.episodes)) - history + 1)
-    found = steps(log, history + length - 1)
-    rows = rng.permutation(len(found.actions))[:num]
-    (seen, past), last, final = jax.tree.map(lambda leaf: leaf[rows], found)
-    seen = np.concatenate([seen, final[:, None]], axis=1)
-    done = np.concatenate([past, last[:, None]], axis=1)
-    actions = done[:, history - 1 :]
-    costs = jax.vmap(jax.vmap(model.cost))(jnp.asarray(seen[:, history:]), jnp.asarray(actions))
-    places = model.embedding.exogenous_places
-    past = seen[:, :history], done[:, : history - 1]
-    start = Start(*past, seen[:, history:, places]) if len(places) else Window(*past)
-    return start, actions, np.asarray(costs, np.float64)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def replay_costs(
-    task: Task,
-    noise_draws: int,
-    key: Key,
-    scales: Scales,
-    draws: Draws,
-    windows: Window | Start,
-    actions: Float[Array, "B T A"],
-) -> Float[Array, "K B T"]:
-    """Predicted costs of each passage, by all draws of weights and noise: a policy without weights
-    acts in the middle of its bounds, and offsets lead from there to the given actions."""
-    (num, horizon, _), count, shape = actions.shape, draws.weights.shape[0], task.shape
-    noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
-    idle = jnp.zeros((1, network.num_weights(shape.sizes)))
-    middle = 0.5 * (jnp.asarray(shape.low) + jnp.asarray(shape.high))
-    offsets = jnp.swapaxes(jnp.repeat(actions, noise_draws, axis=0) - middle, 0, 1)[:, None, None]
-    offsets = jnp.broadcast_to(offsets, (horizon, count, *offsets.shape[2:]))
-    starts = particles(windows, noise_draws)
-    found = rollout(task, scales, idle, draws, noise, starts, offsets).costs[:, :, 0]
-    apart = found.reshape(horizon, count, num, noise_draws)
-    return jnp.transpose(apart, (1, 3, 2, 0)).reshape(-1, num, horizon)
 
 
 def compare(
