@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.stats import norm
 
@@ -32,8 +31,9 @@ from paper.frontier import (
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
 from twofold.core import persistence
-from twofold.plant.quality import LEVELS, choose_passages, replay_costs
-from twofold.plant.rollout import DTYPE, DynamicsModel
+from twofold.plant.quality import LEVELS
+from twofold.plant.replay import choose_passages, in_single, replay_costs, replay_task
+from twofold.plant.rollout import DynamicsModel
 from twofold.plant.search import SearchSettings
 from twofold.uncertainty.metrics import coverage, pit
 
@@ -149,15 +149,12 @@ def score_replay(
     length = steps + model.embedding.history - 1
     fresh = replace(problem, length=length).batch(seed + TEST_STREAM, passages * length)
     rng = np.random.default_rng(seed)
-    starts, actions, costs = choose_passages(model, fresh, steps, passages, rng)
-    task = model.task(())
-    # The logged actions are followed as they are, whatever limits a policy has.
-    task = replace(task, shape=replace(task.shape, rates=(), switches=()))
+    chosen, costs = choose_passages(model, fresh, steps, passages, rng)
     draw_key, noise_key = jax.random.split(jax.random.key(seed))
     draws = model.posterior.sample(draw_key, model.draws_of(WEIGHT_DRAWS))
-    given = jax.tree.map(lambda leaf: jnp.asarray(leaf, DTYPE), (starts, actions))
-    samples = replay_costs(task, NOISE_DRAWS, noise_key, model.scales, draws, *given)
-    return judge_replay(np.asarray(samples, float), costs, model.cost_scale)
+    given = noise_key, model.scales, draws, in_single(chosen)
+    samples = np.asarray(replay_costs(replay_task(model), NOISE_DRAWS, *given), float)
+    return judge_replay(samples.reshape(-1, *costs.shape), costs, model.cost_scale)
 
 
 def judge_replay(samples: np.ndarray, costs: np.ndarray, scale: float) -> dict[str, float]:

@@ -24,6 +24,7 @@ from twofold.plant.embedding import embed
 from twofold.plant.log import Episode, Log, LogError
 from twofold.plant.project import ProjectError, find_policies, open_project
 from twofold.plant.quality import PlanningWarning
+from twofold.plant.replay import PASSAGES
 from twofold.plant.search import SearchSettings, file_name
 from twofold.report import write_policy_report
 
@@ -119,7 +120,7 @@ def test_trials_keep_rollouts_and_what_was_visited(finished):
     logged = make_log().split(0.2, seed=0)[0]
     flows = np.concatenate([one.actions[:, 0] for one in logged.episodes])
     for trial in open_project(finished).trials:
-        assert trial.rollouts.shape == (25, SETTINGS.horizon)
+        assert trial.rollouts.shape == (22, SETTINGS.horizon)  # as many passages are held out
         assert {name: band.shape for name, band in trial.visited.items()} == {
             "level": (SETTINGS.horizon, 5),
             "flow": (SETTINGS.horizon, 5),
@@ -144,12 +145,18 @@ def test_trials_of_an_older_version_are_read_without_them(finished, tmp_path):
     assert "An older version" not in text and "sample roll-outs" in text
 
 
-def test_the_logged_cost_is_that_of_held_out_steps(finished):
+def test_the_logged_cost_is_that_of_the_passages_from_which_policies_are_forecast(finished):
     _, test = make_log().split(0.2, seed=0)
-    expected = np.concatenate(
-        [(one.observations[1:, 0] - 2.0) ** 2 + 0.1 * one.actions[:, 0] for one in test.episodes]
-    )
-    assert open_project(finished).logged_cost == pytest.approx(expected.mean())
+    project = open_project(finished)
+    length, first, passages = SETTINGS.horizon, project.policies[0].history - 1, []
+    for one in test.episodes:
+        costs = (one.observations[1:, 0] - 2.0) ** 2 + 0.1 * one.actions[:, 0]
+        passages += [costs[at : at + length] for at in range(first, len(costs) - length + 1)]
+    assert len(passages) == project.quality.multi_step.windows < PASSAGES
+    assert project.logged_cost == pytest.approx(np.mean(passages))
+    older = replace(project.quality.multi_step, logged_cost=np.nan)
+    older = replace(project, quality=replace(project.quality, multi_step=older))
+    assert older.logged_cost == project.about["logged_cost"]
 
 
 def test_policies_are_named_by_their_weights(finished):

@@ -26,11 +26,12 @@ from twofold.model.spec import Draws
 from twofold.plant.cost import risks
 from twofold.plant.log import Log, Start, Window
 from twofold.plant.policy import DTYPE, LearnedPolicy
+from twofold.plant.replay import PASSAGES, choose_passages
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
 ROLLOUTS_AT_ONCE = 20_000
-# Held-out windows that a policy is rolled out from.
-STARTS = 32
+# Roll-outs of each weight draw from a held-out window.
+NOISE_DRAWS = 8
 # Times the epistemic risk is what a careful person adds to an expected cost.
 CAUTION = 2.0
 # Enough for a drawing, and a third of the file that all digits would make.
@@ -411,12 +412,12 @@ class Trial:
 def evaluate_policy(
     model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int
 ) -> Trial:
-    """Forecast a policy from held-out windows, and see how far it leaves the data."""
-    windows = model.embedding.starts(held_out, horizon)
+    """Forecast a policy from the starts of the passages that the model is judged by, and see how
+    far it leaves the data."""
     rng = np.random.default_rng(random_state)
-    rows = rng.permutation(len(windows.observations))[:STARTS]
-    starts = jax.tree.map(lambda leaf: leaf[rows], windows)
-    costs = forecast(model, policy, starts, horizon, random_state=random_state)
+    passages, _ = choose_passages(model, held_out, horizon, PASSAGES, rng)
+    draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
+    costs = forecast(model, policy, passages.start, horizon, **draws)
     reach = measure_reach(model, policy, held_out, horizon, random_state=random_state)
     visited = {name: _round(bands) for name, bands in reach.visited.items()}
     ends = 0.0, *QUANTILES, 1.0
