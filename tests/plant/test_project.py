@@ -72,6 +72,7 @@ def max_level():
 
 def find(folder, log=None, function=cost, **changes):
     options = {"regressor": REGRESSOR, "risk_weights": WEIGHTS, "settings": SETTINGS}
+    options |= {"tuning": None}
     return find_policies(log or make_log(), function, folder, verbose=False, **(options | changes))
 
 

@@ -1,4 +1,4 @@
-"""Tuning on roll-outs, of a linear tank: its error against a loop, its resume, and what it keeps."""
+"""Tuning on roll-outs, of a linear tank: its error, its resume, and what is kept of it."""
 
 from dataclasses import replace
 
@@ -37,14 +37,16 @@ def problem_of(model, log, config, blocks, cost_weight=3.0):
     return Problem(draw, jnp.float32(cost_weight), jnp.asarray(blocks, jnp.int32))
 
 
-def test_the_error_is_a_loop_over_stretches():
-    """Products of the errors of two roll-outs, of each stretch, with the noise of each."""
+@pytest.mark.parametrize("counted", [5.0, 2.25])
+def test_the_error_is_a_loop_over_stretches(counted):
+    """Products of the errors of two roll-outs, of each stretch, with the noise of each; of the
+    last step that counts a part."""
     log, horizon = log_of(3, 12), 5
     model = model_of(log, TRUE)
     config = Config(replay_task(model), horizon, 4, 1)
     logged = gather(model, log, horizon, SHORT)
     problem, key = problem_of(model, log, config, [1, 0, 0]), jax.random.key(3)
-    found = float(rollout_error(config, problem, logged, problem.draw.weights, key))
+    found = float(rollout_error(config, problem, logged, problem.draw.weights, key, counted))
     place_key, noise_key = jax.random.split(key)
     rows = np.asarray(draw_starts(config, problem, logged, place_key))
     luck = np.asarray(draw_noise(noise_key, model.regressor.model_, horizon, 1, 8).additive)
@@ -61,8 +63,9 @@ def test_the_error_is_a_loop_over_stretches():
                 level += NOISE * luck[step, 0, 2 * stretch + pair, 0]
                 error = level - levels[row + step + 1]
                 errors[pair, step], off[pair, step] = error / levels.std(), error / model.cost_scale
-        of_levels.append(errors.prod(axis=0).mean())
-        of_costs.append(off.mean(axis=1).prod())
+        share = np.clip(counted - np.arange(horizon), 0, 1) / counted
+        of_levels.append((errors.prod(axis=0) * share).sum())
+        of_costs.append((off * share).sum(axis=1).prod())
     assert found == pytest.approx(np.mean(of_levels) + 3.0 * np.mean(of_costs), rel=1e-4)
 
 
@@ -74,7 +77,7 @@ def test_the_error_is_that_of_the_mean_over_noise():
     logged = gather(model, log, horizon, SHORT)
     problem = problem_of(model, log, config, np.arange(len(logged.starts) // horizon), 1e-6)
     own = jax.jit(lambda draw, key: rollout_error(
-        config, problem._replace(draw=draw), logged, jnp.asarray(TRUE, jnp.float32), key
+        config, problem._replace(draw=draw), logged, jnp.asarray(TRUE, jnp.float32), key, horizon
     ))  # fmt: skip
     key, levels = jax.random.key(0), log.column("level")
     # NOISE² Σ 0.8^2k of the level after k steps, averaged over them.

@@ -1,4 +1,4 @@
-"""Whether tuning on roll-outs helps a model, and with which settings: ``tune_model``.
+"""Whether tuning on roll-outs helps a model, and with which settings.
 
 Some weight draws are tuned on one part of the runs of the model's log, for each horizon T and each
 weight λ of the cost. Passages of the other runs are then replayed, and what counts is how far off
@@ -6,6 +6,7 @@ the mean cost of a passage is. If the best pair makes it smaller, by more than c
 draws are tuned with it on all runs; if none does, the model stays as it was fitted.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from twofold.core.arrays import Float
 from twofold.estimators.training import Checkpoint
-from twofold.model.spec import Draws
+from twofold.model.spec import Draws, SampledPosterior
 from twofold.plant.log import LogError
 from twofold.plant.replay import Passages, choose_passages, in_single, replay_costs, replay_task
 from twofold.plant.rollout import DynamicsModel
@@ -32,18 +33,21 @@ DRAW_STREAM, REPLAY_STREAM = 1, 2
 class Tuning:
     """What tuning did to the mean cost of replayed passages of ``steps`` steps, in the cost's own
     units: how far off it was on average, and the root of its mean square, for the draws as they
-    were fitted and for those tuned with the best horizon and weight of the cost."""
+    were fitted and for those tuned with the best horizon and weight of the cost. With a horizon of
+    0 no run of the log was long enough to try."""
 
     steps: int
     horizon: int
     cost_weight: float
     kept: bool
-    bias_before: float
-    error_before: float
-    bias_after: float
-    error_after: float
+    bias_before: float = 0.0
+    error_before: float = 0.0
+    bias_after: float = 0.0
+    error_after: float = 0.0
 
     def __str__(self) -> str:
+        if not self.horizon:
+            return "The model was not tuned on roll-outs: the runs of the log are too short."
         found = (
             f"on runs that tuning had not seen, the mean cost of {self.steps} replayed steps was "
             f"off by {self.error_before:.3g} before and {self.error_after:.3g} after "
@@ -54,22 +58,44 @@ class Tuning:
         return f"Tuning the model on roll-outs did not help and was dropped: {found}."
 
 
+NOTHING = Tuning(0, 0, 0.0, False)
+
+
+def tune_all(
+    model: DynamicsModel,
+    tuning: Tuning,
+    settings: TuningSettings,
+    random_state: int,
+    checkpoint: Checkpoint,
+    verbose: bool | str,
+) -> DynamicsModel:
+    """The model with weight draws that are tuned on all runs of its log."""
+    draws = draw_weights(model, settings.draws, random_state)
+    weights = [tuning.cost_weight] * len(draws.weights)
+    found = tune_draws(
+        model, model.log, draws, tuning.horizon, weights, settings, random_state=random_state,
+        checkpoint=checkpoint, verbose=verbose,
+    )  # fmt: skip
+    regressor = copy.copy(model.regressor)
+    regressor.posterior_ = SampledPosterior(*(np.asarray(part) for part in found))
+    return model.with_regressor(regressor)
+
+
 def choose_tuning(
     model: DynamicsModel,
     steps: int,
     settings: TuningSettings,
     random_state: int,
-    checkpoint: Callable[[str], Checkpoint | None],
+    checkpoint: Callable[[int], Checkpoint],
     verbose: bool | str,
-) -> Tuning | None:
-    """The best settings by replays of ``steps`` steps of runs that tuning has not seen; None where
-    the log has no stretch that is long enough."""
+) -> Tuning:
+    """The best settings by replays of ``steps`` steps of runs that tuning has not seen."""
     try:
         fit, judge = model.log.split(HELD_OUT, seed=random_state)
         rng = np.random.default_rng(random_state)
         passages, costs = choose_passages(model, judge, steps, PASSAGES, rng)
     except LogError:
-        return None
+        return NOTHING
     draws = draw_weights(model, settings.trial_draws, random_state)
     before = replay_errors(model, draws, passages, costs, random_state)
     count, weights = len(draws.weights), settings.cost_weights
@@ -79,14 +105,14 @@ def choose_tuning(
         if not len(gather(model, fit, horizon, settings).starts):
             continue
         tuned = tune_draws(
-            model, fit, tiled, horizon, np.repeat(weights, count), settings,
-            random_state=random_state, checkpoint=checkpoint(f"{horizon}"), verbose=verbose,
+            model, fit, tiled, horizon, np.repeat(weights, count).tolist(), settings,
+            random_state=random_state, checkpoint=checkpoint(horizon), verbose=verbose,
         )  # fmt: skip
         for number, weight in enumerate(weights):
             own = Draws(*(part[number * count : (number + 1) * count] for part in tuned))
             found[horizon, weight] = replay_errors(model, own, passages, costs, random_state)
     if not found:
-        return None
+        return NOTHING
     best = min(found, key=lambda pair: float(np.square(found[pair]).mean()))
     kept = is_better(found[best], before)
     return Tuning(costs.shape[1], *best, kept, *_summary(before), *_summary(found[best]))

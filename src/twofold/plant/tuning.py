@@ -9,8 +9,9 @@ values, by Adam on
 with the errors e of predicted columns, in deviations of the log, and d of the cost, in deviations
 of its costs. Errors are those of the mean over noise: the product of the errors of two roll-outs
 whose noise is independent is their square on average, so that noise is neither rewarded nor
-punished. Each draw has stretches of its own, a block bootstrap of the log's (Künsch 1989), so that
-draws go on to differ by what the log leaves open.
+punished. T grows from one step on, for slopes through long roll-outs of a poor model are wild. Each
+draw has stretches of its own, a block bootstrap of the log's (Künsch 1989), so that draws go on to
+differ by what the log leaves open.
 """
 
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ from twofold.plant.rollout import DynamicsModel, Scales, Task
 
 PAIR = 2  # roll-outs of a stretch whose noise is independent
 CLIP = 1.0  # of a gradient's norm
+GROWING = 0.5  # of the updates, in which stretches grow from one step to T
 STREAM = 0
 
 
@@ -106,9 +108,14 @@ OPTIMISER = optax.chain(optax.clip_by_global_norm(CLIP), optax.scale_by_adam())
 
 
 def rollout_error(
-    config: Config, problem: Problem, logged: Logged, weights: Float[Array, "P"], key: Key
+    config: Config,
+    problem: Problem,
+    logged: Logged,
+    weights: Float[Array, "P"],
+    key: Key,
+    counted: Float[Array, ""] | float,
 ) -> Float[Array, ""]:
-    """E of a draw on some of its stretches."""
+    """E of a draw on some of its stretches, of which so many steps count."""
     task, history = config.task, config.task.embedding.history
     place_key, noise_key = jax.random.split(key)
     rows = draw_starts(config, problem, logged, place_key)[:, None]
@@ -120,8 +127,10 @@ def rollout_error(
     true = signals(task, passages.observations)
     errors = (_pairs(signals(task, trace.observations)) - true) / logged.deviations
     costs = jax.vmap(jax.vmap(task.cost))(passages.observations, passages.actions)
-    off = (_pairs(trace.costs) - costs).mean(axis=2) / logged.scales.cost
-    return jnp.mean(errors[0] * errors[1]) + problem.cost_weight * jnp.mean(off[0] * off[1])
+    share = jnp.clip(counted - jnp.arange(config.horizon), 0.0, 1.0) / counted
+    off = (_pairs(trace.costs) - costs) @ share / logged.scales.cost
+    squares = jnp.mean(errors[0] * errors[1], axis=(0, 2)) @ share
+    return squares + problem.cost_weight * jnp.mean(off[0] * off[1])
 
 
 def signals(task: Task, observations: Float[Array, "*batch D"]) -> Float[Array, "*batch O"]:
@@ -159,11 +168,12 @@ def step(
 
     def one_update(index: Array, carry: Any) -> tuple[State, Array, Array]:
         state, total, skipped = carry
+        progress = (epoch + index / config.updates) / logged.schedule.epochs
+        counted = 1.0 + (config.horizon - 1.0) * jnp.minimum(progress / GROWING, 1.0)
         error = partial(rollout_error, config, problem, logged)
         own_key = jax.random.fold_in(key, index)
-        value, gradient = jax.value_and_grad(error)(state.weights, own_key)
+        value, gradient = jax.value_and_grad(error)(state.weights, own_key, counted)
         fine = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-        progress = (epoch + index / config.updates) / logged.schedule.epochs
         direction, moments = OPTIMISER.update(gradient, state.moments)
         rate = learning_rate(logged.schedule, progress).astype(direction.dtype)
         after = State(state.weights - rate * direction, moments)

@@ -111,7 +111,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     selects = {"β (ignorance)": betas, "γ (noise)": gammas}
     choices = Chooser(POLICY, selects, {one.choice: one for one in policies}, best.choice)
     content = {
-        "about": project.about, "quality": str(project.quality), "policies": policies, "best": best,
+        "about": project.about, "quality": project.model_report, "policies": policies, "best": best,
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
         "terms": TERMS, "choices": choices,
         "best_is": "recommended" if chosen else "best found, not recommended",
@@ -193,7 +193,7 @@ def _describe(project: Project) -> str:
         file=project.files[number], policies=_make_table(headings, rows),
         terms="\n".join(f"- *{term}* {words}" for term, words in TERMS.items()),
         riskiest=_make_table(list(best.riskiest), list_riskiest(best)[:SHOWN_STATES]),
-        quality=project.quality, **project.about,
+        quality=project.model_report, **project.about,
     )  # fmt: skip
 
 
