@@ -56,9 +56,7 @@ def init(density: Density, key: Key, groups: int, particles: int, dimension: int
     nothing = jnp.zeros(groups, jnp.float32)
     found = density.log_likelihood(positions.reshape(-1, dimension))
     log_step = nothing + np.log(FIRST_STEP)
-    return State(
-        positions, found.reshape(groups, particles), nothing, log_step, nothing, nothing
-    )
+    return State(positions, found.reshape(groups, particles), nothing, log_step, nothing, nothing)
 
 
 def effective_share(log_weights: Float[Array, "P"]) -> Float[Array, ""]:
@@ -143,7 +141,9 @@ def move(density: Density, key: Key, state: State, steps: Int[Array, ""]) -> Sta
     rate = jnp.mean(jnp.exp(jnp.minimum(gain, 0.0)).reshape(groups, size), axis=1)
     return state._replace(
         positions=jnp.where(accepted[:, None], position, start).reshape(state.positions.shape),
-        log_likelihood=jnp.where(accepted, found, state.log_likelihood.ravel()).reshape(groups, size),
+        log_likelihood=jnp.where(accepted, found, state.log_likelihood.ravel()).reshape(
+            groups, size
+        ),
         log_step=state.log_step + ADAPTATION * (rate - ACCEPTANCE),
         acceptance=rate,
     )

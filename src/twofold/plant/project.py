@@ -78,8 +78,10 @@ class Project:
 
     @property
     def logged_cost(self) -> float:
-        """What a held-out step cost, under whatever ran the plant."""
-        return self.about["logged_cost"]
+        """What a held-out step cost, under whatever ran the plant, in the passages from whose
+        starts policies are forecast."""
+        found = self.quality.multi_step.logged_cost
+        return found if np.isfinite(found) else self.about["logged_cost"]
 
     @property
     def recommended(self) -> LearnedPolicy | None:
