@@ -1,4 +1,4 @@
-"""``Embedding``: from a log's recent past to a model's input, and from its output to what follows.
+"""``Embedding``: from a log's recent past to a model's input, and from its output to the next row.
 
 The same functions build the table a model is fitted to (NumPy) and run inside roll-outs (JAX:
 ``jit``, ``vmap``, ``grad``). Windows are in the log's units; the model sees each column through its
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Embedding:
-    """What a model sees and what it predicts; ``embed`` makes one for a log and checks it.
+    """Inputs and outputs of a dynamics model; ``embed`` makes one for a log and checks it.
 
     ``lags`` says for each observation how many of its last values are seen, ``action_lags`` the
     same for each action, the one about to be applied among them. ``targets`` are predicted, as
@@ -138,7 +138,7 @@ class Embedding:
         return Seen(past, jnp.stack([own[-1] for own in columns]), rows[-1])
 
     def features(self, window: Window | Start) -> Float[Array, "F"]:
-        """What a policy sees: the window's columns up to now, and the actions of the past."""
+        """The inputs of a policy: the window's columns up to now, and past actions."""
         return self.see(window).past[self.layout.features]
 
     def input(
@@ -206,14 +206,14 @@ class Embedding:
         return seen, values
 
     def _base(self, index: int, latest: Columns, known: Mapping[str, Any]) -> Array | float:
-        """What the output of a target is added to."""
+        """The value to which the output of a target is added."""
         name = self.observations[index]
         if name in self.residual:
             return self.transforms[index].forward(known[name])
         return latest[index] if name in self.deltas else 0.0
 
     def _bound(self, index: int, seen: Array) -> Array:
-        """What becomes of a prediction, through its transform."""
+        """A prediction within its bounds, through its transform."""
         transform = self.transforms[index]
         if transform.kind.endswith("logit") or not self.ranges:
             return transform.clamp(seen)
@@ -222,7 +222,7 @@ class Embedding:
     def known_values(
         self, now: Columns, action: Columns, coming: Columns | None = None
     ) -> dict[str, Any]:
-        """What is known of the next observation, by the names of its columns."""
+        """The known values of the next observation, by column."""
         given = {} if coming is None else dict(zip(self.exogenous, coming, strict=True))
         if self.known is None:
             return given
@@ -282,7 +282,7 @@ class Embedding:
         return x, y
 
     def fingerprint(self, log: Log) -> str:
-        """The same for two embeddings that see, predict and know the same."""
+        """Equal for embeddings with the same inputs, targets and known parts."""
         # What came later counts where it is used: folders of older versions are resumed.
         later = {"exogenous": (), "limited": False}
         values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "known"}
@@ -459,15 +459,15 @@ def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
 
 
 def _check_computed(log: Log, embedding: Embedding) -> None:
-    """Warn if what is said to be known is not what the log says."""
+    """Warn if ``known`` disagrees with the log."""
     found = steps(log, 1)
     with jax.enable_x64(True):
-        said = jax.jit(jax.vmap(embedding.known_values))(
+        found_known = jax.jit(jax.vmap(embedding.known_values))(
             found.windows.observations[:, -1], found.actions
         )
     for name in embedding.computed:
         true = found.next_observations[:, log.observations.index(name)]
-        off = np.abs(np.asarray(said[name]) - true)
+        off = np.abs(np.asarray(found_known[name]) - true)
         if not off.max() <= ROUNDING * (np.ptp(true) or 1.0):
             warnings.warn(
                 f"known gives {name!r} up to {off.max():.3g} from the log ({off.mean():.3g} on "

@@ -99,18 +99,18 @@ def describe_verdict(
 
 def describe_noise(about: Subject) -> list[str]:
     """Whether the noise is Gaussian, where the fit has chosen, and where it is kept from zero."""
-    model, said = about.model, []
+    model, sentences = about.model, []
     if model.latent_dim == "auto" and resolve_method(model.inference).staged:
-        said.append(NOT_GAUSSIAN if model.model_.latents else GAUSSIAN)
+        sentences.append(NOT_GAUSSIAN if model.model_.latents else GAUSSIAN)
     floors = np.array(model.model_.noise_floor or [np.nan] * len(about.outputs))
     floors = floors * model.y_standardizer_.scale
     for name, step, floor in zip(about.outputs, about.steps, floors, strict=True):
         if np.isfinite(step) and np.isfinite(floor):
-            said.append(
+            sentences.append(
                 f"{name} is rounded to steps of {format_number(step)}; its noise is at least "
                 f"{format_number(floor)}."
             )
-    return said
+    return sentences
 
 
 def _collect(about: Subject) -> dict[str, Any]:
