@@ -196,7 +196,7 @@ def test_the_advice_says_why_and_how_far_to_believe_it():
 @pytest.mark.parametrize(
     ("trials", "doubts", "logged_cost", "expected"),
     [
-        (TRIALS[:1], (), 20.0, "40% are beyond the data"),
+        (TRIALS[:1], (), 20.0, "40% of the states it visits are beyond the data"),
         (TRIALS, [DOUBT], 20.0, "level hold 60% of what was measured: it is overconfident."),
     ],
 )
