@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paper.problems import PROBLEMS
+from paper.problems import ONE_DIMENSIONAL, PROBLEMS
+from paper.reference.models import reference_models
+from paper.reference.populations import Case, Size
 from twofold import BNNLVRegressor, Decomposition, fit_many, load
 from twofold.core.persistence import hash_identity
 from twofold.estimators.training import remove_checkpoint, whole_fits
@@ -47,6 +49,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "ensemble": {"inference": {"method": QUICK_INFERENCE}},
     "hmc": {"inference": "hmc"},
 }
+# Annealed populations where the problem has one input (paper/reference).
+REFERENCES = ("hmc", "reference", "reference_plain")
+POPULATIONS = {
+    False: Size(),
+    True: Size(populations=2, particles=4, steps=1, work=1, stages=1, kept=1, end=2),
+}
 LABELS = {
     "alpha_1": "α = 1",
     "alpha_0.5": "α = 0.5",
@@ -55,7 +63,9 @@ LABELS = {
     "vb_integrated": "VB, z integrated",
     "langevin": "Langevin chains",
     "ensemble": "ensemble",
-    "hmc": "HMC",
+    "hmc": "reference",
+    "reference": "reference of the default's model, with z",
+    "reference_plain": "reference of the default's model, without z",
 }
 PAPER_METHODS = ("alpha_1", "alpha_0.5", "vb", "langevin", "ensemble", "hmc")
 DRAWS = {"n_weight_draws": 500, "n_latent_draws": 200}
@@ -71,8 +81,14 @@ class Fit(NamedTuple):
 
     def path(self, smoke: bool, work: Path) -> Path:
         """Where the fitted model is stored."""
-        made_of = hash_identity({"fit": self, "settings": settings(self.method, smoke)})
+        chosen = POPULATIONS[smoke] if self.annealed else settings(self.method, smoke)
+        made_of = hash_identity({"fit": self, "settings": chosen})
         return work / f"{self.problem}-{self.method}-{self.seed}-{made_of[:12]}.model"
+
+    @property
+    def annealed(self) -> bool:
+        """Whether it is made of annealed populations."""
+        return self.method in REFERENCES and self.problem in ONE_DIMENSIONAL
 
 
 def settings(method: str, smoke: bool) -> dict[str, Any]:
@@ -151,7 +167,7 @@ def load_or_fit(fits: Sequence[Fit], smoke: bool, work: Path) -> dict[Fit, BNNLV
         if not fit.path(smoke, work).exists():
             groups.setdefault(_group(fit, smoke), []).append(fit)
     for group in groups.values():
-        _fit(group, smoke, work)
+        (_anneal if group[0].annealed else _fit)(group, smoke, work)
     return {fit: load(fit.path(smoke, work)) for fit in fits}
 
 
@@ -162,6 +178,8 @@ def count_stored(fits: Sequence[Fit], smoke: bool, work: Path) -> int:
 
 def _group(fit: Fit, smoke: bool) -> str:
     """Fits of one group run side by side: they differ in α, seed and data only."""
+    if fit.annealed:
+        return fit.method
     inference = settings(fit.method, smoke)["inference"]
     shared = {name: value for name, value in inference.items() if name != "alpha"}
     columns = PROBLEMS[fit.problem].training(fit.seed)[0].shape[1]
@@ -179,6 +197,21 @@ def _fit(fits: Sequence[Fit], smoke: bool, work: Path) -> None:
     for fit, model in zip(fits, models, strict=True):
         model.save(fit.path(smoke, work))
     remove_checkpoint(checkpoint)
+
+
+def _anneal(fits: Sequence[Fit], smoke: bool, work: Path) -> None:
+    cases = [Case(fit.problem, fit.seed) for fit in fits]
+    path = populations_path(fits, smoke, work)
+    draws = SMOKE_DRAWS if smoke else DRAWS
+    models = reference_models(fits[0].method, cases, POPULATIONS[smoke], path, draws)
+    for fit, model in zip(fits, models, strict=True):
+        model.save(fit.path(smoke, work))
+
+
+def populations_path(fits: Sequence[Fit], smoke: bool, work: Path) -> Path:
+    """Where the populations of fits that run side by side are stored."""
+    made_of = hash_identity({"fits": list(fits), "settings": POPULATIONS[smoke]})
+    return work / f"{fits[0].method}-{made_of[:12]}.populations.npz"
 
 
 def split_jointly(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:
