@@ -4,12 +4,12 @@
 A population starts as draws from the prior. The power β of the likelihood rises from 0 to 1 in
 stages: as far as the weights ``L^(β' − β)`` leave SPREAD of the population effective, then the
 population is drawn anew by these weights, and each particle makes some paths of Hamiltonian Monte
-Carlo that leave ``prior × L^β'`` invariant. Modes are met while it is easy to move between them, and
-the weights, not luck, decide how many particles each of them gets. Populations are independent of
-each other, so that they can be compared like chains.
+Carlo that leave ``prior × L^β'`` invariant. Modes are met while it is easy to move between them,
+and the weights, not luck, decide how many particles each of them gets. Populations are independent
+of each other, so that they can be compared like chains.
 
-Coordinates are those in which the prior is standard normal. A path has a length between a quarter
-and a half of its period there, π / 2; the step size follows the acceptance of each population.
+Coordinates are those in which the prior is standard normal; there a quarter of a period, π / 2,
+makes a path forget where it began. The step size follows the acceptance of each population.
 """
 
 from collections.abc import Callable
@@ -56,9 +56,7 @@ def init(density: Density, key: Key, groups: int, particles: int, dimension: int
     nothing = jnp.zeros(groups, jnp.float32)
     found = density.log_likelihood(positions.reshape(-1, dimension))
     log_step = nothing + np.log(FIRST_STEP)
-    return State(
-        positions, found.reshape(groups, particles), nothing, log_step, nothing, nothing
-    )
+    return State(positions, found.reshape(groups, particles), nothing, log_step, nothing, nothing)
 
 
 def effective_share(log_weights: Float[Array, "P"]) -> Float[Array, ""]:
@@ -143,7 +141,9 @@ def move(density: Density, key: Key, state: State, steps: Int[Array, ""]) -> Sta
     rate = jnp.mean(jnp.exp(jnp.minimum(gain, 0.0)).reshape(groups, size), axis=1)
     return state._replace(
         positions=jnp.where(accepted[:, None], position, start).reshape(state.positions.shape),
-        log_likelihood=jnp.where(accepted, found, state.log_likelihood.ravel()).reshape(groups, size),
+        log_likelihood=jnp.where(accepted, found, state.log_likelihood.ravel()).reshape(
+            groups, size
+        ),
         log_step=state.log_step + ADAPTATION * (rate - ACCEPTANCE),
         acceptance=rate,
     )

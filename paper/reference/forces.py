@@ -3,7 +3,8 @@
 On a GPU it comes from ``forces.cu``, which is compiled when first needed: a tenth of the time of
 XLA's program. Its products have the few digits of TF32. That is enough for a path, not for the test
 at its end: any force that depends on the position alone leaves a path reversible and its volume
-unchanged, so that the chains sample exactly the density that the test looks at, ``log_likelihoods``.
+unchanged, so that the chains sample exactly the density that the test looks at, which is that of
+``log_likelihoods``.
 """
 
 import ctypes
@@ -104,7 +105,11 @@ def kernel_gradients(
     """Gradients and log-likelihoods by ``forces.cu``."""
     x, y = target.tables
     kinds = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in (flat.shape, flat.shape[:1])]
-    z = jnp.zeros(len(target.nodes.points)) if not target.model.latents else target.nodes.points[:, 0]
+    z = (
+        jnp.zeros(len(target.nodes.points))
+        if not target.model.latents
+        else target.nodes.points[:, 0]
+    )
     gradients, values = jax.ffi.ffi_call("twofold_forces", kinds)(
         *(flat, x, y, numbers.astype(jnp.int32), z.astype(jnp.float32)),
         target.nodes.log_weights.astype(jnp.float32),

@@ -42,9 +42,7 @@ def reference_models(
     return models
 
 
-def empty_models(
-    form: str, cases: Sequence[Case], options: dict[str, Any]
-) -> list[BNNLVRegressor]:
+def empty_models(form: str, cases: Sequence[Case], options: dict[str, Any]) -> list[BNNLVRegressor]:
     """Estimators of this form that have looked at the data and hardly learned anything."""
     latents = FORMS[form].latents
     quick: Any = Ensemble(members=2, updates=1, nodes=FORMS[form].latent_levels or 1)
@@ -56,7 +54,8 @@ def empty_models(
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit_many(models, *zip(*(PROBLEMS[case.problem].training(case.seed) for case in cases)))
+        data = [PROBLEMS[case.problem].training(case.seed) for case in cases]
+        fit_many(models, [x for x, _ in data], [y for _, y in data])
     assert all(model.model_ == FORMS[form] for model in models)
     return models
 

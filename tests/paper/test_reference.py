@@ -111,7 +111,9 @@ def test_paths_are_long_or_many():
 def plain_log_density(flat, x, y, z, log_weights, activate):
     """From the numbers of ``flat_network``, in NumPy."""
     sizes = [20, 20, 20, 400, 20, 20, 20, 1, 1, 1, 1, 1]
-    w1x, w1z, b1, w2, b2, w3m, w3g, b3m, b3g, skip, base, odds = np.split(flat, np.cumsum(sizes[:-1]))
+    w1x, w1z, b1, w2, b2, w3m, w3g, b3m, b3g, skip, base, odds = np.split(
+        flat, np.cumsum(sizes[:-1])
+    )
     first = activate(w1x * x[:, None, None] + w1z * z[None, :, None] + b1)
     second = activate(first @ w2.reshape(20, 20).T + b2)
     mean = second @ w3m + b3m + skip * x[:, None]
