@@ -4,13 +4,15 @@
     python benchmarks/regression.py --sets airfoil diabetes     some tables
     python benchmarks/regression.py --libraries catboost gp     some libraries
     python benchmarks/regression.py --splits 5                  at most five splits of a table
+    python benchmarks/regression.py --libraries twofold --together    on a GPU: scores alone
     python benchmarks/regression.py --smoke --output FOLDER     tiny fits, no environments
 
 Every fit is a process of its own in the environment of its library (``make peers`` makes them), and
 a job: a run that is stopped keeps what it has, and the same command does the rest. Writes
 ``results/regression.json``; runs of some tables or libraries join what others have written. Other
 work on the machine makes ``seconds_fit`` longer; ``cpu_seconds_fit``, the processor's time of all
-threads, much less so. Seconds of fits on a GPU are ``gpu_seconds_fit``.
+threads, much less so. With ``--together`` this library's fits of a table run side by side in one
+program, for a GPU: scores without seconds, which stay those of an earlier run.
 
 On four problems of known truth the two parts of the predictive entropy are compared with it too,
 of the libraries that have several members and noise that varies: rank correlation of the epistemic
@@ -179,20 +181,52 @@ def measure_parts(
     name: str, seed: int, adapter: str, options: dict[str, Any], environment: str | None
 ) -> dict[str, float]:
     """How one library's two parts compare with the truth, on one seed's data."""
-    problem = ONE_DIMENSIONAL[name]
-    x, y = problem.training_data(seed)
-    steps = (np.arange(PART_POINTS) + 0.5) / PART_POINTS
-    points = problem.low + steps * (problem.high - problem.low)
-    table = {"X": x, "y": y, "X_test": points[:, None], "y_test": np.zeros(len(points))}
+    table = dict(zip(("X", "y", "X_test", "y_test"), known_table(name, seed), strict=True))
     predicted, _ = predict_apart(adapter, options, environment, table | {"parts": 1}, name)
-    truth = problem.entropy(points)
-    scarcity = -np.log(problem.input_density(points))
+    return compare_parts(name, predicted)
+
+
+def known_table(name: str, seed: int) -> tuple[np.ndarray, ...]:
+    """A seed's rows of a problem of known truth, and the points at which the parts are judged."""
+    problem = ONE_DIMENSIONAL[name]
+    points = part_points(name)
+    return *problem.training_data(seed), points[:, None], np.zeros(len(points))
+
+
+def part_points(name: str) -> np.ndarray:
+    """Points all over the range of a problem."""
+    problem = ONE_DIMENSIONAL[name]
+    steps = (np.arange(PART_POINTS) + 0.5) / PART_POINTS
+    return problem.low + steps * (problem.high - problem.low)
+
+
+def compare_parts(name: str, predicted: dict[str, np.ndarray]) -> dict[str, float]:
+    """The two parts beside the scarcity of data and the true entropy."""
+    problem, points = ONE_DIMENSIONAL[name], part_points(name)
+    truth, scarcity = problem.entropy(points), -np.log(problem.input_density(points))
     return {
         "epistemic_rank": float(spearmanr(predicted["epistemic"], scarcity).statistic),
         "aleatoric_rank": float(spearmanr(predicted["aleatoric"], truth).statistic),
         "aleatoric_order": share_in_order(predicted["aleatoric"], truth),
         "aleatoric_error": float(np.abs(predicted["aleatoric"] - truth).mean()),
     }
+
+
+def measure_together(name: str, options: dict[str, Any], count: int) -> list[dict[str, float]]:
+    """The same scores of this library's fits to all splits, or seeds, of a table, side by side."""
+    from benchmarks.peers.regress import describe_fit
+    from twofold import BNNLVRegressor, fit_many
+
+    known = name in ONE_DIMENSIONAL
+    splits = [known_table(name, s) for s in range(count)] if known else load_table(name, count)
+    models = [BNNLVRegressor(random_state=0, verbose=False, **options) for _ in splits]
+    fit_many(models, [split[0] for split in splits], [split[1] for split in splits])
+    found = []
+    for model, (_, y, x_test, y_test) in zip(models, splits, strict=True):
+        predicted = describe_fit(model)(x_test, y_test, known)
+        scale = float(y.std()) if not known and TABLES[name].standardised else 1.0
+        found.append(compare_parts(name, predicted) if known else score(predicted, y_test, scale))
+    return found
 
 
 def share_in_order(values: np.ndarray, truth: np.ndarray) -> float:
@@ -242,54 +276,66 @@ def digest(patterns: Sequence[str], *files: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in every)).hexdigest()
 
 
+def list_jobs(
+    table: str, library: str, chosen: Library, splits: int, smoke: bool, together: bool
+) -> list[Job]:
+    """A library's fits of a table: one job for each, or for all together."""
+    known, place = table in ONE_DIMENSIONAL, f"{table}/{library}"
+    identity: dict[str, Any] = {"place": place, "library": chosen._asdict()}
+    identity["source"] = describe_source(chosen)
+    if known:
+        identity |= {"problems": digest(PROBLEM_SOURCES), "points": PART_POINTS}
+        identity["distinct"] = DISTINCT
+    if together:
+        identity["together"] = splits
+        return [Job(place, measure_together, (table, chosen.options, splits), identity)]
+    jobs = []
+    for number in range(splits):
+        measured = measure_parts if known else measure_fit
+        arguments = (table, number, *chosen, *([] if known else [smoke]))
+        title = f"{place}, {'seed' if known else 'split'} {number}"
+        jobs.append(Job(title, measured, arguments, identity | {"split": number}))
+    return jobs
+
+
+def is_measured(table: str, library: str) -> bool:
+    """Whether a library is asked about a table."""
+    if library == "twofold_long" and table not in LONG_TABLES:
+        return False
+    return library in WITH_PARTS or table not in ONE_DIMENSIONAL
+
+
 def measure(
     tables: Sequence[str],
     libraries: Sequence[str],
     most_splits: float,
     smoke: bool,
     work: Path | None,
+    together: bool = False,
 ) -> Record:
     """The record of some tables and libraries."""
     chosen = {name: LIBRARIES[name] for name in libraries}
     if smoke:
         chosen = {name: LIBRARIES[name]._replace(options=SMOKE[name]) for name in SMOKE}
-    sources = {name: describe_source(library) for name, library in chosen.items()}
     splits = {
-        name: PART_SEEDS if name in ONE_DIMENSIONAL else min(TABLES[name].splits, most_splits)
+        name: PART_SEEDS if name in ONE_DIMENSIONAL else int(min(TABLES[name].splits, most_splits))
         for name in tables
     }
-    seeds = list(range(max(splits.values())))
     settings = {name: library._asdict() for name, library in chosen.items()}
-    record = Record("regression", {"libraries": settings, "splits": splits}, seeds)
-    jobs: dict[str, list[Job]] = {}
-    for table in tables:
-        known = table in ONE_DIMENSIONAL
-        for library, own in chosen.items():
-            if library == "twofold_long" and table not in LONG_TABLES:
-                continue
-            if known and library not in WITH_PARTS:
-                continue
-            place = f"{table}/{library}"
-            for number in range(splits[table]):
-                identity = {
-                    "place": place,
-                    "split": number,
-                    "library": own._asdict(),
-                    "source": sources[library],
-                }
-                if known:
-                    identity |= {"problems": digest(PROBLEM_SOURCES), "points": PART_POINTS}
-                    identity["distinct"] = DISTINCT
-                measured = measure_parts if known else measure_fit
-                arguments = (table, number, *own, *([] if known else [smoke]))
-                name = f"{place}, {'seed' if known else 'split'} {number}"
-                jobs.setdefault(place, []).append(Job(name, measured, arguments, identity))
-    if not jobs:
+    described = {"libraries": settings, "splits": splits, "together": together}
+    record = Record("regression", described, list(range(max(splits.values()))))
+    pairs = [(t, name) for t in tables for name in chosen if is_measured(t, name)]
+    if not pairs:
         raise ValueError(f"none of {', '.join(chosen)} is measured on {', '.join(tables)}")
+    jobs = {
+        (table, name): list_jobs(table, name, chosen[name], splits[table], smoke, together)
+        for table, name in pairs
+    }
     found = iter(run_jobs([job for own in jobs.values() for job in own], work))
-    for place, own_jobs in jobs.items():
-        record.add_means(place, [next(found) for _ in own_jobs])
-        record.add(f"{place}/splits", len(own_jobs))
+    for (table, name), own_jobs in jobs.items():
+        every = [next(found) for _ in own_jobs]
+        record.add_means(f"{table}/{name}", every[0] if together else every)
+        record.add(f"{table}/{name}/splits", splits[table])
     return record
 
 
@@ -302,17 +348,21 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=sets, default=sets)
     parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
     parser.add_argument("--splits", type=int, help="maximum number of splits per table")
+    parser.add_argument("--together", action="store_true", help="this library's fits side by side")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))
     options = parser.parse_args()
     if options.smoke and options.output == Path("results"):
         parser.error("--smoke must not join the record of full runs; give --output another folder")
+    others = [name for name in options.libraries if LIBRARIES[name].adapter != "twofold"]
+    if options.together and others:
+        parser.error(f"--together is for fits of this library, not of {', '.join(others)}")
     work = None if options.smoke else WORK
     tables = ["diabetes"] if options.smoke else options.sets
     if options.splits is not None and options.splits < 1:
         parser.error(f"--splits must be at least 1, got {options.splits}")
     most_splits = 2 if options.smoke else options.splits or float("inf")
-    record = measure(tables, options.libraries, most_splits, options.smoke, work)
+    record = measure(tables, options.libraries, most_splits, options.smoke, work, options.together)
     path = record.merge(options.output, lambda name: name not in record.metrics)
     for name, value in record.metrics.items():
         print(f"{name:50s} {value:9.3f}")

@@ -1,10 +1,10 @@
-"""What does a model know of a plant, whose log has all that logs have?
+"""What can a model learn from a plant's faulty log?
 
     python examples/own_system.py [--smoke] [--output FOLDER]
 
-A tank of water is heated and drawn from. Its thermometer sits down the pipe and tells what the tank
-was three minutes ago; hot water is restless and the temperature noisy. The log has rows out of
-order, sent twice or never, a thermometer that was stuck, words among numbers.
+Water is heated in a tank and drawn from it. The thermometer sits down the pipe and shows the
+temperature of three minutes ago; hot water makes it noisy. The log has rows out of order, duplicate
+and missing rows, a stuck sensor, and text among numbers.
 """
 
 import argparse

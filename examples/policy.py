@@ -1,4 +1,4 @@
-"""Which policy for a plant does not fool itself, given its log and a cost?
+"""Which policy for a plant can be trusted, given its log and a cost?
 
     python examples/policy.py [--smoke] [--output FOLDER]
 

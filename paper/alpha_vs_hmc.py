@@ -29,6 +29,7 @@ from paper.records import Context, Record
 from twofold import BNNLVRegressor, Decomposition
 from twofold.envs.toy import BIMODAL, TOY_PROBLEMS, ToyProblem
 
+
 class Split(Protocol):
     """What has an epistemic part at some points."""
 

@@ -21,6 +21,7 @@ UNCLEAR, UNKNOWN = "not clear", "not measured"
 VERDICTS = (HOLDS, PARTLY, UNCLEAR, FAILS, UNKNOWN)
 GROUPS: dict[str, tuple[str, str, Sequence[Claim]]] = {
     "toy": ("The split on the toy problems", "alpha_vs_hmc", claims_toy.TOY),
+    "data": ("More data", "split_truth", claims_toy.DATA),
     "fit": ("What the model learns", "toy_fit", claims_toy.FIT),
     "river": ("The split on wet-chicken", "wet_chicken_map", claims_toy.RIVER),
     "entropy": ("The entropy estimator", "entropy_estimators", claims_toy.ENTROPY),
@@ -76,7 +77,7 @@ def tabulate_group(group: str, results: Path) -> str:
     columns = {
         "claim": [f"{one.claim.text} ({one.claim.place})" for one in judged],
         "paper": [one.claim.published for one in judged],
-        "here": [_shown(one.checks) for one in judged],
+        "here": [_shown(one.checks) or one.claim.reason for one in judged],
         "holds if": [_rule(one.checks) for one in judged],
         "verdict": [f"**{verdict(one.checks)}**" for one in judged],
         "with the ensemble": [_judged(one.others) for one in judged],

@@ -53,7 +53,7 @@ METHODS: dict[str, dict[str, Any]] = {
 REFERENCES = ("hmc", "reference", "reference_plain")
 POPULATIONS = {
     False: Size(),
-    True: Size(populations=2, particles=4, paths=1, stages=1, kept=1, steps=2, most=2),
+    True: Size(populations=2, particles=4, steps=1, work=1, stages=1, kept=1, end=2),
 }
 LABELS = {
     "alpha_1": "α = 1",

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from paper.alpha_vs_hmc import compare_epistemic, split_chains
+from paper.fits import METHODS as METHODS_SETTINGS
 from paper.fits import (
     POPULATIONS,
     REFERENCES,
@@ -27,7 +28,6 @@ from paper.fits import (
     settings,
     split_jointly,
 )
-from paper.fits import METHODS as METHODS_SETTINGS
 from paper.problems import ONE_DIMENSIONAL, PROBLEMS, Problem
 from paper.records import Context, Record
 from twofold import BNNLVRegressor

@@ -27,13 +27,17 @@ from paper.simulator_search import search_by_slope
 from paper.truth import true_costs
 from twofold.core import persistence
 from twofold.core.numerics import Standardizer
+from twofold.estimators.training import Checkpoint
 from twofold.plant.forecast import forecast
 from twofold.plant.policy import LearnedPolicy, PolicyNetwork, load_policy
 from twofold.plant.rollout import DynamicsModel
 from twofold.plant.search import SearchSettings, search_policies
+from twofold.plant.tuned import Tuning, tune_all
+from twofold.plant.tuning import TuningSettings
 
 SEEDS, BETA = (0, 1), 1.0
 OPINION_STARTS = 500
+TUNED_STEPS, COST_WEIGHT = 30, 1.0
 EVOLUTION = "simulator_evolution"
 # Smaller than that of ``industrial_direct``, whose policies the record has too.
 STRATEGY = Strategy(1000, pairs=64, starts=32)
@@ -45,6 +49,7 @@ class Row(NamedTuple):
     regressor: dict[str, Any]
     settings: SearchSettings
     fits: int = 1
+    tuning: TuningSettings | None = None
 
 
 BASE = METHOD.settings
@@ -58,6 +63,7 @@ ROWS = {
     "horizon_100": Row(MEAN_FIELD, replace(BASE, horizon=100)),
     "epochs_5": Row({**MEAN_FIELD, "epochs": 5 * MEAN_FIELD["epochs"]}, BASE),
     "fits_3": Row(MEAN_FIELD, BASE, fits=3),
+    "tuned": Row(MEAN_FIELD, BASE, tuning=TuningSettings()),
     "langevin": Row({"inference": "langevin"}, BASE),
 }
 
@@ -175,7 +181,16 @@ def fit_row(problem: ControlProblem, row: Row, work: Path) -> DynamicsModel:
     log = problem.batch(0)
     folder = group_folder(problem, method, 0, work)
     folder.mkdir(parents=True, exist_ok=True)
-    return build_model(problem, method, fit_model(problem, method, 0, log, folder), log)
+    model = build_model(problem, method, fit_model(problem, method, 0, log, folder), log)
+    if row.tuning is None:
+        return model
+
+    def checkpoint(name: int | str) -> Checkpoint:
+        return Checkpoint(folder / f"tuning.{name}", 30.0, {"tuning": repr(row.tuning)})
+
+    # Kept whether or not it helps replays: the row says what it does to policies.
+    pair = Tuning(row.settings.horizon, TUNED_STEPS, COST_WEIGHT, True)
+    return tune_all(model, pair, row.tuning, 0, checkpoint("all"), False)
 
 
 def compose(found: dict[str, dict[str, Any]]) -> Record:
@@ -199,6 +214,7 @@ TITLES = {
     "horizon_100": "a horizon of 100 instead of 75",
     "epochs_5": "a model trained five times as long",
     "fits_3": "a mixture of three models",
+    "tuned": "the model tuned on roll-outs",
     "langevin": "a model by Langevin chains",
 }
 

@@ -31,10 +31,12 @@ from twofold.inference.method import nest_options
 from twofold.plant.cost import cost_of
 from twofold.plant.project import Project, find_policies, planning_regressor
 from twofold.plant.rollout import DynamicsModel
+from twofold.plant.tuning import TuningSettings
 
 NAME, SEEDS = "selection", (0, 1, 2)
 BETAS = (0.0, 1.0, 2.0, 4.0)
 PASSAGES = 500
+BRIEF = TuningSettings(draws=2, trial_draws=2, horizons=(2,), epochs=1, updates=2)
 RULES = "regret", "lowest_predicted_regret", "fqe_regret"
 
 
@@ -79,6 +81,7 @@ def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, A
             regressor=regressor_of(task, seed),
             risk_weights=[(beta, 0.0) for beta in BETAS],
             settings=task.settings,
+            tuning=BRIEF if smoke else TuningSettings(),
             random_state=seed,
         )
         found = {
@@ -125,6 +128,7 @@ def say(problem: ControlProblem, project: Project, seed: int, passages: int) -> 
         "risk": [trial.epistemic_risk for trial in project.trials],
         "beyond": [trial.share_beyond for trial in project.trials],
         "in_log": project.logged_cost,
+        "tuned": bool(project.tuning and project.tuning.kept),
         "seen_bias": project.quality.multi_step.replay_bias,
         "recommended": None if weights is None else BETAS.index(weights),
         "by_q": evaluate_by_q(log, cost_of(problem.cost, log), policies, horizon, seed).tolist(),
@@ -165,6 +169,7 @@ def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None
     record.add_mean(f"{name}/signed_replay_bias", bias)
     kept = [one["recommended"] is None for one in found]
     record.add(f"{name}/abstained", sum(kept) / len(kept))
+    record.add(f"{name}/tuned", sum(one["tuned"] for one in found) / len(found))
     record.add_mean(f"{name}/logged_cost", [one["logged"] for one in found])
     record.add_mean(f"{name}/cost/recommended", [paid(one)["regret"] for one in found])
     record.add_mean(f"{name}/cost/best", [min(*one["true"], one["logged"]) for one in found])

@@ -46,7 +46,7 @@ class Case(NamedTuple):
     search: SearchSettings = SearchSettings(
         horizon=50, weight_draws=20, noise_draws=2, starts=8, learning_rate=3e-3
     )
-    tuning: TuningSettings = TuningSettings(epochs=60)
+    tuning: TuningSettings = TuningSettings(40, horizons=(30,), cost_weights=(1.0, 10.0))
     draws: int = 20
     winds: int = 200
 
@@ -96,7 +96,7 @@ def measure_product(context: Context) -> Record:
 def _shrink(case: Case) -> Case:
     """The same in seconds."""
     search = replace(case.search, horizon=5, weight_draws=3, epochs=1, updates=2)
-    tuning = TuningSettings(3, 2, (3,), (1.0,), stretches=2, epochs=1, updates=2)
+    tuning = TuningSettings(4, 2, (3,), (1.0,), stretches=2, epochs=1, updates=2)
     return case._replace(
         transitions=1_000, fit_epochs=2, search=search, tuning=tuning, draws=4, winds=4
     )

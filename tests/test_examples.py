@@ -53,7 +53,7 @@ def test_regression_is_scored_beside_others_and_split(run, tmp_path):
     assert scores["Gaussian process"] == pytest.approx((-5.449, 55.9), abs=0.1)
     assert len(re.findall(r"^twofold, .* \d+%$", said, re.MULTILINE)) == 2
     assert re.search(r"[\d.]+ nats on average, more data could remove [\d.]+", said)
-    assert len(re.findall(r"epistemic ± \d+, aleatoric ± \d+; came \d+", said)) == 6
+    assert len(re.findall(r"epistemic ± \d+, aleatoric ± \d+; measured \d+", said)) == 6
     assert_drawn(tmp_path / "regression.png")
 
 
@@ -77,10 +77,10 @@ def test_a_sampler_of_ones_own_is_split_for_three_data_sets_at_once(run, tmp_pat
 
 
 def test_the_campaign_runs_goes_on_and_draws(run, tmp_path):
-    for line in ("24 measurements", "going on with"):
+    for line in ("24 measurements", "resuming"):
         said = run("campaign", tmp_path)
         assert line in said
-        assert re.search(r"noise, root mean square: [\d.]+ % points; the model says", said)
+        assert re.search(r"noise, root mean square: [\d.]+ % points; estimated", said)
     assert Campaign.open(tmp_path / "smoke.db").status().measurements == 24
     assert_drawn(tmp_path / "smoke.png")
 

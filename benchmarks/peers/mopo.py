@@ -24,7 +24,7 @@ WEIGHT_DECAYS = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)
 LEARNING_RATE, BATCH, PATIENCE, LEAST_GAIN = 1e-3, 256, 5, 0.01
 HELD_OUT, MOST_HELD_OUT = 0.2, 1_000
 # Between two looks at held-out errors: an epoch, but small logs have short ones.
-LEAST_UPDATES = 500
+LEAST_UPDATES = 250
 BOUND_WEIGHT = 0.01
 PENALTY, HORIZON = 1.0, 5
 ROLLOUTS, EVERY, KEPT, REAL = 50_000, 1_000, 5, 0.05

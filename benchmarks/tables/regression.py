@@ -32,7 +32,6 @@ PARTS = {
 SECONDS = {
     "seconds_fit": "s, fit",
     "cpu_seconds_fit": "CPU s, fit",
-    "gpu_seconds_fit": "GPU s, fit",
     "seconds_predict": "s, predict",
 }
 BESIDE = ("twofold", "bde", "catboost", "ngboost", "gp")

@@ -1,6 +1,6 @@
 """Run a policy found from a log in a Gymnasium environment.
 
-    python examples/interop/gymnasium_loop.py [--smoke] [--output FOLDER]
+python examples/interop/gymnasium_loop.py [--smoke] [--output FOLDER]
 """
 
 import argparse

@@ -36,8 +36,8 @@ data = d3rlpy.dataset.MDPDataset(
 )
 steps = int(sys.argv[2])
 cql = d3rlpy.algos.CQLConfig().create(device="cpu")
-cql.fit(data, n_steps=steps, n_steps_per_epoch=steps, logger_adapter=d3rlpy.logging.NoopAdapterFactory(),
-        show_progress=False)
+quiet = {"logger_adapter": d3rlpy.logging.NoopAdapterFactory(), "show_progress": False}
+cql.fit(data, n_steps=steps, n_steps_per_epoch=steps, **quiet)
 print(cql.predict(np.zeros((1, 2), np.float32))[0].tolist())
 """
 

@@ -1,6 +1,6 @@
 """A pipeline, a grid search and a calibration plot with scikit-learn.
 
-    python examples/interop/scikit_learn.py [--smoke] [--output FOLDER]
+python examples/interop/scikit_learn.py [--smoke] [--output FOLDER]
 """
 
 import argparse
@@ -38,7 +38,9 @@ def main() -> None:
     grid = {"regressor__hidden_layer_sizes": [(10,), (20, 20)]}
     search = GridSearchCV(pipeline, grid, cv=3, scoring="neg_root_mean_squared_error")
     search.fit(train_X, train_y)
-    print(f"best settings: {search.best_params_}, RMSE in cross-validation {-search.best_score_:.1f}")
+    print(
+        f"best settings: {search.best_params_}, RMSE in cross-validation {-search.best_score_:.1f}"
+    )
 
     best, x = search.best_estimator_["regressor"], search.best_estimator_[:-1].transform(test_X)
     density, samples = best.log_likelihood(x, test_y), best.sample(x, 500)

@@ -1,6 +1,6 @@
 """Share a fitted model as one file; loading it runs no code from the file.
 
-    python examples/interop/share_model.py [--smoke] [--output FOLDER]
+python examples/interop/share_model.py [--smoke] [--output FOLDER]
 """
 
 import argparse

@@ -24,9 +24,9 @@ from twofold.core.arrays import Array, Float, Int, Key
 
 SPREAD = 0.7
 ACCEPTANCE, ADAPTATION = 0.8, 0.5
-FIRST_STEP = 0.2
+FIRST_STEP, SHORTENING = 0.2, 0.35
 LENGTH = np.pi / 2
-FEWEST_STEPS, MOST_STEPS = 5, 600
+FEWEST_STEPS, MOST_PATHS = 5, 8
 
 Function = Callable[[Float[Array, "C d"]], Array]
 
@@ -56,9 +56,7 @@ def init(density: Density, key: Key, groups: int, particles: int, dimension: int
     nothing = jnp.zeros(groups, jnp.float32)
     found = density.log_likelihood(positions.reshape(-1, dimension))
     log_step = nothing + np.log(FIRST_STEP)
-    return State(
-        positions, found.reshape(groups, particles), nothing, log_step, nothing, nothing
-    )
+    return State(positions, found.reshape(groups, particles), nothing, log_step, nothing, nothing)
 
 
 def effective_share(log_weights: Float[Array, "P"]) -> Float[Array, ""]:
@@ -102,8 +100,15 @@ def reweigh(key: Key, state: State) -> State:
         positions=jnp.take_along_axis(state.positions, chosen[..., None], axis=1),
         log_likelihood=jnp.take_along_axis(state.log_likelihood, chosen, axis=1),
         power=power,
+        log_step=state.log_step - shorten(state.power, power),
         evidence=evidence,
     )
+
+
+def shorten(before: Float[Array, "G"], after: Float[Array, "G"]) -> Float[Array, "G"]:
+    """By how much the logarithm of the step falls with the width of what is constrained, at most
+    SHORTENING."""
+    return jnp.clip(0.5 * jnp.log(after / jnp.maximum(before, 1e-12)), 0.0, SHORTENING)
 
 
 def move(density: Density, key: Key, state: State, steps: Int[Array, ""]) -> State:
@@ -136,7 +141,9 @@ def move(density: Density, key: Key, state: State, steps: Int[Array, ""]) -> Sta
     rate = jnp.mean(jnp.exp(jnp.minimum(gain, 0.0)).reshape(groups, size), axis=1)
     return state._replace(
         positions=jnp.where(accepted[:, None], position, start).reshape(state.positions.shape),
-        log_likelihood=jnp.where(accepted, found, state.log_likelihood.ravel()).reshape(groups, size),
+        log_likelihood=jnp.where(accepted, found, state.log_likelihood.ravel()).reshape(
+            groups, size
+        ),
         log_step=state.log_step + ADAPTATION * (rate - ACCEPTANCE),
         acceptance=rate,
     )
@@ -148,19 +155,24 @@ def _energy(position: Float[Array, "C d"], momentum: Float[Array, "C d"]) -> Flo
 
 
 @partial(jax.jit, static_argnames="density")
-def advance(density: Density, key: Key, state: State, steps: Int[Array, "moves"]) -> State:
-    """A stage: the next power, then paths of so many steps."""
+def advance(density: Density, key: Key, state: State, steps: Int[Array, "paths"]) -> State:
+    """A stage: the next power, then paths of so many steps; those of no steps are left out."""
     own, key = jax.random.split(key)
     state = reweigh(own, state)
 
     def one(index: int, state: State) -> State:
         return move(density, jax.random.fold_in(key, index), state, steps[index])
 
-    return jax.lax.fori_loop(0, len(steps), one, state)
+    return jax.lax.fori_loop(0, jnp.sum(steps > 0), one, state)
 
 
-def path_steps(seed: int, stage: int, state: State, moves: int, most: int = MOST_STEPS) -> np.ndarray:
-    """Steps of the next paths: of lengths between half of LENGTH and LENGTH."""
-    lengths = LENGTH * np.random.default_rng([seed, stage]).uniform(0.5, 1.0, moves)
+def path_steps(
+    rng: np.random.Generator, state: State, work: int, most: int
+) -> Int[np.ndarray, "paths"]:
+    """Steps of the paths of a stage: of lengths between half of LENGTH and LENGTH, or of so many
+    steps at ``most``; as many paths as make up ``work`` steps in all, but two at least."""
     step = np.exp(np.median(np.asarray(state.log_step)))
-    return np.clip(lengths / step, FEWEST_STEPS, most).astype(np.int32)
+    lengths = rng.uniform(0.5, 1.0, MOST_PATHS) * min(LENGTH / step, most)
+    steps = np.maximum(lengths, min(FEWEST_STEPS, most)).astype(np.int32)
+    steps[max(2, int(np.searchsorted(np.cumsum(steps), work))) :] = 0
+    return steps

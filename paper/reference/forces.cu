@@ -10,6 +10,9 @@
 #include "xla/ffi/api/ffi.h"
 #endif
 
+#ifndef MINIMUM
+#define MINIMUM 3
+#endif
 constexpr int UNITS = 20, ROOM = 24, BLOCKS = 3, TILE = 16, WARPS = 4;
 constexpr int W1X = 0, W1Z = 20, B1 = 40, W2 = 60, B2 = 460, W3M = 480, W3G = 500, B3M = 520,
               B3G = 521, SKIP = 522, BASE = 523, ODDS = 524, SIZE = 525;
@@ -46,7 +49,7 @@ __device__ __forceinline__ float slope(float h) {
 }
 __device__ __forceinline__ float sigmoid(float v) { return 1.0f / (1.0f + __expf(-v)); }
 __device__ __forceinline__ float softplus(float v) {
-  return fmaxf(v, 0.0f) + log1pf(__expf(-fabsf(v)));
+  return fmaxf(v, 0.0f) + __logf(1.0f + __expf(-fabsf(v)));
 }
 __device__ __forceinline__ float over_quad(float v) {
   v += __shfl_xor_sync(ALL, v, 1);
@@ -62,10 +65,14 @@ struct Term {
   float value, mean, change, base, odds;  // log-density and its slopes
 };
 
+struct Noise {
+  float base, odds, wide, narrow;  // log Σ, the log-odds of π, π, and −log(1 − π)
+};
+
 // Of y given the network's outputs, as model/density.py has it.
 template <bool VARYING>
-__device__ __forceinline__ Term log_density(float y, float m, float g, float base, float odds) {
-  float raw = VARYING ? base + 2.0f * g : base;
+__device__ __forceinline__ Term log_density(float y, float m, float g, const Noise& noise) {
+  float raw = VARYING ? noise.base + 2.0f * g : noise.base;
   float v = VARYING ? fminf(fmaxf(raw, LOWEST), HIGHEST) : raw;
   float precision = __expf(-v), distance = y - m, square = distance * distance * precision;
   Term t;
@@ -73,10 +80,10 @@ __device__ __forceinline__ Term log_density(float y, float m, float g, float bas
   float wide = 0.0f;
   t.odds = 0.0f;
   if (VARYING) {
-    float lifted = odds + 0.5f * SHRUNK * square - LOG_WIDE;
+    float lifted = noise.odds + 0.5f * SHRUNK * square - LOG_WIDE;
     wide = sigmoid(lifted);
-    t.value += softplus(lifted) - softplus(odds);
-    t.odds = wide - sigmoid(odds);
+    t.value += softplus(lifted) - noise.narrow;
+    t.odds = wide - noise.wide;
   }
   float shrink = 1.0f - SHRUNK * wide;
   t.mean = distance * precision * shrink;
@@ -87,7 +94,7 @@ __device__ __forceinline__ Term log_density(float y, float m, float g, float bas
 }
 
 template <bool TANH, bool VARYING>
-__global__ void __launch_bounds__(32 * WARPS)
+__global__ void __launch_bounds__(32 * WARPS, MINIMUM)
     forces(const float* networks, const float* xs, const float* ys, const int* sets,
            const float* nodes, const float* log_weights, int rows, int count, float* gradients,
            float* values) {
@@ -96,7 +103,8 @@ __global__ void __launch_bounds__(32 * WARPS)
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const float* p = networks + (size_t)blockIdx.x * SIZE;
   const float *x = xs + (size_t)sets[blockIdx.x] * rows, *y = ys + (size_t)sets[blockIdx.x] * rows;
-  const float base = p[BASE], odds = p[ODDS], skip = p[SKIP], b3m = p[B3M], b3g = p[B3G];
+  const float skip = p[SKIP], b3m = p[B3M], b3g = p[B3G];
+  const Noise noise = {p[BASE], p[ODDS], sigmoid(p[ODDS]), softplus(p[ODDS])};
 
   auto vector = [&](int place, int b, int e) {
     int unit = 8 * b + 2 * t + e;
@@ -172,7 +180,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     for (int q = 0; q < count; q++) {
       forward(nodes[q]);
       for (int r = 0; r < 2; r++) {
-        float v = log_weights[q] + log_density<VARYING>(py[r], mean[r], change[r], base, odds).value;
+        float v = log_weights[q] + log_density<VARYING>(py[r], mean[r], change[r], noise).value;
         float top = fmaxf(most[r], v);
         sum[r] = sum[r] * __expf(most[r] - top) + __expf(v - top);
         most[r] = top;
@@ -189,7 +197,7 @@ __global__ void __launch_bounds__(32 * WARPS)
       forward(z);
       float d[2][BLOCKS][2], dm[2], dg[2];
       for (int r = 0; r < 2; r++) {
-        Term term = log_density<VARYING>(py[r], mean[r], change[r], base, odds);
+        Term term = log_density<VARYING>(py[r], mean[r], change[r], noise);
         float share = real[r] ? __expf(log_weights[q] + term.value - whole[r]) : 0.0f;
         dm[r] = share * term.mean, dg[r] = share * term.change;
         am += dm[r], ag += dg[r], askip += dm[r] * px[r];

@@ -104,7 +104,11 @@ def kernel_gradients(
     """Gradients and log-likelihoods by ``forces.cu``."""
     x, y = target.tables
     kinds = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in (flat.shape, flat.shape[:1])]
-    z = jnp.zeros(len(target.nodes.points)) if not target.model.latents else target.nodes.points[:, 0]
+    z = (
+        jnp.zeros(len(target.nodes.points))
+        if not target.model.latents
+        else target.nodes.points[:, 0]
+    )
     gradients, values = jax.ffi.ffi_call("twofold_forces", kinds)(
         *(flat, x, y, numbers.astype(jnp.int32), z.astype(jnp.float32)),
         target.nodes.log_weights.astype(jnp.float32),

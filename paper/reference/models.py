@@ -42,9 +42,7 @@ def reference_models(
     return models
 
 
-def empty_models(
-    form: str, cases: Sequence[Case], options: dict[str, Any]
-) -> list[BNNLVRegressor]:
+def empty_models(form: str, cases: Sequence[Case], options: dict[str, Any]) -> list[BNNLVRegressor]:
     """Estimators of this form that have looked at the data and hardly learned anything."""
     latents = FORMS[form].latents
     quick: Any = Ensemble(members=2, updates=1, nodes=FORMS[form].latent_levels or 1)

@@ -39,17 +39,18 @@ class Case(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Independent populations of each case, the particles of each, the paths of a stage, the stages
-    with the whole likelihood and how many of them are kept, and the most steps of a path. A run of
-    so many stages at ``most`` is for tests."""
+    """Independent populations of each case, the particles of each, the most steps of a path (twice
+    as many with the whole likelihood), about as many as all paths of a stage make, the stages with
+    the whole likelihood and how many of them are kept. A run that ends after so many stages in all
+    is for tests."""
 
     populations: int = 4
     particles: int = 64
-    paths: int = 2
-    stages: int = 32
+    steps: int = 500
+    work: int = 1_000
+    stages: int = 24
     kept: int = 8
-    steps: int = 600
-    most: int = 1_000
+    end: int = 1_000
 
 
 def tabulate(cases: Sequence[Case]) -> Tables:
@@ -112,8 +113,10 @@ def anneal(
     density, begun = density_of(form, cases, size), time.monotonic()
     key, saved = jax.random.key(seed), begun
     run = Run.load(path, density) if path.exists() else begin(form, cases, size, density, key)
-    while run.whole < size.stages and run.stage < size.most and time.monotonic() - begun < seconds:
-        steps = annealing.path_steps(seed, run.stage, run.state, size.paths, size.steps)
+    while run.whole < size.stages and run.stage < size.end and time.monotonic() - begun < seconds:
+        rng = np.random.default_rng([seed, run.stage])
+        most = size.steps * (2 if run.whole else 1)
+        steps = annealing.path_steps(rng, run.state, size.work, most)
         own = jax.random.fold_in(key, run.stage)
         state = annealing.advance(density, own, run.state, jnp.asarray(steps))
         whole = run.whole + bool(state.power.min() >= 1.0)
@@ -139,8 +142,8 @@ def report(form: str, run: Run, steps: np.ndarray, seconds: float) -> None:
     state = run.state
     power, rate = np.asarray(state.power), np.asarray(state.acceptance)
     print(
-        f"{form}, stage {run.stage}: power {power.min():.3g} to {power.max():.3g}, {steps} steps "
-        f"of {np.exp(np.asarray(state.log_step)).min():.2g}, acceptance {rate.min():.2f} to "
+        f"{form}, stage {run.stage}: power {power.min():.3g} to {power.max():.3g}, {steps[steps > 0]} "
+        f"steps of {np.exp(np.asarray(state.log_step)).min():.2g}, acceptance {rate.min():.2f} to "
         f"{rate.max():.2f}, log-likelihood {float(state.log_likelihood.mean()):.1f}, "
         f"{seconds:.0f} s",
         flush=True,

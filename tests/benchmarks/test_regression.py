@@ -159,7 +159,7 @@ def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
     gp, forest = tabulate_regression(tmp_path).splitlines()[2:]
     assert gp.startswith("| diabetes | Gaussian process | 3 | 0.5")
     assert forest.startswith("| diabetes | random forest | – | – | – | – | – | 57.0")
-    assert gp.endswith("| 1.0 | – | – | 2.0 |")
+    assert gp.endswith("| 1.0 | – | 2.0 |")
 
 
 def test_the_short_table_has_a_row_for_each_table_and_a_column_for_each_library(tmp_path):
@@ -195,17 +195,31 @@ def test_an_impossible_number_of_splits_and_nothing_to_measure_are_refused(monke
         regression.measure(["skewed"], ["linear"], 1, False, None)
 
 
-def test_seconds_on_a_gpu_stand_by_themselves(monkeypatch):
-    seconds = {"seconds_fit": 1.0, "seconds_predict": 2.0}
-    assert regress.name_seconds(seconds, 3.0) == seconds | {"cpu_seconds_fit": 3.0}
-    monkeypatch.setattr(sys.modules["jax"], "default_backend", lambda: "gpu")
-    expected = {"gpu_seconds_fit": 1.0, "gpu_seconds_predict": 2.0}
-    assert regress.name_seconds(seconds, 3.0) == expected
-
-
 def test_the_two_parts_of_this_library_reach_the_file(tmp_path, rng):
     x = rng.normal(size=(30, 1))
     fit = regress.fit_twofold({"inference": {"method": "ensemble", "members": 2, "updates": 10}})
     predict = fit(x, x[:, 0] + rng.normal(size=30))
     assert {"epistemic", "aleatoric"} <= set(predict(x[:3], np.zeros(3), True))
     assert "epistemic" not in predict(x[:3], np.zeros(3), False)
+
+
+@pytest.mark.parametrize("name", ["diabetes", "skewed"])
+def test_fits_side_by_side_are_scored_like_single_ones(monkeypatch, name):
+    options = {"inference": {"method": "ensemble", "members": 2, "updates": 10}}
+    monkeypatch.setattr(regression, "PART_POINTS", 20)
+    found = regression.measure_together(name, options, 2)
+    measured = {"epistemic_rank", "aleatoric_order"} if name == "skewed" else {"crps", "rmse"}
+    assert len(found) == 2 and all(measured <= set(one) for one in found)
+    assert found[0] != found[1]
+
+
+def test_a_run_side_by_side_is_one_job_and_needs_this_library(monkeypatch, tmp_path, capsys):
+    every = [{"rmse": 1.0}, {"rmse": 3.0}]
+    monkeypatch.setattr(regression, "measure_together", lambda *_: every)
+    record = regression.measure(["diabetes"], ["twofold"], 2, False, None, together=True)
+    assert record.metrics["diabetes/twofold/rmse/mean"] == 2.0
+    assert record.metrics["diabetes/twofold/splits"] == 2
+    monkeypatch.setattr(sys, "argv", ["regression.py", "--libraries", "gp", "--together"])
+    with pytest.raises(SystemExit):
+        regression.main()
+    assert "not of gp" in capsys.readouterr().err

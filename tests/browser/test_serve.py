@@ -107,7 +107,7 @@ def test_three_rounds_with_a_server_that_is_killed(browser, start, place):
         page.get_by_text("onsider stopping")
     ).first.wait_for()
     propose(page, 2)
-    page.get_by_text("Expected to teach").first.wait_for()
+    page.get_by_text("Expected information gain").first.wait_for()
     Campaign.open(place).tell({"yield": 0.5}, proposal=7)
     page.get_by_role("heading", name="Proposal 7").wait_for(state="detached")
     record(page, 8, 0.7)

@@ -85,7 +85,7 @@ def test_an_empty_campaign_says_how_to_begin(site):
 
 def test_points_are_proposed_and_their_results_recorded(site):
     before = site.state()["shown"]
-    assert site.send("ask", num=2) == (200, "asked for 2 points")
+    assert site.send("ask", num=2) == (200, "requested 2 points")
     while site.work.step():
         pass
     assert site.state()["shown"] != before
@@ -276,7 +276,7 @@ def test_a_round_that_is_complete_is_fitted_and_drawn(site, monkeypatch):
     site.send("ask", num=2)
     while site.work.step():
         pass
-    assert len(site.campaign.pending()) == 2 and "Expected to teach" in site.text()
+    assert len(site.campaign.pending()) == 2 and "Expected information gain" in site.text()
     site.send("tell", heat=79, **{"yield": 0.3})
     while site.work.step():
         pass

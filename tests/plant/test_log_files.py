@@ -248,7 +248,7 @@ def test_files_and_folders_that_are_not_there_are_named(log, tmp_path, ending):
 
 @pytest.mark.parametrize("name", ["x.xlsx", "x.txt", "x"])
 def test_a_table_is_not_written_to_a_file_of_another_kind(log, tmp_path, name):
-    with pytest.raises(TableError, match=r"ends in \.csv, \.parquet or \.pq, got .*x"):
+    with pytest.raises(TableError, match=r"must end in \.csv, \.parquet or \.pq, got .*x"):
         write_log(log, tmp_path / name)
     assert not (tmp_path / name).exists()
 

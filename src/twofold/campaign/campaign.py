@@ -81,7 +81,7 @@ class Snapshot(NamedTuple):
 
 
 class Campaign:
-    """A series of measurements; made by ``Campaign.create`` or ``Campaign.open``."""
+    """A series of measurements; use ``Campaign.create`` or ``Campaign.open``."""
 
     def __init__(self, storage: Storage):
         self._storage, self._models = storage, ModelFile(storage.model_file)
@@ -111,10 +111,10 @@ class Campaign:
     ) -> "Campaign":
         """A new campaign at a path or database URL.
 
-        ``candidates``, where given, are the only points that are ever proposed; every point meets
-        the ``constraints``, linear inequalities such as ``"heat + 2*acid <= 90"``. Proposals are
-        those that teach most about the ``target``, one of the outputs, or about all of them;
-        ``settings`` are those of the ``BNNLVRegressor`` that is fitted.
+        ``candidates``, if given, are the only points that are proposed. Proposals satisfy the
+        ``constraints``, linear inequalities such as ``"heat + 2*acid <= 90"``, and are the most
+        informative about the ``target``, one of the outputs, or about all outputs. ``settings``
+        are those of the ``BNNLVRegressor``.
         """
         definition = define(
             inputs, outputs, candidates=candidates, constraints=constraints, target=target,
@@ -175,7 +175,7 @@ class Campaign:
         return self._fit(self._read())
 
     def load_model(self) -> "BNNLVRegressor | None":
-        """The model that chose the last proposals, if its file is there; nothing is fitted.
+        """The stored model that chose the last proposals, None if there is none; nothing is fitted.
 
         It does not include later measurements.
         """
@@ -190,11 +190,11 @@ class Campaign:
         repeat: bool = False,
         note: str | None = None,
     ) -> int:
-        """Record a measurement, on disk when this returns; returns its number.
+        """Record a measurement durably; returns its number.
 
-        Say where by the number of a proposal, or by a point, asked for or not. Outputs may come one
-        by one; a second value of the same output at a proposal needs ``repeat=True``, which makes
-        it a measurement of its own.
+        It belongs to a ``proposal`` or to any ``point``. Outputs may be recorded one by one; a
+        second value of the same output at a proposal needs ``repeat=True``, which records a
+        separate measurement.
         """
         return self.tell_all([Result(outputs, point, proposal, note=note)], repeat)[0]
 
@@ -203,8 +203,8 @@ class Campaign:
     ) -> list[int]:
         """Record several measurements as ``tell`` does: all of them, or, if one is wrong, none.
 
-        With ``skip_known`` a result that was recorded before this call is left out instead of
-        refused, so that a table may be told again when more of it has been filled in.
+        With ``skip_known``, results recorded before this call are skipped instead of refused, so
+        that a table can be read again when more of it has been filled in.
         """
         checked = [recording.check_result(result, self.space, self.outputs) for result in results]
         numbers = []
@@ -269,7 +269,7 @@ class Campaign:
 
     @property
     def columns(self) -> list[str]:
-        """Names of what ``export`` gives of every measurement."""
+        """Column names of ``export``."""
         return list(dict.fromkeys([*NUMBERS[::-1], *self.space.names, *self.outputs, NOTE]))
 
     def export(self) -> list[dict[str, Any]]:
@@ -282,7 +282,7 @@ class Campaign:
         return [{name: row.get(name) for name in self.columns} for row in rows]
 
     def history(self) -> list[dict[str, Any]]:
-        """Outputs that were corrected or removed, and until when they held (Unix time)."""
+        """Corrected and removed outputs, and until when they were valid (Unix time)."""
         found = []
         for row in self._read().recorded:
             past = [(float(until), outputs) for until, outputs in row["earlier"].items()]

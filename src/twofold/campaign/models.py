@@ -1,4 +1,4 @@
-"""The model of a campaign, kept in a file beside an SQLite file, which ``twofold.load`` reads too.
+"""The model of a campaign, cached in a file beside an SQLite file; ``twofold.load`` reads it too.
 
 It only saves time: if it is damaged, foreign or missing, the model is fitted again; if measurements
 have come since, its chains go on from where they ended (``ModelFile.continue_fit``).
@@ -36,8 +36,8 @@ class Fit(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """How many rows a stored model has, and the last one before it that was fitted from scratch;
-    and how many corrections and removals of measurements it knows of."""
+    """Number of rows of a stored model and of the last model fitted from scratch, and the number of
+    corrections and removals included."""
 
     rows: int
     rows_from_scratch: int
@@ -45,12 +45,12 @@ class Origin(NamedTuple):
 
     @property
     def warm(self) -> bool:
-        """Whether the model goes back to an earlier one."""
+        """Whether the model continues an earlier one."""
         return self.rows > self.rows_from_scratch
 
 
 class ModelFile:
-    """The file that holds the model of a campaign, or, without a path, none."""
+    """The file of a campaign's model; without a path nothing is stored."""
 
     def __init__(self, path: Path | None):
         self.path = path

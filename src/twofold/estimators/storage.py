@@ -1,4 +1,4 @@
-"""What a fit leaves: a regressor's attributes, how far they are to be trusted, and their file."""
+"""Fitted attributes of a regressor, their diagnostics, and their file format."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ Regressor = Any  # a BNNLVRegressor, whose module imports this one
 
 
 class About(NamedTuple):
-    """What one estimator keeps of its data, each as an attribute with an underscore."""
+    """Properties of the data that an estimator keeps, each as an attribute with an underscore."""
 
     x_standardizer: Standardizer
     y_standardizer: Standardizer
@@ -54,7 +54,7 @@ class About(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Attributes that a file has as they are."""
+    """Attributes that are stored unchanged."""
 
     y_ndim: int
     seed: int
@@ -69,7 +69,7 @@ def store(estimator: Regressor, attributes: Mapping[str, Any]) -> None:
 
 
 def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
-    """What one estimator keeps of a run, and what it is worth by the data it was fitted to."""
+    """Fitted attributes of a run, with diagnostics computed on the training data."""
     # The last step may lead out of all numbers, and no energy after it says so.
     if not all(np.isfinite(leaf).all() for leaf in result.posterior):
         raise NonFiniteEnergyError(
@@ -102,8 +102,7 @@ def _integration_error(
 
 
 def find_worries(estimator: Regressor) -> str | None:
-    """A sentence where the result of a fit is not to be trusted yet. What is judged by rows that it
-    kept out needs none."""
+    """A warning if the fit has not converged; None for methods that are scored out of bag."""
     if estimator.out_of_bag_ is not None:
         return None
     diagnostics, report = estimator.diagnostics_, estimator.convergence_
@@ -120,7 +119,7 @@ def find_worries(estimator: Regressor) -> str | None:
 
 
 def warn(estimators: Sequence[Regressor]) -> None:
-    """Say of which fits the result is not to be trusted yet."""
+    """Warn about fits that have not converged."""
     worries = {i: sentence for i, one in enumerate(estimators) if (sentence := find_worries(one))}
     if worries:
         index, sentence = next(iter(worries.items()))
@@ -247,9 +246,9 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
 
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
-    """The constructor's arguments as JSON values; a random generator is replaced by its ``seed``,
-    a method by the mapping of its options. What came later and is not used is left out, and what
-    "auto" stands for with the paper's model is written out, as it was before there was a choice."""
+    """The constructor's arguments as JSON values: a random generator as its ``seed``, a method as
+    the mapping of its options. Unused defaults are omitted, and "auto" is resolved for the paper's
+    model."""
     settings = estimator.get_params(deep=False)
     for name in ("noise", "prior", "activation"):
         if settings[name] == "auto":

@@ -1,4 +1,4 @@
-"""What a regressor is given: data and settings, refused in a sentence where they cannot be used."""
+"""Validation of a regressor's data and settings."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -89,8 +89,8 @@ def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.
 
 
 class RowFacts(NamedTuple):
-    """What else is known of the rows, each None where nothing is: how often a row counts ``[N]``,
-    the standard deviation of its measurement ``[N, O]``, and the number of its group ``[N]``."""
+    """Optional facts about the rows, None if not given: weight ``[N]``, standard deviation of each
+    measurement ``[N, O]``, group number ``[N]``."""
 
     weight: np.ndarray | None = None
     error: np.ndarray | None = None

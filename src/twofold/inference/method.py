@@ -1,6 +1,5 @@
-"""What an inference method is to the rest of twofold: a frozen dataclass of validated options that
-knows how to set up a run, and what to keep of it. The methods by their names, and the forms in
-which a user may give one."""
+"""The interface of inference methods: a frozen dataclass of validated options that sets up a run
+and defines its result; the registry of methods; and the accepted forms of ``inference=``."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -217,8 +216,8 @@ def option_names(method: type[Method] | Method) -> list[str]:
 
 
 def resolve_method(inference: Any) -> Method:
-    """The method that a user means: one of these objects, a name, or a mapping such as
-    ``{"method": "alpha", "alpha": 0.5}``, as JSON and TOML have it."""
+    """Resolve ``inference=``: a method object, a name, or a mapping such as
+    ``{"method": "alpha", "alpha": 0.5}`` from JSON or TOML."""
     if isinstance(inference, str):
         return method_class(inference)()
     if isinstance(inference, Mapping):

@@ -1,4 +1,4 @@
-"""How a model sees the columns of a log: each through a transform, and all in one flat vector.
+"""The columns of a log as model inputs: each through a transform, all in one flat vector.
 
 A cost that is never negative and seldom large is seen as ``log(1 + c)``; a column with a range as
 the logit of its place in that range, which a prediction then cannot leave. A value beyond that
@@ -105,7 +105,7 @@ def choose_transform(name: str, transform: Any, values: np.ndarray) -> Transform
 
 
 def check_seen(name: str, transform: Transform, values: np.ndarray) -> None:
-    """Refuse values that have no logarithm, and warn of those beyond the bounds."""
+    """Raise for values without a logarithm, and warn of values beyond the bounds."""
     seen = _logarithms(name, transform.kind, values)
     beyond = values[(seen < transform.low) | (seen > transform.high)]
     if len(beyond) and transform.kind.endswith("logit"):
@@ -138,7 +138,7 @@ def _logarithms(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
 def user_errors(
     function: Any, call: str, rule: str, has: str, known: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Errors of a user's function of columns, in one sentence with their file and line."""
+    """Convert errors of a user's function into a ``LogError`` with file and line."""
     try:
         yield
     except LogError:

@@ -1,4 +1,4 @@
-"""What a step costs, the risk-sensitive criterion J of costs, and the two risks in it (paper, §5).
+"""Costs of steps, the risk-sensitive criterion J, and its two risks (paper, §5).
 
 Of costs ``c[t, m, n]`` at step t under weight draw m in its roll-out n,
 
@@ -42,8 +42,8 @@ LIMIT_WEIGHT = 10.0
 
 @dataclass(frozen=True)
 class Cost:
-    """What a step costs: a function of a row, with the observations that the step led to and the
-    actions that were applied during it."""
+    """The cost of a step: a function of a row with the observations after the step and the actions
+    applied during it."""
 
     function: CostFunction
     observations: tuple[str, ...]

@@ -26,13 +26,19 @@ from twofold.model.spec import Draws
 from twofold.plant.cost import risks
 from twofold.plant.log import Log, Start, Window
 from twofold.plant.policy import DTYPE, LearnedPolicy
-from twofold.plant.replay import Passages, choose_passages, in_single, replay_costs, replay_task
+from twofold.plant.replay import (
+    PASSAGES,
+    Passages,
+    choose_passages,
+    in_single,
+    replay_costs,
+    replay_task,
+)
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
 ROLLOUTS_AT_ONCE = 20_000
-# Held-out windows that a policy is rolled out from.
-STARTS = 32
-SAVING_NOISE_DRAWS = 10
+# Roll-outs of each weight draw from a held-out window.
+NOISE_DRAWS = 8
 # Times the epistemic risk is what a careful person adds to an expected cost.
 CAUTION = 2.0
 # Enough for a drawing, and a third of the file that all digits would make.
@@ -422,10 +428,12 @@ class Trial:
 def evaluate_policy(
     model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int
 ) -> Trial:
-    """Forecast a policy from held-out windows, and see how far it leaves the data."""
+    """Forecast a policy from the starts of the passages that the model is judged by, and see how
+    far it leaves the data."""
     rng = np.random.default_rng(random_state)
-    passages, _ = choose_passages(model, held_out, horizon, STARTS, rng)
-    costs = forecast(model, policy, passages.start, horizon, random_state=random_state)
+    passages, _ = choose_passages(model, held_out, horizon, PASSAGES, rng)
+    draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
+    costs = forecast(model, policy, passages.start, horizon, **draws)
     saving = measure_saving(model, passages, costs, random_state)
     reach = measure_reach(model, policy, held_out, horizon, random_state=random_state)
     visited = {name: _round(bands) for name, bands in reach.visited.items()}
@@ -452,7 +460,7 @@ def measure_saving(
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, len(costs.by_draw))
     given = noise_key, model.scales, draws, in_single(passages)
-    logged = np.asarray(replay_costs(replay_task(model), SAVING_NOISE_DRAWS, *given), float)
+    logged = np.asarray(replay_costs(replay_task(model), NOISE_DRAWS, *given), float)
     return logged.mean(axis=(1, 2, 3)) - costs.by_draw[:, : logged.shape[3]].mean(axis=1)
 
 

@@ -1,6 +1,6 @@
-"""Logs from CSV and Parquet files and from data frames, checked, and back.
+"""Reading, checking and writing logs: CSV and Parquet files, and data frames.
 
-Every fault of a log has a kind, a place and a sentence that says what to do.
+Every fault has a kind, a location and a message with the remedy.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""Why roll-outs of a policy are not finite: a value of the log, a column that the model predicts,
-or the cost, looked for in that order."""
+"""Diagnosis of non-finite roll-outs: a value of the log, a predicted column, or the cost, checked
+in that order."""
 
 import jax
 import jax.numpy as jnp

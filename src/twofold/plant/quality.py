@@ -19,7 +19,13 @@ from twofold.core.arrays import Float
 from twofold.estimators.linear import LinearGaussian
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.log import Log
-from twofold.plant.replay import choose_passages, in_single, replay_costs, replay_task
+from twofold.plant.replay import (
+    PASSAGES,
+    choose_passages,
+    in_single,
+    replay_costs,
+    replay_task,
+)
 from twofold.plant.rollout import DynamicsModel
 from twofold.uncertainty import metrics
 
@@ -109,7 +115,8 @@ class MultiStep:
     ``mean_error`` that of always predicting the mean cost of the model's log. These and the
     coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
     ``non_finite`` is the share of roll-outs that have left the finite numbers. ``spread`` is the
-    deviation, over passages, of the predicted minus the observed mean cost of a passage.
+    deviation, over passages, of the predicted minus the observed mean cost of a passage, and
+    ``logged_cost`` what a step of them cost, in the cost's own units.
     """
 
     windows: int
@@ -120,6 +127,7 @@ class MultiStep:
     coverage_90: np.ndarray
     non_finite: np.ndarray
     spread: float = np.nan
+    logged_cost: float = np.nan
 
     @property
     def horizon(self) -> int:
@@ -213,7 +221,7 @@ def assess(
     held_out: Log,
     horizon: int,
     *,
-    windows: int = 100,
+    windows: int = PASSAGES,
     weight_draws: int = 20,
     noise_draws: int = 10,
     random_state: int = 0,
@@ -230,8 +238,8 @@ def assess(
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
-    one = score_one_step(model, held_out, rng)
     passages, costs = choose_passages(model, held_out, horizon, windows, rng)
+    one = score_one_step(model, held_out, rng)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
     given = noise_key, model.scales, draws, in_single(passages)
@@ -283,7 +291,8 @@ def compare(
     gone, whole = lost.mean(axis=(0, 1)), ~lost.any(axis=(0, 2))
     apart = (samples[:, whole].mean(axis=0) - costs[whole]).mean(axis=1) / cost_scale
     spread = float(apart.std()) if whole.any() else np.nan
-    return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone, spread)
+    seen = bias, error, mean_error, coverage, gone, spread
+    return MultiStep(len(costs), cost_scale, *seen, float(costs.mean()))
 
 
 def find_best(trials: Sequence[Trial]) -> int:
@@ -325,7 +334,7 @@ def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
     """The same for people, with headings."""
     headings = "β,γ,expected cost,epistemic risk,aleatoric risk,risk-adjusted cost,beyond the data"
-    found = [[*headings.split(","), "epistemic risk goes with"]]
+    found = [[*headings.split(","), "epistemic risk varies with"]]
     for one in trials:
         largest = list(one.columns.items())[:MOST_COLUMNS]
         names = [f"{name} {share:.0%}" for name, share in largest if share >= LEAST_EXPLAINED]

@@ -20,6 +20,10 @@ from twofold.plant.log import Log, Start, Window, steps
 from twofold.plant.policy import DTYPE
 from twofold.plant.rollout import DynamicsModel, Scales, Task, Trace, draw_noise, particles, rollout
 
+# Held-out passages that a model is judged by, and from whose starts policies are forecast: what is
+# gained is compared with what the same passages cost.
+PASSAGES = 100
+
 
 class Passages(NamedTuple):
     """Windows of B passages, and the action and the observation that followed at each of T

@@ -1,5 +1,5 @@
-"""The house style, colour-blind-safe (Okabe and Ito), and plots of what a model says, as functions
-that draw on matplotlib axes."""
+"""The plotting style, colour-blind-safe (Okabe and Ito), and plots of a model's predictions as
+functions that draw on matplotlib axes."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What the page of a fitted model is about: the model, its data, and what it says of them."""
+"""The content of a model's page: the model, its data, and its predictions."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

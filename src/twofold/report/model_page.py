@@ -1,4 +1,4 @@
-"""The page of a fitted model: its data, what it predicts, what it does not know, and how right."""
+"""The page of a fitted model: data, predictions, uncertainty and accuracy."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -74,7 +74,7 @@ def write_model_page(
 
 
 def find_doubts(model: Any) -> str | None:
-    """Why a fitted model is not to be trusted yet, if there is a reason."""
+    """Warnings about a fitted model, None if there are none."""
     report = model.convergence_
     advice = find_worries(model)
     if report is None or report.epochs == report.planned_epochs:

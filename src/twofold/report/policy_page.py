@@ -1,4 +1,4 @@
-"""The report of a search for policies: a page to choose β and γ by, and the same as text."""
+"""The report of a policy search: an interactive page, and the same as text."""
 
 import io
 from collections.abc import Sequence

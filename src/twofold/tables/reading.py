@@ -67,12 +67,12 @@ class CsvFile:
         self._headings = [one or " " * (place + 1) for place, one in enumerate(headings)]
 
     def count_rows(self) -> int | None:
-        """How many rows there are: None, for only reading them all tells."""
+        """The number of rows: None, unknown before reading."""
         return None
 
     @cached_property
     def decimal(self) -> str:
-        """What marks decimals: a comma where columns are separated otherwise and one has it."""
+        """The decimal mark: a comma if a column uses it and it is not the delimiter."""
         if self._delimiter == ",":
             return "."
         columns = zip(*(cells for _, cells in islice(self._records(), SEEN)), strict=True)

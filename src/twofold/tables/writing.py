@@ -44,7 +44,7 @@ def csv_text(columns: Mapping[str, Any]) -> str:
 
 
 def would_overwrite(source: Path, out: Path) -> bool:
-    """Whether a file is the table that is read, or a table in the folder that is."""
+    """Whether writing ``out`` would overwrite the source table or a part of it."""
     if source.is_dir() and out.parent.exists() and out.suffix.lower() in ENDINGS:
         return out.parent.samefile(source)
     return out.exists() and source.exists() and out.samefile(source)

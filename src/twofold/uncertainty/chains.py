@@ -1,4 +1,4 @@
-"""Have the chains of a sampler reached the same distribution? Asked of what they predict.
+"""Convergence diagnostics of chains, computed for their predictions.
 
 The weights of a network can be permuted without changing it, so that two perfect chains may never
 agree on a weight. They must agree on the predictions: the mean and the deviation of y given W.
@@ -83,7 +83,7 @@ def _extremes(trace: Float[Array, "C R quantities"]) -> tuple[Float[Array, ""], 
 
 
 def advice(diagnostics: Diagnostics) -> str | None:
-    """What is wrong with the chains, in words; None where nothing is."""
+    """A warning about the chains, None if they have converged."""
     worries, (r_hat, ess, divergences) = [], diagnostics
     if r_hat is None or ess is None:
         worries.append(

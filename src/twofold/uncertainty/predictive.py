@@ -203,7 +203,7 @@ def sample(
 
 
 def rows_at_once(model: BNNLV, weights: int, latents: int) -> int:
-    """How many rows' nested draws may be in memory together."""
+    """Rows whose nested draws fit in memory together."""
     return max(1, CHUNK_VALUES // (weights * latents * max(model.sizes)))
 
 
@@ -226,8 +226,8 @@ def in_chunks(
     on_progress: OnProgress | None = None,
     fewest: int = FEWEST_ROWS,
 ) -> Any:
-    """A function of ``sharding.by_rows`` or ``jax.jit`` of the ``shared`` arguments and of equal
-    chunks of rows (the last one padded), its results joined.
+    """Apply a compiled function to the ``shared`` arguments and equal chunks of rows (the last one
+    padded), and join the results.
 
     The results are arrays with the rows first, in float64 on the host. ``on_progress`` is called
     with the number of rows done. Several devices share the rows of a chunk, and each may have
@@ -253,7 +253,7 @@ def in_chunks(
 
 
 def _check_memory(lowered: Any, rows: int, size: int) -> None:
-    """Refuse what has no room on the devices for a chunk, or on the host for all results."""
+    """Check that a chunk fits on the devices, and all results on the host."""
     numbers = sum(leaf.size for leaf in jax.tree.leaves(lowered.out_info)) / size
     what, remedy = f"a prediction of {rows:,} rows", "ask for fewer rows at a time, or fewer draws"
     memory.check_program(lowered.compile(), what, remedy)
