@@ -85,10 +85,11 @@ def part_draws(model: DynamicsModel) -> tuple[DynamicsModel, DynamicsModel]:
     by chance."""
     posterior = model.regressor.posterior_
     middle = max(1, len(posterior.weights) // 2)
-    return tuple(
+    first, last = (
         with_draws(model, Draws(*(part[rows] for part in posterior)))
         for rows in (slice(None, middle), slice(-middle, None))
     )
+    return first, last
 
 
 def with_draws(model: DynamicsModel, draws: Draws) -> DynamicsModel:
