@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from paper.control_problems import ControlProblem, turbine
+from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
 from paper.truth import costs_from, warm_up
 from twofold import Alpha, BNNLVRegressor
@@ -31,6 +32,7 @@ from twofold.plant.tuning import TuningSettings
 
 RISK_WEIGHTS = ((0.0, 0.0), (2.0, 0.0), (8.0, 0.0), (30.0, 0.0))
 WIND = "wind (m/s)"
+PARTS = "/without_abstaining", "/best"
 WIND_STREAM, NOISE_STREAM = 40_000, 50_000
 BEFORE = 10  # seconds at the neutral action before a policy begins, beside those of a reset
 
@@ -90,6 +92,26 @@ def measure_product(context: Context) -> Record:
             values = [float(getattr(one, name)) for one in found]
             record.add_mean(f"{case.place}product/{name}", values)
     return record
+
+
+def tabulate_product(results: Path) -> str:
+    """What came of the recommendations for both logs."""
+    values, rows = metrics("wind_frontier", results), list[list[str]]()
+    if f"{CASES[0].place}abstained/share" not in values:
+        return markdown(["not measured yet"], [])
+    for case in CASES:
+        gain, share = f"{case.place}over_neutral", values[f"{case.place}abstained/share"]
+        shown = [mean_and_error(values, f"{gain}{part}", 4) for part in ("", *PARTS)]
+        label = f"{case.transitions:,} transitions, exploration {case.exploration:g}"
+        rows.append([label, shown[0], f"{share:.0%}", *shown[1:]])
+    headings = [
+        "log",
+        "recommended",
+        "controller kept",
+        "lowest risk-adjusted cost",
+        "best of four",
+    ]
+    return markdown(headings, rows)
 
 
 def _shrink(case: Case) -> Case:
