@@ -232,7 +232,7 @@ def search_twofold(folder: Path, logs: dict[str, int], task: str, smoke: bool) -
         problem = shrink(problem)
         settings = SearchSettings(horizon=5, epochs=1, updates=2)
         regressor = BNNLVRegressor(inference=Alpha(draws=2, epochs=2), hidden_layer_sizes=(8,))
-        quick = {"settings": settings, "regressor": regressor}
+        quick = {"settings": settings, "regressor": regressor, "tuning": None}
     for name, seed in logs.items():
         log = problem.batch(seed)
         own = {"embedding": problem.embed(log), "random_state": seed, **quick}

@@ -40,7 +40,7 @@ from twofold.plant.search import (
     file_name,
     search_policies,
 )
-from twofold.plant.tuned import Tuning, choose_tuning, tune_all
+from twofold.plant.tuned import Tuning, choose_tuning, part_draws, tune_all
 from twofold.plant.tuning import TuningSettings
 
 CLAIM, QUALITY, POLICIES = "project.json", "quality.json", "policies"
@@ -213,11 +213,12 @@ def find_policies(
     found = None
     if tuning:
         model, found = _tune(model, horizon, folder, tuning, random_state, own)
+    planner, referee = part_draws(model) if found and found.kept else (model, model)
     judge = partial(assess, model, test, horizon, random_state=random_state)
     quality = _keep(folder / QUALITY, Quality.of, judge)
     warn_of(quality.doubts)
     policies = search_policies(
-        model,
+        planner,
         pairs,
         folder / POLICIES,
         settings=settings,
@@ -232,7 +233,7 @@ def find_policies(
         path = folder / POLICIES / f"{file_name(policy.risk_weights)}.json"
         if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
             policy.export_onnx(path.with_suffix(".onnx"))
-        evaluate = partial(evaluate_policy, model, policy, test, horizon, random_state)
+        evaluate = partial(evaluate_policy, referee, policy, test, horizon, random_state)
         trials.append(_keep(path, Trial, evaluate))
     return Project(folder, quality, tuple(policies), tuple(trials), about, found)
 
