@@ -97,8 +97,8 @@ def expected_information(model: Regressor, x: np.ndarray) -> np.ndarray:
 def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
     """The split of each output at each row, ``[N, O]``.
 
-    Where the noise is too narrow for entropies to be known, they are those of Gaussians with the
-    same variances.
+    Where the noise is too narrow to estimate entropies, those of Gaussians with the same variances
+    are used.
     """
     from twofold.uncertainty.decomposition import Decomposition, Parts
 

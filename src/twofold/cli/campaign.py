@@ -326,5 +326,5 @@ def _place(proposal: "Proposal", campaign: "Campaign") -> list[str]:
 
 
 def _name_values(values: dict[str, float]) -> list[str]:
-    """Values of several outputs with their names, that of a single one without."""
+    """Values of several outputs with their names, a single one without."""
     return [f"{name} {v:.3g}" if len(values) > 1 else f"{v:.3g}" for name, v in values.items()]

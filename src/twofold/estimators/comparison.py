@@ -67,7 +67,7 @@ class Comparison(NamedTuple):
 def compute_crps(
     model: Any, x: np.ndarray, y: np.ndarray, y_error: np.ndarray | None
 ) -> np.ndarray:
-    """That of some of the rows, and of each output, ``[R, O]``."""
+    """CRPS of some of the rows, for each output, ``[R, O]``."""
     some = pick_rows(len(x))
     targets = y[some].reshape(len(some), -1)
     error = np.zeros_like(targets) if y_error is None else y_error[some].reshape(targets.shape)
@@ -94,7 +94,7 @@ def compare_held_out(
 
 
 def pick_rows(count: int) -> np.ndarray:
-    """At most MOST_ROWS of so many, spread evenly."""
+    """Indices of at most MOST_ROWS rows, spread evenly."""
     return np.linspace(0, count - 1, min(count, MOST_ROWS)).astype(int)
 
 

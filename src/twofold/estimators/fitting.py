@@ -211,8 +211,8 @@ def _without_choices(model: BNNLV) -> BNNLV:
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
-    """Refuse a fit to so many rows by the arrays that it cannot do without, before they are made;
-    its compiled programs are checked before they run."""
+    """Refuse a fit whose indispensable arrays exceed the memory, before they are made; compiled
+    programs are checked before they run."""
     options = {name: getattr(method, name) for name in option_names(method)}
     room = padded_size(rows)
     numbers = room * (model.inputs + model.outputs) + method.weight_sets * model.num_weights

@@ -345,8 +345,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
     @contextmanager
     def _work(self, what: str, rows: int, weights: int, latents: int) -> Iterator[Any]:
-        """Precision and progress bar of work with so many draws, for which there is room; gives the
-        posterior on the device, how many rows go at once, and whom to tell how many are done."""
+        """Set precision and progress bar, and check the memory; yields the posterior on the device,
+        the number of rows per chunk, and a progress callback."""
         model, limit = self.model_, rows_at_once(self.model_, weights, latents)
         if isinstance(self.posterior_, SampledPosterior) and what != "sampling":
             weights = min(weights, len(self.posterior_.weights))

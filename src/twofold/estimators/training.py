@@ -32,7 +32,7 @@ class NonFiniteEnergyError(ArithmeticError):
 
 
 class InterruptedFitWarning(UserWarning):
-    """The fit was stopped by Ctrl-C; the model keeps what it had learned."""
+    """The fit was stopped by Ctrl-C; the model keeps the state reached."""
 
 
 class StoppedFit(KeyboardInterrupt):

@@ -1,7 +1,7 @@
 """The columns of a log as model inputs: each through a transform, all in one flat vector.
 
-A cost that is never negative and seldom large is seen as ``log(1 + c)``; a column with a range as
-the logit of its place in that range, which a prediction then cannot leave. A value beyond that
+A non-negative, long-tailed cost is seen as ``log(1 + c)``; a bounded column as the logit of its
+position in the range, which predictions then cannot leave. A value beyond that
 range, of a log that was not there when it was chosen, is seen as if it were at its end.
 
 For people the values of a column stand side by side, oldest first. Roll-outs keep those of one age

@@ -20,7 +20,7 @@ class LogError(TableError):
 
 
 class LogWarning(UserWarning):
-    """A log that can be used, but that somebody should look at."""
+    """A log is usable, but should be inspected."""
 
 
 @dataclass(frozen=True, eq=False)

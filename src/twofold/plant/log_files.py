@@ -315,7 +315,7 @@ def _odd_values(name: str, values: np.ndarray) -> Iterator[Fault]:
 
 
 def _return_faults(raw: RawLog) -> Iterator[Fault]:
-    """Episodes whose rows are mixed with those of others."""
+    """Episodes whose rows are interleaved with others."""
     rows = raw_log.returns(raw)
     episodes = _list([repr(raw.parts[one]) for one in dict.fromkeys(raw.part[rows].tolist())])
     facts = {"severity": "warning", "remedy": "rows are put together by the name of their episode"}

@@ -244,7 +244,7 @@ def missing_rows(raw: RawLog, name: str) -> np.ndarray:
 
 
 def returns(raw: RawLog) -> np.ndarray:
-    """Rows at which an episode goes on after rows of another one."""
+    """Rows at which an episode continues after rows of another."""
     starts = np.flatnonzero(np.diff(raw.part, prepend=-1))
     _, first = np.unique(raw.part[starts], return_index=True)
     return np.delete(starts, first)

@@ -22,7 +22,7 @@ def write_campaign_page(
     path: str | Path, campaign: Campaign | Course, title: str = "Measurement campaign"
 ) -> Path:
     """Write the page of a campaign, or of any course of measurements (then with its own title),
-    one HTML file that needs nothing else.
+    one self-contained HTML file.
 
     Nothing is fitted, and the campaign is not changed: the map is that of the model which chose
     the last proposals.

@@ -52,7 +52,7 @@ def write_model_page(
     rows: Sequence[str] | None = None, columns: Sequence[Column] | None = None, y_error: Any = None,
     verdict: str | None = None,
 ) -> Path:  # fmt: skip
-    """Write the page of a fitted model, one HTML file that needs nothing else.
+    """Write the page of a fitted model, one self-contained HTML file.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ def render_page(template: str, title: str, **content: Any) -> str:
 
 
 def format_number(value: float) -> str:
-    """A number with four digits, or all those of a whole number."""
+    """A number with four significant digits; whole numbers in full."""
     if not np.isfinite(value):
         return "—"
     whole = value == round(value) and abs(value) < 1e7

@@ -95,7 +95,7 @@ def write_policy_report(project: Project) -> Path:
 
 
 def write_policy_page(path: str | Path, project: Project) -> Path:
-    """Write the page of a search for policies, one HTML file that needs nothing else."""
+    """Write the page of a policy search, one self-contained HTML file."""
     trials = project.trials
     advice, opinion, *against = project.advice
     headings, *rows = quality.frontier_rows(trials)
