@@ -261,7 +261,7 @@ def test_a_folder_without_risk_weights_is_refused(tmp_path):
     content = {"format_version": 1, "identity": {"weights": [[0.0, 0.0]]}}
     content["about"] = {"logged_cost": 1.0}
     (tmp_path / "project.json").write_text(json.dumps(content))
-    with pytest.raises(ProjectError, match="is damaged .*risk_weights"):
+    with pytest.raises(ProjectError, match=r"is damaged .*risk_weights"):
         open_project(tmp_path)
 
 
