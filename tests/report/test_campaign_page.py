@@ -199,7 +199,7 @@ def test_one_input_has_a_line(axes, one):
     np.testing.assert_allclose(line[:, 1], [0.0, 0.2, 0.6])
     at = figures.find_positions(course.space, points)[:, 0]
     np.testing.assert_allclose(proposed, [[at[1], np.interp(at[1], [0, 1, 2], [0, 0.2, 0.6])]])
-    np.testing.assert_allclose(rug[:, 0], at)
+    np.testing.assert_allclose(np.unique(rug[:, 0]), at)
     assert [text.get_text() for text in axes.texts] == ["7"]
 
 

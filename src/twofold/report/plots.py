@@ -51,9 +51,7 @@ def plot_split(
     return _draw(axes, name, column, figures.plot_entropies, grid, parts)
 
 
-def plot_measured(
-    model: Any, X: Any, y: Any, *, output: int = 0, axes: Axes | None = None
-) -> Axes:
+def plot_measured(model: Any, X: Any, y: Any, *, output: int = 0, axes: Axes | None = None) -> Axes:
     """Medians and intervals of 50 % and 90 % over what was measured, at most 60 rows; take rows
     that the model was not fitted to."""
     y = np.asarray(y, float).reshape(len(np.asarray(X)), -1)[:, output]
