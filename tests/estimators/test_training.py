@@ -172,9 +172,9 @@ def test_where_no_bar_is_seen_a_long_fit_says_once_how_long_it_takes(monkeypatch
 
     now = [0.0]
     monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    said = "fitting: 30 of 100 epochs after 60 s, about 4 min left\n"
+    announced = "fitting: 30 of 100 epochs after 60 s, about 4 min left\n"
     for updates, said in (
-        ([(30.0, 20), (60.0, 30), (90.0, 40)], said),
+        ([(30.0, 20), (60.0, 30), (90.0, 40)], announced),
         ([(30.0, 20), (60.0, 60)], ""),
         ([(150.0, 20), (151.0, 30), (159.0, 90)], ""),  # it was compiled for two minutes
     ):

@@ -300,8 +300,9 @@ def _list_suggestions(about: Subject) -> Rows:
     cells = decode(about.columns, x[best.rows])
     headings = [*cells, "expected information (nats)"]
     for name in about.outputs[:MOST_OUTPUTS]:
-        headings += [f"{name}, predicted", "epistemic σ", "aleatoric σ"]
-    every = np.stack([best.mean, *best.widths.parts[1:]], axis=2)[:, :MOST_OUTPUTS]
+        headings += [f"{name}, predicted", "epistemic sd", "aleatoric sd"]
+    deviations = best.deviations["epistemic"], best.deviations["aleatoric"]
+    every = np.stack([best.mean, *deviations], axis=2)[:, :MOST_OUTPUTS]
     values = np.hstack([best.nats[:, None], every.reshape(len(every), -1)])
     rows = zip(*cells.values(), values, strict=True)
     return headings, [
