@@ -48,7 +48,9 @@ def test_the_page_has_the_out_of_bag_score_and_the_noise(fitted, tmp_path):
     score = f"{found.score:.3f} ± {found.standard_error:.3f} nats"
     assert page.count(score) == 1 and "log-likelihood, fitted rows" not in page
     verdict = model.comparison_.sentence
-    assert verdict in page and "than a linear one" in verdict
+    said, _, scores = verdict.partition(" (")
+    assert f"{said}." in page and "than a linear one" in said
+    assert f"<p>L{scores[1:-2]}.</p>".replace(" -", " −") in page
     assert format_change(-model.comparison_.crps_gain) in page
     assert "all other numbers are of the rows the model was fitted to" in page
     variances = compute_widths(model, x, compute_moments(model, x)).variances
