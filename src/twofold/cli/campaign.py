@@ -315,8 +315,8 @@ def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
             share = row["epistemic_share"]
             cells = [f"{row['measurements']:.0f}", f"{row['epistemic_nats']:.3f}", f"{share:.1%}"]
             rows.append([*cells, "█" * max(round(BAR * share), 1)])
-        share = f"of the variance\n(stop below {SMALL_SHARE:.0%})"
-        yield to_table(["measurements", "left to learn (nats)", share, ""], rows)
+        heading = f"of the variance\n(stop below {SMALL_SHARE:.0%})"
+        yield to_table(["measurements", "left to learn (nats)", heading, ""], rows)
     if state.pending:
         rows = [_place(one, campaign) for one in state.pending]
         yield to_table(["proposal", *campaign.space.names], rows, "without a result")

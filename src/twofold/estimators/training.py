@@ -23,7 +23,7 @@ from twofold.core.persistence import FileFormatError, WorkFile
 from twofold.inference import loop
 from twofold.inference.loop import Algorithm
 
-LONG = 120.0  # seconds of work left that are announced where no bar is seen
+LONG = 60.0  # seconds of work left that are announced where no bar is seen
 SOON = 5.0  # seconds before the first estimate
 SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer rows"
 

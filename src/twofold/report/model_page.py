@@ -43,7 +43,7 @@ METHODS = {
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
 }
-MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 12, 12
+MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 8, 12
 GAUSSIAN = "Nothing in the held-out rows says that the noise is not Gaussian, given the inputs."
 NOT_GAUSSIAN = (
     "The noise is not Gaussian given the inputs: a latent input improved held-out predictions."
