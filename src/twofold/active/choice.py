@@ -73,6 +73,13 @@ class Assessment(NamedTuple):
         """The aleatoric part of the predictive variance, ``[O, N]``."""
         return self.variances.mean(axis=0)
 
+    @property
+    def deviations(self) -> dict[str, np.ndarray]:
+        """Predictive standard deviation, and that of each part, ``[N, O]``."""
+        epistemic, aleatoric = self.epistemic.T, self.aleatoric.T
+        variances = {"total": epistemic + aleatoric, "epistemic": epistemic, "aleatoric": aleatoric}
+        return {part: np.sqrt(variance) for part, variance in variances.items()}
+
     def select(self, outputs: Sequence[int]) -> "Assessment":
         """Restrict to some outputs, by position."""
         of, split = list(outputs), self.split

@@ -115,6 +115,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         integrated out (else None)
     out_of_bag_ : mean log-density of rows that were kept out of training, in nats, its standard
         error and their number (None for methods that keep none out)
+    comparison_ : what these rows gain over a linear model, with a ``verdict`` and a ``sentence``
     diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
     """
 

@@ -123,6 +123,11 @@ def format_number(value: float) -> str:
     return f"{value:.0f}" if whole else f"{value:.4g}"
 
 
+def format_change(change: float) -> str:
+    """A share with its sign."""
+    return f"{change:+.0%}".replace("-", "−")
+
+
 def find_text_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
     """Which columns of a table hold words, which are aligned to the left."""
     columns = list(zip(*rows, strict=True)) or [()] * len(headings)
