@@ -188,14 +188,16 @@ def test_policies_are_named_by_their_weights(finished):
 
 
 def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are_off(finished):
-    project = open_project(finished)
-    careful, saved = [one.careful_cost for one in project.trials], 0.5
+    project, saved = open_project(finished), 0.5
+    careful = [one.careful_cost for one in project.trials]
+    trials = tuple(replace(one, saving=saved, saving_risk=0.1) for one in project.trials)
 
     def replayed(bias):
         seen = project.quality.multi_step
-        costs = np.full(4, bias / seen.deviation)
-        multi_step = replace(seen, bias=costs, logged_cost=min(careful) + saved)
-        return replace(project, quality=replace(project.quality, multi_step=multi_step))
+        quality = replace(
+            project.quality, multi_step=replace(seen, bias=np.full(4, bias / seen.deviation))
+        )
+        return replace(project, quality=quality, trials=trials)
 
     assert replayed(0.9 * saved).recommended is project.policies[int(np.argmin(careful))]
     assert replayed(-1.1 * saved).recommended is None
