@@ -188,19 +188,19 @@ def test_policies_are_named_by_their_weights(finished):
 
 
 def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are_off(finished):
-    project, saved = open_project(finished), 0.5
-    careful = [one.careful_cost for one in project.trials]
-    trials = tuple(replace(one, saving=saved, saving_risk=0.1) for one in project.trials)
+    project = open_project(finished)
+    best = int(np.argmin([one.careful_cost for one in project.trials]))
 
-    def replayed(bias):
+    def judged(bias, saving, risk):
         seen = project.quality.multi_step
-        quality = replace(
-            project.quality, multi_step=replace(seen, bias=np.full(4, bias / seen.deviation))
-        )
-        return replace(project, quality=quality, trials=trials)
+        multi_step = replace(seen, bias=np.full(4, bias / seen.deviation))
+        trials = [replace(one, saving=saving, saving_risk=risk) for one in project.trials]
+        quality = replace(project.quality, multi_step=multi_step)
+        return replace(project, quality=quality, trials=tuple(trials)).recommended
 
-    assert replayed(0.9 * saved).recommended is project.policies[int(np.argmin(careful))]
-    assert replayed(-1.1 * saved).recommended is None
+    assert judged(0.45, 0.5, 0.2) is project.policies[best]
+    assert judged(-0.55, 0.5, 0.2) is None
+    assert judged(0.45, 0.5, 0.3) is None
 
 
 def test_a_finished_folder_is_read_and_nothing_is_done_again(finished, monkeypatch):

@@ -354,7 +354,7 @@ def _check(
     if not log.actions:
         raise ProjectError("the log has no actions, so that there is nothing to decide")
     if not 0.0 < held_out < 1.0:
-        raise ProjectError(f"held_out must be a part between 0 and 1, got {held_out!r}")
+        raise ProjectError(f"held_out must be a share between 0 and 1, got {held_out!r}")
     if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**31:
         raise ProjectError(f"random_state must be an integer from 0 to 2**31, got {random_state!r}")
     try:
