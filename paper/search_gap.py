@@ -56,7 +56,8 @@ class Row(NamedTuple):
 
 BASE = METHOD.settings
 MEAN_FIELD = METHOD.regressor
-SLOPES = replace(BASE, weight_draws=2)
+# Fewer roll-outs and updates, for the simulator is slow.
+SLOPES = replace(BASE, weight_draws=2, epochs=15, learning_rate=3e-3)
 ROWS = {
     "model": Row(MEAN_FIELD, BASE),
     "beta_0": Row(MEAN_FIELD, BASE, beta=0.0),
