@@ -35,11 +35,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import spearmanr
 
+from benchmarks.peers import known_parts
+from benchmarks.peers.public_tables import TABLES, load_table, score
 from paper.problems import ONE_DIMENSIONAL
 from paper.records import Record
-from paper.uci import data_folder, load_splits
 from twofold.core.jobs import Job, run_jobs
 
 SCRIPT = Path(__file__).parent / "peers" / "regress.py"
@@ -47,16 +47,7 @@ WORK = Path(".cache/bench/unfinished/regression")
 # What decides a fit of this library.
 SOURCES = ("src/twofold/*/*.py", "paper/gp.py")
 PROBLEM_SOURCES = ("paper/problems.py", "src/twofold/envs/toy.py")
-TEST_SHARE = 0.2
 SMOKE_ROWS = 60
-LEVELS = 0.05, 0.95
-
-
-class Table(NamedTuple):
-    """How many splits of a table are taken, and whether its target is standardised."""
-
-    splits: int
-    standardised: bool = False
 
 
 class Library(NamedTuple):
@@ -68,18 +59,7 @@ class Library(NamedTuple):
     environment: str | None = None
 
 
-TABLES = {
-    "airfoil": Table(5, standardised=True),
-    "diabetes": Table(5),
-    "concrete": Table(20),
-    "energy": Table(20),
-    "wine-quality-red": Table(20),
-    "kin8nm": Table(2),
-    "power-plant": Table(2),
-}
 PART_SEEDS = 3
-PART_POINTS = 200
-DISTINCT = 0.1
 LONG = {"inference": {"method": "langevin", "steps": 64_000}, "hidden_layer_sizes": [32, 32, 32]}
 LIBRARIES = {
     "twofold": Library("twofold", {}),
@@ -102,32 +82,6 @@ SMOKE = {
 }
 
 
-def load_table(name: str, splits: int) -> list[tuple[np.ndarray, ...]]:
-    """X, y, X_test, y_test of each split: the published ones, or random fifths."""
-    if name in ("airfoil", "diabetes"):
-        x, y = load_whole(name)
-        return [split_at_random(x, y, number) for number in range(splits)]
-    return list(load_splits(data_folder() / f"{name}.npz", range(splits)))
-
-
-def load_whole(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """All rows of a table that has no published splits."""
-    if name == "diabetes":
-        from sklearn.datasets import load_diabetes
-
-        return load_diabetes(return_X_y=True)
-    values = np.genfromtxt(data_folder().parent / f"{name}.csv", delimiter=",", skip_header=1)
-    return values[:, :-1], values[:, -1]
-
-
-def split_at_random(x: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
-    """Training and test rows."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    tests = int(TEST_SHARE * len(y))
-    test, train = order[:tests], order[tests:]
-    return x[train], y[train], x[test], y[test]
-
-
 def interpreter(environment: str | None) -> str:
     """The Python of an environment; an error that says how to make it."""
     if environment is None:
@@ -136,31 +90,6 @@ def interpreter(environment: str | None) -> str:
     if not path.exists():
         raise FileNotFoundError(f"no environment at {path.parent.parent}; run: make peers")
     return str(path)
-
-
-def crps(draws: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """``E|Y − y| − ½ E|Y − Y'|`` of each row, from draws ``[S, N]``."""
-    ordered, size = np.sort(draws, axis=0), len(draws)
-    weights = 2.0 * np.arange(1, size + 1) - size - 1.0
-    apart = 2.0 * np.tensordot(weights, ordered, 1) / (size * (size - 1))
-    return np.abs(draws - y).mean(axis=0) - 0.5 * apart
-
-
-def score(predicted: Any, y: np.ndarray, scale: float) -> dict[str, float]:
-    """Scores of one split, y in units of ``scale``."""
-    error = (y - predicted["mean"]) / scale
-    scores = {"rmse": float(np.sqrt(np.mean(error**2)))}
-    if "draws" in predicted:
-        deviation, draws = predicted["deviation"] / scale, predicted["draws"]
-        gaussian = 0.5 * np.log(2.0 * np.pi * deviation**2) + 0.5 * (error / deviation) ** 2
-        low, high = np.quantile(draws, LEVELS, axis=0)
-        scores |= {
-            "test_log_likelihood": float(np.mean(predicted["log_density"]) + np.log(scale)),
-            "nll_gaussian": float(gaussian.mean()),
-            "crps": float(crps(draws, y).mean() / scale),
-            "coverage_90": float(np.mean((low <= y) & (y <= high))),
-        }
-    return scores
 
 
 def measure_fit(
@@ -181,35 +110,11 @@ def measure_parts(
     name: str, seed: int, adapter: str, options: dict[str, Any], environment: str | None
 ) -> dict[str, float]:
     """How one library's two parts compare with the truth, on one seed's data."""
-    table = dict(zip(("X", "y", "X_test", "y_test"), known_table(name, seed), strict=True))
+    table = dict(
+        zip(("X", "y", "X_test", "y_test"), known_parts.known_table(name, seed), strict=True)
+    )
     predicted, _ = predict_apart(adapter, options, environment, table | {"parts": 1}, name)
-    return compare_parts(name, predicted)
-
-
-def known_table(name: str, seed: int) -> tuple[np.ndarray, ...]:
-    """A seed's rows of a problem of known truth, and the points at which the parts are judged."""
-    problem = ONE_DIMENSIONAL[name]
-    points = part_points(name)
-    return *problem.training_data(seed), points[:, None], np.zeros(len(points))
-
-
-def part_points(name: str) -> np.ndarray:
-    """Points all over the range of a problem."""
-    problem = ONE_DIMENSIONAL[name]
-    steps = (np.arange(PART_POINTS) + 0.5) / PART_POINTS
-    return problem.low + steps * (problem.high - problem.low)
-
-
-def compare_parts(name: str, predicted: dict[str, np.ndarray]) -> dict[str, float]:
-    """The two parts beside the scarcity of data and the true entropy."""
-    problem, points = ONE_DIMENSIONAL[name], part_points(name)
-    truth, scarcity = problem.entropy(points), -np.log(problem.input_density(points))
-    return {
-        "epistemic_rank": float(spearmanr(predicted["epistemic"], scarcity).statistic),
-        "aleatoric_rank": float(spearmanr(predicted["aleatoric"], truth).statistic),
-        "aleatoric_order": share_in_order(predicted["aleatoric"], truth),
-        "aleatoric_error": float(np.abs(predicted["aleatoric"] - truth).mean()),
-    }
+    return known_parts.compare_parts(name, predicted)
 
 
 def measure_together(name: str, options: dict[str, Any], count: int) -> list[dict[str, float]]:
@@ -218,21 +123,21 @@ def measure_together(name: str, options: dict[str, Any], count: int) -> list[dic
     from twofold import BNNLVRegressor, fit_many
 
     known = name in ONE_DIMENSIONAL
-    splits = [known_table(name, s) for s in range(count)] if known else load_table(name, count)
+    splits = (
+        [known_parts.known_table(name, s) for s in range(count)]
+        if known
+        else load_table(name, count)
+    )
     models = [BNNLVRegressor(random_state=0, verbose=False, **options) for _ in splits]
     fit_many(models, [split[0] for split in splits], [split[1] for split in splits])
     found = []
     for model, (_, y, x_test, y_test) in zip(models, splits, strict=True):
         predicted = describe_fit(model)(x_test, y_test, known)
         scale = float(y.std()) if not known and TABLES[name].standardised else 1.0
-        found.append(compare_parts(name, predicted) if known else score(predicted, y_test, scale))
+        found.append(
+            known_parts.compare_parts(name, predicted) if known else score(predicted, y_test, scale)
+        )
     return found
-
-
-def share_in_order(values: np.ndarray, truth: np.ndarray) -> float:
-    """Of pairs whose truths are distinct: the share in the right order less that in the wrong."""
-    below, above = np.nonzero(truth[:, None] + DISTINCT <= truth)
-    return float(np.mean(np.sign(values[above] - values[below])))
 
 
 def predict_apart(
@@ -284,8 +189,8 @@ def list_jobs(
     identity: dict[str, Any] = {"place": place, "library": chosen._asdict()}
     identity["source"] = describe_source(chosen)
     if known:
-        identity |= {"problems": digest(PROBLEM_SOURCES), "points": PART_POINTS}
-        identity["distinct"] = DISTINCT
+        identity |= {"problems": digest(PROBLEM_SOURCES), "points": known_parts.PART_POINTS}
+        identity["distinct"] = known_parts.DISTINCT
     if together:
         identity["together"] = splits
         return [Job(place, measure_together, (table, chosen.options, splits), identity)]

@@ -7,7 +7,6 @@ grows and falls again. The rows of a stretch of time are hidden from all librari
 something to be ignorant of.
 """
 
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,14 +14,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from benchmarks.peers.public_tables import LEVELS
+from benchmarks.regression import LIBRARIES, predict_apart
+from paper.gp import GPRegressor
+from twofold import BNNLVRegressor
+from twofold.report.figures import ALEATORIC, BAND, EPISTEMIC, POINTS, TOTAL, style
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.regression import LEVELS, LIBRARIES, predict_apart  # noqa: E402
-from paper.gp import GPRegressor  # noqa: E402
-from twofold import BNNLVRegressor  # noqa: E402
-from twofold.report.figures import ALEATORIC, BAND, EPISTEMIC, POINTS, TOTAL, style  # noqa: E402
-
 DATA, IMAGE = ROOT / "scripts/motorcycle.csv", ROOT / "docs/images/split_real.png"
 HIDDEN = 24.5, 31.5
 GRID = np.linspace(0.0, 62.0, 249)

@@ -38,6 +38,11 @@ BESIDE = ("twofold", "bde", "catboost", "ngboost", "gp")
 UNKNOWN = "–"
 
 
+def known_or_not(values: dict[str, float], name: str) -> str:
+    """Mean and standard error, if there are any."""
+    return mean_and_error(values, name) if f"{name}/mean" in values else UNKNOWN
+
+
 def tabulate_regression(results: Path) -> str:
     """Scores and seconds on public tables, each library in one row."""
     values = metrics("regression", results)
@@ -47,12 +52,7 @@ def tabulate_regression(results: Path) -> str:
             place = f"{table}/{library}"
             if f"{place}/rmse/mean" not in values:
                 continue
-            cells = [
-                mean_and_error(values, f"{place}/{score}")
-                if f"{place}/{score}/mean" in values
-                else UNKNOWN
-                for score in SCORES
-            ]
+            cells = [known_or_not(values, f"{place}/{score}") for score in SCORES]
             splits = values.get(f"{place}/splits")
             seconds = [values.get(f"{place}/{part}/mean") for part in SECONDS]
             rows.append(
@@ -96,12 +96,7 @@ def tabulate_peer_splits(results: Path) -> str:
         [
             problem,
             LIBRARIES[library],
-            *(
-                mean_and_error(values, f"{place}/{part}")
-                if f"{place}/{part}/mean" in values
-                else UNKNOWN
-                for part in PARTS
-            ),
+            *(known_or_not(values, f"{place}/{part}") for part in PARTS),
         ]
         for place in sorted(measured, key=lambda place: order.index(place.split("/")[1]))
         for problem, library in [place.split("/")]

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from benchmarks import regression
-from benchmarks.peers import regress
+from benchmarks.peers import known_parts, public_tables, regress
 from benchmarks.tables.regression import (
     PARTS,
     tabulate_beside,
@@ -22,14 +22,14 @@ from paper.records import Record
 def test_crps_is_that_of_the_normal_distribution(rng):
     draws, y = rng.normal(size=(4_000, 3)), np.array([-1.0, 0.0, 2.0])
     exact = y * (2 * norm.cdf(y) - 1) + 2 * norm.pdf(y) - 1 / np.sqrt(np.pi)
-    np.testing.assert_allclose(regression.crps(draws, y), exact, atol=0.05)
+    np.testing.assert_allclose(public_tables.crps(draws, y), exact, atol=0.05)
 
 
 def test_crps_is_the_mean_over_all_pairs_of_draws(rng):
     draws, y = rng.normal(size=(7, 2)), rng.normal(size=2)
     pairs = [np.abs(a - b) for i, a in enumerate(draws) for j, b in enumerate(draws) if i != j]
     naive = np.abs(draws - y).mean(axis=0) - 0.5 * np.mean(pairs, axis=0)
-    np.testing.assert_allclose(regression.crps(draws, y), naive)
+    np.testing.assert_allclose(public_tables.crps(draws, y), naive)
 
 
 def test_a_mixture_has_the_density_and_moments_of_its_parts(rng):
@@ -74,25 +74,25 @@ def test_parts_are_compared_with_the_truth(monkeypatch):
 
 def test_the_order_of_values_is_judged_where_the_truth_differs():
     truth = np.array([0.0, 0.05, 1.0, 1.01])
-    assert regression.share_in_order(np.array([2.0, 1.0, 4.0, 3.0]), truth) == 1.0
-    assert regression.share_in_order(-truth, truth) == -1.0
-    assert regression.share_in_order(np.array([0.0, 3.0, 1.0, 2.0]), truth) == 0.0
+    assert known_parts.share_in_order(np.array([2.0, 1.0, 4.0, 3.0]), truth) == 1.0
+    assert known_parts.share_in_order(-truth, truth) == -1.0
+    assert known_parts.share_in_order(np.array([0.0, 3.0, 1.0, 2.0]), truth) == 0.0
 
 
 def test_scores_in_units_of_the_target_are_those_of_the_scaled_problem(rng):
     y = rng.normal(size=50)
     found = regress.describe_mixture(np.zeros((1, 50)), np.ones((1, 50)), y, False)
     scaled = regress.describe_mixture(np.zeros((1, 50)), np.full((1, 50), 10.0), 10 * y, False)
-    small, large = regression.score(found, y, 1.0), regression.score(scaled, 10 * y, 10.0)
+    small, large = public_tables.score(found, y, 1.0), public_tables.score(scaled, 10 * y, 10.0)
     assert small == pytest.approx(large)
     assert small["nll_gaussian"] == pytest.approx(-small["test_log_likelihood"])
     assert 0.8 < small["coverage_90"] < 1.0
-    assert regression.score({"mean": y + 1.0}, y, 1.0) == {"rmse": pytest.approx(1.0)}
+    assert public_tables.score({"mean": y + 1.0}, y, 1.0) == {"rmse": pytest.approx(1.0)}
 
 
 def test_a_split_at_random_keeps_every_row_once():
     x = np.arange(50.0)[:, None]
-    train, y, test, y_test = regression.split_at_random(x, x[:, 0], 3)
+    train, y, test, y_test = public_tables.split_at_random(x, x[:, 0], 3)
     assert len(test) == 10
     assert sorted(np.concatenate([train, test])[:, 0]) == list(range(50))
     np.testing.assert_array_equal(np.concatenate([y, y_test])[:, None], np.r_[train, test])
@@ -206,7 +206,7 @@ def test_the_two_parts_of_this_library_reach_the_file(tmp_path, rng):
 @pytest.mark.parametrize("name", ["diabetes", "skewed"])
 def test_fits_side_by_side_are_scored_like_single_ones(monkeypatch, name):
     options = {"inference": {"method": "ensemble", "members": 2, "updates": 10}}
-    monkeypatch.setattr(regression, "PART_POINTS", 20)
+    monkeypatch.setattr(known_parts, "PART_POINTS", 20)
     found = regression.measure_together(name, options, 2)
     measured = {"epistemic_rank", "aleatoric_order"} if name == "skewed" else {"crps", "rmse"}
     assert len(found) == 2 and all(measured <= set(one) for one in found)

@@ -119,11 +119,11 @@ def test_a_folder_has_everything(finished):
 
 
 def test_a_tuned_model_is_kept_and_read_again(tmp_path, monkeypatch):
-    settings = TuningSettings(2, 2, (3,), (1.0,), stretches=2, epochs=2, updates=5)
+    settings = TuningSettings(4, 2, (3,), (1.0,), stretches=2, epochs=2, updates=5)
     monkeypatch.setattr("twofold.plant.tuned.is_better", lambda after, before: True)
     project = find(tmp_path / "tank", tuning=settings)
     assert project.tuning.kept and str(project.tuning) in project.model_report
-    assert project.regressor.posterior_.weights.shape[0] == 2
+    assert project.regressor.posterior_.weights.shape[0] == 4
     write_policy_report(project)
     assert str(project.tuning) in (tmp_path / "tank" / "report.md").read_text()
     again = open_project(tmp_path / "tank")
