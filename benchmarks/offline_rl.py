@@ -111,15 +111,13 @@ def measure_peer(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke:
 
 def measure_twofold(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Found:
     """True costs of this library's policies: of the recommended one, of the best, and of each."""
-    (task,) = tasks
+    (task,), (seed,) = tasks, seeds
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    options = {"logs": {str(seed): seed for seed in seeds}, "task": task, "smoke": smoke}
+    options = {"logs": {"found": seed}, "task": task, "smoke": smoke}
     with tempfile.TemporaryDirectory(prefix="twofold-offline-") as folder:
         times = learn_apart(method, Path(folder), options, None)
-        times["wall_seconds"] /= len(seeds)
-        projects = [open_project(Path(folder) / str(seed)) for seed in seeds]
-    every = zip(projects, seeds, strict=True)
-    return {task: [try_project(problem, own, seed) | times for own, seed in every]}
+        project = open_project(Path(folder) / "found")
+        return {task: [try_project(problem, project, seed) | times]}
 
 
 def try_project(problem: ControlProblem, project: Project, seed: int) -> Numbers:
@@ -136,9 +134,9 @@ def try_project(problem: ControlProblem, project: Project, seed: int) -> Numbers
 
 def measure_logged(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Found:
     """True cost of the controller that the log is of."""
-    (task,) = tasks
+    (task,), (seed,) = tasks, seeds
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    return {task: [{"cost": try_logged(problem, seed)} for seed in seeds]}
+    return {task: [{"cost": try_logged(problem, seed)}]}
 
 
 def describe_machine() -> str:
@@ -205,19 +203,24 @@ def measure(
     work: Path | None,
 ) -> Record:
     """The record of some tasks, methods and seeds."""
-    groups: list[tuple[Sequence[str], str]] = []
+    groups: list[tuple[Sequence[str], str, Sequence[int]]] = []
     for method in methods:
         own = [task for task in tasks if task != CHECK or method == "mopo"]
-        alone = not together or method not in PEERS
-        groups += [([task], method) for task in own] if alone else [(own, method)]
-    jobs = [plan_job(group, method, seeds, smoke) for group, method in groups]
+        if method not in PEERS:
+            groups += [([task], method, [seed]) for task in own for seed in seeds]
+        else:
+            groups += [(own, method, seeds)] if together else [([t], method, seeds) for t in own]
+    jobs = [plan_job(*group, smoke) for group in groups]
     found = run_jobs(jobs, work)
     machines = sorted({one["machine"] for one in found})
     settings = {"steps": STEPS, "seconds": SECONDS, "machines": machines}
     record = Record("offline_rl", settings, list(seeds))
-    for (_, method), one in zip(groups, found, strict=True):
+    numbers: dict[tuple[str, str], list[Numbers]] = {}
+    for (_, method, _), one in zip(groups, found, strict=True):
         for task, every in one["numbers"].items():
-            add_results(record, task, method, every)
+            numbers.setdefault((task, method), []).extend(every)
+    for place, every in numbers.items():
+        add_results(record, *place, every)
     return record
 
 

@@ -14,6 +14,7 @@ reproduction of the published scores. Observations and rewards are standardised 
 """
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -32,11 +33,17 @@ class Budget:
     """Steps and seconds that must both have passed before training ends."""
 
     def __init__(self, steps: int, seconds: float):
-        self.steps, self.seconds, self.made = steps, seconds, 0
+        self.steps, self.seconds, self.made, self.stopped = steps, seconds, 0, False
+        signal.signal(signal.SIGTERM, self.stop)
+
+    def stop(self, *_: Any) -> None:
+        """End now: what is asked to terminate writes what it has."""
+        self.stopped = True
 
     def left(self) -> bool:
         """Whether to go on."""
-        return self.made < self.steps or time.perf_counter() - START < self.seconds
+        short = self.made < self.steps or time.perf_counter() - START < self.seconds
+        return short and not self.stopped
 
 
 def standardise(data: Data) -> tuple[Data, Network]:
@@ -178,9 +185,10 @@ METHODS: dict[str, Callable[[Data, int], Any]] = {
 
 def lighten() -> None:
     """Leave out of d3rlpy what a graph cannot hold (losses for its log, checks of distributions),
-    and make its targets follow in one kernel."""
+    and make its targets follow in one kernel and its gradients anew."""
     import torch
     from d3rlpy.algos.qlearning.torch import bc_impl, ddpg_impl
+    from d3rlpy.optimizers import OptimizerWrapper
 
     def follow(target: Any, source: Any, tau: float) -> None:
         with torch.no_grad():
@@ -190,6 +198,7 @@ def lighten() -> None:
     for module in (bc_impl, ddpg_impl):
         module.asdict_as_float = lambda losses: {}
     ddpg_impl.soft_sync = follow
+    OptimizerWrapper.zero_grad = lambda self: self.optim.zero_grad()
 
 
 def train(learners: Sequence[Any], budget: Budget) -> None:
