@@ -48,7 +48,7 @@ from paper.records import Record
 from twofold.core.jobs import Job, run_jobs
 from twofold.plant.project import Project, open_project
 
-SCRIPT = Path(__file__).parent / "peers" / "offline.py"
+SCRIPTS = Path(__file__).parent / "peers"
 WORK = Path(".cache/bench/unfinished/offline_rl")
 ENVIRONMENT = "d3rlpy"
 PEERS = ("bc", "td3_bc", "cql", "iql", "mopo")
@@ -65,7 +65,7 @@ Found = dict[str, list[Numbers]]  # of each task, by seed
 # What decides a result, beside the tasks.
 SHARED = "benchmarks/offline_tasks.py", "paper/control_problems.py", "paper/outside_tasks.py"
 SOURCES = {
-    "twofold": ("src/twofold/*/*.py",),
+    "twofold": ("benchmarks/peers/offline_twofold.py", "src/twofold/*/*.py"),
     "peer": tuple(f"benchmarks/peers/{name}.py" for name in ("graphs", "mopo", "offline")),
     "logged": (),
 }
@@ -75,8 +75,8 @@ def learn_apart(
     method: str, folder: Path, options: Mapping[str, Any], environment: str | None
 ) -> Numbers:
     """What a process of its own says of its time; its errors are this one's."""
-    words = [method, str(folder), json.dumps(options)]
-    command = [interpreter(environment), str(SCRIPT.resolve()), *words]
+    script = SCRIPTS.resolve() / ("offline.py" if environment else "offline_twofold.py")
+    command = [interpreter(environment), str(script), method, str(folder), json.dumps(options)]
     done = subprocess.run(
         command, env=child_environment(environment), capture_output=True, text=True
     )
@@ -113,10 +113,10 @@ def measure_twofold(tasks: Sequence[str], method: str, seeds: Sequence[int], smo
     """True costs of this library's policies: of the recommended one, of the best, and of each."""
     (task,), (seed,) = tasks, seeds
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    options = {"logs": {"found": seed}, "task": task, "smoke": smoke}
+    options = {"task": task, "seed": seed, "smoke": smoke}
     with tempfile.TemporaryDirectory(prefix="twofold-offline-") as folder:
         times = learn_apart(method, Path(folder), options, None)
-        project = open_project(Path(folder) / "found")
+        project = open_project(folder)
         return {task: [try_project(problem, project, seed) | times]}
 
 
@@ -160,7 +160,7 @@ def measure_job(
 
 def digest(patterns: Sequence[str]) -> str:
     """Of files of this project."""
-    root = SCRIPT.parents[2]
+    root = SCRIPTS.parents[1]
     found = [path for pattern in patterns for path in sorted(root.glob(pattern))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in found)).hexdigest()
 

@@ -228,36 +228,13 @@ def learn(method: str, folder: Path, logs: dict[str, int], budget: Budget) -> No
         np.savez(folder / f"{name}.policy.npz", **units, **learner.network())
 
 
-def search_twofold(folder: Path, logs: dict[str, int], task: str, smoke: bool) -> None:
-    """This library's own pipeline with its defaults, on the same logs."""
-    from benchmarks.offline_tasks import TASKS, shrink
-    from twofold import BNNLVRegressor
-    from twofold.inference.alpha import Alpha
-    from twofold.plant.project import find_policies
-    from twofold.plant.search import SearchSettings
-
-    problem, quick = TASKS[task](), {}
-    if smoke:
-        problem = shrink(problem)
-        settings = SearchSettings(horizon=5, epochs=1, updates=2)
-        regressor = BNNLVRegressor(inference=Alpha(draws=2, epochs=2), hidden_layer_sizes=(8,))
-        quick = {"settings": settings, "regressor": regressor}
-    for name, seed in logs.items():
-        log = problem.batch(seed)
-        own = {"embedding": problem.embed(log), "random_state": seed, **quick}
-        find_policies(log, problem.cost, folder / name, **own)
-
-
 def main() -> None:
     """Learn, write, say how long it took."""
     method, folder, words = sys.argv[1:]
     options = json.loads(words)
     logs = options["logs"]
-    budget = Budget(options.get("steps", 0), options.get("seconds", 0.0))
-    if method == "twofold":
-        search_twofold(Path(folder), logs, options["task"], options["smoke"])
-    else:
-        learn(method, Path(folder), logs, budget)
+    budget = Budget(options["steps"], options["seconds"])
+    learn(method, Path(folder), logs, budget)
     wall, cpu = time.perf_counter() - START, time.process_time() / len(logs)
     print(json.dumps({"wall_seconds": wall, "cpu_seconds": cpu, "steps": budget.made}))
 
