@@ -63,7 +63,9 @@ EPISODE = 200  # steps of Gymnasium's pendulum
 Numbers = dict[str, float]
 Found = dict[str, list[Numbers]]  # of each task, by seed
 # What decides a result, beside the tasks.
-SHARED = "benchmarks/offline_tasks.py", "paper/control_problems.py", "paper/outside_tasks.py"
+SHARED = tuple(
+    f"paper/{name}.py" for name in ("control_problems", "outside_plants", "outside_tasks")
+)
 SOURCES = {
     "twofold": ("benchmarks/peers/offline_twofold.py", "src/twofold/*/*.py"),
     "peer": tuple(f"benchmarks/peers/{name}.py" for name in ("graphs", "mopo", "offline")),
@@ -168,7 +170,7 @@ def digest(patterns: Sequence[str]) -> str:
 def plan_job(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Job:
     """A job, known by the source that decides it."""
     kind = method if method in SOURCES else "peer"
-    source = digest([*SHARED, *SOURCES[kind]])
+    source = digest(["benchmarks/offline_tasks.py", *SHARED, *SOURCES[kind]])
     identity: dict[str, Any] = {"method": method, "tasks": list(tasks), "source": source}
     identity |= {"seeds": list(seeds), "smoke": smoke}
     if kind == "peer":

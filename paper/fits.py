@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paper.problems import PROBLEMS
+from paper.reference.models import reference_models
+from paper.reference.populations import Case, Size
 from twofold import BNNLVRegressor, Decomposition, fit_many, load
 from twofold.core.persistence import hash_identity
 from twofold.estimators.training import remove_checkpoint, whole_fits
@@ -31,11 +33,6 @@ SMOKE_JUDGED: dict[str, dict[str, Any]] = {
 }
 
 STAGED = {"langevin": "twofold", "ensemble": "quick"}
-CHAINS = dict(
-    chains=8, warmup=800, annealing=500, samples=125, thin=9, nodes=24, leapfrog_steps=96,
-    target_acceptance=0.7,
-)  # fmt: skip
-SMOKE_CHAINS = dict(chains=2, warmup=4, annealing=2, samples=4, nodes=8, leapfrog_steps=4)
 INTEGRATED = {"inference": "alpha", "nodes": 24}
 METHODS: dict[str, dict[str, Any]] = {
     "alpha_1": {"inference": "alpha", "alpha": 1.0},
@@ -45,7 +42,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "vb_integrated": INTEGRATED | {"alpha": 1e-6},
     "langevin": {"inference": {"method": DEFAULT_INFERENCE}},
     "ensemble": {"inference": {"method": QUICK_INFERENCE}},
-    "hmc": {"inference": "hmc"},
+}
+# Annealed populations (paper/reference), one for each form of the model.
+REFERENCES = ("hmc", "reference", "reference_plain")
+POPULATIONS = {
+    False: Size(),
+    True: Size(populations=2, particles=4, steps=1, work=1, stages=1, kept=1, end=2),
 }
 LABELS = {
     "alpha_1": "α = 1",
@@ -55,7 +57,9 @@ LABELS = {
     "vb_integrated": "VB, z integrated",
     "langevin": "Langevin chains",
     "ensemble": "ensemble",
-    "hmc": "HMC",
+    "hmc": "reference",
+    "reference": "reference of the default's model, with z",
+    "reference_plain": "reference of the default's model, without z",
 }
 PAPER_METHODS = ("alpha_1", "alpha_0.5", "vb", "langevin", "ensemble", "hmc")
 DRAWS = {"n_weight_draws": 500, "n_latent_draws": 200}
@@ -76,15 +80,15 @@ class Fit(NamedTuple):
 
 
 def settings(method: str, smoke: bool) -> dict[str, Any]:
-    """Arguments of the estimator, except for the seed."""
+    """Arguments of the estimator, except for the seed; of a reference the size of its run."""
+    if method in REFERENCES:
+        return POPULATIONS[smoke]._asdict()
     chosen = METHODS[method] | (SMOKE_DRAWS if smoke else DRAWS)
     return nest_options(chosen | length(method, smoke))
 
 
 def length(method: str, smoke: bool) -> dict[str, Any]:
     """Options of a method that decide how long it runs; in a smoke run hardly at all."""
-    if method == "hmc":
-        return SMOKE_CHAINS if smoke else CHAINS
     if method in STAGED:
         return SMOKE_JUDGED[STAGED[method]] if smoke else {}
     return {"epochs": 3 if smoke else None}
@@ -151,7 +155,7 @@ def load_or_fit(fits: Sequence[Fit], smoke: bool, work: Path) -> dict[Fit, BNNLV
         if not fit.path(smoke, work).exists():
             groups.setdefault(_group(fit, smoke), []).append(fit)
     for group in groups.values():
-        _fit(group, smoke, work)
+        (_anneal if group[0].method in REFERENCES else _fit)(group, smoke, work)
     return {fit: load(fit.path(smoke, work)) for fit in fits}
 
 
@@ -162,6 +166,8 @@ def count_stored(fits: Sequence[Fit], smoke: bool, work: Path) -> int:
 
 def _group(fit: Fit, smoke: bool) -> str:
     """Fits of one group run side by side: they differ in α, seed and data only."""
+    if fit.method in REFERENCES:
+        return fit.method
     inference = settings(fit.method, smoke)["inference"]
     shared = {name: value for name, value in inference.items() if name != "alpha"}
     columns = PROBLEMS[fit.problem].training(fit.seed)[0].shape[1]
@@ -179,6 +185,28 @@ def _fit(fits: Sequence[Fit], smoke: bool, work: Path) -> None:
     for fit, model in zip(fits, models, strict=True):
         model.save(fit.path(smoke, work))
     remove_checkpoint(checkpoint)
+
+
+def _anneal(fits: Sequence[Fit], smoke: bool, work: Path) -> None:
+    cases = [Case(fit.problem, fit.seed) for fit in fits]
+    path = populations_path(fits, smoke, work)
+    draws = SMOKE_DRAWS if smoke else DRAWS
+    models = reference_models(fits[0].method, cases, POPULATIONS[smoke], path, draws)
+    for fit, model in zip(fits, models, strict=True):
+        model.save(fit.path(smoke, work))
+
+
+def populations_path(fits: Sequence[Fit], smoke: bool, work: Path) -> Path:
+    """Where the populations of fits that run side by side are stored."""
+    made_of = hash_identity({"fits": list(fits), "settings": POPULATIONS[smoke]})
+    return work / f"{fits[0].method}-{made_of[:12]}.populations.npz"
+
+
+def reference_of(method: str, model: BNNLVRegressor) -> str:
+    """The reference of the same model as this one's."""
+    if method not in STAGED:
+        return "hmc"
+    return "reference" if model.model_.latents else "reference_plain"
 
 
 def split_jointly(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:

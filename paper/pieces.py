@@ -40,10 +40,12 @@ class Piece(NamedTuple):
 
 
 BEYOND = "beyond the paper"
+# Metrics of the library's own policies beside those of the paper's frontier.
+PRODUCT = "(large_log/)?(over_neutral|abstained|product)/"
 
 
 def _split(place: str, shows: str, name: str) -> Piece:
-    return Piece(place, shows, "toy_figures:draw_splits", (name,))
+    return Piece(place, shows, "toy_figures:draw_splits", (name,), work="posteriors")
 
 
 def _table_1(shows: str, function: str, *arguments: str) -> Piece:
@@ -82,7 +84,9 @@ PIECES = {
     "figure_4a": _frontier(
         "Figure 4a", "cost and bias, industrial benchmark", "industrial_frontier"
     ),
-    "figure_4b": _frontier("Figure 4b", "cost and bias, wind turbine", "wind_frontier"),
+    "figure_4b": _frontier("Figure 4b", "cost and bias, wind turbine", "wind_frontier")._replace(
+        kept=f"^{PRODUCT}"
+    ),
     "figure_5": _frontier("Figure 5", "roll-outs, industrial benchmark", "industrial_frontier"),
     "appendix_a": _split("Appendix A", "the toys with Hamiltonian Monte Carlo", "appendix_a"),
     "appendix_b": _split("Appendix B", "the toys with α = 0.5 and variational Bayes", "appendix_b"),
@@ -90,13 +94,26 @@ PIECES = {
     "toy_fit": _beyond(
         "test log-likelihood on the toy problems", "toy_fit:score_toy_fits", "toy_fit"
     ),
+    "alpha_gap": _beyond(
+        "what α = 1 lacks of the paper's Table 1", "alpha_gap:look_for_the_gap", "alpha_gap"
+    ),
     "alpha_vs_hmc": _beyond(
         "posteriors beside Hamiltonian Monte Carlo",
         "alpha_vs_hmc:compare_with_hmc",
         "alpha_vs_hmc",
+        work="posteriors",
     ),
     "calibration": _beyond(
-        "calibration on the toy problems", "calibration:score_calibration", "calibration"
+        "calibration on the toy problems",
+        "calibration:score_calibration",
+        "calibration",
+        work="posteriors",
+    ),
+    "calibration_quick": _beyond(
+        "the same without Hamiltonian Monte Carlo",
+        "calibration:score_quickly",
+        "calibration",
+        kept="/hmc/",
     ),
     "entropy_estimators": _beyond(
         "entropy estimators on known densities",
@@ -113,14 +130,25 @@ PIECES = {
         in_jobs=True,
         kept="^(?!.*/default)",
     ),
+    "reference": _beyond(
+        "the references of the contest, on a GPU",
+        "posteriors:compare_references",
+        "posteriors",
+        kept="^wet_chicken/|^(?!.*/(hmc|reference|reference_plain)/)",
+        work="posteriors",
+    ),
     "posteriors": _beyond(
-        "a contest of posteriors", "posteriors:compare_posteriors", "posteriors", kept="/seconds_"
+        "a contest of posteriors",
+        "posteriors:compare_posteriors",
+        "posteriors",
+        kept="/(seconds_|hmc/|reference/|reference_plain/)",
+        work="posteriors",
     ),
     "posteriors_default": _beyond(
         "the contest, default and quick start",
         "posteriors:compare_staged",
         "posteriors",
-        kept="^(?!.*/(langevin|ensemble|ensemble_planning|sghmc|default)/)",
+        kept="^(?!.*/(langevin|ensemble|default)/)",
     ),
     "posteriors_figure": _beyond(
         "their quality against seconds", "posteriors_report:draw_tradeoffs", None
@@ -172,6 +200,13 @@ PIECES = {
         kept=".",
     ),
     "river": _beyond("canoes on the wet-chicken river", "systems:draw_river", None),
+    "wind_product": _beyond(
+        "recommended policies for the wind turbine, wind as an exogenous column",
+        "wind_product:measure_product",
+        "wind_frontier",
+        kept=f"^(?!{PRODUCT})",
+        work="wind_product",
+    ),
     "wet_chicken_frontier": _frontier(
         BEYOND, "policy search on wet-chicken", "wet_chicken_frontier"
     ),
@@ -180,7 +215,26 @@ PIECES = {
         "industrial benchmark, random batch",
         "industrial_random_batch:search_by_model",
         "industrial_random_batch",
-        kept="^direct/",
+        kept="^(direct|gap)/",
+        work="frontiers",
+    ),
+    "industrial_gap": _beyond(
+        "what the model, the search and its budget lose against the simulator",
+        "search_gap:locate_gap",
+        "industrial_random_batch",
+        kept="^(?!gap/)",
+        work="frontiers",
+    ),
+    "selection": _beyond(
+        "the recommended policy beside the truth",
+        "selection:judge_selection",
+        "selection",
+        work="frontiers",
+    ),
+    "dynamics": _beyond(
+        "posteriors as models of dynamics",
+        "dynamics:compare_posteriors",
+        "dynamics",
         work="frontiers",
     ),
     "industrial_direct": _beyond(

@@ -1,22 +1,37 @@
-"""The contest of posteriors: who splits as Hamiltonian Monte Carlo does, who as the truth does?
+"""The contest of posteriors: who splits as the exact posterior does, who as the truth does?
 
 Five problems of known truth (``paper.problems``), several seeds, each with its own data that
-all methods share. Inside the range of the data: the epistemic entropy against HMC's, the aleatoric
-one against the truth where data are plentiful, test log-likelihood, calibration. Outside: whether
-the epistemic part grows with the distance, and whether there is a place to hide, where it is no
-larger than among the data.
+all methods share. Inside the range of the data: the epistemic entropy and the test log-likelihood
+against those of the reference of the same model, the aleatoric entropy against the truth where data
+are plentiful, calibration. Outside: whether the epistemic part grows with the distance, and whether
+there is a place to hide, where it is no larger than among the data.
+
+The references, one for each form of the model, are made first and by themselves, on a GPU; what
+others are held against is stored beside the record, as ``reference.npz``.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from paper.alpha_vs_hmc import compare_epistemic, split_chains
-from paper.fits import Fit, count_stored, load_or_fit, settings, split_jointly
-from paper.problems import PROBLEMS, Problem
+from paper.fits import METHODS as METHODS_SETTINGS
+from paper.fits import (
+    REFERENCES,
+    Fit,
+    count_stored,
+    load_or_fit,
+    reference_of,
+    settings,
+    split_jointly,
+)
+from paper.problems import ONE_DIMENSIONAL, PROBLEMS, Problem
 from paper.records import Context, Record
 from twofold import BNNLVRegressor
+from twofold.uncertainty.chains import Diagnostics
 from twofold.uncertainty.metrics import calibration_error, pit
 
 SEEDS = {
@@ -26,18 +41,90 @@ SEEDS = {
     "merging": [0, 1, 2],
     "wet_chicken": [0, 1, 2],
 }
-METHODS = ("alpha_1", "alpha_1_integrated", "vb_integrated", "langevin", "ensemble", "hmc")
+METHODS = ("alpha_1", "alpha_1_integrated", "vb_integrated", "langevin", "ensemble")
 DEFAULT = "langevin"
 STAGED = ("langevin", "ensemble")
 DISTANCES = (0.0, 0.25, 0.5, 1.0, 2.0)
 FAR = 0.5
 SAMPLES = 500
 SMOKE_SAMPLES = 20
+FILE = "reference.npz"
+
+Models = Mapping[Fit, BNNLVRegressor]
+
+
+class Asked(NamedTuple):
+    """What a model says inside the range of the data, and of the test data."""
+
+    total: np.ndarray
+    epistemic: np.ndarray
+    aleatoric: np.ndarray
+    log_density: np.ndarray
+
+
+References = Mapping[Fit, Asked]
 
 
 def compare_posteriors(context: Context, methods: Sequence[str] = METHODS) -> Record:
-    """Fit methods on all problems and compare; with Hamiltonian Monte Carlo if it is among them."""
+    """Fit methods on all problems and compare them."""
     seeds = {"merging": SEEDS["merging"][:2]} if context.smoke else SEEDS
+    record, models = _fit_all(context, seeds, methods)
+    references = read_references(context.folder_with(FILE))
+    samples = SMOKE_SAMPLES if context.smoke else SAMPLES
+    for name, own in seeds.items():
+        measure(PROBLEMS[name], own, models, methods, samples, record, references)
+    return record
+
+
+def compare_staged(context: Context) -> Record:
+    """The default and its quick start alone, which need no GPU."""
+    return compare_posteriors(context, STAGED)
+
+
+def compare_references(context: Context) -> Record:
+    """Sample the references, hold two halves of each against each other, and store the file that
+    other methods are held against."""
+    seeds = {name: SEEDS[name] for name in ONE_DIMENSIONAL}
+    if context.smoke:
+        seeds = {"merging": SEEDS["merging"][:1]}
+    record, models = _fit_all(context, seeds, REFERENCES)
+    samples = SMOKE_SAMPLES if context.smoke else SAMPLES
+    asked = {}
+    for name, own in seeds.items():
+        measure(PROBLEMS[name], own, models, REFERENCES, samples, record, {})
+        for fit in (Fit(name, method, seed) for method in REFERENCES for seed in own):
+            asked[fit] = ask(PROBLEMS[name], fit.seed, models[fit])
+            add_diagnostics(fit, models[fit].diagnostics_, record)
+    arrays = {"/".join(map(str, fit)): np.stack(one[:3]) for fit, one in asked.items()}
+    arrays |= {f"{'/'.join(map(str, fit))}/test": one.log_density for fit, one in asked.items()}
+    np.savez_compressed(context.output / FILE, **{k: v.astype("f4") for k, v in arrays.items()})
+    return record
+
+
+def read_references(folder: Path) -> References:
+    """What the references say, by problem, form and seed."""
+    with np.load(folder / FILE) as found:
+        places = [name for name in found.files if not name.endswith("/test")]
+        return {
+            Fit(problem, method, int(seed)): Asked(*found[place], found[f"{place}/test"])
+            for place in places
+            for problem, method, seed in [place.split("/")]
+        }
+
+
+def add_diagnostics(fit: Fit, found: Diagnostics, record: Record) -> None:
+    """How far a reference can be trusted."""
+    place = f"{fit.problem}/{fit.method}"
+    if found.r_hat_max is not None:
+        record.add(f"{place}/r_hat_max/{fit.seed}", found.r_hat_max)
+        record.add(f"{place}/ess_min/{fit.seed}", found.ess_min)
+    record.add(f"{place}/divergences/{fit.seed}", found.divergences)
+
+
+def _fit_all(
+    context: Context, seeds: Mapping[str, list[int]], methods: Sequence[str]
+) -> tuple[Record, Models]:
+    """The models, and a record that says how they were made."""
     fits = [Fit(p, method, seed) for p in seeds for method in methods for seed in seeds[p]]
     chosen = {
         "methods": {method: settings(method, context.smoke) for method in methods},
@@ -47,84 +134,78 @@ def compare_posteriors(context: Context, methods: Sequence[str] = METHODS) -> Re
         "fits_found_in_work_folder": count_stored(fits, context.smoke, context.work),
     }
     record = Record("posteriors", chosen, sorted({s for every in seeds.values() for s in every}))
-    models = load_or_fit(fits, context.smoke, context.work)
-    for name, own in seeds.items():
-        samples = SMOKE_SAMPLES if context.smoke else SAMPLES
-        measure(PROBLEMS[name], own, models, methods, samples, record)
-    return record
-
-
-def compare_staged(context: Context) -> Record:
-    """The default and its quick start alone, which need no GPU."""
-    return compare_posteriors(context, STAGED)
+    return record, load_or_fit(fits, context.smoke, context.work)
 
 
 def measure(
     problem: Problem,
     seeds: list[int],
-    models: Mapping[Fit, BNNLVRegressor],
+    models: Models,
     methods: Sequence[str],
     samples: int,
     record: Record,
+    references: References,
 ) -> None:
     """Add one problem's metrics to the record, the default's under its second name too."""
     found: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
     oracle = []
     for seed in seeds:
-        own = {method: models[Fit(problem.name, method, seed)] for method in methods}
         oracle.append(problem.log_density(*problem.test(seed)).mean())
-        for method, numbers in compare(problem, seed, own, samples).items():
+        for method in methods:
+            model = models[Fit(problem.name, method, seed)]
+            reference = references.get(Fit(problem.name, reference_of(method, model), seed))
+            numbers = compare(problem, seed, model, reference, samples)
             numbers["oracle_gap"] = oracle[-1] - numbers["test_log_likelihood"]
             found[method].append(numbers)
     record.add_mean(f"{problem.name}/oracle/test_log_likelihood", oracle)
-    for method, every in {**found, "default": found[DEFAULT]}.items():
+    if DEFAULT in methods:
+        found["default"] = found[DEFAULT]
+    for method, every in found.items():
         record.add_means(f"{problem.name}/{method}", every)
-    for seed in seeds if "hmc" in methods else []:
-        report = models[Fit(problem.name, "hmc", seed)].diagnostics_
-        if report.r_hat_max is not None:
-            record.add(f"{problem.name}/hmc/r_hat_max/{seed}", report.r_hat_max)
-            record.add(f"{problem.name}/hmc/ess_min/{seed}", report.ess_min)
-        record.add(f"{problem.name}/hmc/divergences/{seed}", report.divergences)
 
 
 def compare(
-    problem: Problem, seed: int, models: Mapping[str, BNNLVRegressor], samples: int
-) -> dict[str, dict[str, float]]:
-    """The metrics of each method on one seed's data."""
-    inside = problem.inside(seed)
-    splits = {method: split_jointly(model, inside) for method, model in models.items()}
-    plentiful, truth = problem.plentiful(seed), problem.entropy(inside)
-    found = {}
-    for method, model in models.items():
-        close = {}
-        if method == "hmc":
-            close = compare_epistemic(
-                *(split_jointly(half, inside) for half in split_chains(model))
-            )
-        elif "hmc" in models and method not in STAGED:  # whose model is another one
-            close = compare_epistemic(splits[method], splits["hmc"])
-        if close:
-            close["epistemic_rank_correlation"] = close.pop("rank_correlation")
-        errors = np.abs(splits[method].aleatoric - truth)
-        found[method] = {
-            **close,
-            "mean_epistemic": splits[method].epistemic.mean(),
-            "aleatoric_abs_error": errors[plentiful].mean(),
-            **score_predictions(problem, seed, model, samples),
-            **look_outside(problem, seed, model),
-        }
-    return found
-
-
-def score_predictions(
-    problem: Problem, seed: int, model: BNNLVRegressor, samples: int
+    problem: Problem, seed: int, model: BNNLVRegressor, reference: Asked | None, samples: int
 ) -> dict[str, float]:
-    """Log-likelihood and calibration on test data."""
-    x, y = problem.test(seed)
+    """The metrics of one method on one seed's data; without a reference, its own halves are held
+    against each other."""
+    asked = ask(problem, seed, model)
+    errors = np.abs(asked.aleatoric - problem.entropy(problem.inside(seed)))
+    halves = asked, reference
+    if reference is None and model.diagnostics_ is not None and model.out_of_bag_ is None:
+        halves = tuple(ask(problem, seed, half) for half in split_chains(model))
     return {
-        "test_log_likelihood": model.log_likelihood(x, y).mean(),
-        "calibration_error": calibration_error(pit(model.sample(x, samples), y)),
+        **(hold_against(*halves) if halves[1] is not None else {}),
+        "mean_epistemic": asked.epistemic.mean(),
+        "aleatoric_abs_error": errors[problem.plentiful(seed)].mean(),
+        "test_log_likelihood": asked.log_density.mean(),
+        "calibration_error": score_calibration(problem, seed, model, samples),
+        **look_outside(problem, seed, model),
     }
+
+
+def ask(problem: Problem, seed: int, model: BNNLVRegressor) -> Asked:
+    """A model's split and log-densities."""
+    split = split_jointly(model, problem.inside(seed))
+    log_density = model.log_likelihood(*problem.test(seed))
+    return Asked(split.total, split.epistemic, split.aleatoric, log_density)
+
+
+def hold_against(asked: Asked, reference: Asked) -> dict[str, float]:
+    """The epistemic parts, and the log-densities of the same test data."""
+    close = compare_epistemic(asked, reference)
+    close["epistemic_rank_correlation"] = close.pop("rank_correlation")
+    below = reference.log_density - asked.log_density
+    return close | {
+        "reference_gap": below.mean(),
+        "log_density_abs_difference": np.abs(below).mean(),
+    }
+
+
+def score_calibration(problem: Problem, seed: int, model: BNNLVRegressor, samples: int) -> float:
+    """Calibration on test data."""
+    x, y = problem.test(seed)
+    return float(calibration_error(pit(model.sample(x, samples), y)))
 
 
 def epistemic_deviation(model: BNNLVRegressor, x: np.ndarray) -> np.ndarray:

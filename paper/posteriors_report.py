@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from paper.fits import LABELS, found_methods
+from paper.fits import LABELS, REFERENCES, found_methods
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.posteriors import METHODS, SEEDS
 from paper.problems import PROBLEMS
@@ -20,10 +20,11 @@ def tabulate_posteriors(results: Path) -> str:
     """The contest: one row for each problem and posterior."""
     values = metrics("posteriors", results)
     columns = {
-        "epistemic_rank_correlation": ("epistemic, rank correlation with HMC's", 2),
-        "epistemic_abs_error": ("epistemic, difference from HMC's", 3),
+        "epistemic_rank_correlation": ("epistemic, rank correlation with the reference's", 2),
+        "epistemic_abs_error": ("epistemic, difference from the reference's", 3),
         "aleatoric_abs_error": ("aleatoric error, plentiful data", 3),
         "test_log_likelihood": ("test log-likelihood", 3),
+        "reference_gap": ("below the reference's", 3),
         "oracle_gap": ("gap to the truth", 3),
         "calibration_error": ("calibration error", 3),
         "outside/growth": ("growth outside", 2),
@@ -42,7 +43,8 @@ def tabulate_posteriors(results: Path) -> str:
             *(_seconds(values, f"{problem}/{method}/seconds_{d}/mean") for d in ("cpu", "gpu")),
         ]
         for problem in SEEDS
-        for method in found_methods(METHODS, values)
+        for method in (*METHODS, *REFERENCES)
+        if f"{problem}/{method}/test_log_likelihood/mean" in values
     ]
     headings = [heading for heading, _ in columns.values()]
     return markdown(["", *headings, "s, two cores", "s, GPU"], rows)
@@ -53,32 +55,35 @@ def _seconds(values: Mapping[str, float], name: str) -> str:
 
 
 def tabulate_chains(results: Path) -> str:
-    """How far the contest's reference can be trusted."""
+    """How far the contest's references can be trusted."""
     values = metrics("posteriors", results)
     rows = []
     for problem, seeds in SEEDS.items():
-        found = {
-            name: [values[f"{problem}/hmc/{name}/{seed}"] for seed in seeds]
-            for name in ("r_hat_max", "ess_min", "divergences")
-        }
-        rows.append(
-            [
-                problem.replace("_", "-"),
-                f"{min(found['r_hat_max']):.2f} … {max(found['r_hat_max']):.2f}",
-                f"{min(found['ess_min']):.0f}",
-                f"{sum(found['divergences']):.0f}",
-                mean_and_error(values, f"{problem}/hmc/epistemic_rank_correlation"),
-                mean_and_error(values, f"{problem}/hmc/epistemic_abs_error", 3),
-            ]
-        )
-    headings = ["", "largest R-hat of each seed", "smallest effective sample size", "divergences"]
-    return markdown(
-        [*headings, "rank correlation of two halves", "difference of two halves (nats)"], rows
-    )
+        for method in REFERENCES:
+            place = f"{problem}/{method}"
+            found = {
+                name: [values[n] for seed in seeds if (n := f"{place}/{name}/{seed}") in values]
+                for name in ("r_hat_max", "ess_min")
+            }
+            if not found["r_hat_max"]:
+                continue
+            halves = {"epistemic_rank_correlation": 2, "epistemic_abs_error": 3}
+            halves |= {"log_density_abs_difference": 3}
+            rows.append(
+                [
+                    f"{problem.replace('_', '-')}, {LABELS[method]}",
+                    f"{min(found['r_hat_max']):.2f} … {max(found['r_hat_max']):.2f}",
+                    f"{min(found['ess_min']):.0f}",
+                    *(mean_and_error(values, f"{place}/{n}", d) for n, d in halves.items()),
+                ]
+            )
+    headings = ["", "largest R-hat of each seed", "smallest effective sample size"]
+    of_halves = ["rank correlation of two halves", "difference of two halves (nats)"]
+    return markdown([*headings, *of_halves, "of their log-densities"], rows)
 
 
 QUALITIES = {
-    "epistemic_abs_error": "epistemic entropy: mean difference\nfrom HMC's (nats)",
+    "epistemic_abs_error": "epistemic entropy: mean difference\nfrom the reference's (nats)",
     "aleatoric_abs_error": "aleatoric entropy: mean error\nwhere data are plentiful (nats)",
     "oracle_gap": "test log-likelihood: gap to the\ntrue process (nats)",
 }
@@ -93,8 +98,7 @@ def draw_tradeoffs(context: Context) -> list[Path]:
         if not all(f"{p}/{method}/{name}" in values for p in PROBLEMS for name in needed):
             continue
         seconds = {p: values[f"{p}/{method}/seconds_cpu/mean"] for p in PROBLEMS}
-        # The reference can only be held against itself.
-        label = "HMC (half against half)" if method == "hmc" else LABELS[method]
+        label = LABELS[method]
         entries[label] = {
             quality: Tradeoff(
                 seconds, {p: values[f"{p}/{method}/{quality}/mean"] for p in PROBLEMS}

@@ -28,6 +28,7 @@ def main() -> None:
     if options["smoke"]:
         problem = shrink(problem)
         given["settings"] = SearchSettings(horizon=5, epochs=1, updates=2)
+        given["tuning"] = None
         brief = Alpha(draws=2, epochs=2)
         given["regressor"] = BNNLVRegressor(inference=brief, hidden_layer_sizes=(8,))
     log = problem.batch(options["seed"])

@@ -41,5 +41,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "offline_rl": offline_rl.tabulate_costs,
     "offline_rl_seconds": offline_rl.tabulate_seconds,
     "regression": regression.tabulate_regression,
+    "regression_beside": regression.tabulate_beside,
     "peer_splits": regression.tabulate_peer_splits,
 }

@@ -75,13 +75,13 @@ def test_a_method_that_does_not_score_itself_has_rows_held_out(fit):
 
 def test_quick_and_another_method_contradict_each_other(fit):
     code, _, said, _ = fit("--quick", "--setting", "inference=langevin")
-    assert code == MISTAKE and "--quick is --setting inference=ensemble" in said
+    assert code == MISTAKE and "--quick means --setting inference=ensemble" in said
 
 
 def test_quick_is_a_setting():
     assert add_quick(["members=3"], True) == ["members=3", "inference=ensemble"]
     assert add_quick(["inference=alpha"], False) == ["inference=alpha"]
-    with pytest.raises(CommandError, match="give one of the two"):
+    with pytest.raises(CommandError, match="give only one of the two"):
         add_quick(["inference=alpha"], True)
 
 

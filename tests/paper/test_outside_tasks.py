@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paper import outside_tasks
-from paper.outside_tasks import OUTSIDE, PENDULUM, make_log, true_cost
+from paper import outside_plants
+from paper.outside_plants import FOUR_TANK, PENDULUM
+from paper.outside_tasks import OUTSIDE, make_log, true_cost
 from twofold.plant.cost import cost_of
 
 # States after each of three actions, as pc-gym gives them for its steps of 26/60 and 1000/60; its
@@ -39,7 +40,7 @@ def test_pendulum_is_gymnasiums():
         row = dict(zip((*PENDULUM.observations, "torque"), (*seen, torque), strict=True))
         expected, reward, *_ = env.step(np.array([torque]))
         assert float(PENDULUM.cost(row)) == pytest.approx(-reward, rel=1e-3, abs=1e-4)
-        values = outside_tasks.swing(values, jnp.asarray([torque]))
+        values = outside_plants.swing(values, jnp.asarray([torque]))
         found = PENDULUM.measure(jax.random.key(0), values)
         np.testing.assert_allclose(found, expected, atol=2e-4)
 
@@ -48,7 +49,7 @@ def test_reactor_is_pc_gyms():
     with jax.enable_x64(True):
         values = jnp.array([0.8, 330.0])
         for coolant, expected in zip(*REACTOR, strict=True):
-            values = outside_tasks.react(values, coolant, 350.0)
+            values = outside_plants.react(values, coolant, 350.0)
             np.testing.assert_allclose(values, expected, rtol=1e-5)
 
 
@@ -56,7 +57,7 @@ def test_tanks_are_pc_gyms():
     with jax.enable_x64(True):
         levels = jnp.array([0.141, 0.112, 0.072, 0.42])
         for volts, expected in zip(*TANKS, strict=True):
-            levels = outside_tasks.drain(levels, jnp.asarray(volts))
+            levels = outside_plants.drain(levels, jnp.asarray(volts))
             np.testing.assert_allclose(levels, expected, rtol=1e-5)
 
 
@@ -74,9 +75,7 @@ def test_logs_are_of_the_promised_size_and_cost(task):
 @pytest.mark.parametrize("task", OUTSIDE)
 def test_exploration_costs_something(task):
     """The controller alone is not worse than with its noise, and the middle action is worse."""
-    plant = {"pendulum": PENDULUM, "reactor": outside_tasks.REACTOR}.get(
-        task, outside_tasks.FOUR_TANK
-    )
+    plant = {"pendulum": PENDULUM, "reactor": outside_plants.REACTOR}.get(task, FOUR_TANK)
     control = jax.jit(jax.vmap(plant.control))
     logged = np.concatenate([one.costs for one in make_log(task, 0).episodes]).mean()
     alone = true_cost(task, lambda seen: np.clip(control(seen), plant.low, plant.high), 0, 200)

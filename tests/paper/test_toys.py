@@ -85,7 +85,7 @@ def test_halves_of_chains_are_the_chains(models):
 
 def test_figures_and_calibration_use_the_same_fits(compared, work, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in work.glob("*.model")}
-    assert len(before) == 2 * len(PAPER_METHODS) * 2
+    assert len(before) == 2 * (len(PAPER_METHODS) + 2) * 2
     for name in ("figure_2", "appendix_a"):
         written = toy_figures.draw_splits(name, smoke(work, tmp_path))
         assert len(written) == 2 * len(toy_figures.FIGURES[name])
@@ -97,6 +97,8 @@ def test_figures_and_calibration_use_the_same_fits(compared, work, tmp_path):
     assert len(rows) == 1 + toy_figures.POINTS
     np.testing.assert_allclose(total, epistemic + aleatoric, atol=1e-4)
     scores = calibration.score_calibration(smoke(work, tmp_path)).metrics
+    quick = calibration.score_quickly(smoke(work, tmp_path)).metrics
+    assert quick == {name: value for name, value in scores.items() if "/hmc/" not in name}
     same = "bimodal/alpha_1/test_log_likelihood/mean"
     assert scores[same] == pytest.approx(compared.metrics[same])
     assert 0.0 < scores["bimodal/hmc/calibration_error/mean"] < 0.5
@@ -107,17 +109,27 @@ def test_figures_and_calibration_use_the_same_fits(compared, work, tmp_path):
 
 def test_posteriors_are_compared_on_one_problem(models):
     methods = "alpha_1", "langevin", "ensemble", "hmc"
+    problem = PROBLEMS["bimodal"]
+    references = {
+        fit: posteriors.ask(problem, fit.seed, models[fit])
+        for fit in models
+        if fit.method == "hmc" and fit.problem == "bimodal"
+    }
+    references |= {fit._replace(method="reference"): one for fit, one in references.items()}
+    references |= {fit._replace(method="reference_plain"): one for fit, one in references.items()}
     record = Record("posteriors", {}, [0, 1])
-    posteriors.measure(PROBLEMS["bimodal"], [0, 1], models, methods, 20, record)
+    posteriors.measure(problem, [0, 1], models, methods, 20, record, references)
     values = record.metrics
     default = f"bimodal/{posteriors.DEFAULT}/"
     copied = {name.replace(default, "bimodal/default/") for name in values if default in name}
-    assert len(copied) == 2 * 8 and copied <= set(values)
+    assert len(copied) == 2 * 12 and copied <= set(values)
     assert values["bimodal/ensemble/oracle_gap/mean"] == pytest.approx(
         values["bimodal/oracle/test_log_likelihood/mean"]
         - values["bimodal/ensemble/test_log_likelihood/mean"]
     )
-    assert {f"bimodal/hmc/divergences/{seed}" for seed in (0, 1)} <= set(values)
+    # Against itself.
+    assert values["bimodal/hmc/epistemic_abs_error/mean"] == pytest.approx(0.0, abs=1e-12)
+    assert values["bimodal/hmc/reference_gap/mean"] == pytest.approx(0.0, abs=1e-12)
     assert -1.0 <= values["bimodal/alpha_1/epistemic_rank_correlation/mean"] <= 1.0
 
 

@@ -1,7 +1,7 @@
-"""The pool loop of active learning (paper, §4): fit, look at a pool of candidates, measure, again.
+"""The pool loop of active learning (paper, §4): fit, score a pool of candidates, measure, repeat.
 
-Several learners (repetitions, problems, ways of choosing) go side by side, so that whoever fits
-their models can fit them all at once.
+Several learners (repetitions, problems, strategies) run in parallel, so that their models can be
+fitted together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ class Data(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What a loop is made of; learners and rounds are given by their number.
+    """The functions of a loop; learners and rounds are numbered.
 
     ``fit(round, data)`` gives a model for each learner's data, ``pool(learner, round)`` the
     candidates ``[C, D]``, ``choose(learner, round, model, pool)`` the indices of those to measure,
@@ -38,7 +38,7 @@ class Setting(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What a round leaves: the models it fitted, and the data with what it measured."""
+    """The result of a round: fitted models, and data including its measurements."""
 
     number: int
     models: list[Any]

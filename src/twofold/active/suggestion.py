@@ -1,4 +1,4 @@
-"""Where to measure next, of a pool of candidates: for a fitted model alone, without a campaign."""
+"""Where to measure next, for a fitted model without a campaign."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +16,8 @@ MOST_TOGETHER = 2_000
 
 
 class Suggestion(NamedTuple):
-    """Rows to measure, best first, what each would teach alone (nats), the predictive mean there
-    ``[num, O]``, and the widths of its parts."""
+    """Rows to measure, best first, with their own information gain (nats), predictive mean
+    ``[num, O]``, and widths of both parts."""
 
     rows: np.ndarray
     nats: np.ndarray
@@ -26,7 +26,7 @@ class Suggestion(NamedTuple):
 
 
 def suggest_rows(model: Any, x: np.ndarray, num: int) -> Suggestion:
-    """The rows of ``[N, D]`` whose measurements would together teach the model most."""
+    """The most informative batch of the rows ``[N, D]``."""
     split = split_by_entropy(model, x)
     scores = np.maximum(split.epistemic, 0.0).sum(axis=1)
     near = choose_best(scores, min(len(x), max(MOST_TOGETHER, num)))

@@ -43,8 +43,7 @@ def read_points(path: Path, space: Space) -> list[Point]:
 
 
 class Results(NamedTuple):
-    """The results of a table, how many of its rows have all their outputs blank, and the columns
-    that mean nothing to the campaign."""
+    """The results of a table, the number of rows without outputs, and the ignored columns."""
 
     results: list[Result]
     blank: int

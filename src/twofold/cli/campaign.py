@@ -121,7 +121,9 @@ def tell(
     if table is not None:
         for option, value in (("proposal", proposal), ("note", note)):
             if value is not None:
-                raise CommandError(f"--{option} goes with NAME=VALUE; a table has a column for it")
+                raise CommandError(
+                    f"--{option} needs NAME=VALUE; in a table, use the column {option!r}"
+                )
         return _tell_table(run, campaign, table, repeat)
     result = parse_result(campaign, terminal.parse_pairs(values or []))
     result = result if note is None else result._replace(note=note)
@@ -150,7 +152,10 @@ def correct(
     campaign = _open(place)
     result = parse_result(campaign, terminal.parse_pairs(values or []))
     if result.point is not None:
-        raise CommandError("outputs are corrected; to change inputs, remove it and tell it again")
+        raise CommandError(
+            "only outputs can be corrected; to change inputs, remove the measurement and record it "
+            "again"
+        )
     if result.proposal is not None or result.measurement is not None:
         raise CommandError("give the number of the measurement alone, then NAME=VALUE of outputs")
     campaign.correct(measurement, result.outputs, note=note or result.note)
@@ -187,7 +192,7 @@ def cancel(
 
 @verb(app)
 def status(run: Run, place: Place) -> None:
-    """Show how far the campaign is, and whether more measurements pay.
+    """Show progress and open proposals, and whether more measurements are worthwhile.
 
     Example: twofold campaign status oven.db
     """
@@ -268,12 +273,12 @@ def _list_numbers(what: str, numbers: Sequence[int]) -> str:
 
 
 def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> None:
-    """Record the rows of a table that are filled in and new."""
+    """Record the rows of a table that have outputs and were not recorded before."""
     from twofold.campaign.table import read_results
 
     results, blank, ignored = read_results(source, campaign)
     if ignored:
-        say(f"note: columns that are not of the campaign are ignored: {', '.join(ignored)}")
+        say(f"note: columns unknown to the campaign are ignored: {', '.join(ignored)}")
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
     duplicates = len(results) - len(numbers)
     text = f"recorded {len(numbers)}"
@@ -283,7 +288,7 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
 
 
 def _describe_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> Any:
-    """Where to measure and why, with the model's split if there is a model."""
+    """Proposed points with reasons and, if there is a model, the predicted uncertainty."""
     from twofold.campaign.definition import PARTS
 
     parts = PARTS if any(proposal.split for proposal in proposals) else ()

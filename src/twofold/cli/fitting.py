@@ -1,4 +1,4 @@
-"""Fits of the command line to tables, in memory or in blocks, and what they are worth."""
+"""Fits of the command line to tables, in memory or in blocks, and their evaluation."""
 
 import tempfile
 import warnings
@@ -26,8 +26,7 @@ MOST_SPLIT = 1_000
 
 
 class Result(NamedTuple):
-    """What is known of the table after a fit, rows to evaluate it on, the number of training rows,
-    and warnings."""
+    """Description of the table, training rows, held-out rows, number of training rows, warnings."""
 
     about: About
     train: Rows
@@ -61,7 +60,7 @@ def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", about: About, run
 
     if about.weight or about.errors or about.group:
         raise CommandError(
-            f"{table.source} is read in blocks, for which there is no --weight, --error or --group"
+            f"{table.source} is read in blocks, which does not support --weight, --error or --group"
         )
     inputs, count, names = len(about.columns), table.count_rows(), [*about.inputs, *about.outputs]
     check_streamed(model, count)

@@ -29,7 +29,7 @@ class CommandError(ValueError):
 
 @contextmanager
 def name_unreadable(path: Path) -> Iterator[None]:
-    """A file that cannot be read is a mistake that names it."""
+    """Turn errors of reading a file into a ``CommandError`` with its name."""
     try:
         yield
     except OSError as error:
@@ -42,12 +42,12 @@ def say(text: str) -> None:
 
 
 def print_json(content: Any) -> None:
-    """Print one JSON document; numbers that are not finite are null."""
+    """Print one JSON document; non-finite numbers become null."""
     print(json.dumps(to_plain(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> Any:
-    """A table for people, numbers aligned to the right."""
+    """A table for the terminal, numbers aligned to the right."""
     from rich.table import Table
     from rich.text import Text
 
@@ -150,7 +150,7 @@ def add_quick(texts: Sequence[str], quick: bool) -> list[str]:
     if not quick:
         return list(texts)
     if any(parse_pair(text)[0] == "inference" for text in texts):
-        raise CommandError("--quick is --setting inference=ensemble: give one of the two")
+        raise CommandError("--quick means --setting inference=ensemble; give only one of the two")
     return [*texts, "inference=ensemble"]
 
 

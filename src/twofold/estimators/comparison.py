@@ -1,8 +1,7 @@
-"""Is a model better than a linear one? Scores of rows that trained neither, and what chance alone
-makes of their difference.
+"""Comparison of a model with a linear one on held-out rows, with the standard error of the
+difference.
 
-One row that is far off can decide a mean log-likelihood, so the CRPS, which grows no faster than
-the error, is compared beside it.
+A single outlier can dominate a mean log-likelihood; the CRPS, which is robust, is compared as well.
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ SURE = 2.0  # standard errors
 
 
 class Difference(NamedTuple):
-    """How much better a model is than the linear one, on average, and the standard error of it."""
+    """Mean gain over the linear model, and its standard error."""
 
     mean: float
     standard_error: float
@@ -31,7 +30,7 @@ class Difference(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """1 or −1 where it is clear which of the two is better, else 0."""
+        """1 or −1 if the difference is significant, else 0."""
         return int(np.sign(self.mean)) if abs(self.mean) > SURE * self.standard_error else 0
 
 
@@ -44,24 +43,25 @@ class Comparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """``better``, ``worse`` or ``unclear``: one score is clear, and none against it."""
+        """``better`` or ``worse`` if a score is significant and none contradicts it, else
+        ``unclear``."""
         signs = {one.sign for one in self if one is not None} - {0}
         return {frozenset({1}): "better", frozenset({-1}): "worse"}.get(frozenset(signs), "unclear")
 
     @property
     def sentence(self) -> str:
         """The verdict with its numbers."""
-        said = {
+        sentence = {
             "better": "The model predicts better than a linear one",
             "worse": "The model predicts worse than a linear one",
             "unclear": "Whether the model predicts better than a linear one is unclear",
         }[self.verdict]
         mean, error = self.log_score
-        numbers = f"log-likelihood {mean:+.3f} ± {error:.3f} nats a row"
+        numbers = f"log-likelihood {mean:+.3f} ± {error:.3f} nats per row"
         if self.crps is not None:
             mean, error = self.crps
             numbers += f", CRPS {-100 * mean:+.1f} ± {100 * error:.1f} %"
-        return f"{said} ({numbers})."
+        return f"{sentence} ({numbers})."
 
 
 def compute_crps(

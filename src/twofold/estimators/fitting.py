@@ -108,8 +108,8 @@ def fit_prepared(
     read: Callable[[], Sequence[Padded]],
     unit: str | None = None,
 ) -> None:
-    """Train all members on their ``problems``, which may be a function of the epoch, and store what
-    comes of it; ``read`` gives each member's data, or some of them, to judge its fit by."""
+    """Train all members on their ``problems``, which may be a function of the epoch, and store the
+    results; ``read`` returns each member's data, or a part, for diagnostics."""
     first, method = estimators[0], methods[0]
     setup, runs = method.set_up(abouts[0].model, sizes, first.dtype), method.runs
     checkpoint = _checkpoint(first, methods, abouts, setup.epochs)
@@ -137,7 +137,7 @@ def _fit_in_stages(
     data: Padded,
     groups: Sequence[np.ndarray | None],
 ) -> None:
-    """Fit by a method that chooses the model, and how far to go, by rows that it keeps out."""
+    """Fit by a method that selects the model and its length on held-out rows."""
     first, method = estimators[0], methods[0]
 
     def train_stage(name: str, title: str, model: BNNLV, setup: Setup, keys: Any, problems: Any):
@@ -148,7 +148,9 @@ def _fit_in_stages(
         plan = plan._replace(updates=updates)
         outcome = train(setup.algorithm, keys, problems, setup.schedule, plan)
         if outcome.stopped and outcome.epoch == setup.epochs:
-            sentence = "stopped by Ctrl-C between two stages; the model keeps what it has learned"
+            sentence = (
+                "stopped by Ctrl-C between two stages; the model keeps the state reached so far"
+            )
             warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
         return outcome
 
@@ -257,7 +259,7 @@ def _check_members(
                 f"{len(estimators)}"
             )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
-        raise ValueError("each estimator may stand in the list once only; use sklearn.base.clone")
+        raise ValueError("estimators must be different objects; use sklearn.base.clone")
     settings = []
     for estimator in estimators:
         check_settings(estimator)
@@ -300,8 +302,8 @@ def _prepare(
 
 
 def has_repeated_value(column: np.ndarray) -> bool:
-    """Whether one value makes up a notable part of a column: a limit at which a quantity stays, or
-    a reading of nothing. It has no density."""
+    """Whether one value is a notable share of a column, such as a saturation limit. It has no
+    density."""
     counts = np.unique(column, return_counts=True)[1]
     return len(counts) > 1 and bool(counts.max() >= max(FEW_REPEATS, REPEATED * len(column)))
 
@@ -360,7 +362,7 @@ def about_data(
 
 
 def _is_beyond(value: str, form: str, paper: str, beyond: str) -> bool:
-    """Whether a model goes beyond the paper's: as asked for, or as its method is made for."""
+    """Whether to use the extended form: as set, or the method's own for "auto"."""
     return value == beyond or (value == "auto" and form == "varying")
 
 
@@ -372,7 +374,7 @@ def _checkpoint(
     stage: str = "",
     starts: Sequence[Network] | None = None,
 ) -> Checkpoint | None:
-    """Where the state of a run, or of one of its stages, is kept, and by what it is known again."""
+    """The checkpoint of a run or stage, with the identity by which it is recognised."""
     if first.checkpoint is None:
         return None
     settings = plain_settings(first, abouts[0].seed)

@@ -1,4 +1,4 @@
-"""A linear model with Gaussian noise: what every other model has to beat."""
+"""A linear model with Gaussian noise, the baseline."""
 
 from typing import Any, NamedTuple
 

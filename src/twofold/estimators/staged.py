@@ -32,7 +32,7 @@ from twofold.model.spec import BNNLV, SampledPosterior
 
 
 class Staged(NamedTuple):
-    """What is kept of one data set: its model, the result, and the members' energies."""
+    """The fit of one data set: model, result, and the members' energies."""
 
     model: BNNLV
     result: Result
@@ -41,7 +41,7 @@ class Staged(NamedTuple):
 
 @dataclass
 class Fits:
-    """Fits of several data sets side by side, from stage to stage; ``stopped`` is Ctrl-C's."""
+    """Parallel fits of several data sets through all stages; ``stopped`` by Ctrl-C."""
 
     method: Any
     quick: Ensemble
@@ -58,7 +58,7 @@ class Fits:
         return pick_some(self.data, group), self.keys[_places(group, self.method.runs)]
 
     def begin(self, group: Sequence[int]) -> None:
-        """The chains of some, which share a model."""
+        """Start the chains of a group that shares a model."""
         if self.stopped or not group or not isinstance(self.method, Langevin):
             return
         own, (data, keys) = [self.chosen[i] for i in group], self.of(group)
@@ -72,7 +72,7 @@ class Fits:
             self.chains[index] = chain
 
     def try_latent(self, model: BNNLV) -> None:
-        """With z, where the noise that is left is not Gaussian; kept where it helps."""
+        """Fit with z where the residual noise is not Gaussian; keep z where it helps."""
         if self.stopped:
             return
         tried, helped = [], []
@@ -93,7 +93,7 @@ class Fits:
         self.begin(helped)
 
     def finish(self, model: BNNLV) -> None:
-        """The chains of a model, on all rows."""
+        """Run the chains of a model on all rows."""
         own = enumerate(zip(self.chosen, self.chains, strict=True))
         begun = {i: chain for i, (m, chain) in own if m.model == model and chain is not None}
         if self.stopped or not begun:

@@ -1,4 +1,4 @@
-"""The stages of chains: how far they go is decided by the rows that they hold out."""
+"""Stages of chains, whose number is decided by held-out rows."""
 
 import warnings
 from collections.abc import Sequence
@@ -105,7 +105,7 @@ def begin_chains(
 
 
 def would_pay(before: StageResult, after: StageResult) -> bool:
-    """Whether the next stage is expected to, if the gains of stages go on falling as they did."""
+    """Whether the next stage is expected to pay, extrapolating the falling gains."""
     gain, error, _ = after.gain or UNSCORED
     previous = before.gain.score if before.gain else gain
     expected = gain * min(1.0, gain / previous) if previous > 0.0 else gain
@@ -115,7 +115,7 @@ def would_pay(before: StageResult, after: StageResult) -> bool:
 def warn_if_unfinished(
     method: Langevin, chosen: Sequence[Members], chains: Sequence[StageResult | None], rows: int
 ) -> None:
-    """A warning where even the longest stage has paid well."""
+    """Warn if predictions were still improving in the longest stage."""
     gains, steps = [], 0
     for own, chain in zip(chosen, chains, strict=True):
         longest = 2 * method.stages(own.model, rows)[-1]
@@ -125,7 +125,7 @@ def warn_if_unfinished(
     if gains and max(gains) > WORTH_SAYING:
         warnings.warn(
             f"predictions of held-out rows were still improving when the chains ended (by "
-            f"{max(gains):.2f} nats a row in the last stage); a longer run may predict better: "
+            f"{max(gains):.2f} nats per row in the last stage); a longer run may predict better: "
             f"inference=Langevin(steps={steps})",
             ConvergenceWarning,
             stacklevel=6,
@@ -133,8 +133,8 @@ def warn_if_unfinished(
 
 
 def is_kept(members: Members, chains: StageResult) -> bool:
-    """Whether chains are to be kept: unless they are clearly worse than their start, on rows that
-    have not stopped it."""
+    """Whether to keep chains: unless they are significantly worse than their start on rows that did
+    not stop its training."""
     if not len(members.scores):
         return True
     loss = summarise(members.scores - chains.fair_scores)

@@ -1,4 +1,4 @@
-"""What a fit leaves: a regressor's attributes, how far they are to be trusted, and their file."""
+"""Fitted attributes of a regressor, their diagnostics, and their file format."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from twofold.estimators.validation import SMALLEST_SPREAD, check_settings
 from twofold.inference.ensemble import OutOfBag
 from twofold.inference.loop import Convergence, Result, convergence_advice
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.method import LARGEST_INTEGER, resolve_method, to_mapping, upgrade_settings
+from twofold.inference.method import LARGEST_INTEGER, resolve_method, to_mapping
 from twofold.model import network
 from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV, SampledPosterior
@@ -43,7 +43,7 @@ Regressor = Any  # a BNNLVRegressor, whose module imports this one
 
 
 class About(NamedTuple):
-    """What one estimator keeps of its data, each as an attribute with an underscore."""
+    """Properties of the data that an estimator keeps, each as an attribute with an underscore."""
 
     x_standardizer: Standardizer
     y_standardizer: Standardizer
@@ -54,7 +54,7 @@ class About(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Attributes that a file has as they are."""
+    """Attributes that are stored unchanged."""
 
     y_ndim: int
     seed: int
@@ -69,7 +69,7 @@ def store(estimator: Regressor, attributes: Mapping[str, Any]) -> None:
 
 
 def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
-    """What one estimator keeps of a run, and what it is worth by the data it was fitted to."""
+    """Fitted attributes of a run, with diagnostics computed on the training data."""
     # The last step may lead out of all numbers, and no energy after it says so.
     if not all(np.isfinite(leaf).all() for leaf in result.posterior):
         raise NonFiniteEnergyError(
@@ -102,8 +102,7 @@ def _integration_error(
 
 
 def find_worries(estimator: Regressor) -> str | None:
-    """A sentence where the result of a fit is not to be trusted yet. What is judged by rows that it
-    kept out needs none."""
+    """A warning if the fit has not converged; None for methods that are scored out of bag."""
     if estimator.out_of_bag_ is not None:
         return None
     diagnostics, report = estimator.diagnostics_, estimator.convergence_
@@ -113,14 +112,14 @@ def find_worries(estimator: Regressor) -> str | None:
         noise = float(np.exp(0.5 * np.mean(estimator.posterior_.log_noise)))
         found.append(
             f"the latent input is integrated out with an error of {error:.2f} nats per datum, "
-            f"because the noise is narrow ({noise:.3f} deviations of y); use "
+            f"because the noise is small ({noise:.3f} standard deviations of y); use "
             f"nodes={nodes_for(noise, estimator.model_.latents)}"
         )
     return "; ".join(filter(None, found)) or None
 
 
 def warn(estimators: Sequence[Regressor]) -> None:
-    """Say of which fits the result is not to be trusted yet."""
+    """Warn about fits that have not converged."""
     worries = {i: sentence for i, one in enumerate(estimators) if (sentence := find_worries(one))}
     if worries:
         index, sentence = next(iter(worries.items()))
@@ -199,13 +198,12 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
 
 def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regressor:
     """An estimator with the stored settings."""
-    # The first files have neither the method nor the posterior, which could be one only.
-    settings = upgrade_settings({"inference": "alpha"} | metadata["settings"])
+    settings = dict(metadata["settings"])
     # A path of the machine where it was fitted.
     settings["checkpoint"] = None
     if isinstance(settings["hidden_layer_sizes"], list):
         settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
-    kind = metadata.get("posterior", MeanFieldPosterior.__name__)
+    kind = metadata["posterior"]
     unknown = sorted(set(settings) - set(estimator_class().get_params(deep=False)))
     unknown += [] if kind in POSTERIORS else [shorten(kind)]
     try:
@@ -214,7 +212,7 @@ def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regr
         unknown.append(str(error))
     if unknown:
         raise FileFormatError(
-            "the model was fitted with what this twofold does not know "
+            "the model has settings that this version of twofold does not know "
             f"({', '.join(unknown)}); upgrade twofold"
         )
     if not isinstance(settings["inference"], str):
@@ -230,7 +228,7 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
     # Variances of the outputs are numbers; what else there is of the noise is any number.
     noise = np.full(model.num_noise, largest)
     noise[: model.outputs] = np.log(largest)
-    name = stored.metadata.get("posterior", MeanFieldPosterior.__name__)
+    name = stored.metadata["posterior"]
     shapes: dict[str, tuple[int | None, ...]]
     if name == SampledPosterior.__name__:
         draws = len(take(stored.arrays, "posterior/weights", (None, weights)))
@@ -248,9 +246,9 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
 
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
-    """The constructor's arguments as JSON values; a random generator is replaced by its ``seed``,
-    a method by the mapping of its options. What came later and is not used is left out, and what
-    "auto" stands for with the paper's model is written out, as it was before there was a choice."""
+    """The constructor's arguments as JSON values: a random generator as its ``seed``, a method as
+    the mapping of its options. Unused defaults are omitted, and "auto" is resolved for the paper's
+    model."""
     settings = estimator.get_params(deep=False)
     for name in ("noise", "prior", "activation"):
         if settings[name] == "auto":

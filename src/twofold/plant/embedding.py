@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float
+from twofold.core.elementwise import elementwise
 from twofold.core.persistence import fingerprint
 from twofold.plant.columns import (
     Past,
@@ -37,6 +38,7 @@ from twofold.plant.columns import (
 from twofold.plant.log import Log, LogError, LogWarning, Start, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
+Columns = Sequence[Array] | Array  # a number, or an array of them, for each column
 ROWS = 4096  # at once, so that programs compile for one size
 # A known part that is off by more than this part of its column's range is not known.
 ROUNDING = 1e-3
@@ -145,19 +147,17 @@ class Embedding:
         """The model's input: what is in the window, the action about to be applied, and the values
         of exogenous columns that come with it."""
         past, _, newest = self.see(window)
-        return jnp.concatenate([past, self.new_of(newest, action, coming)])[self.layout.inputs]
+        new = jnp.asarray(self.new_of([*newest], [*action], coming), past.dtype)
+        return jnp.concatenate([past, new])[self.layout.inputs]
 
     def new_of(
-        self,
-        newest: Float[Array, "D"],
-        action: Float[Array, "A"],
-        coming: Float[Array, "E"] | None = None,
-    ) -> Float[Array, "new"]:
+        self, newest: Columns, action: Columns, coming: Columns | None = None
+    ) -> list[Array]:
         """What a model's input has beyond the past: columns that are known after the step, and the
         action."""
         known, names = self.known_values(newest, action, coming), self.observations
         ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.ahead]
-        return jnp.asarray([*ahead, *(action[i] for i in self.layout.applied)], newest.dtype)
+        return [*ahead, *(action[i] for i in self.layout.applied)]
 
     def output(
         self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
@@ -179,18 +179,18 @@ class Embedding:
     ) -> Window:
         """The window one step later, its newest observation made from the model's output."""
         _, latest, newest = self.see(window)
-        _, following = self.follow(latest, newest, action, output, coming)
-        rows = zip(window, (following, action), strict=True)
+        _, following = self.follow([*latest], [*newest], [*action], [*output], coming)
+        rows = zip(window, (jnp.asarray(following, newest.dtype), action), strict=True)
         return Window(*(jnp.concatenate([part, own[None]])[1:] for part, own in rows))
 
     def follow(
         self,
-        latest: Float[Array, "D"],
-        newest: Float[Array, "D"],
-        action: Float[Array, "A"],
-        output: Float[Array, "O"],
-        coming: Float[Array, "E"] | None = None,
-    ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
+        latest: Columns,
+        newest: Columns,
+        action: Columns,
+        output: Columns,
+        coming: Columns | None = None,
+    ) -> tuple[list[Array], list[Array]]:
         """The next observation, through the transforms and in the log's units."""
         known = self.known_values(newest, action, coming)
         outputs = dict(zip(self.targets, output, strict=True))
@@ -203,10 +203,9 @@ class Embedding:
             elif name in self.ahead:
                 values[index] = known[name]
                 seen[index] = transform.forward(known[name])
-        cast = partial(jnp.asarray, dtype=newest.dtype)
-        return jnp.stack([*map(cast, seen)]), jnp.stack([*map(cast, values)])
+        return seen, values
 
-    def _base(self, index: int, latest: Array, known: Mapping[str, Any]) -> Array | float:
+    def _base(self, index: int, latest: Columns, known: Mapping[str, Any]) -> Array | float:
         """What the output of a target is added to."""
         name = self.observations[index]
         if name in self.residual:
@@ -221,17 +220,16 @@ class Embedding:
         return saturate(seen, *self.ranges[index])
 
     def known_values(
-        self,
-        now: Float[Array, "D"],
-        action: Float[Array, "A"],
-        coming: Float[Array, "E"] | None = None,
+        self, now: Columns, action: Columns, coming: Columns | None = None
     ) -> dict[str, Any]:
         """What is known of the next observation, by the names of its columns."""
         given = {} if coming is None else dict(zip(self.exogenous, coming, strict=True))
         if self.known is None:
             return given
         seen = dict(zip(self.observations, now, strict=True))
-        return dict(self.known(seen, dict(zip(self.actions, action, strict=True)))) | given
+        done = dict(zip(self.actions, action, strict=True))
+        found = dict(elementwise(self.known)(seen, done))
+        return {name: jnp.asarray(own, now[0].dtype) for name, own in found.items()} | given
 
     def steps(self, log: Log) -> Steps:
         """The log's steps with their windows, as NumPy arrays: where roll-outs start.
@@ -372,9 +370,9 @@ def embed(
         exogenous=outside,
     )
     if not embedding.input_names:
-        raise LogError("the model would see nothing: give it a window or an action_history")
+        raise LogError("the model has no inputs: give it a window or an action_history")
     if not len(embedding.layout.features):
-        raise LogError("a policy would see nothing: give at least one observation a window")
+        raise LogError("a policy has no inputs: give at least one observation a window")
     if embedding.computed:
         _check_computed(log, embedding)
     return embedding
@@ -429,9 +427,9 @@ def _targets(
     left = [name for name in names if name not in {*targets, *held, *exogenous, *known}]
     if left:
         raise LogError(
-            f"{left[0]!r} is neither a target, nor known, nor held, nor exogenous, so that nothing "
-            f"says how it goes on in a roll-out; predict it, keep its last value with "
-            f"held=[{left[0]!r}], or replay the log's with exogenous=[{left[0]!r}]"
+            f"{left[0]!r} is neither a target, nor known, nor held, nor exogenous: its next value "
+            f"in a roll-out is undefined; predict it, keep its last value with held=[{left[0]!r}], "
+            f"or replay the logged values with exogenous=[{left[0]!r}]"
         )
     if not targets:
         raise LogError("there is nothing to predict: name at least one target")

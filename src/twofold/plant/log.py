@@ -1,4 +1,4 @@
-"""``Log``: what was seen, what was done and what it cost, episode by episode."""
+"""``Log``: observations, actions and costs, episode by episode."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -131,7 +131,7 @@ class Log:
         kept_back = max(1, round(held_out * len(runs)))
         if not 0.0 < held_out < 1.0 or kept_back >= len(runs):
             raise LogError(
-                f"held_out must be a part between 0 and 1 that leaves runs on both sides, got "
+                f"held_out must be a share between 0 and 1 that leaves runs on both sides, got "
                 f"{held_out} of {len(runs)} runs"
             )
         order = np.random.default_rng(seed).permutation(len(runs))

@@ -16,6 +16,7 @@ last thousandth below its upper bound: there the last digit of the logarithm dec
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -122,13 +123,14 @@ def act(
 
 
 def limit_rates(
-    shape: PolicyNetwork, actions: Float[Array, "*batch A"], previous: Float[Array, "*batch A"]
-) -> Float[Array, "*batch A"]:
+    shape: PolicyNetwork, actions: Sequence[Array], previous: Sequence[Array]
+) -> list[Array]:
     """Actions that are no further from the previous ones than rates allow, within the bounds."""
-    low, high, rates = (
-        jnp.asarray(each, actions.dtype) for each in (shape.low, shape.high, shape.rates)
-    )
-    return jnp.clip(jnp.clip(actions, previous - rates, previous + rates), low, high)
+    columns = zip(actions, previous, shape.rates, shape.low, shape.high, strict=True)
+    return [
+        jnp.clip(jnp.clip(action, before - rate, before + rate), low, high)
+        for action, before, rate, low, high in columns
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +328,7 @@ def act_on(
         action = act(shape, layers, features[None, None])[0, 0]
     if not shape.rates:
         return action
-    return jnp.where(begins, action, limit_rates(shape, action, window.actions[-1]))
+    return jnp.where(begins, action, jnp.stack(limit_rates(shape, action, window.actions[-1])))
 
 
 _act = jax.jit(act_on, static_argnums=(0, 1))

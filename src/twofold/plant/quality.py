@@ -9,21 +9,24 @@ if it is expected to save more than that. What a search found is summed up in wo
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float, Key
+from twofold.core.arrays import Float
 from twofold.estimators.linear import LinearGaussian
-from twofold.model import network
-from twofold.model.spec import Draws
 from twofold.plant.forecast import CAUTION, Trial
-from twofold.plant.log import Log, Start, Window, steps
-from twofold.plant.rollout import DTYPE, DynamicsModel, Scales, Task, draw_noise, particles, rollout
+from twofold.plant.log import Log
+from twofold.plant.replay import (
+    PASSAGES,
+    choose_passages,
+    in_single,
+    replay_costs,
+    replay_task,
+)
+from twofold.plant.rollout import DynamicsModel
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
@@ -112,7 +115,8 @@ class MultiStep:
     ``mean_error`` that of always predicting the mean cost of the model's log. These and the
     coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
     ``non_finite`` is the share of roll-outs that have left the finite numbers. ``spread`` is the
-    deviation, over passages, of the predicted minus the observed mean cost of a passage.
+    deviation, over passages, of the predicted minus the observed mean cost of a passage, and
+    ``logged_cost`` what a step of them cost, in the cost's own units.
     """
 
     windows: int
@@ -123,6 +127,7 @@ class MultiStep:
     coverage_90: np.ndarray
     non_finite: np.ndarray
     spread: float = np.nan
+    logged_cost: float = np.nan
 
     @property
     def horizon(self) -> int:
@@ -216,7 +221,7 @@ def assess(
     held_out: Log,
     horizon: int,
     *,
-    windows: int = 100,
+    windows: int = PASSAGES,
     weight_draws: int = 20,
     noise_draws: int = 10,
     random_state: int = 0,
@@ -233,15 +238,14 @@ def assess(
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
+    passages, costs = choose_passages(model, held_out, horizon, windows, rng)
     one = score_one_step(model, held_out, rng)
-    starts, actions, costs = choose_passages(model, held_out, horizon, windows, rng)
-    task = model.task(())
-    task = replace(task, shape=replace(task.shape, rates=(), switches=()))  # logged actions as is
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
-    given = jax.tree.map(lambda leaf: jnp.asarray(leaf, DTYPE), (starts, actions))
-    samples = replay_costs(task, noise_draws, noise_key, model.scales, draws, *given)
-    many = compare(np.asarray(samples, float), costs, model.cost_mean, model.cost_scale)
+    given = noise_key, model.scales, draws, in_single(passages)
+    samples = np.asarray(replay_costs(replay_task(model), noise_draws, *given), float)
+    samples = samples.reshape(-1, *costs.shape)
+    many = compare(samples, costs, model.cost_mean, model.cost_scale)
     targets = model.embedding.target_names
     return Quality(targets, horizon, one, many, find_doubts(targets, one, many))
 
@@ -267,50 +271,6 @@ def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator
     )
 
 
-def choose_passages(
-    model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
-) -> tuple[Window | Start, Float[np.ndarray, "B T A"], Float[np.ndarray, "B T"]]:
-    """Windows of at most ``num`` passages, with the actions and costs of the T steps after them, or
-    of as many as the longest episode has."""
-    history = model.embedding.history
-    length = min(horizon, max(map(len, log.episodes)) - history + 1)
-    found = steps(log, history + length - 1)
-    rows = rng.permutation(len(found.actions))[:num]
-    (seen, past), last, final = jax.tree.map(lambda leaf: leaf[rows], found)
-    seen = np.concatenate([seen, final[:, None]], axis=1)
-    done = np.concatenate([past, last[:, None]], axis=1)
-    actions = done[:, history - 1 :]
-    costs = jax.vmap(jax.vmap(model.cost))(jnp.asarray(seen[:, history:]), jnp.asarray(actions))
-    places = model.embedding.exogenous_places
-    past = seen[:, :history], done[:, : history - 1]
-    start = Start(*past, seen[:, history:, places]) if len(places) else Window(*past)
-    return start, actions, np.asarray(costs, np.float64)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def replay_costs(
-    task: Task,
-    noise_draws: int,
-    key: Key,
-    scales: Scales,
-    draws: Draws,
-    windows: Window | Start,
-    actions: Float[Array, "B T A"],
-) -> Float[Array, "K B T"]:
-    """Predicted costs of each passage, by all draws of weights and noise: a policy without weights
-    acts in the middle of its bounds, and offsets lead from there to the given actions."""
-    (num, horizon, _), count, shape = actions.shape, draws.weights.shape[0], task.shape
-    noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
-    idle = jnp.zeros((1, network.num_weights(shape.sizes)))
-    middle = 0.5 * (jnp.asarray(shape.low) + jnp.asarray(shape.high))
-    offsets = jnp.swapaxes(jnp.repeat(actions, noise_draws, axis=0) - middle, 0, 1)[:, None, None]
-    offsets = jnp.broadcast_to(offsets, (horizon, count, *offsets.shape[2:]))
-    starts = particles(windows, noise_draws)
-    found = rollout(task, scales, idle, draws, noise, starts, offsets).costs[:, :, 0]
-    apart = found.reshape(horizon, count, num, noise_draws)
-    return jnp.transpose(apart, (1, 3, 2, 0)).reshape(-1, num, horizon)
-
-
 def compare(
     samples: Float[np.ndarray, "K B T"],
     costs: Float[np.ndarray, "B T"],
@@ -331,7 +291,8 @@ def compare(
     gone, whole = lost.mean(axis=(0, 1)), ~lost.any(axis=(0, 2))
     apart = (samples[:, whole].mean(axis=0) - costs[whole]).mean(axis=1) / cost_scale
     spread = float(apart.std()) if whole.any() else np.nan
-    return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone, spread)
+    seen = bias, error, mean_error, coverage, gone, spread
+    return MultiStep(len(costs), cost_scale, *seen, float(costs.mean()))
 
 
 def find_best(trials: Sequence[Trial]) -> int:
@@ -347,11 +308,17 @@ def find_best(trials: Sequence[Trial]) -> int:
 
 
 def recommend(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> int | None:
-    """The number of the best policy, or None if its risk-adjusted cost is not below what logged
-    steps cost by more than the replayed costs are off."""
-    best = find_best(trials)
-    saved = logged_cost - trials[best].careful_cost
-    return best if saved > abs(replay_bias) else None
+    """The number of the best policy, or None if it is not expected to save more than the replayed
+    costs are off, and anything at all under most of what the data allow.
+
+    A trial that does not know its saving is compared with what logged steps cost.
+    """
+    number = find_best(trials)
+    best = trials[number]
+    saving, careful = best.saving, best.careful_saving
+    if np.isnan(saving):
+        saving = careful = logged_cost - best.careful_cost
+    return number if saving > abs(replay_bias) and careful > 0.0 else None
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
@@ -367,7 +334,7 @@ def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
     """The same for people, with headings."""
     headings = "β,γ,expected cost,epistemic risk,aleatoric risk,risk-adjusted cost,beyond the data"
-    found = [[*headings.split(","), "epistemic risk goes with"]]
+    found = [[*headings.split(","), "epistemic risk varies with"]]
     for one in trials:
         largest = list(one.columns.items())[:MOST_COLUMNS]
         names = [f"{name} {share:.0%}" for name, share in largest if share >= LEAST_EXPLAINED]
@@ -390,13 +357,18 @@ def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0
         return f"{KEEP} No forecast is finite; a logged step cost {logged_cost:.4g}."
     beta, gamma = best.risk_weights
     sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
+    known = not np.isnan(best.saving)
+    saved = f" It is expected to save {best.saving:.4g} ± {best.saving_risk:.4g} a step against "
+    saved = saved + "the logged actions." if known else ""
     if recommend(trials, logged_cost, replay_bias) is None:
-        small, off = best.careful_cost < logged_cost, ", but no replayed cost is finite"
+        careful = best.careful_saving if known else logged_cost - best.careful_cost
+        off = ", but no replayed cost is finite"
         if np.isfinite(replay_bias):
             off = f", but the costs of logged actions, replayed, are off by {abs(replay_bias):.4g}"
         return (
             f"{KEEP} The best of them, with β = {beta:g} and γ = {gamma:g}, has a risk-adjusted "
-            f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if small else ''}."
+            f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if careful > 0.0 else ''}."
+            + saved
         )
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
     reason = f"it has the lowest risk-adjusted cost of {inside} policies"
@@ -407,7 +379,7 @@ def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0
         reason += "mostly where the data are"
     return (
         f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {reason}. Its "
-        f"risk-adjusted cost is {sums}; a logged step cost {logged_cost:.4g}."
+        f"risk-adjusted cost is {sums}; a logged step cost {logged_cost:.4g}." + saved
     )
 
 

@@ -34,7 +34,7 @@ def write_campaign_page(
 
 def describe_figures(course: Course) -> dict[str, Any]:
     """The figures of the page, drawn when it is rendered; maps are computed here."""
-    words = "Values of {} in the order they came, highest and lowest so far."
+    words = "Values of {} over time, highest and lowest so far."
     results = [
         make_picture(words.format(name), "", figures.plot_results, values, name)
         for name, values in zip(course.outputs, course.values.T, strict=True)
@@ -62,7 +62,7 @@ def _draw_curves(course: Course) -> list[Picture]:
     curve, name = course.curve, course.score_name
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
     left = f"Share of the predictive variance that more data could remove, {share}."
-    nats = "Mean of what one more measurement would teach, in nats."
+    nats = "Mean expected information gain of one more measurement, in nats."
     plot, label = figures.plot_curve, "mean epistemic part (nats)"
     pictures = [
         make_picture(left, "", figures.plot_remaining_share, curve),

@@ -1,4 +1,4 @@
-"""How a series of measurements went, whoever chose them: a campaign, or the pool loop."""
+"""The history of a series of measurements, from a campaign or the pool loop."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ class Course(NamedTuple):
 
 
 def make_course(campaign: Campaign, title: str = "Measurement campaign") -> Course:
-    """What a campaign holds now; nothing is fitted and nothing is written."""
+    """The current state of a campaign; nothing is fitted or written."""
     status, rows, outputs = campaign.status(), campaign.export(), campaign.outputs
     points = [{name: row[name] for name in campaign.space.names} for row in rows]
     # An output that has not come is None, which is NaN as a number.

@@ -1,4 +1,4 @@
-"""The page of a fitted model: its data, what it predicts, what it does not know, and how right."""
+"""The page of a fitted model: data, predictions, uncertainty and accuracy."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,8 +35,8 @@ METHODS = {
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
 }
-MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 36, 12
-GAUSSIAN = "Nothing in the held-out rows says that the noise is not Gaussian, given the inputs."
+MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 12, 12
+GAUSSIAN = "The held-out rows are consistent with Gaussian noise, given the inputs."
 NOT_GAUSSIAN = (
     "The noise is not Gaussian given the inputs: a latent input improved held-out predictions."
 )
@@ -74,7 +74,7 @@ def write_model_page(
 
 
 def find_doubts(model: Any) -> str | None:
-    """Why a fitted model is not to be trusted yet, if there is a reason."""
+    """Warnings about a fitted model, None if there are none."""
     report = model.convergence_
     advice = find_worries(model)
     if report is None or report.epochs == report.planned_epochs:
@@ -107,8 +107,8 @@ def describe_noise(about: Subject) -> list[str]:
     for name, step, floor in zip(about.outputs, about.steps, floors, strict=True):
         if np.isfinite(step) and np.isfinite(floor):
             said.append(
-                f"{name} is rounded to steps of {format_number(step)}; its noise is never taken to "
-                f"be smaller than {format_number(floor)}."
+                f"{name} is rounded to steps of {format_number(step)}; its noise is at least "
+                f"{format_number(floor)}."
             )
     return said
 
@@ -177,9 +177,9 @@ def _by_output(name: str, about: Subject, show: Callable[..., Any], *arguments: 
 def _list_key_figures(about: Subject, here: Moments, own: Accuracy) -> dict[str, str]:
     noise = np.sqrt(here.variances.aleatoric.mean(axis=0))
     share = (here.variances.epistemic / here.variances.total).mean(axis=0)
-    kind = "held-out" if about.held_out else "fitted"
+    kind = "held-out" if about.held_out else "training"
     numbers = {
-        "rows fitted to": f"{about.rows:,}",
+        "training rows": f"{about.rows:,}",
         "held-out rows": f"{len(about.held_out.x):,}" if about.held_out else "none",
         "inputs and outputs": f"{len(about.inputs)} and {len(about.outputs)}",
         "inference": METHODS[resolve_method(about.model.inference).name],
@@ -216,9 +216,9 @@ def _show_predicted(about: Subject, i: int, output: str) -> list[Picture]:
     quantiles = model_data.compute_quantiles(about.model, about.test.x[shown])
     panel = figures.plot_predicted, about.test.y[shown, i], quantiles[:, i]
     words = f"Predicted against measured {output} with intervals of 50 % and 90 %."
-    rows = "held-out rows" if about.held_out else "rows it was fitted to"
+    rows = "held-out rows" if about.held_out else "training rows"
     caption = f"On {rows}, at most {figures.MOST_INTERVALS} of them. "
-    caption += "About 9 of 10 thin bars should reach the line, and half of the thick ones."
+    caption += "About 9 of 10 thin bars should reach the line, and half of the thick bars."
     tips = [_describe_row(about, row) for row in shown]
     labels: Any = {"xlabel": shorten_label(f"{output}, measured")}
     return [make_picture(words, caption, *panel, tips, wide=True, **labels)]
@@ -237,9 +237,9 @@ def _show_calibration(
     own = {output: scores[output]}
     bins = int(np.clip(scores[output].pit.size // 10, 4, 20))
     covered = f"Share of measurements of {output} inside intervals of each nominal coverage."
-    held = "Inside the grey band, the intervals hold as many measurements as they should."
+    held = "Within the grey band, coverage is as expected."
     places = f"Where measurements of {output} fall within their predictive distributions."
-    chance = "Bars inside the grey band are what a right model would show by chance."
+    chance = "Bars within the grey band are consistent with a calibrated model."
     return [
         make_picture(covered, held, calibration.plot_coverage, own),
         make_picture(places, chance, calibration.plot_pit, own, bins),
@@ -273,7 +273,7 @@ def _show_slice(about: Subject, along: Slice, name: str, i: int) -> list[Picture
     data = (x, y) if len(about.inputs) == 1 else None
     bands = figures.plot_quantile_bands, grid, along.quantiles[:, i], data
     predicted = f"Prediction of {output} along {name} with bands of 50 % and 90 %."
-    ticks = f"Ticks at the foot: where {name} was measured; beyond, the model extrapolates."
+    ticks = f"Ticks on the axis: measured values of {name}; beyond them, the model extrapolates."
     most = format_number(along.most_epistemic[i])
     split = f"Entropy of {output} along {name}, split in two; most epistemic at {most}."
     best = f"Along this line the epistemic part is largest at {name} = {most}."

@@ -1,4 +1,4 @@
-"""Pages as single HTML files that need nothing else, from templates that escape what they show.
+"""Pages as self-contained HTML files, from templates with autoescaping.
 
 A page is a template (``templates/``) with its words and HTML, and Python objects with its numbers
 and figures. ``page.html`` has what pages are made of: pictures, tables, cards, choosers.

@@ -1,0 +1,150 @@
+"""The populations of a form of the model on one-dimensional problems: annealed side by side, stored
+between stages, continued by the same command."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paper.problems import PROBLEMS
+from paper.reference import annealing
+from paper.reference.annealing import Density, State
+from paper.reference.forces import Tables, Target, forces, log_likelihoods
+from twofold.core.arrays import Array, Float
+from twofold.core.numerics import Standardizer
+from twofold.model.spec import BNNLV
+
+BEYOND = {
+    "varying_noise": True, "scaled_prior": True, "linear_skip": True, "activation": "tanh",
+}  # fmt: skip
+FORMS = {
+    "hmc": BNNLV(1, 1, (20, 20), 1, 1.0, 1.0),
+    "reference": BNNLV(1, 1, (20, 20), 1, 1.0, 1.0, latent_levels=16, **BEYOND),
+    "reference_plain": BNNLV(1, 1, (20, 20), 0, 1.0, 1.0, **BEYOND),
+}
+NODES = 24  # of the first form, whose z is continuous
+STORED = "float16"  # enough for draws, and for a start of further paths
+SAVE_SECONDS = 60.0
+
+
+class Case(NamedTuple):
+    """A problem's data for a seed."""
+
+    problem: str
+    seed: int
+
+
+class Size(NamedTuple):
+    """Independent populations of each case, the particles of each, the most steps of a path (twice
+    as many with the whole likelihood), about as many as all paths of a stage make, the stages with
+    the whole likelihood and how many of them are kept. A run that ends after so many stages in all
+    is for tests."""
+
+    populations: int = 4
+    particles: int = 64
+    steps: int = 500
+    work: int = 1_000
+    stages: int = 24
+    kept: int = 8
+    end: int = 1_000
+
+
+def tabulate(cases: Sequence[Case]) -> Tables:
+    """The data of some cases, standardised as the estimator does it."""
+    columns: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+    for case in cases:
+        for place, values in zip(columns, PROBLEMS[case.problem].training(case.seed), strict=True):
+            one = values.reshape(len(values), 1)
+            place.append(Standardizer.fit(one).transform(one)[:, 0])
+    return Tables(*(jnp.asarray(np.stack(part), jnp.float32) for part in columns))
+
+
+def density_of(form: str, cases: Sequence[Case], size: Size) -> Density:
+    """Of all particles of all populations of all cases, in this order."""
+    target = Target.of(FORMS[form], NODES, tabulate(cases))
+    numbers = np.repeat(np.arange(len(cases), dtype=np.int32), size.populations * size.particles)
+
+    def likelihood(positions: Array) -> Array:
+        return log_likelihoods(target, positions, numbers)
+
+    def force(positions: Array) -> Array:
+        return forces(target, positions, numbers)
+
+    return Density(likelihood, force)
+
+
+class Run(NamedTuple):
+    """How far the populations have come: their state, the stages done, those of them with the whole
+    likelihood, and the positions kept of these."""
+
+    state: State
+    stage: int
+    whole: int
+    kept: list[Float[np.ndarray, "G P d"]]
+
+    def save(self, path: Path) -> None:
+        """Atomically, positions in few digits."""
+        arrays = {name: np.asarray(leaf) for name, leaf in self.state._asdict().items()}
+        arrays["positions"] = arrays["positions"].astype(STORED)
+        part = path.with_suffix(".part.npz")
+        np.savez(part, stage=self.stage, whole=self.whole, kept=np.array(self.kept), **arrays)
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: Path, density: Density) -> "Run":
+        """With the log-likelihoods of the stored positions."""
+        with np.load(path) as found:
+            state = State(*(jnp.asarray(found[name], jnp.float32) for name in State._fields))
+            stage, whole, kept = int(found["stage"]), int(found["whole"]), list(found["kept"])
+        flat = state.positions.reshape(-1, state.positions.shape[-1])
+        values = jax.jit(density.log_likelihood)(flat)
+        state = state._replace(log_likelihood=values.reshape(state.log_likelihood.shape))
+        return cls(state, stage, whole, kept)
+
+
+def anneal(
+    form: str, cases: Sequence[Case], size: Size, path: Path, seconds: float = np.inf, seed: int = 0
+) -> Run:
+    """The populations of a form, continued from ``path``, until they are done or for so long."""
+    density, begun = density_of(form, cases, size), time.monotonic()
+    key, saved = jax.random.key(seed), begun
+    run = Run.load(path, density) if path.exists() else begin(form, cases, size, density, key)
+    while run.whole < size.stages and run.stage < size.end and time.monotonic() - begun < seconds:
+        rng = np.random.default_rng([seed, run.stage])
+        most = size.steps * (2 if run.whole else 1)
+        steps = annealing.path_steps(rng, run.state, size.work, most)
+        own = jax.random.fold_in(key, run.stage)
+        state = annealing.advance(density, own, run.state, jnp.asarray(steps))
+        whole = run.whole + bool(state.power.min() >= 1.0)
+        kept = [*run.kept, np.asarray(state.positions, STORED)] if whole else run.kept
+        run = Run(state, run.stage + 1, whole, kept[-size.kept :])
+        report(form, run, steps, time.monotonic() - begun)
+        if time.monotonic() - saved > SAVE_SECONDS:
+            run.save(path)
+            saved = time.monotonic()
+    run.save(path)
+    return run
+
+
+def begin(form: str, cases: Sequence[Case], size: Size, density: Density, key: Array) -> Run:
+    """Draws from the prior."""
+    model, groups = FORMS[form], len(cases) * size.populations
+    dimension = model.num_weights + model.num_noise
+    return Run(annealing.init(density, key, groups, size.particles, dimension), 0, 0, [])
+
+
+def report(form: str, run: Run, steps: np.ndarray, seconds: float) -> None:
+    """A line of progress."""
+    state = run.state
+    power, rate = np.asarray(state.power), np.asarray(state.acceptance)
+    shortest, value = np.exp(np.asarray(state.log_step)).min(), float(state.log_likelihood.mean())
+    print(
+        f"{form}, stage {run.stage}: power {power.min():.3g} to {power.max():.3g}, "
+        f"{steps[steps > 0]} steps of {shortest:.2g}, acceptance {rate.min():.2f} to "
+        f"{rate.max():.2f}, log-likelihood {value:.1f}, {seconds:.0f} s",
+        flush=True,
+    )
