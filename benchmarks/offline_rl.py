@@ -4,15 +4,17 @@
     python benchmarks/offline_rl.py --tasks wet_chicken          some tasks
     python benchmarks/offline_rl.py --methods twofold cql        some methods
     python benchmarks/offline_rl.py --seeds 0 1                  some seeds
+    python benchmarks/offline_rl.py --together                   all tasks of a method side by side
     python benchmarks/offline_rl.py --smoke --output FOLDER      tiny, no environments
 
-Every method learns a task in a process of its own, d3rlpy's and MOPO in the environment that ``make
-peers`` makes, all seeds side by side, with at least 20,000 updates and two minutes. A seed is a
-log, a policy learnt from it, and 2,000 starts from which all methods are tried on the true system.
-``twofold`` is the recommended policy with the pipeline's defaults (the logged controller, where
-that is recommended), ``twofold_best`` the best of the same search in hindsight, ``logged`` the
-controller that the log is of. A run that is stopped keeps what it has; writes
-``results/offline_rl.json``, where runs of some tasks or methods join what others have.
+Every method learns in a process of its own, d3rlpy's and MOPO in the environment that ``make
+peers`` makes, from the logs of all seeds side by side (and of all tasks, for which a GPU has room),
+with at least 20,000 updates and a minute and a half. A seed is a log, a policy learnt from it, and
+2,000 starts from which all methods are tried on the true system. ``twofold`` is the recommended
+policy with the pipeline's defaults (the logged controller, where that is recommended),
+``twofold_best`` the best of the same search in hindsight, ``logged`` the controller that the log is
+of. A run that is stopped keeps what it has; writes ``results/offline_rl.json``, where runs of some
+tasks or methods join what others have.
 
 MOPO is a reference implementation, checked on Gymnasium's pendulum: ``pendulum_random/mopo/return``
 after 20,000 random transitions, beside −157 ± 89 that is published for SAC with the plant itself
@@ -54,11 +56,12 @@ METHODS = ("twofold", *PEERS, "logged")
 CHECK = "pendulum_random"
 SEEDS = (0, 1, 2)
 STEPS = 20_000
-SECONDS = 120.0
+SECONDS = 90.0
 # What is given as a mean alone.
 PLAIN = "wall_seconds", "cpu_seconds", "steps", "recommends"
 EPISODE = 200  # steps of Gymnasium's pendulum
 Numbers = dict[str, float]
+Found = dict[str, list[Numbers]]  # of each task, by seed
 # What decides a result, beside the tasks.
 SHARED = "benchmarks/offline_tasks.py", "paper/control_problems.py", "paper/outside_tasks.py"
 SOURCES = {
@@ -83,36 +86,40 @@ def learn_apart(
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def measure_peer(task: str, method: str, seeds: Sequence[int], smoke: bool) -> list[Numbers]:
+def measure_peer(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Found:
     """True costs of policies that another library has learnt, and its times."""
-    problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    options = {"seeds": list(seeds), "steps": STEPS, "seconds": SECONDS}
-    found = []
+    problems = {task: shrink(TASKS[task]()) if smoke else TASKS[task]() for task in tasks}
+    logs = {(task, seed): problems[task].batch(seed) for task in tasks for seed in seeds}
+    views = {place: problems[place[0]].embed(log) for place, log in logs.items()}
+    names = {place: f"{place[0]}-{place[1]}" for place in logs}
+    found: Found = {task: [] for task in tasks}
     with tempfile.TemporaryDirectory(prefix="twofold-offline-") as name:
-        folder, logs = Path(name), [problem.batch(seed) for seed in seeds]
-        embeddings = [problem.embed(log) for log in logs]
-        for seed, log, embedding in zip(seeds, logs, embeddings, strict=True):
-            np.savez(folder / f"{seed}.npz", **list_transitions(log, embedding))
+        folder = Path(name)
+        for place, log in logs.items():
+            np.savez(folder / f"{names[place]}.npz", **list_transitions(log, views[place]))
+        seeded = {names[place]: place[1] for place in logs}
+        options = {"logs": seeded, "steps": STEPS, "seconds": SECONDS}
         times = learn_apart(method, folder, options, ENVIRONMENT)
-        for seed, log, embedding in zip(seeds, logs, embeddings, strict=True):
-            with np.load(folder / f"{seed}.policy.npz") as file:
-                cost = try_policy(problem, read_policy(dict(file), embedding, log), seed)
+        for (task, seed), log in logs.items():
+            with np.load(folder / f"{names[task, seed]}.policy.npz") as file:
+                policy = read_policy(dict(file), views[task, seed], log)
+            cost = try_policy(problems[task], policy, seed)
             score = {"return": -EPISODE * cost} if task == CHECK else {}
-            found.append({"cost": cost, **score, **times})
+            found[task].append({"cost": cost, **score, **times})
     return found
 
 
-def measure_twofold(task: str, method: str, seeds: Sequence[int], smoke: bool) -> list[Numbers]:
+def measure_twofold(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Found:
     """True costs of this library's policies: of the recommended one, of the best, and of each."""
+    (task,) = tasks
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    options = {"task": task, "seeds": list(seeds), "smoke": smoke}
+    options = {"logs": {str(seed): seed for seed in seeds}, "task": task, "smoke": smoke}
     with tempfile.TemporaryDirectory(prefix="twofold-offline-") as folder:
         times = learn_apart(method, Path(folder), options, None)
         times["wall_seconds"] /= len(seeds)
         projects = [open_project(Path(folder) / str(seed)) for seed in seeds]
-    return [
-        try_project(problem, own, seed) | times for own, seed in zip(projects, seeds, strict=True)
-    ]
+    every = zip(projects, seeds, strict=True)
+    return {task: [try_project(problem, own, seed) | times for own, seed in every]}
 
 
 def try_project(problem: ControlProblem, project: Project, seed: int) -> Numbers:
@@ -127,10 +134,11 @@ def try_project(problem: ControlProblem, project: Project, seed: int) -> Numbers
     } | costs
 
 
-def measure_logged(task: str, method: str, seeds: Sequence[int], smoke: bool) -> list[Numbers]:
+def measure_logged(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Found:
     """True cost of the controller that the log is of."""
+    (task,) = tasks
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    return [{"cost": try_logged(problem, seed)} for seed in seeds]
+    return {task: [{"cost": try_logged(problem, seed)} for seed in seeds]}
 
 
 def describe_machine() -> str:
@@ -143,10 +151,12 @@ def describe_machine() -> str:
     return f"{platform.machine()}, {os.cpu_count()} cores, {card}"
 
 
-def measure_job(task: str, method: str, seeds: Sequence[int], smoke: bool) -> dict[str, Any]:
-    """What is measured of a method on a task with some seeds, and where."""
+def measure_job(
+    tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool
+) -> dict[str, Any]:
+    """What is measured of a method on tasks with some seeds, and where."""
     kinds = {"twofold": measure_twofold, "logged": measure_logged}
-    found = kinds.get(method, measure_peer)(task, method, seeds, smoke)
+    found = kinds.get(method, measure_peer)(tasks, method, seeds, smoke)
     return {"machine": describe_machine(), "numbers": found}
 
 
@@ -157,17 +167,19 @@ def digest(patterns: Sequence[str]) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in found)).hexdigest()
 
 
-def plan_job(task: str, method: str, seeds: Sequence[int], smoke: bool) -> Job:
+def plan_job(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Job:
     """A job, known by the source that decides it."""
     kind = method if method in SOURCES else "peer"
     source = digest([*SHARED, *SOURCES[kind]])
-    identity: dict[str, Any] = {"method": method, "task": task, "source": source}
+    identity: dict[str, Any] = {"method": method, "tasks": list(tasks), "source": source}
     identity |= {"seeds": list(seeds), "smoke": smoke}
     if kind == "peer":
         installed = Path(interpreter(ENVIRONMENT)).parents[1] / ".installed"
         packages = installed.read_text().strip()
         identity |= {"steps": STEPS, "seconds": SECONDS, "packages": packages}
-    return Job(f"{task}/{method}", measure_job, (task, method, seeds, smoke), identity)
+    return Job(
+        f"{method} on {', '.join(tasks)}", measure_job, (tasks, method, seeds, smoke), identity
+    )
 
 
 def add_results(record: Record, task: str, method: str, every: Sequence[Numbers]) -> None:
@@ -188,19 +200,24 @@ def measure(
     tasks: Sequence[str],
     methods: Sequence[str],
     seeds: Sequence[int],
+    together: bool,
     smoke: bool,
     work: Path | None,
 ) -> Record:
     """The record of some tasks, methods and seeds."""
-    places = [(task, method) for task in tasks for method in methods]
-    places = [one for one in places if one[0] != CHECK or one[1] == "mopo"]
-    jobs = [plan_job(task, method, seeds, smoke) for task, method in places]
+    groups: list[tuple[Sequence[str], str]] = []
+    for method in methods:
+        own = [task for task in tasks if task != CHECK or method == "mopo"]
+        alone = not together or method not in PEERS
+        groups += [([task], method) for task in own] if alone else [(own, method)]
+    jobs = [plan_job(group, method, seeds, smoke) for group, method in groups]
     found = run_jobs(jobs, work)
     machines = sorted({one["machine"] for one in found})
     settings = {"steps": STEPS, "seconds": SECONDS, "machines": machines}
     record = Record("offline_rl", settings, list(seeds))
-    for (task, method), own in zip(places, found, strict=True):
-        add_results(record, task, method, own["numbers"])
+    for (_, method), one in zip(groups, found, strict=True):
+        for task, every in one["numbers"].items():
+            add_results(record, task, method, every)
     return record
 
 
@@ -212,6 +229,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--together", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))
     options = parser.parse_args()
@@ -220,7 +238,8 @@ def main() -> None:
     tasks, methods, work = options.tasks, options.methods, WORK
     if options.smoke:
         tasks, methods, work = ["wet_chicken"], ["twofold", "logged"], None
-    record = measure(tasks, methods, options.seeds, options.smoke, work)
+    chosen = tasks, methods, options.seeds, options.together
+    record = measure(*chosen, options.smoke, work)
     path = record.merge(options.output, lambda name: name not in record.metrics)
     for name, value in record.metrics.items():
         print(f"{name:50s} {value:9.3f}")

@@ -51,7 +51,6 @@ TASKS: dict[str, Callable[[], ControlProblem]] = {
     "wet_chicken": control_problems.river,
     "pendulum": lambda: outside_tasks.OUTSIDE["pendulum"],
     "reactor": lambda: outside_tasks.OUTSIDE["reactor"],
-    "four_tank": lambda: outside_tasks.OUTSIDE["four_tank"],
     "pendulum_random": pendulum_random,
 }
 

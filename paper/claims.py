@@ -13,8 +13,8 @@ from typing import NamedTuple
 from paper import claims_active, claims_policy, claims_toy
 from paper.claim import CLOSE, Check, Claim, Values
 from paper.markdown import markdown
-from paper.pieces import commands_for
-from paper.records import recorded_commands
+from paper.pieces import BEYOND, PIECES, commands_for
+from paper.records import listed, recorded_commands
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
 UNCLEAR, UNKNOWN = "not clear", "not measured"
@@ -106,10 +106,15 @@ def _rule(checks: Sequence[Check]) -> str:
 
 
 def _source(record: str, results: Path) -> str:
-    """The record, the commands that write it today, and its seeds."""
+    """The record, the commands that write it today, and its seeds; of a record that goes beyond the
+    paper as well, the paper's."""
     own = json.loads((results / f"{record}.json").read_text())
-    seeds = f"{len(own['seeds'])} seeds" if len(own["seeds"]) > 1 else "one seed"
-    commands = commands_for(record) or recorded_commands(own)
+    beyond = [f"python -m paper {name}" for name, piece in PIECES.items() if piece.place == BEYOND]
+    runs = [own, *listed(own.get("kept_from", []))]
+    seeds = next((run for run in runs if run["command"] not in beyond), own)["seeds"]
+    seeds = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    today = commands_for(record)
+    commands = [name for name in today if name not in beyond] or today or recorded_commands(own)
     shown = ", ".join(f"`{command}`" for command in commands)
     return f"\nFrom [{record}.json](../results/{record}.json): {shown}, {seeds}.\n"
 

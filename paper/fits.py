@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paper.problems import ONE_DIMENSIONAL, PROBLEMS
+from paper.problems import PROBLEMS
 from paper.reference.models import reference_models
 from paper.reference.populations import Case, Size
 from twofold import BNNLVRegressor, Decomposition, fit_many, load
@@ -33,11 +33,6 @@ SMOKE_JUDGED: dict[str, dict[str, Any]] = {
 }
 
 STAGED = {"langevin": "twofold", "ensemble": "quick"}
-CHAINS = dict(
-    chains=8, warmup=800, annealing=500, samples=125, thin=9, nodes=24, leapfrog_steps=96,
-    target_acceptance=0.7,
-)  # fmt: skip
-SMOKE_CHAINS = dict(chains=2, warmup=4, annealing=2, samples=4, nodes=8, leapfrog_steps=4)
 INTEGRATED = {"inference": "alpha", "nodes": 24}
 METHODS: dict[str, dict[str, Any]] = {
     "alpha_1": {"inference": "alpha", "alpha": 1.0},
@@ -47,9 +42,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "vb_integrated": INTEGRATED | {"alpha": 1e-6},
     "langevin": {"inference": {"method": DEFAULT_INFERENCE}},
     "ensemble": {"inference": {"method": QUICK_INFERENCE}},
-    "hmc": {"inference": "hmc"},
 }
-# Annealed populations where the problem has one input (paper/reference).
+# Annealed populations (paper/reference), one for each form of the model.
 REFERENCES = ("hmc", "reference", "reference_plain")
 POPULATIONS = {
     False: Size(),
@@ -81,26 +75,20 @@ class Fit(NamedTuple):
 
     def path(self, smoke: bool, work: Path) -> Path:
         """Where the fitted model is stored."""
-        chosen = POPULATIONS[smoke] if self.annealed else settings(self.method, smoke)
-        made_of = hash_identity({"fit": self, "settings": chosen})
+        made_of = hash_identity({"fit": self, "settings": settings(self.method, smoke)})
         return work / f"{self.problem}-{self.method}-{self.seed}-{made_of[:12]}.model"
-
-    @property
-    def annealed(self) -> bool:
-        """Whether it is made of annealed populations."""
-        return self.method in REFERENCES and self.problem in ONE_DIMENSIONAL
 
 
 def settings(method: str, smoke: bool) -> dict[str, Any]:
-    """Arguments of the estimator, except for the seed."""
+    """Arguments of the estimator, except for the seed; of a reference the size of its run."""
+    if method in REFERENCES:
+        return POPULATIONS[smoke]._asdict()
     chosen = METHODS[method] | (SMOKE_DRAWS if smoke else DRAWS)
     return nest_options(chosen | length(method, smoke))
 
 
 def length(method: str, smoke: bool) -> dict[str, Any]:
     """Options of a method that decide how long it runs; in a smoke run hardly at all."""
-    if method == "hmc":
-        return SMOKE_CHAINS if smoke else CHAINS
     if method in STAGED:
         return SMOKE_JUDGED[STAGED[method]] if smoke else {}
     return {"epochs": 3 if smoke else None}
@@ -167,7 +155,7 @@ def load_or_fit(fits: Sequence[Fit], smoke: bool, work: Path) -> dict[Fit, BNNLV
         if not fit.path(smoke, work).exists():
             groups.setdefault(_group(fit, smoke), []).append(fit)
     for group in groups.values():
-        (_anneal if group[0].annealed else _fit)(group, smoke, work)
+        (_anneal if group[0].method in REFERENCES else _fit)(group, smoke, work)
     return {fit: load(fit.path(smoke, work)) for fit in fits}
 
 
@@ -178,7 +166,7 @@ def count_stored(fits: Sequence[Fit], smoke: bool, work: Path) -> int:
 
 def _group(fit: Fit, smoke: bool) -> str:
     """Fits of one group run side by side: they differ in α, seed and data only."""
-    if fit.annealed:
+    if fit.method in REFERENCES:
         return fit.method
     inference = settings(fit.method, smoke)["inference"]
     shared = {name: value for name, value in inference.items() if name != "alpha"}
@@ -212,6 +200,13 @@ def populations_path(fits: Sequence[Fit], smoke: bool, work: Path) -> Path:
     """Where the populations of fits that run side by side are stored."""
     made_of = hash_identity({"fits": list(fits), "settings": POPULATIONS[smoke]})
     return work / f"{fits[0].method}-{made_of[:12]}.populations.npz"
+
+
+def reference_of(method: str, model: BNNLVRegressor) -> str:
+    """The reference of the same model as this one's."""
+    if method not in STAGED:
+        return "hmc"
+    return "reference" if model.model_.latents else "reference_plain"
 
 
 def split_jointly(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:

@@ -134,7 +134,7 @@ PIECES = {
         "the references of the contest, on a GPU",
         "posteriors:compare_references",
         "posteriors",
-        kept="^(?!.*/(hmc|reference|reference_plain)/)",
+        kept="^wet_chicken/|^(?!.*/(hmc|reference|reference_plain)/)",
         work="posteriors",
     ),
     "posteriors": _beyond(

@@ -20,11 +20,11 @@ from scipy.stats import spearmanr
 from paper.alpha_vs_hmc import compare_epistemic, split_chains
 from paper.fits import METHODS as METHODS_SETTINGS
 from paper.fits import (
-    POPULATIONS,
     REFERENCES,
     Fit,
     count_stored,
     load_or_fit,
+    reference_of,
     settings,
     split_jointly,
 )
@@ -68,7 +68,7 @@ References = Mapping[Fit, Asked]
 def compare_posteriors(context: Context, methods: Sequence[str] = METHODS) -> Record:
     """Fit methods on all problems and compare them."""
     seeds = {"merging": SEEDS["merging"][:2]} if context.smoke else SEEDS
-    record, models = _fit_all(context, seeds, {name: methods for name in seeds})
+    record, models = _fit_all(context, seeds, methods)
     references = read_references(context.folder_with(FILE))
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
     for name, own in seeds.items():
@@ -84,14 +84,15 @@ def compare_staged(context: Context) -> Record:
 def compare_references(context: Context) -> Record:
     """Sample the references, hold two halves of each against each other, and store the file that
     other methods are held against."""
-    seeds = {"merging": SEEDS["merging"][:1]} if context.smoke else SEEDS
-    methods = {name: REFERENCES if name in ONE_DIMENSIONAL else ("hmc",) for name in seeds}
-    record, models = _fit_all(context, seeds, methods)
+    seeds = {name: SEEDS[name] for name in ONE_DIMENSIONAL}
+    if context.smoke:
+        seeds = {"merging": SEEDS["merging"][:1]}
+    record, models = _fit_all(context, seeds, REFERENCES)
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
     asked = {}
     for name, own in seeds.items():
-        measure(PROBLEMS[name], own, models, methods[name], samples, record, {})
-        for fit in (Fit(name, method, seed) for method in methods[name] for seed in own):
+        measure(PROBLEMS[name], own, models, REFERENCES, samples, record, {})
+        for fit in (Fit(name, method, seed) for method in REFERENCES for seed in own):
             asked[fit] = ask(PROBLEMS[name], fit.seed, models[fit])
             add_diagnostics(fit, models[fit].diagnostics_, record)
     arrays = {"/".join(map(str, fit)): np.stack(one[:3]) for fit, one in asked.items()}
@@ -121,14 +122,12 @@ def add_diagnostics(fit: Fit, found: Diagnostics, record: Record) -> None:
 
 
 def _fit_all(
-    context: Context, seeds: Mapping[str, list[int]], methods: Mapping[str, Sequence[str]]
+    context: Context, seeds: Mapping[str, list[int]], methods: Sequence[str]
 ) -> tuple[Record, Models]:
     """The models, and a record that says how they were made."""
-    fits = [Fit(p, method, seed) for p in seeds for method in methods[p] for seed in seeds[p]]
-    named = sorted({fit.method for fit in fits if fit.method in METHODS_SETTINGS})
+    fits = [Fit(p, method, seed) for p in seeds for method in methods for seed in seeds[p]]
     chosen = {
-        "methods": {method: settings(method, context.smoke) for method in named},
-        "populations": POPULATIONS[context.smoke]._asdict(),
+        "methods": {method: settings(method, context.smoke) for method in methods},
         "default": DEFAULT,
         "distances": DISTANCES,
         "seeds": seeds,
@@ -163,13 +162,6 @@ def measure(
         found["default"] = found[DEFAULT]
     for method, every in found.items():
         record.add_means(f"{problem.name}/{method}", every)
-
-
-def reference_of(method: str, model: BNNLVRegressor) -> str:
-    """The reference of the same model as this one's."""
-    if method not in STAGED:
-        return "hmc"
-    return "reference" if model.model_.latents else "reference_plain"
 
 
 def compare(

@@ -36,6 +36,7 @@ from twofold.plant.tuned import Tuning, tune_all
 from twofold.plant.tuning import TuningSettings
 
 SEEDS, BETA = (0, 1), 1.0
+SIMULATOR_SEEDS = (0,)
 OPINION_STARTS = 500
 TUNED_STEPS, COST_WEIGHT = 30, 1.0
 EVOLUTION = "simulator_evolution"
@@ -86,7 +87,7 @@ def locate_gap(context: Context) -> Record:
     }
     for name, make in on_simulator.items():
         found[name] = finish(problem, work / name, partial(one_by_one, make))
-    tuned = [load_policy(work / EVOLUTION / f"{seed}.policy") for seed in SEEDS]
+    tuned = [load_policy(work / EVOLUTION / f"{seed}.policy") for seed in SIMULATOR_SEEDS]
     for name, row in rows.items():
         found[name] |= say(problem, row, work / name, work, tuned)
     return compose(found)
@@ -100,7 +101,7 @@ def finish(
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         policies = make(folder)
-        for seed, own in zip(SEEDS, policies, strict=True):
+        for seed, own in enumerate(policies):
             own.save(folder / f"{seed}.policy")
         costs = [try_policy(problem, own) for own in policies]
         content = {"cost": costs, "device": device(), "commit": commit()}
@@ -110,10 +111,11 @@ def finish(
 
 def one_by_one(make: Callable[[int], LearnedPolicy], folder: Path) -> list[LearnedPolicy]:
     """A policy for each seed, kept as soon as it is there."""
-    for path, seed in ((folder / f"{seed}.policy", seed) for seed in SEEDS):
+    paths = [folder / f"{seed}.policy" for seed in SIMULATOR_SEEDS]
+    for seed, path in zip(SIMULATOR_SEEDS, paths, strict=True):
         if not path.exists():
             make(seed).save(path)
-    return [load_policy(folder / f"{seed}.policy") for seed in SEEDS]
+    return [load_policy(path) for path in paths]
 
 
 def try_policy(problem: ControlProblem, policy: LearnedPolicy) -> float:

@@ -30,6 +30,7 @@ from paper import (
     table_1_report,
     toy_fit,
     uci,
+    wind_product,
 )
 from twofold.core.persistence import write_text
 
@@ -64,6 +65,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "industrial_random_batch": frontier_tables.random_batch,
     "industrial_gap": search_gap.tabulate_gap,
     "dynamics": dynamics.tabulate_dynamics,
+    "wind_product": wind_product.tabulate_product,
     "selection": selection.tabulate_regrets,
     "industrial_quick": partial(frontier_tables.policies, "industrial_quick"),
     "claims_summary": claims.tabulate_summary,

@@ -9,7 +9,7 @@ SAC learns from batches of which a twentieth are logged transitions and the othe
 last five thousand updates.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -23,8 +23,8 @@ MEMBERS, ELITES, UNITS, LAYERS = 7, 5, 200, 4
 WEIGHT_DECAYS = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)
 LEARNING_RATE, BATCH, PATIENCE, LEAST_GAIN = 1e-3, 256, 5, 0.01
 HELD_OUT, MOST_HELD_OUT = 0.2, 1_000
-# Between two looks at held-out errors: an epoch, but small logs have short ones.
-LEAST_UPDATES = 250
+# Updates between two looks at held-out errors; an epoch of these logs has fewer.
+LOOK = 250
 BOUND_WEIGHT = 0.01
 PENALTY, HORIZON = 1.0, 5
 ROLLOUTS, EVERY, KEPT, REAL = 50_000, 1_000, 5, 0.05
@@ -73,45 +73,49 @@ def penalise(rewards: Tensor, log_variances: Tensor) -> Tensor:
 
 
 class Dynamics:
-    """An ensemble fitted to transitions until held-out errors stop falling."""
+    """An ensemble that is fitted to transitions until held-out errors stop falling."""
 
     def __init__(self, data: Data):
         change = data["next_observations"] - data["observations"]
-        x = torch.cat([data["observations"], data["actions"]], dim=1)
+        self.x = torch.cat([data["observations"], data["actions"]], dim=1)
         y = torch.cat([change, data["rewards"][:, None]], dim=1)
         self.mean, self.scale = y.mean(dim=0), y.std(dim=0) + 1e-8
-        self.ensemble = Ensemble(x.shape[1], y.shape[1]).to(x.device)
-        self.elites = self.fit(x, (y - self.mean) / self.scale)
+        self.y = (y - self.mean) / self.scale
+        self.ensemble = Ensemble(self.x.shape[1], y.shape[1]).to(y.device)
+        order = torch.randperm(len(y), device=y.device)
+        back = min(int(HELD_OUT * len(y)), MOST_HELD_OUT)
+        self.test, train = order[:back], order[back:]
+        # a bootstrap sample for each network
+        self.rows = train[torch.randint(len(train), (MEMBERS, len(train)), device=y.device)]
+        self.optimiser = torch.optim.Adam(self.ensemble.parameters(), LEARNING_RATE)
+        prepare([self.optimiser])
+        self.best, self.since = torch.full((MEMBERS,), torch.inf, device=y.device), 0
+        self.kept = [part.detach().clone() for part in self.ensemble.parameters()]
 
-    def fit(self, x: Tensor, y: Tensor) -> Tensor:
-        """Train on bootstrap samples; the numbers of the networks that are best in the end."""
-        order = torch.randperm(len(x), device=x.device)
-        back = min(int(HELD_OUT * len(x)), MOST_HELD_OUT)
-        test, train = order[:back], order[back:]
-        rows = train[torch.randint(len(train), (MEMBERS, len(train)), device=x.device)]
-        optimiser = torch.optim.Adam(self.ensemble.parameters(), LEARNING_RATE)
-        prepare([optimiser])
+    def update(self, _: int) -> None:
+        """One update of all networks."""
+        columns = torch.randint(self.rows.shape[1], (BATCH,), device=self.rows.device)
+        part = self.rows[:, columns]
+        self.optimiser.zero_grad()
+        self.ensemble.energy(self.x[part], self.y[part]).backward()
+        self.optimiser.step()
 
-        def update(_: int) -> None:
-            part = rows[:, torch.randint(len(train), (BATCH,), device=x.device)]
-            optimiser.zero_grad()
-            self.ensemble.energy(x[part], y[part]).backward()
-            optimiser.step()
+    def look(self) -> bool:
+        """Keep networks that are better than before; whether none has been for a while."""
+        if self.since <= PATIENCE:
+            errors = self.errors(self.x[self.test], self.y[self.test])
+            better = self.best.isinf() | ((self.best - errors) / self.best > LEAST_GAIN)
+            self.best = torch.where(better, errors, self.best)
+            self.since = 0 if better.any() else self.since + 1
+            self.keep(better)
+        return self.since > PATIENCE
 
-        advance = unroll([update])
-        best, since = torch.full((MEMBERS,), torch.inf, device=x.device), 0
-        kept = [part.detach().clone() for part in self.ensemble.parameters()]
-        while since <= PATIENCE:
-            for _ in range(max(len(train) // BATCH, LEAST_UPDATES) // UNROLLED):
-                advance()
-            errors = self.errors(x[test], y[test])
-            better = best.isinf() | ((best - errors) / best > LEAST_GAIN)
-            best, since = torch.where(better, errors, best), 0 if better.any() else since + 1
-            self.keep(kept, better)
+    def finish(self) -> None:
+        """Take the networks that were kept; roll-outs use the best of them."""
         with torch.no_grad():
-            for part, own in zip(self.ensemble.parameters(), kept, strict=True):
+            for part, own in zip(self.ensemble.parameters(), self.kept, strict=True):
                 part.copy_(own)
-        return best.argsort()[:ELITES]
+        self.elites = self.best.argsort()[:ELITES]
 
     def errors(self, x: Tensor, y: Tensor) -> Tensor:
         """Mean squared errors of the networks."""
@@ -119,9 +123,9 @@ class Dynamics:
             mean, _ = self.ensemble(x.expand(MEMBERS, *x.shape))
             return ((mean - y) ** 2).mean(dim=(1, 2))
 
-    def keep(self, kept: list[Tensor], better: Tensor) -> None:
+    def keep(self, better: Tensor) -> None:
         """The weights of networks that are better than before; of the bounds the newest."""
-        for own, part in zip(kept, self.ensemble.parameters(), strict=True):
+        for own, part in zip(self.kept, self.ensemble.parameters(), strict=True):
             now = part.detach()
             chosen = better.reshape(-1, 1, 1) if now.ndim == 3 else better.any()
             own.copy_(torch.where(chosen, now, own))
@@ -163,6 +167,18 @@ class Mopo(Learner):
             for name, part in self.data.items()
         }
         self.filled, self.rounds = torch.zeros((), device=device()), 0
+
+    @classmethod
+    def prepare(cls, learners: Sequence["Mopo"]) -> None:
+        """Fit all models side by side, and make the first roll-outs."""
+        models = [one.dynamics for one in learners]
+        advance = unroll([model.update for model in models])
+        while not all([model.look() for model in models]):
+            for _ in range(LOOK // UNROLLED):
+                advance()
+        for one in learners:
+            one.dynamics.finish()
+            one.refresh(0)
 
     @torch.no_grad()
     def refresh(self, made: int) -> None:

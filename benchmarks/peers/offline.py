@@ -2,12 +2,12 @@
 
     python offline.py METHOD folder '{"option": value}'
 
-Of each seed the folder has ``SEED.npz``: observations, actions in [−1, 1], rewards and next
+Of each log the folder has ``NAME.npz``: observations, actions in [−1, 1], rewards and next
 observations; none ends an episode, for a log's episodes end by the clock alone. The policy that is
-written to ``SEED.policy.npz`` is a ReLU network of standardised observations with tanh outputs:
-``mean``, ``scale``, and ``kernel_0``, ``bias_0`` … of its layers. Options are ``seeds``, which
-learn side by side, and ``steps`` and ``seconds``, both of which must have passed. Prints the wall
-seconds of all, the CPU seconds of each, and its steps, as JSON.
+written to ``NAME.policy.npz`` is a ReLU network of standardised observations with tanh outputs:
+``mean``, ``scale``, and ``kernel_0``, ``bias_0`` … of its layers. Options are ``logs``, names with
+seeds, which are learnt from side by side, and ``steps`` and ``seconds``, both of which must have
+passed. Prints the wall seconds of all, the CPU seconds of each, and its steps, as JSON.
 
 Hyperparameters are d3rlpy's, which are those of the methods' papers, and for CQL those of its
 reproduction of the published scores. Observations and rewards are standardised for all of them.
@@ -99,6 +99,10 @@ class Learner:
     def draw(self) -> Data:
         """A batch of transitions."""
         return self.pick(self.data, self.size, len(self.data["rewards"]))
+
+    @classmethod
+    def prepare(cls, learners: Sequence[Any]) -> None:
+        """What is done with all of them before the first update."""
 
     def refresh(self, made: int) -> None:
         """What is done between updates, after so many of them."""
@@ -192,8 +196,7 @@ def train(learners: Sequence[Any], budget: Budget) -> None:
     """Updates of all learners side by side."""
     from graphs import UNROLLED, unroll
 
-    for one in learners:
-        one.refresh(0)
+    type(learners[0]).prepare(learners)
     advance = unroll([one.update for one in learners])
     while budget.left():
         for one in learners:
@@ -202,21 +205,21 @@ def train(learners: Sequence[Any], budget: Budget) -> None:
         budget.made += UNROLLED
 
 
-def learn(method: str, folder: Path, seeds: Sequence[int], budget: Budget) -> None:
-    """Policies from all logs in a folder."""
+def learn(method: str, folder: Path, logs: dict[str, int], budget: Budget) -> None:
+    """Policies from logs in a folder."""
     lighten()
     learners, every = [], []
-    for seed in seeds:
-        with np.load(folder / f"{seed}.npz") as file:
+    for name, seed in logs.items():
+        with np.load(folder / f"{name}.npz") as file:
             data, units = standardise(dict(file))
         learners.append(METHODS[method](data, seed))
         every.append(units)
     train(learners, budget)
-    for seed, learner, units in zip(seeds, learners, every, strict=True):
-        np.savez(folder / f"{seed}.policy.npz", **units, **learner.network())
+    for name, learner, units in zip(logs, learners, every, strict=True):
+        np.savez(folder / f"{name}.policy.npz", **units, **learner.network())
 
 
-def search_twofold(task: str, folder: Path, seeds: Sequence[int], smoke: bool) -> None:
+def search_twofold(folder: Path, logs: dict[str, int], task: str, smoke: bool) -> None:
     """This library's own pipeline with its defaults, on the same logs."""
     from benchmarks.offline_tasks import TASKS, shrink
     from twofold import BNNLVRegressor
@@ -229,24 +232,24 @@ def search_twofold(task: str, folder: Path, seeds: Sequence[int], smoke: bool) -
         problem = shrink(problem)
         settings = SearchSettings(horizon=5, epochs=1, updates=2)
         regressor = BNNLVRegressor(inference=Alpha(draws=2, epochs=2), hidden_layer_sizes=(8,))
-        quick = {"settings": settings, "regressor": regressor}
-    for seed in seeds:
+        quick = {"settings": settings, "regressor": regressor, "tuning": None}
+    for name, seed in logs.items():
         log = problem.batch(seed)
         own = {"embedding": problem.embed(log), "random_state": seed, **quick}
-        find_policies(log, problem.cost, folder / str(seed), **own)
+        find_policies(log, problem.cost, folder / name, **own)
 
 
 def main() -> None:
     """Learn, write, say how long it took."""
     method, folder, words = sys.argv[1:]
     options = json.loads(words)
-    seeds = options["seeds"]
+    logs = options["logs"]
     budget = Budget(options.get("steps", 0), options.get("seconds", 0.0))
     if method == "twofold":
-        search_twofold(options["task"], Path(folder), seeds, options["smoke"])
+        search_twofold(Path(folder), logs, options["task"], options["smoke"])
     else:
-        learn(method, Path(folder), seeds, budget)
-    wall, cpu = time.perf_counter() - START, time.process_time() / len(seeds)
+        learn(method, Path(folder), logs, budget)
+    wall, cpu = time.perf_counter() - START, time.process_time() / len(logs)
     print(json.dumps({"wall_seconds": wall, "cpu_seconds": cpu, "steps": budget.made}))
 
 

@@ -10,7 +10,6 @@ TASKS = {
     "wet_chicken": "wet-chicken",
     "pendulum": "pendulum",
     "reactor": "reactor",
-    "four_tank": "four tanks",
 }
 METHODS = {
     "twofold": "twofold",

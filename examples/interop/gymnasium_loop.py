@@ -37,7 +37,7 @@ def learn_policy(transitions: int, smoke: bool) -> LearnedPolicy:
         warnings.simplefilter("ignore")  # the fit is short
         project = find_policies(
             log, lambda row: 5.0 - row["y"], Path(folder) / "river", embedding=embed(log),
-            regressor=regressor, risk_weights=[(1.0, 0.0)], settings=settings,
+            regressor=regressor, risk_weights=[(1.0, 0.0)], settings=settings, tuning=None,
         )  # fmt: skip
         return project.policies[0]
 

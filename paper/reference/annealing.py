@@ -4,12 +4,12 @@
 A population starts as draws from the prior. The power β of the likelihood rises from 0 to 1 in
 stages: as far as the weights ``L^(β' − β)`` leave SPREAD of the population effective, then the
 population is drawn anew by these weights, and each particle makes some paths of Hamiltonian Monte
-Carlo that leave ``prior × L^β'`` invariant. Modes are met while it is easy to move between them, and
-the weights, not luck, decide how many particles each of them gets. Populations are independent of
-each other, so that they can be compared like chains.
+Carlo that leave ``prior × L^β'`` invariant. Modes are met while it is easy to move between them,
+and the weights, not luck, decide how many particles each of them gets. Populations are independent
+of each other, so that they can be compared like chains.
 
-Coordinates are those in which the prior is standard normal. A path has a length between a quarter
-and a half of its period there, π / 2; the step size follows the acceptance of each population.
+Coordinates are those in which the prior is standard normal; there a quarter of a period, π / 2,
+makes a path forget where it began. The step size follows the acceptance of each population.
 """
 
 from collections.abc import Callable

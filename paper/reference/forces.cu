@@ -10,9 +10,6 @@
 #include "xla/ffi/api/ffi.h"
 #endif
 
-#ifndef MINIMUM
-#define MINIMUM 3
-#endif
 constexpr int UNITS = 20, ROOM = 24, BLOCKS = 3, TILE = 16, WARPS = 4;
 constexpr int W1X = 0, W1Z = 20, B1 = 40, W2 = 60, B2 = 460, W3M = 480, W3G = 500, B3M = 520,
               B3G = 521, SKIP = 522, BASE = 523, ODDS = 524, SIZE = 525;
@@ -94,7 +91,7 @@ __device__ __forceinline__ Term log_density(float y, float m, float g, const Noi
 }
 
 template <bool TANH, bool VARYING>
-__global__ void __launch_bounds__(32 * WARPS, MINIMUM)
+__global__ void __launch_bounds__(32 * WARPS, 2)
     forces(const float* networks, const float* xs, const float* ys, const int* sets,
            const float* nodes, const float* log_weights, int rows, int count, float* gradients,
            float* values) {

@@ -54,7 +54,8 @@ def empty_models(form: str, cases: Sequence[Case], options: dict[str, Any]) -> l
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit_many(models, *zip(*(PROBLEMS[case.problem].training(case.seed) for case in cases)))
+        data = [PROBLEMS[case.problem].training(case.seed) for case in cases]
+        fit_many(models, [x for x, _ in data], [y for _, y in data])
     assert all(model.model_ == FORMS[form] for model in models)
     return models
 

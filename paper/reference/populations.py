@@ -141,10 +141,10 @@ def report(form: str, run: Run, steps: np.ndarray, seconds: float) -> None:
     """A line of progress."""
     state = run.state
     power, rate = np.asarray(state.power), np.asarray(state.acceptance)
+    shortest, value = np.exp(np.asarray(state.log_step)).min(), float(state.log_likelihood.mean())
     print(
-        f"{form}, stage {run.stage}: power {power.min():.3g} to {power.max():.3g}, {steps[steps > 0]} "
-        f"steps of {np.exp(np.asarray(state.log_step)).min():.2g}, acceptance {rate.min():.2f} to "
-        f"{rate.max():.2f}, log-likelihood {float(state.log_likelihood.mean()):.1f}, "
-        f"{seconds:.0f} s",
+        f"{form}, stage {run.stage}: power {power.min():.3g} to {power.max():.3g}, "
+        f"{steps[steps > 0]} steps of {shortest:.2g}, acceptance {rate.min():.2f} to "
+        f"{rate.max():.2f}, log-likelihood {value:.1f}, {seconds:.0f} s",
         flush=True,
     )

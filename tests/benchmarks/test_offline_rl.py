@@ -194,19 +194,42 @@ def test_a_learner_is_given_each_seeds_log_and_its_policy_is_tried(monkeypatch):
 
     def learn(method, folder, options, environment):
         assert (method, environment) == ("cql", "d3rlpy")
-        for seed in options["seeds"]:
-            with np.load(folder / f"{seed}.npz") as file:
-                first = file["rewards"][0]
-            # from 1 with the action −0.3, whatever the seed
-            assert first == pytest.approx(-(0.2**2))
+        assert options["logs"] == {"decaying-0": 0, "decaying-5": 5}
+        for name, seed in options["logs"].items():
+            with np.load(folder / f"{name}.npz") as file:
+                # from 1 with the action −0.3, whatever the seed
+                assert file["rewards"][0] == pytest.approx(-(0.2**2))
             layer = {"kernel_0": np.zeros((1, 1)), "bias_0": np.array([0.1 * seed])}
-            np.savez(folder / f"{seed}.policy.npz", mean=np.zeros(1), scale=np.ones(1), **layer)
+            np.savez(folder / f"{name}.policy.npz", mean=np.zeros(1), scale=np.ones(1), **layer)
         return {"wall_seconds": 3.0}
 
     monkeypatch.setattr(offline_rl, "learn_apart", learn)
-    none, some = offline_rl.measure_peer("decaying", "cql", [0, 5], False)
+    none, some = offline_rl.measure_peer(["decaying"], "cql", [0, 5], False)["decaying"]
     assert none["cost"] == pytest.approx(sum(0.25**t for t in range(1, 6)) / 5)
     assert some["cost"] > none["cost"] and some["wall_seconds"] == 3.0
+
+
+def test_tasks_of_a_peer_may_share_a_process(monkeypatch):
+    monkeypatch.setattr(offline_rl, "interpreter", lambda _: offline_rl.__file__ + "/a/b")
+    monkeypatch.setattr(offline_rl.Path, "read_text", lambda _: "d3rlpy")
+    seen = []
+
+    def run(jobs, work):
+        seen.append([(job.arguments[0], job.arguments[1]) for job in jobs])
+        return [
+            {"machine": "here", "numbers": {task: [{"cost": 1.0}] for task in job.arguments[0]}}
+            for job in jobs
+        ]
+
+    monkeypatch.setattr(offline_rl, "run_jobs", run)
+    tasks, methods = ["pendulum", "reactor", offline_rl.CHECK], ["cql", "mopo", "logged"]
+    for together in (True, False):
+        record = offline_rl.measure(tasks, methods, [0], together, False, None)
+        assert {"pendulum/cql/cost/mean", "reactor/logged/cost/mean"} <= set(record.metrics)
+        assert f"{offline_rl.CHECK}/mopo/cost/mean" in record.metrics
+        assert f"{offline_rl.CHECK}/cql/cost/mean" not in record.metrics
+    assert seen[0][:2] == [(tasks[:2], "cql"), (tasks, "mopo")] and len(seen[0]) == 4
+    assert [one[0] for one in seen[1][:2]] == [["pendulum"], ["reactor"]] and len(seen[1]) == 7
 
 
 def test_a_process_that_fails_says_why(monkeypatch, tmp_path):
@@ -263,9 +286,9 @@ def test_a_kept_policy_is_known_by_its_sources_and_packages(tmp_path, monkeypatc
     found = []
     for packages in ("d3rlpy==1", "d3rlpy==2"):
         (folder.parent / ".installed").write_text(packages)
-        found.append(offline_rl.plan_job("pendulum", "cql", [0], False).identity)
+        found.append(offline_rl.plan_job(["pendulum"], "cql", [0], False).identity)
     assert found[0] != found[1] and found[0]["source"] == found[1]["source"]
-    own = offline_rl.plan_job("pendulum", "twofold", [0], False).identity
+    own = offline_rl.plan_job(["pendulum"], "twofold", [0], False).identity
     assert own["source"] != found[0]["source"] and "packages" not in own
 
 

@@ -49,6 +49,7 @@ def idle(row):
 constant = 3.0
 """
 SMALL = [
+    "--no-tune",
     *("--setting", "epochs=1", "--setting", "updates=2", "--setting", "weight_draws=3"),
     *("--setting", "noise_draws=2", "--setting", "hidden=[5]", "--model", "epochs=2"),
     *("--model", "hidden_layer_sizes=[4]", "--model", "draws=4", "--model", "n_weight_draws=8"),
@@ -95,20 +96,23 @@ def words(*more, log="tank.csv", observations="level,pump", action="flow:0:2", *
 
 
 def test_a_quick_search_is_shorter_unless_it_is_told_otherwise(twofold, place, monkeypatch):
-    seen = []
+    seen, tuned = [], []
 
-    def find(log, cost, folder, *, regressor, risk_weights, settings, **_):
+    def find(log, cost, folder, *, regressor, risk_weights, settings, tuning, **_):
         seen.append((regressor.inference, risk_weights, settings))
+        tuned.append(tuning)
         raise ValueError("seen")
 
     monkeypatch.setattr("twofold.plant.project.find_policies", find)
-    for more in ([], ["--quick"], ["--quick", "--setting", "starts=3", "--model", "epochs=7"]):
+    told = ["--quick", "--no-tune", "--setting", "starts=3", "--model", "epochs=7"]
+    for more in ([], ["--quick"], told):
         assert twofold(*words(*more))[0] == MISTAKE
     (slow, pairs, long), (quick, few, short), (told, _, own) = seen
     assert len(pairs) == 4 and few == [(0.0, 0.0), (2.0, 0.0)]
     assert short.epochs < long.epochs and short.weight_draws < long.weight_draws
     updates = quick.epochs * 80 / quick.batch_size
     assert 14_000 < updates < 16_000 and slow.epochs is None and quick.draws < slow.draws
+    assert tuned[2] is None and tuned[1].epochs < tuned[0].epochs
     assert told.epochs == 7 and own.starts == 3 and own.epochs == short.epochs
 
 

@@ -119,11 +119,11 @@ def test_a_folder_has_everything(finished):
 
 
 def test_a_tuned_model_is_kept_and_read_again(tmp_path, monkeypatch):
-    settings = TuningSettings(2, 2, (3,), (1.0,), stretches=2, epochs=2, updates=5)
+    settings = TuningSettings(4, 2, (3,), (1.0,), stretches=2, epochs=2, updates=5)
     monkeypatch.setattr("twofold.plant.tuned.is_better", lambda after, before: True)
     project = find(tmp_path / "tank", tuning=settings)
     assert project.tuning.kept and str(project.tuning) in project.model_report
-    assert project.regressor.posterior_.weights.shape[0] == 2
+    assert project.regressor.posterior_.weights.shape[0] == 4
     write_policy_report(project)
     assert str(project.tuning) in (tmp_path / "tank" / "report.md").read_text()
     again = open_project(tmp_path / "tank")
@@ -189,16 +189,18 @@ def test_policies_are_named_by_their_weights(finished):
 
 def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are_off(finished):
     project = open_project(finished)
-    careful, saved = [one.careful_cost for one in project.trials], 0.5
+    best = int(np.argmin([one.careful_cost for one in project.trials]))
 
-    def replayed(bias):
+    def judged(bias, saving, risk):
         seen = project.quality.multi_step
-        costs = np.full(4, bias / seen.deviation)
-        multi_step = replace(seen, bias=costs, logged_cost=min(careful) + saved)
-        return replace(project, quality=replace(project.quality, multi_step=multi_step))
+        multi_step = replace(seen, bias=np.full(4, bias / seen.deviation))
+        trials = [replace(one, saving=saving, saving_risk=risk) for one in project.trials]
+        quality = replace(project.quality, multi_step=multi_step)
+        return replace(project, quality=quality, trials=tuple(trials)).recommended
 
-    assert replayed(0.9 * saved).recommended is project.policies[int(np.argmin(careful))]
-    assert replayed(-1.1 * saved).recommended is None
+    assert judged(0.45, 0.5, 0.2) is project.policies[best]
+    assert judged(-0.55, 0.5, 0.2) is None
+    assert judged(0.45, 0.5, 0.3) is None
 
 
 def test_a_finished_folder_is_read_and_nothing_is_done_again(finished, monkeypatch):

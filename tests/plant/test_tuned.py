@@ -10,6 +10,7 @@ from twofold.plant.tuned import (
     choose_tuning,
     draw_weights,
     is_better,
+    part_draws,
     replay_errors,
     tune_all,
 )
@@ -57,7 +58,10 @@ def test_a_model_whose_rollouts_are_off_is_tuned_and_gets_better(tmp_path):
     assert f"off by {tuning.error_before:.3g} before" in str(tuning) and "tuned on" in str(tuning)
     tuned = tune_all(model, tuning, SETTINGS, 0, Checkpoint(tmp_path / "all", 60.0, {}), False)
     assert error_of(tuned) < 1.2 * error_of(right) < error_of(model)
-    assert tuned.regressor.posterior_.weights.shape == (2, 3)  # of one draw, two
+    one, other = part_draws(tuned)  # of a single draw two were tuned
+    weights = [own.regressor.posterior_.weights for own in (one, other)]
+    assert not np.array_equal(*weights)
+    np.testing.assert_array_equal(np.concatenate(weights), tuned.regressor.posterior_.weights)
 
 
 def test_a_model_that_is_right_is_left_alone(tmp_path):

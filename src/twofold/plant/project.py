@@ -40,7 +40,7 @@ from twofold.plant.search import (
     file_name,
     search_policies,
 )
-from twofold.plant.tuned import Tuning, choose_tuning, tune_all
+from twofold.plant.tuned import Tuning, choose_tuning, part_draws, tune_all
 from twofold.plant.tuning import TuningSettings
 
 CLAIM, QUALITY, POLICIES = "project.json", "quality.json", "policies"
@@ -213,11 +213,12 @@ def find_policies(
     found = None
     if tuning:
         model, found = _tune(model, horizon, folder, tuning, random_state, own)
+    planner, referee = part_draws(model) if found and found.kept else (model, model)
     judge = partial(assess, model, test, horizon, random_state=random_state)
     quality = _keep(folder / QUALITY, Quality.of, judge)
     warn_of(quality.doubts)
     policies = search_policies(
-        model,
+        planner,
         pairs,
         folder / POLICIES,
         settings=settings,
@@ -232,7 +233,7 @@ def find_policies(
         path = folder / POLICIES / f"{file_name(policy.risk_weights)}.json"
         if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
             policy.export_onnx(path.with_suffix(".onnx"))
-        evaluate = partial(evaluate_policy, model, policy, test, horizon, random_state)
+        evaluate = partial(evaluate_policy, referee, policy, test, horizon, random_state)
         trials.append(_keep(path, Trial, evaluate))
     return Project(folder, quality, tuple(policies), tuple(trials), about, found)
 
@@ -353,7 +354,7 @@ def _check(
     if not log.actions:
         raise ProjectError("the log has no actions, so that there is nothing to decide")
     if not 0.0 < held_out < 1.0:
-        raise ProjectError(f"held_out must be a part between 0 and 1, got {held_out!r}")
+        raise ProjectError(f"held_out must be a share between 0 and 1, got {held_out!r}")
     if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**31:
         raise ProjectError(f"random_state must be an integer from 0 to 2**31, got {random_state!r}")
     try:

@@ -76,8 +76,26 @@ def tune_all(
         model, model.log, draws, tuning.horizon, weights, settings, random_state=random_state,
         checkpoint=checkpoint, verbose=verbose,
     )  # fmt: skip
+    return with_draws(model, found)
+
+
+def part_draws(model: DynamicsModel) -> tuple[DynamicsModel, DynamicsModel]:
+    """A tuned model with one half of its draws, to search policies with, and one with the other
+    half, to judge them: a policy also exploits what the draws that it was found with have in common
+    by chance."""
+    posterior = model.regressor.posterior_
+    middle = max(1, len(posterior.weights) // 2)
+    first, last = (
+        with_draws(model, Draws(*(part[rows] for part in posterior)))
+        for rows in (slice(None, middle), slice(-middle, None))
+    )
+    return first, last
+
+
+def with_draws(model: DynamicsModel, draws: Draws) -> DynamicsModel:
+    """The model with a posterior of these draws."""
     regressor = copy.copy(model.regressor)
-    regressor.posterior_ = SampledPosterior(*(np.asarray(part) for part in found))
+    regressor.posterior_ = SampledPosterior(*(np.asarray(part) for part in draws))
     return model.with_regressor(regressor)
 
 

@@ -45,10 +45,11 @@ class TuningSettings:
     """How long to tune, and what to choose from.
 
     ``horizons`` T and ``cost_weights`` λ are compared by ``trial_draws`` weight draws; then all of
-    ``draws`` are tuned with the best pair. An update takes so many ``stretches``.
+    ``draws`` are tuned with the best pair: one half to search policies with, and one to judge them.
+    An update takes so many ``stretches``.
     """
 
-    draws: int = 20
+    draws: int = 32
     trial_draws: int = 5
     horizons: tuple[int, ...] = (10, 30)
     cost_weights: tuple[float, ...] = (1.0, 10.0)
