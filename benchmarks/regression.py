@@ -3,7 +3,7 @@
     python benchmarks/regression.py                             everything, resumable
     python benchmarks/regression.py --sets airfoil diabetes     some tables
     python benchmarks/regression.py --libraries catboost gp     some libraries
-    python benchmarks/regression.py --splits 5                  at most five splits of a table
+    python benchmarks/regression.py --splits 5                  at most five splits or seeds each
     python benchmarks/regression.py --libraries twofold --together    on a GPU: scores alone
     python benchmarks/regression.py --smoke --output FOLDER     tiny fits, no environments
 
@@ -181,7 +181,7 @@ def measure(
     if smoke:
         chosen = {name: LIBRARIES[name]._replace(options=SMOKE[name]) for name in SMOKE}
     splits = {
-        name: PART_SEEDS if name in ONE_DIMENSIONAL else int(min(TABLES[name].splits, most_splits))
+        name: int(min(TABLES[name].splits if name in TABLES else PART_SEEDS, most_splits))
         for name in tables
     }
     settings = {name: library._asdict() for name, library in chosen.items()}
@@ -210,7 +210,7 @@ def main() -> None:
     sets = [*TABLES, *ONE_DIMENSIONAL]
     parser.add_argument("--sets", nargs="+", choices=sets, default=sets)
     parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
-    parser.add_argument("--splits", type=int, help="maximum number of splits per table")
+    parser.add_argument("--splits", type=int, help="maximum number of splits, or seeds, per table")
     parser.add_argument("--together", action="store_true", help="this library's fits side by side")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))

@@ -179,6 +179,7 @@ def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
     parts = dict.fromkeys(PARTS, 0.9)
     for place in ("skewed/catboost", "bimodal/twofold", "skewed/twofold"):
         record.add_means(place, [parts])
+        record.add(f"{place}/splits", 1)
     record.add_means("diabetes/gp", [{"rmse": 54.0}])
     record.write(tmp_path)
     rows = [row.split(" | ")[:2] for row in tabulate_peer_splits(tmp_path).splitlines()[2:]]
