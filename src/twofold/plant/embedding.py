@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float
-from twofold.core.elementwise import elementwise
 from twofold.core.persistence import fingerprint
 from twofold.plant.columns import (
     Past,
@@ -227,9 +226,10 @@ class Embedding:
         if self.known is None:
             return given
         seen = dict(zip(self.observations, now, strict=True))
-        done = dict(zip(self.actions, action, strict=True))
-        found = dict(elementwise(self.known)(seen, done))
-        return {name: jnp.asarray(own, now[0].dtype) for name, own in found.items()} | given
+        found = dict(
+            _each(self.known, now[0].ndim)(seen, dict(zip(self.actions, action, strict=True)))
+        )
+        return {n: jnp.asarray(v, now[0].dtype) for n, v in found.items()} | given
 
     def steps(self, log: Log) -> Steps:
         """The log's steps with their windows, as NumPy arrays: where roll-outs start.
@@ -292,6 +292,13 @@ class Embedding:
             given = jax.jit(jax.vmap(self.known_values))(*map(jnp.asarray, log.probes()))
             arrays += [np.asarray(given[name]) for name in sorted(given)]
         return fingerprint(*arrays)
+
+
+def _each(function: Known, axes: int) -> Known:
+    """A function of single values for arrays of them."""
+    for _ in range(axes):
+        function = jax.vmap(function)
+    return function
 
 
 @partial(jax.jit, static_argnums=0)

@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from twofold.core import numerics, persistence
 from twofold.core.arrays import Array, Float, Key
-from twofold.core.elementwise import elementwise
 from twofold.core.numerics import Standardizer
 from twofold.estimators.regressor import BNNLVRegressor, fit_many, load
 from twofold.estimators.training import whole_fits
@@ -118,10 +117,12 @@ def _trace(
     windows = jax.vmap(lambda step: places.at(histories, step))(jnp.arange(steps + 1))
     units = stepper.carried.at(places.features)
     features = scales.features.of(units.back(windows[..., places.features]))
-    costs = elementwise(task.cost)(arrival.newest, action)
-    rest = jnp.stack(arrival.newest, axis=-1), jnp.stack(action, axis=-1)
-    parts = costs, features[:-1], features[1:], *rest
-    return Trace(*(jnp.swapaxes(part, 1, 2) for part in parts))
+    features, *others = (
+        jnp.swapaxes(part, 1, 2)
+        for part in (features, *(jnp.stack(own, axis=-1) for own in (arrival.newest, action)))
+    )
+    pay = jax.vmap(jax.vmap(jax.vmap(jax.vmap(task.cost))))
+    return Trace(pay(*others), features[:-1], features[1:], *others)
 
 
 def values_and_gradients(
