@@ -37,7 +37,6 @@ from twofold.plant.columns import (
 from twofold.plant.log import Log, LogError, LogWarning, Start, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
-Columns = Sequence[Array] | Array  # a number, or an array of them, for each column
 ROWS = 4096  # at once, so that programs compile for one size
 # A known part that is off by more than this part of its column's range is not known.
 ROUNDING = 1e-3
@@ -146,17 +145,19 @@ class Embedding:
         """The model's input: what is in the window, the action about to be applied, and the values
         of exogenous columns that come with it."""
         past, _, newest = self.see(window)
-        new = jnp.asarray(self.new_of([*newest], [*action], coming), past.dtype)
-        return jnp.concatenate([past, new])[self.layout.inputs]
+        return jnp.concatenate([past, self.new_of(newest, action, coming)])[self.layout.inputs]
 
     def new_of(
-        self, newest: Columns, action: Columns, coming: Columns | None = None
-    ) -> list[Array]:
+        self,
+        newest: Float[Array, "D"],
+        action: Float[Array, "A"],
+        coming: Float[Array, "E"] | None = None,
+    ) -> Float[Array, "new"]:
         """What a model's input has beyond the past: columns that are known after the step, and the
         action."""
         known, names = self.known_values(newest, action, coming), self.observations
         ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.ahead]
-        return [*ahead, *(action[i] for i in self.layout.applied)]
+        return jnp.asarray([*ahead, *(action[i] for i in self.layout.applied)], newest.dtype)
 
     def output(
         self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
@@ -178,18 +179,18 @@ class Embedding:
     ) -> Window:
         """The window one step later, its newest observation made from the model's output."""
         _, latest, newest = self.see(window)
-        _, following = self.follow([*latest], [*newest], [*action], [*output], coming)
-        rows = zip(window, (jnp.asarray(following, newest.dtype), action), strict=True)
+        _, following = self.follow(latest, newest, action, output, coming)
+        rows = zip(window, (following, action), strict=True)
         return Window(*(jnp.concatenate([part, own[None]])[1:] for part, own in rows))
 
     def follow(
         self,
-        latest: Columns,
-        newest: Columns,
-        action: Columns,
-        output: Columns,
-        coming: Columns | None = None,
-    ) -> tuple[list[Array], list[Array]]:
+        latest: Float[Array, "D"],
+        newest: Float[Array, "D"],
+        action: Float[Array, "A"],
+        output: Float[Array, "O"],
+        coming: Float[Array, "E"] | None = None,
+    ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
         """The next observation, through the transforms and in the log's units."""
         known = self.known_values(newest, action, coming)
         outputs = dict(zip(self.targets, output, strict=True))
@@ -202,9 +203,10 @@ class Embedding:
             elif name in self.ahead:
                 values[index] = known[name]
                 seen[index] = transform.forward(known[name])
-        return seen, values
+        cast = partial(jnp.asarray, dtype=newest.dtype)
+        return jnp.stack([*map(cast, seen)]), jnp.stack([*map(cast, values)])
 
-    def _base(self, index: int, latest: Columns, known: Mapping[str, Any]) -> Array | float:
+    def _base(self, index: int, latest: Array, known: Mapping[str, Any]) -> Array | float:
         """The value to which the output of a target is added."""
         name = self.observations[index]
         if name in self.residual:
@@ -219,17 +221,17 @@ class Embedding:
         return saturate(seen, *self.ranges[index])
 
     def known_values(
-        self, now: Columns, action: Columns, coming: Columns | None = None
+        self,
+        now: Float[Array, "D"],
+        action: Float[Array, "A"],
+        coming: Float[Array, "E"] | None = None,
     ) -> dict[str, Any]:
         """The known values of the next observation, by column."""
         given = {} if coming is None else dict(zip(self.exogenous, coming, strict=True))
         if self.known is None:
             return given
         seen = dict(zip(self.observations, now, strict=True))
-        found = dict(
-            _each(self.known, now[0].ndim)(seen, dict(zip(self.actions, action, strict=True)))
-        )
-        return {n: jnp.asarray(v, now[0].dtype) for n, v in found.items()} | given
+        return dict(self.known(seen, dict(zip(self.actions, action, strict=True)))) | given
 
     def steps(self, log: Log) -> Steps:
         """The log's steps with their windows, as NumPy arrays: where roll-outs start.
@@ -292,13 +294,6 @@ class Embedding:
             given = jax.jit(jax.vmap(self.known_values))(*map(jnp.asarray, log.probes()))
             arrays += [np.asarray(given[name]) for name in sorted(given)]
         return fingerprint(*arrays)
-
-
-def _each(function: Known, axes: int) -> Known:
-    """A function of single values for arrays of them."""
-    for _ in range(axes):
-        function = jax.vmap(function)
-    return function
 
 
 @partial(jax.jit, static_argnums=0)
