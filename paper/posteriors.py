@@ -17,7 +17,6 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from paper.alpha_vs_hmc import compare_epistemic, split_chains
-from paper.fits import METHODS as METHODS_SETTINGS
 from paper.fits import (
     Fit,
     count_stored,
