@@ -37,7 +37,7 @@ from twofold.plant.tuning import TuningSettings
 
 SEEDS, BETA = (0, 1), 1.0
 SIMULATOR_SEEDS = (0,)
-OPINION_STARTS = 500
+OPINION_STARTS = 300
 TUNED_STEPS, COST_WEIGHT = 30, 1.0
 EVOLUTION = "simulator_evolution"
 # Smaller than that of ``industrial_direct``, whose policies the record has too.
@@ -169,10 +169,11 @@ def say(
         starts = problem.starts(jax.random.key(START_STREAM), OPINION_STARTS)
         own = [load_policy(folder / f"{seed}.policy") for seed in SEEDS]
         ask = partial(forecast, fit_row(problem, row, work), weight_draws=10, noise_draws=2)
-        said = {
-            name: [ask(one, starts.windows, problem.horizon).cost for one in policies]
-            for name, policies in (("own", own), ("tuned", tuned))
-        }
+        said = {}
+        for name, policies in (("own", own), ("tuned", tuned)):
+            found = [ask(one, starts.windows, problem.horizon) for one in policies]
+            said |= {name: [one.cost for one in found]}
+            said |= {f"{name}_risk": [one.epistemic_risk for one in found]}
         persistence.write_text(path, json.dumps(said, indent=1))
     return json.loads(path.read_text())
 
@@ -199,11 +200,11 @@ def fit_row(problem: ControlProblem, row: Row, work: Path) -> DynamicsModel:
 
 
 def compose(found: dict[str, dict[str, Any]]) -> Record:
-    """The record: ``gap/<row>/cost``, and of models ``own`` and ``tuned``, their opinions."""
+    """The record: ``gap/<row>/cost``, and what models say of ``own`` and ``tuned`` policies."""
     made_by = {name: {k: own[k] for k in ("device", "commit")} for name, own in found.items()}
     record = Record(NAME, {"gap": {"beta": BETA, "made_by": made_by}}, list(SEEDS))
     for name, own in found.items():
-        for field in ("cost", "own", "tuned"):
+        for field in ("cost", "own", "own_risk", "tuned", "tuned_risk"):
             if field in own:
                 record.add_mean(f"gap/{name}/{field}", own[field])
     return record
@@ -225,16 +226,19 @@ TITLES = {
 }
 
 
+SAID = "the model says: cost / epistemic risk", "and of the simulator's policies"
+
+
 def tabulate_gap(results: Path) -> str:
     """True costs, and what the models say of their own policies and of the simulator's."""
     values = metrics(NAME, results)
     rows = []
     for name, title in TITLES.items():
         if f"gap/{name}/cost/mean" in values:
-            said = [f"gap/{name}/{field}" for field in ("own", "tuned")]
             cells = [mean_and_error(values, f"gap/{name}/cost", 1)]
-            cells += [
-                f"{values[f'{one}/mean']:.1f}" if f"{one}/mean" in values else "" for one in said
-            ]
+            for who in ("own", "tuned"):
+                said = [f"gap/{name}/{who}{part}/mean" for part in ("", "_risk")]
+                known = said[0] in values
+                cells.append(" / ".join(f"{values[one]:.1f}" for one in said) if known else "")
             rows.append([title, *cells])
-    return markdown(["policies of", "true cost", "the model says", "and of the simulator's"], rows)
+    return markdown(["policies of", "true cost", *SAID], rows)
