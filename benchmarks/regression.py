@@ -3,7 +3,7 @@
     python benchmarks/regression.py                             everything, resumable
     python benchmarks/regression.py --sets airfoil diabetes     some tables
     python benchmarks/regression.py --libraries catboost gp     some libraries
-    python benchmarks/regression.py --splits 5                  at most five splits of a table
+    python benchmarks/regression.py --splits 5                  at most five splits or seeds each
     python benchmarks/regression.py --libraries twofold --together    on a GPU: scores alone
     python benchmarks/regression.py --smoke --output FOLDER     tiny fits, no environments
 
@@ -25,24 +25,17 @@ are in the right order than in the wrong one.
 
 import argparse
 import hashlib
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from benchmarks.peers import known_parts
+from benchmarks.peers.processes import SCRIPT, interpreter, predict_apart
 from benchmarks.peers.public_tables import TABLES, load_table, score
 from paper.problems import ONE_DIMENSIONAL
 from paper.records import Record
 from twofold.core.jobs import Job, run_jobs
 
-SCRIPT = Path(__file__).parent / "peers" / "regress.py"
 WORK = Path(".cache/bench/unfinished/regression")
 # What decides a fit of this library.
 SOURCES = ("src/twofold/*/*.py", "paper/gp.py")
@@ -80,16 +73,6 @@ SMOKE = {
     "twofold": {"inference": {"method": "langevin", "steps": 32, "updates": 20, "chains": 2}},
     "linear": {},
 }
-
-
-def interpreter(environment: str | None) -> str:
-    """The Python of an environment; an error that says how to make it."""
-    if environment is None:
-        return sys.executable
-    path = Path(".peers") / environment / "bin" / "python"
-    if not path.exists():
-        raise FileNotFoundError(f"no environment at {path.parent.parent}; run: make peers")
-    return str(path)
 
 
 def measure_fit(
@@ -138,31 +121,6 @@ def measure_together(name: str, options: dict[str, Any], count: int) -> list[dic
             known_parts.compare_parts(name, predicted) if known else score(predicted, y_test, scale)
         )
     return found
-
-
-def predict_apart(
-    adapter: str, options: dict[str, Any], environment: str | None, table: dict[str, Any], name: str
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """What a library predicts in a process of its own, and its seconds."""
-    with tempfile.TemporaryDirectory(prefix="twofold-regression-") as folder:
-        given, found = Path(folder) / "table.npz", Path(folder) / "found.npz"
-        np.savez(given, **table)
-        words = [adapter, str(given), str(found), json.dumps(options)]
-        command = [interpreter(environment), str(SCRIPT.resolve()), *words]
-        done = subprocess.run(
-            command, env=child_environment(environment), capture_output=True, text=True
-        )
-        if done.returncode:
-            *before, last = done.stderr.strip().splitlines() or ["no message"]
-            raise RuntimeError("\n".join([f"{adapter} on {name} failed: {last}", *before[-20:]]))
-        with np.load(found) as file:
-            return dict(file), json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def child_environment(environment: str | None) -> dict[str, str]:
-    """Without programs that an earlier fit has compiled and, for others, this project's folders."""
-    dropped = ["JAX_COMPILATION_CACHE_DIR", *(["PYTHONPATH"] if environment else [])]
-    return {name: value for name, value in os.environ.items() if name not in dropped}
 
 
 def describe_source(library: Library) -> str:
@@ -223,7 +181,7 @@ def measure(
     if smoke:
         chosen = {name: LIBRARIES[name]._replace(options=SMOKE[name]) for name in SMOKE}
     splits = {
-        name: PART_SEEDS if name in ONE_DIMENSIONAL else int(min(TABLES[name].splits, most_splits))
+        name: int(min(TABLES[name].splits if name in TABLES else PART_SEEDS, most_splits))
         for name in tables
     }
     settings = {name: library._asdict() for name, library in chosen.items()}
@@ -252,7 +210,7 @@ def main() -> None:
     sets = [*TABLES, *ONE_DIMENSIONAL]
     parser.add_argument("--sets", nargs="+", choices=sets, default=sets)
     parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
-    parser.add_argument("--splits", type=int, help="maximum number of splits per table")
+    parser.add_argument("--splits", type=int, help="maximum number of splits, or seeds, per table")
     parser.add_argument("--together", action="store_true", help="this library's fits side by side")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))

@@ -14,8 +14,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from benchmarks.peers.processes import predict_apart
 from benchmarks.peers.public_tables import LEVELS
-from benchmarks.regression import LIBRARIES, predict_apart
+from benchmarks.regression import LIBRARIES
 from paper.gp import GPRegressor
 from twofold import BNNLVRegressor
 from twofold.report.figures import ALEATORIC, BAND, EPISTEMIC, POINTS, TOTAL, style

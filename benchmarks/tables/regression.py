@@ -96,10 +96,11 @@ def tabulate_peer_splits(results: Path) -> str:
         [
             problem,
             LIBRARIES[library],
+            f"{values[f'{place}/splits']:.0f}",
             *(known_or_not(values, f"{place}/{part}") for part in PARTS),
         ]
         for place in sorted(measured, key=lambda place: order.index(place.split("/")[1]))
         for problem, library in [place.split("/")]
     ]
     rows.sort(key=lambda row: row[0])
-    return markdown(["problem", "library", *PARTS.values()], rows)
+    return markdown(["problem", "library", "seeds", *PARTS.values()], rows)

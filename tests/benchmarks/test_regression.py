@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from benchmarks import regression
-from benchmarks.peers import known_parts, public_tables, regress
+from benchmarks.peers import known_parts, processes, public_tables, regress
 from benchmarks.tables.regression import (
     PARTS,
     tabulate_beside,
@@ -115,14 +115,14 @@ def test_a_process_is_given_the_table_and_its_predictions_are_scored(monkeypatch
             command, 0, '{"seconds_fit": 1, "seconds_predict": 2}', ""
         )
 
-    monkeypatch.setattr(regression.subprocess, "run", run)
+    monkeypatch.setattr(processes.subprocess, "run", run)
     found = regression.measure_fit("diabetes", 1, "linear", {"tol": 1}, None, False)
     assert found == {"rmse": pytest.approx(2.0), "seconds_fit": 1, "seconds_predict": 2}
 
 
 def test_a_process_that_fails_says_why(monkeypatch):
     failed = subprocess.CompletedProcess([], 1, "", "Traceback\n  a line\nno memory\n")
-    monkeypatch.setattr(regression.subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(processes.subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="linear on diabetes failed: no memory"):
         regression.measure_fit("diabetes", 0, "linear", {}, None, False)
 
@@ -179,6 +179,7 @@ def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
     parts = dict.fromkeys(PARTS, 0.9)
     for place in ("skewed/catboost", "bimodal/twofold", "skewed/twofold"):
         record.add_means(place, [parts])
+        record.add(f"{place}/splits", 1)
     record.add_means("diabetes/gp", [{"rmse": 54.0}])
     record.write(tmp_path)
     rows = [row.split(" | ")[:2] for row in tabulate_peer_splits(tmp_path).splitlines()[2:]]
