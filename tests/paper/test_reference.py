@@ -164,7 +164,7 @@ def test_a_stored_run_goes_on_from_its_positions(tmp_path):
     state = annealing.init(density, jax.random.key(0), 2, 2, dimension)
     kept = [np.asarray(state.positions, np.float16)]
     Run(state, 7, 1, kept).save(tmp_path / "run.npz")
-    found = Run.load(tmp_path / "run.npz", density)
+    found = Run.load(tmp_path / "run.npz").look_again(density)
     assert (found.stage, found.whole, len(found.kept)) == (7, 1, 1)
     np.testing.assert_allclose(found.state.positions, state.positions, atol=3e-3)
     expected = density.log_likelihood(found.state.positions.reshape(4, -1)).reshape(2, 2)
