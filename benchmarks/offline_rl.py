@@ -48,7 +48,7 @@ from paper.records import Record
 from twofold.core.jobs import Job, run_jobs
 from twofold.plant.project import Project, open_project
 
-SCRIPT = Path(__file__).parent / "peers" / "offline.py"
+SCRIPTS = Path(__file__).parent / "peers"
 WORK = Path(".cache/bench/unfinished/offline_rl")
 ENVIRONMENT = "d3rlpy"
 PEERS = ("bc", "td3_bc", "cql", "iql", "mopo")
@@ -63,9 +63,11 @@ EPISODE = 200  # steps of Gymnasium's pendulum
 Numbers = dict[str, float]
 Found = dict[str, list[Numbers]]  # of each task, by seed
 # What decides a result, beside the tasks.
-SHARED = "benchmarks/offline_tasks.py", "paper/control_problems.py", "paper/outside_tasks.py"
+SHARED = tuple(
+    f"paper/{name}.py" for name in ("control_problems", "outside_plants", "outside_tasks")
+)
 SOURCES = {
-    "twofold": ("src/twofold/*/*.py",),
+    "twofold": ("benchmarks/peers/offline_twofold.py", "src/twofold/*/*.py"),
     "peer": tuple(f"benchmarks/peers/{name}.py" for name in ("graphs", "mopo", "offline")),
     "logged": (),
 }
@@ -75,8 +77,8 @@ def learn_apart(
     method: str, folder: Path, options: Mapping[str, Any], environment: str | None
 ) -> Numbers:
     """What a process of its own says of its time; its errors are this one's."""
-    words = [method, str(folder), json.dumps(options)]
-    command = [interpreter(environment), str(SCRIPT.resolve()), *words]
+    script = SCRIPTS.resolve() / ("offline.py" if environment else "offline_twofold.py")
+    command = [interpreter(environment), str(script), method, str(folder), json.dumps(options)]
     done = subprocess.run(
         command, env=child_environment(environment), capture_output=True, text=True
     )
@@ -111,15 +113,13 @@ def measure_peer(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke:
 
 def measure_twofold(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Found:
     """True costs of this library's policies: of the recommended one, of the best, and of each."""
-    (task,) = tasks
+    (task,), (seed,) = tasks, seeds
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    options = {"logs": {str(seed): seed for seed in seeds}, "task": task, "smoke": smoke}
+    options = {"task": task, "seed": seed, "smoke": smoke}
     with tempfile.TemporaryDirectory(prefix="twofold-offline-") as folder:
         times = learn_apart(method, Path(folder), options, None)
-        times["wall_seconds"] /= len(seeds)
-        projects = [open_project(Path(folder) / str(seed)) for seed in seeds]
-    every = zip(projects, seeds, strict=True)
-    return {task: [try_project(problem, own, seed) | times for own, seed in every]}
+        project = open_project(folder)
+        return {task: [try_project(problem, project, seed) | times]}
 
 
 def try_project(problem: ControlProblem, project: Project, seed: int) -> Numbers:
@@ -136,9 +136,9 @@ def try_project(problem: ControlProblem, project: Project, seed: int) -> Numbers
 
 def measure_logged(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Found:
     """True cost of the controller that the log is of."""
-    (task,) = tasks
+    (task,), (seed,) = tasks, seeds
     problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
-    return {task: [{"cost": try_logged(problem, seed)} for seed in seeds]}
+    return {task: [{"cost": try_logged(problem, seed)}]}
 
 
 def describe_machine() -> str:
@@ -162,7 +162,7 @@ def measure_job(
 
 def digest(patterns: Sequence[str]) -> str:
     """Of files of this project."""
-    root = SCRIPT.parents[2]
+    root = SCRIPTS.parents[1]
     found = [path for pattern in patterns for path in sorted(root.glob(pattern))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in found)).hexdigest()
 
@@ -170,7 +170,7 @@ def digest(patterns: Sequence[str]) -> str:
 def plan_job(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: bool) -> Job:
     """A job, known by the source that decides it."""
     kind = method if method in SOURCES else "peer"
-    source = digest([*SHARED, *SOURCES[kind]])
+    source = digest(["benchmarks/offline_tasks.py", *SHARED, *SOURCES[kind]])
     identity: dict[str, Any] = {"method": method, "tasks": list(tasks), "source": source}
     identity |= {"seeds": list(seeds), "smoke": smoke}
     if kind == "peer":
@@ -205,19 +205,24 @@ def measure(
     work: Path | None,
 ) -> Record:
     """The record of some tasks, methods and seeds."""
-    groups: list[tuple[Sequence[str], str]] = []
+    groups: list[tuple[Sequence[str], str, Sequence[int]]] = []
     for method in methods:
         own = [task for task in tasks if task != CHECK or method == "mopo"]
-        alone = not together or method not in PEERS
-        groups += [([task], method) for task in own] if alone else [(own, method)]
-    jobs = [plan_job(group, method, seeds, smoke) for group, method in groups]
+        if method not in PEERS:
+            groups += [([task], method, [seed]) for task in own for seed in seeds]
+        else:
+            groups += [(own, method, seeds)] if together else [([t], method, seeds) for t in own]
+    jobs = [plan_job(*group, smoke) for group in groups]
     found = run_jobs(jobs, work)
     machines = sorted({one["machine"] for one in found})
     settings = {"steps": STEPS, "seconds": SECONDS, "machines": machines}
     record = Record("offline_rl", settings, list(seeds))
-    for (_, method), one in zip(groups, found, strict=True):
+    numbers: dict[tuple[str, str], list[Numbers]] = {}
+    for (_, method, _), one in zip(groups, found, strict=True):
         for task, every in one["numbers"].items():
-            add_results(record, task, method, every)
+            numbers.setdefault((task, method), []).extend(every)
+    for place, every in numbers.items():
+        add_results(record, *place, every)
     return record
 
 

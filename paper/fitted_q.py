@@ -2,7 +2,8 @@
 
 Of each policy π a network Q is fitted to ``c + d · Q'(s', π(s'))`` over logged steps (s, a, c, s'),
 Q' being an earlier Q and d the discount; ``(1 − d) · Q(s, π(s))``, averaged over logged states, is
-then the policy's cost per step.
+then the policy's cost per step. What no logged step has cost is no cost per step either: values
+are kept in the range of logged costs, without which some evaluations grow beyond all bounds.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from twofold.plant.cost import Cost
 from twofold.plant.log import Log, Window, steps
 from twofold.plant.policy import LearnedPolicy, act_on
 
-HIDDEN, UPDATES, BATCH, RENEWED, RATE = (64, 64), 10_000, 256, 20, 1e-3
+HIDDEN, UPDATES, BATCH, RENEWED, RATE = (64, 64), 10_000, 256, 50, 1e-3
 
 
 class Steps(NamedTuple):
@@ -89,6 +90,7 @@ def fit_q(key: Key, found: Steps, discount: float) -> Float[Array, "P"]:
     """Fit a network for each policy, side by side, and average it over the logged states."""
     count, size = found.costs.shape[0], found.states.shape[1] + found.actions.shape[1]
     sizes = (size, *HIDDEN, 1)
+    ends = jnp.min(found.costs), jnp.max(found.costs)
     adam = optax.adam(optax.cosine_decay_schedule(RATE, UPDATES))
 
     def begin(key: Key) -> list[tuple[Array, Array]]:
@@ -114,7 +116,7 @@ def fit_q(key: Key, found: Steps, discount: float) -> Float[Array, "P"]:
             rows = jax.random.randint(jax.random.fold_in(key, number), (BATCH,), 0, count)
             later = q(old, found.following[rows], following[rows])
             # A network of the cost per step, (1 − d) Q, whose values are those of costs.
-            target = (1.0 - discount) * found.costs[rows] + discount * later
+            target = (1.0 - discount) * found.costs[rows] + discount * jnp.clip(later, *ends)
 
             def energy(weights: list[tuple[Array, Array]]) -> Array:
                 apart = q(weights, found.states[rows], found.actions[rows]) - target
@@ -125,6 +127,6 @@ def fit_q(key: Key, found: Steps, discount: float) -> Float[Array, "P"]:
 
         first = begin(jax.random.fold_in(key, UPDATES))
         weights, *_ = jax.lax.fori_loop(0, UPDATES, update, (first, first, adam.init(first)))
-        return jnp.mean(q(weights, found.states, now))
+        return jnp.mean(jnp.clip(q(weights, found.states, now), *ends))
 
     return jax.vmap(one)(found.now, found.next)

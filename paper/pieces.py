@@ -63,6 +63,18 @@ def _beyond(shows: str, maker: str, record: str | None, **more: Any) -> Piece:
     return Piece(BEYOND, shows, maker, record=record, **more)
 
 
+def _reference(shows: str, form: str) -> Piece:
+    return Piece(
+        BEYOND,
+        f"the contest's reference of {shows}, on a GPU",
+        "posteriors:compare_halves",
+        (form,),
+        "posteriors",
+        kept=f"^wet_chicken/|^(?!.*/{form}/)",
+        work="posteriors",
+    )
+
+
 PIECES = {
     "figure_1": _split("Figure 1", "the split on heteroscedastic data", "figure_1"),
     "figure_2": _split("Figure 2", "the split on bimodal data", "figure_2"),
@@ -130,13 +142,9 @@ PIECES = {
         in_jobs=True,
         kept="^(?!.*/default)",
     ),
-    "reference": _beyond(
-        "the references of the contest, on a GPU",
-        "posteriors:compare_references",
-        "posteriors",
-        kept="^wet_chicken/|^(?!.*/(hmc|reference|reference_plain)/)",
-        work="posteriors",
-    ),
+    "reference_paper": _reference("the paper's model", "hmc"),
+    "reference_latent": _reference("the default's model, with z", "reference"),
+    "reference_plain": _reference("the default's model, without z", "reference_plain"),
     "posteriors": _beyond(
         "a contest of posteriors",
         "posteriors:compare_posteriors",

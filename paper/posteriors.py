@@ -7,20 +7,17 @@ are plentiful, calibration. Outside: whether the epistemic part grows with the d
 there is a place to hide, where it is no larger than among the data.
 
 The references, one for each form of the model, are made first and by themselves, on a GPU; what
-others are held against is stored beside the record, as ``reference.npz``.
+others are held against is stored beside the record (``FILES``).
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from paper.alpha_vs_hmc import compare_epistemic, split_chains
-from paper.fits import METHODS as METHODS_SETTINGS
 from paper.fits import (
-    REFERENCES,
     Fit,
     count_stored,
     load_or_fit,
@@ -48,7 +45,11 @@ DISTANCES = (0.0, 0.25, 0.5, 1.0, 2.0)
 FAR = 0.5
 SAMPLES = 500
 SMOKE_SAMPLES = 20
-FILE = "reference.npz"
+FILES = {
+    "hmc": "reference_paper",
+    "reference": "reference_latent",
+    "reference_plain": "reference_plain",
+}
 
 Models = Mapping[Fit, BNNLVRegressor]
 
@@ -69,7 +70,7 @@ def compare_posteriors(context: Context, methods: Sequence[str] = METHODS) -> Re
     """Fit methods on all problems and compare them."""
     seeds = {"merging": SEEDS["merging"][:2]} if context.smoke else SEEDS
     record, models = _fit_all(context, seeds, methods)
-    references = read_references(context.folder_with(FILE))
+    references = read_references(context)
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
     for name, own in seeds.items():
         measure(PROBLEMS[name], own, models, methods, samples, record, references)
@@ -81,44 +82,45 @@ def compare_staged(context: Context) -> Record:
     return compare_posteriors(context, STAGED)
 
 
-def compare_references(context: Context) -> Record:
-    """Sample the references, hold two halves of each against each other, and store the file that
-    other methods are held against."""
+def compare_halves(form: str, context: Context) -> Record:
+    """Sample the reference of a form of the model, hold two halves of it against each other, and
+    store what other methods are held against."""
     seeds = {name: SEEDS[name] for name in ONE_DIMENSIONAL}
     if context.smoke:
         seeds = {"merging": SEEDS["merging"][:1]}
-    record, models = _fit_all(context, seeds, REFERENCES)
+    record, models = _fit_all(context, seeds, [form])
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
-    asked = {}
+    arrays = {}
     for name, own in seeds.items():
-        measure(PROBLEMS[name], own, models, REFERENCES, samples, record, {})
-        for fit in (Fit(name, method, seed) for method in REFERENCES for seed in own):
-            asked[fit] = ask(PROBLEMS[name], fit.seed, models[fit])
-            add_diagnostics(fit, models[fit].diagnostics_, record)
-    arrays = {"/".join(map(str, fit)): np.stack(one[:3]) for fit, one in asked.items()}
-    arrays |= {f"{'/'.join(map(str, fit))}/test": one.log_density for fit, one in asked.items()}
-    np.savez_compressed(context.output / FILE, **{k: v.astype("f4") for k, v in arrays.items()})
+        measure(PROBLEMS[name], own, models, [form], samples, record, {})
+        for seed in own:
+            model = models[Fit(name, form, seed)]
+            add_diagnostics(f"{name}/{form}", seed, model.diagnostics_, record)
+            asked = ask(PROBLEMS[name], seed, model)
+            arrays[f"{name}/{seed}"] = np.stack(asked[:3]).astype(np.float32)
+            arrays[f"{name}/{seed}/test"] = asked.log_density.astype(np.float32)
+    np.savez_compressed(context.output / f"{FILES[form]}.npz", **arrays)
     return record
 
 
-def read_references(folder: Path) -> References:
+def read_references(context: Context) -> References:
     """What the references say, by problem, form and seed."""
-    with np.load(folder / FILE) as found:
-        places = [name for name in found.files if not name.endswith("/test")]
-        return {
-            Fit(problem, method, int(seed)): Asked(*found[place], found[f"{place}/test"])
-            for place in places
-            for problem, method, seed in [place.split("/")]
-        }
+    references = {}
+    for form, name in FILES.items():
+        file = f"{name}.npz"
+        with np.load(context.folder_with(file) / file) as found:
+            for place in (one for one in found.files if not one.endswith("/test")):
+                problem, seed = place.split("/")
+                asked = Asked(*found[place], found[f"{place}/test"])
+                references[Fit(problem, form, int(seed))] = asked
+    return references
 
 
-def add_diagnostics(fit: Fit, found: Diagnostics, record: Record) -> None:
+def add_diagnostics(place: str, seed: int, found: Diagnostics, record: Record) -> None:
     """How far a reference can be trusted."""
-    place = f"{fit.problem}/{fit.method}"
-    if found.r_hat_max is not None:
-        record.add(f"{place}/r_hat_max/{fit.seed}", found.r_hat_max)
-        record.add(f"{place}/ess_min/{fit.seed}", found.ess_min)
-    record.add(f"{place}/divergences/{fit.seed}", found.divergences)
+    if found.r_hat_max is not None and found.ess_min is not None:
+        record.add(f"{place}/r_hat_max/{seed}", found.r_hat_max)
+        record.add(f"{place}/ess_min/{seed}", found.ess_min)
 
 
 def _fit_all(

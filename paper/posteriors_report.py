@@ -40,7 +40,10 @@ def tabulate_posteriors(results: Path) -> str:
                 else "–"
                 for name, (_, digits) in columns.items()
             ),
-            *(_seconds(values, f"{problem}/{method}/seconds_{d}/mean") for d in ("cpu", "gpu")),
+            *(
+                "–" if method in REFERENCES else _seconds(values, f"{problem}/{method}/seconds_{d}")
+                for d in ("cpu", "gpu")
+            ),
         ]
         for problem in SEEDS
         for method in (*METHODS, *REFERENCES)
@@ -51,7 +54,8 @@ def tabulate_posteriors(results: Path) -> str:
 
 
 def _seconds(values: Mapping[str, float], name: str) -> str:
-    return f"{values[name]:.0f}" if name in values else "–"
+    mean = f"{name}/mean"
+    return f"{values[mean]:.0f}" if mean in values else "–"
 
 
 def tabulate_chains(results: Path) -> str:

@@ -51,13 +51,16 @@ class Row(NamedTuple):
     settings: SearchSettings
     fits: int = 1
     tuning: TuningSettings | None = None
+    beta: float = BETA
 
 
 BASE = METHOD.settings
 MEAN_FIELD = METHOD.regressor
-SLOPES = replace(BASE, weight_draws=2)
+# Fewer roll-outs and updates, for the simulator is slow.
+SLOPES = replace(BASE, weight_draws=2, epochs=15, learning_rate=3e-3)
 ROWS = {
     "model": Row(MEAN_FIELD, BASE),
+    "beta_0": Row(MEAN_FIELD, BASE, beta=0.0),
     "starts_4": Row(MEAN_FIELD, replace(BASE, starts=4 * BASE.starts)),
     "updates_4": Row(MEAN_FIELD, replace(BASE, epochs=4 * BASE.epochs)),
     "rate_4": Row(MEAN_FIELD, replace(BASE, learning_rate=4 * BASE.learning_rate)),
@@ -151,7 +154,7 @@ def finish_row(problem: ControlProblem, row: Row, folder: Path, work: Path) -> d
     """A model's policies."""
 
     def make(folder: Path) -> list[LearnedPolicy]:
-        model, pair = fit_row(problem, row, work), [(BETA, 0.0)]
+        model, pair = fit_row(problem, row, work), [(row.beta, 0.0)]
         return search_policies(model, pair, folder / "search", settings=row.settings, seeds=SEEDS)
 
     return finish(problem, folder, make)
@@ -209,7 +212,8 @@ def compose(found: dict[str, dict[str, Any]]) -> Record:
 TITLES = {
     "simulator_evolution": "the simulator itself, by evolution strategies",
     "simulator_slopes": "the simulator itself, by its slopes",
-    "model": "one model, α = 1, with the budget above",
+    "model": "one model, α = 1, β = 1, with the budget above",
+    "beta_0": "the same without weight on the epistemic risk (β = 0)",
     "starts_4": "four times the starts",
     "updates_4": "four times the updates",
     "rate_4": "four times the learning rate",

@@ -1,11 +1,11 @@
 """Is the recommended policy the right one? Offline selection beside the truth.
 
-On each task the product's pipeline finds policies for a grid of β from one log, and recommends one
-of them or none. All of them and the logged controller are then tried on the true system, from the
-same starts. The *regret* of a rule is the true cost of its choice above that of the best of them
-all, as a share of the logged controller's. Rules: the product's recommendation; the lowest
-predicted cost; the lowest cost by fitted Q evaluation, or the logged controller if the log cost
-less. The *replay bias* is as in ``dynamics``.
+On each task ``twofold policy search --quick`` finds policies for a grid of β from one log, and
+recommends one of them or none. All of them and the logged controller are then tried on the true
+system, from the same starts. The *regret* of a rule is the true cost of its choice above that of
+the best of them all, as a share of the logged controller's. Rules: the product's recommendation;
+the lowest predicted cost; the lowest cost by fitted Q evaluation, or the logged controller if the
+log cost less. The *replay bias* is as in ``dynamics``.
 """
 
 import json
@@ -25,18 +25,24 @@ from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record, commit, device
 from paper.selection_tasks import TASKS, Task
 from paper.truth import logged_costs, true_costs
-from twofold import BNNLVRegressor
+from twofold.cli.policy import (
+    QUICK_DRAWS,
+    QUICK_EPOCHS,
+    QUICK_SEARCH,
+    QUICK_TUNING,
+    QUICK_UPDATES,
+)
 from twofold.core import persistence
-from twofold.inference.method import nest_options
 from twofold.plant.cost import cost_of
+from twofold.plant.log import Log
 from twofold.plant.project import Project, find_policies, planning_regressor
 from twofold.plant.rollout import DynamicsModel
+from twofold.plant.search import SearchSettings
 from twofold.plant.tuning import TuningSettings
 
 NAME, SEEDS = "selection", (0, 1, 2)
 BETAS = (0.0, 1.0, 2.0, 4.0)
 PASSAGES = 500
-BRIEF = TuningSettings(draws=2, trial_draws=2, horizons=(2,), epochs=1, updates=2)
 RULES = "regret", "lowest_predicted_regret", "fqe_regret"
 
 
@@ -62,9 +68,7 @@ def judge_selection(context: Context) -> Record:
 def shrink(task: Task) -> Task:
     """The same at the size of a smoke run."""
     problem = replace(task.problem(), transitions=400, length=40, horizon=5)
-    settings = replace(task.settings, horizon=5, epochs=1, updates=2, starts=2, weight_draws=2)
-    brief = {"inference": "alpha", "epochs": 2, "hidden_layer_sizes": (8,)}
-    return Task(lambda: problem, settings, brief, starts=4, repeats=2)
+    return Task(lambda: problem, horizon=5, starts=4, repeats=2)
 
 
 def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, Any]:
@@ -73,32 +77,35 @@ def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, A
     if not path.exists():
         problem = task.problem()
         log = problem.batch(seed)
-        project = find_policies(
-            log,
-            problem.cost,
-            folder,
-            embedding=problem.embed(log),
-            regressor=regressor_of(task, seed),
-            risk_weights=[(beta, 0.0) for beta in BETAS],
-            settings=task.settings,
-            tuning=BRIEF if smoke else TuningSettings(),
-            random_state=seed,
-        )
+        project = find_quickly(problem, task.horizon, log, folder, seed, smoke)
         found = {
             **try_all(task, problem, project, seed),
-            **say(problem, project, seed, 5 if smoke else PASSAGES),
+            **say(problem, log, project, seed, 5 if smoke else PASSAGES),
         }
         persistence.write_text(path, json.dumps(persistence.to_plain(found), indent=1))
     return json.loads(path.read_text())
 
 
-def regressor_of(task: Task, seed: int) -> BNNLVRegressor:
-    """The product's model for planning, or that of a frontier."""
-    own = nest_options(task.regressor)
-    return (
-        BNNLVRegressor(random_state=seed, **own)
-        if "inference" in own
-        else planning_regressor().set_params(**own)
+def find_quickly(
+    problem: ControlProblem, horizon: int, log: Log, folder: Path, seed: int, smoke: bool
+) -> Project:
+    """What ``policy search --quick`` does."""
+    regressor = planning_regressor()
+    updates = 10 if smoke else QUICK_UPDATES
+    passes = updates * regressor.get_params()["inference__batch_size"] // log.transitions
+    epochs = max(1 if smoke else QUICK_EPOCHS, passes)
+    regressor.set_params(inference__draws=QUICK_DRAWS, inference__epochs=epochs)
+    brief = {"epochs": 1, "updates": 2} if smoke else {}
+    return find_policies(
+        log,
+        problem.cost,
+        folder,
+        embedding=problem.embed(log),
+        regressor=regressor,
+        risk_weights=[(beta, 0.0) for beta in BETAS],
+        settings=SearchSettings(horizon=horizon, **{**QUICK_SEARCH, **brief}),
+        tuning=TuningSettings(**{**QUICK_TUNING, **brief}),
+        random_state=seed,
     )
 
 
@@ -115,9 +122,10 @@ def try_all(task: Task, problem: ControlProblem, project: Project, seed: int) ->
     return {"true": true, "logged": logged, "device": device(), "commit": commit()}
 
 
-def say(problem: ControlProblem, project: Project, seed: int, passages: int) -> dict[str, Any]:
+def say(
+    problem: ControlProblem, log: Log, project: Project, seed: int, passages: int
+) -> dict[str, Any]:
     """What the model, the recommendation and fitted Q evaluation say, from the log alone."""
-    log = problem.batch(seed)
     recommended = project.recommended
     weights = None if recommended is None else recommended.epistemic_weight
     policies, horizon = project.policies, project.trials[0].expected.shape[0]

@@ -8,6 +8,7 @@ present controller is kept.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 
 from paper.control_problems import ControlProblem, turbine
 from paper.markdown import markdown, mean_and_error, metrics
-from paper.records import Context, Record
+from paper.records import Context, Record, commit, device
 from paper.truth import costs_from, warm_up
 from twofold import Alpha, BNNLVRegressor
 from twofold.core import persistence
@@ -69,6 +70,7 @@ class Found(NamedTuple):
     saving_risk: float
     replay_bias: float
     tuned: bool
+    made_by: dict[str, str]
 
     @property
     def over_neutral(self) -> float:
@@ -79,19 +81,31 @@ class Found(NamedTuple):
 def measure_product(context: Context) -> Record:
     """Both cases, all of their seeds."""
     cases = tuple(map(_shrink, CASES)) if context.smoke else CASES
-    settings = {case.name: {**case._asdict(), "risk_weights": RISK_WEIGHTS} for case in cases}
+    found = {case: [find_case(case, s, context.work) for s in case.seeds] for case in cases}
+    settings = {
+        case.name: {
+            **case._asdict(),
+            "risk_weights": RISK_WEIGHTS,
+            "made_by": [one.made_by for one in every],
+        }
+        for case, every in found.items()
+    }
     record = Record("wind_frontier", {"product": settings}, list(cases[0].seeds))
-    for case in cases:
-        found = [find_case(case, seed, context.work) for seed in case.seeds]
-        record.add_mean(f"{case.place}over_neutral", [one.over_neutral for one in found])
-        record.add(f"{case.place}abstained/share", np.mean([not one.recommended for one in found]))
-        followed = [one.gains[one.best] for one in found]
-        record.add_mean(f"{case.place}over_neutral/without_abstaining", followed)
-        record.add_mean(f"{case.place}over_neutral/best", [max(one.gains) for one in found])
-        for name in ("saving", "saving_risk", "replay_bias", "tuned"):
-            values = [float(getattr(one, name)) for one in found]
-            record.add_mean(f"{case.place}product/{name}", values)
+    for case, every in found.items():
+        add_case(record, case, every)
     return record
+
+
+def add_case(record: Record, case: Case, found: Sequence[Found]) -> None:
+    """Means over the logs of a case."""
+    record.add_mean(f"{case.place}over_neutral", [one.over_neutral for one in found])
+    record.add(f"{case.place}abstained/share", np.mean([not one.recommended for one in found]))
+    followed = [one.gains[one.best] for one in found]
+    record.add_mean(f"{case.place}over_neutral/without_abstaining", followed)
+    record.add_mean(f"{case.place}over_neutral/best", [max(one.gains) for one in found])
+    for name in ("saving", "saving_risk", "replay_bias", "tuned"):
+        values = [float(getattr(one, name)) for one in found]
+        record.add_mean(f"{case.place}product/{name}", values)
 
 
 def tabulate_product(results: Path) -> str:
@@ -174,6 +188,7 @@ def try_project(problem: ControlProblem, project: Project, seed: int, winds: int
         best.saving_risk,
         project.quality.multi_step.replay_bias,
         bool(project.tuning and project.tuning.kept),
+        {"device": device(), "commit": commit()},
     )
 
 

@@ -24,7 +24,7 @@ WEIGHT_DECAYS = (2.5e-5, 5e-5, 7.5e-5, 7.5e-5, 1e-4)
 LEARNING_RATE, BATCH, PATIENCE, LEAST_GAIN = 1e-3, 256, 5, 0.01
 HELD_OUT, MOST_HELD_OUT = 0.2, 1_000
 # Updates between two looks at held-out errors; an epoch of these logs has fewer.
-LOOK = 250
+LOOK, MOST_LOOKS = 250, 100
 BOUND_WEIGHT = 0.01
 PENALTY, HORIZON = 1.0, 5
 ROLLOUTS, EVERY, KEPT, REAL = 50_000, 1_000, 5, 0.05
@@ -173,9 +173,11 @@ class Mopo(Learner):
         """Fit all models side by side, and make the first roll-outs."""
         models = [one.dynamics for one in learners]
         advance = unroll([model.update for model in models])
-        while not all([model.look() for model in models]):
+        for _ in range(MOST_LOOKS):
             for _ in range(LOOK // UNROLLED):
                 advance()
+            if all([model.look() for model in models]):
+                break
         for one in learners:
             one.dynamics.finish()
             one.refresh(0)

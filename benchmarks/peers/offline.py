@@ -14,6 +14,7 @@ reproduction of the published scores. Observations and rewards are standardised 
 """
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -32,11 +33,17 @@ class Budget:
     """Steps and seconds that must both have passed before training ends."""
 
     def __init__(self, steps: int, seconds: float):
-        self.steps, self.seconds, self.made = steps, seconds, 0
+        self.steps, self.seconds, self.made, self.stopped = steps, seconds, 0, False
+        signal.signal(signal.SIGTERM, self.stop)
+
+    def stop(self, *_: Any) -> None:
+        """End now: what is asked to terminate writes what it has."""
+        self.stopped = True
 
     def left(self) -> bool:
         """Whether to go on."""
-        return self.made < self.steps or time.perf_counter() - START < self.seconds
+        short = self.made < self.steps or time.perf_counter() - START < self.seconds
+        return short and not self.stopped
 
 
 def standardise(data: Data) -> tuple[Data, Network]:
@@ -178,9 +185,10 @@ METHODS: dict[str, Callable[[Data, int], Any]] = {
 
 def lighten() -> None:
     """Leave out of d3rlpy what a graph cannot hold (losses for its log, checks of distributions),
-    and make its targets follow in one kernel."""
+    and make its targets follow in one kernel and its gradients anew."""
     import torch
     from d3rlpy.algos.qlearning.torch import bc_impl, ddpg_impl
+    from d3rlpy.optimizers import OptimizerWrapper
 
     def follow(target: Any, source: Any, tau: float) -> None:
         with torch.no_grad():
@@ -190,6 +198,7 @@ def lighten() -> None:
     for module in (bc_impl, ddpg_impl):
         module.asdict_as_float = lambda losses: {}
     ddpg_impl.soft_sync = follow
+    OptimizerWrapper.zero_grad = lambda self: self.optim.zero_grad()
 
 
 def train(learners: Sequence[Any], budget: Budget) -> None:
@@ -219,36 +228,13 @@ def learn(method: str, folder: Path, logs: dict[str, int], budget: Budget) -> No
         np.savez(folder / f"{name}.policy.npz", **units, **learner.network())
 
 
-def search_twofold(folder: Path, logs: dict[str, int], task: str, smoke: bool) -> None:
-    """This library's own pipeline with its defaults, on the same logs."""
-    from benchmarks.offline_tasks import TASKS, shrink
-    from twofold import BNNLVRegressor
-    from twofold.inference.alpha import Alpha
-    from twofold.plant.project import find_policies
-    from twofold.plant.search import SearchSettings
-
-    problem, quick = TASKS[task](), {}
-    if smoke:
-        problem = shrink(problem)
-        settings = SearchSettings(horizon=5, epochs=1, updates=2)
-        regressor = BNNLVRegressor(inference=Alpha(draws=2, epochs=2), hidden_layer_sizes=(8,))
-        quick = {"settings": settings, "regressor": regressor, "tuning": None}
-    for name, seed in logs.items():
-        log = problem.batch(seed)
-        own = {"embedding": problem.embed(log), "random_state": seed, **quick}
-        find_policies(log, problem.cost, folder / name, **own)
-
-
 def main() -> None:
     """Learn, write, say how long it took."""
     method, folder, words = sys.argv[1:]
     options = json.loads(words)
     logs = options["logs"]
-    budget = Budget(options.get("steps", 0), options.get("seconds", 0.0))
-    if method == "twofold":
-        search_twofold(Path(folder), logs, options["task"], options["smoke"])
-    else:
-        learn(method, Path(folder), logs, budget)
+    budget = Budget(options["steps"], options["seconds"])
+    learn(method, Path(folder), logs, budget)
     wall, cpu = time.perf_counter() - START, time.process_time() / len(logs)
     print(json.dumps({"wall_seconds": wall, "cpu_seconds": cpu, "steps": budget.made}))
 

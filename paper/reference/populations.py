@@ -48,8 +48,8 @@ class Size(NamedTuple):
     particles: int = 64
     steps: int = 500
     work: int = 1_000
-    stages: int = 24
-    kept: int = 8
+    stages: int = 4
+    kept: int = 4
     end: int = 1_000
 
 

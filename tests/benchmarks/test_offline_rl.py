@@ -121,6 +121,7 @@ def test_observations_and_rewards_are_standardised_alike(log):
 def test_a_budget_needs_steps_and_seconds(monkeypatch):
     clock = SimpleNamespace(now=offline.START)
     monkeypatch.setattr(offline.time, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(offline.signal, "signal", lambda *_: None)
     budget = offline.Budget(20, 10.0)
     budget.made = 20
     assert budget.left()
@@ -128,6 +129,8 @@ def test_a_budget_needs_steps_and_seconds(monkeypatch):
     assert not budget.left()
     budget.made = 10
     assert budget.left()
+    budget.stop()
+    assert not budget.left()
 
 
 def test_a_network_acts_as_a_policy_of_this_library(log, rng):

@@ -106,7 +106,8 @@ def test_a_quick_search_is_shorter_unless_it_is_told_otherwise(twofold, place, m
     monkeypatch.setattr("twofold.plant.project.find_policies", find)
     told = ["--quick", "--no-tune", "--setting", "starts=3", "--model", "epochs=7"]
     for more in ([], ["--quick"], told):
-        assert twofold(*words(*more))[0] == MISTAKE
+        code, _, said = twofold(*words(*more))
+        assert code == MISTAKE and ("one to two minutes" in said) == ("--quick" in more)
     (slow, pairs, long), (quick, few, short), (told, _, own) = seen
     assert len(pairs) == 4 and few == [(0.0, 0.0), (2.0, 0.0)]
     assert short.epochs < long.epochs and short.weight_draws < long.weight_draws

@@ -7,7 +7,9 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from paper.posteriors import Asked, hold_against, read_references
+from paper.fits import Fit
+from paper.posteriors import FILES, Asked, hold_against, read_references
+from paper.records import Context
 from paper.reference import annealing
 from paper.reference.annealing import Density, State
 from paper.reference.forces import (
@@ -194,8 +196,11 @@ def test_gaps_to_the_reference_are_paired():
 
 def test_stored_references_are_read_as_they_were_written(tmp_path):
     parts = np.arange(12.0).reshape(3, 4)
-    np.savez(tmp_path / "reference.npz", **{"skewed/hmc/2": parts, "skewed/hmc/2/test": parts[0]})
-    ((fit, found),) = read_references(tmp_path).items()
-    assert fit == ("skewed", "hmc", 2)
+    for name in FILES.values():
+        stored = {"skewed/2": parts, "skewed/2/test": parts[0]}
+        np.savez(tmp_path / f"{name}.npz", **stored)
+    references = read_references(Context(True, tmp_path, tmp_path))
+    assert set(references) == {("skewed", form, 2) for form in FILES}
+    found = references[Fit("skewed", "reference", 2)]
     np.testing.assert_array_equal(found.epistemic, parts[1])
     np.testing.assert_array_equal(found.log_density, parts[0])

@@ -139,7 +139,10 @@ def test_a_gain_smaller_than_the_bias_of_replayed_costs_is_no_gain():
     for bias in (2.0, -2.1, np.nan):
         assert recommend(TRIALS, 15.0, bias) is None
     said = advice((), TRIALS, 15.0, -2.1)[0]
-    assert said.startswith("Keep the present controller") and "replayed, are off by 2.1" in said
+    assert (
+        said.startswith("Keep the present controller")
+        and "replayed costs of logged actions are off by 2.1" in said
+    )
     assert "no replayed cost is finite" in advice((), TRIALS, 15.0, np.nan)[0]
     assert "replayed" not in advice((), TRIALS, 15.0, 1.0)[0]
 
@@ -177,10 +180,10 @@ def test_a_forecast_that_is_not_finite_is_never_a_number_nor_recommended(part):
 def test_who_is_mostly_beyond_the_data_is_not_recommended():
     away = trial_of(0.5, 1.0, 0.1, beyond=0.6)
     assert find_best([away, *TRIALS]) == 2
-    assert "of the 3 of 4 that are mostly where the data are" in advice((), [away, *TRIALS], 15)[0]
+    assert "of the 3 of 4 that stay mostly within the data" in advice((), [away, *TRIALS], 15)[0]
     farther = trial_of(0.0, 0.5, 0.1, beyond=0.9)
     assert find_best([farther, away]) == 1
-    assert "all are beyond the data" in advice((), [farther, away], 15.0)[0]
+    assert "all are mostly beyond the data" in advice((), [farther, away], 15.0)[0]
 
 
 def test_the_advice_says_why_and_how_far_to_believe_it():
@@ -193,7 +196,7 @@ def test_the_advice_says_why_and_how_far_to_believe_it():
 @pytest.mark.parametrize(
     ("trials", "doubts", "logged_cost", "expected"),
     [
-        (TRIALS[:1], (), 20.0, "40% are beyond the data"),
+        (TRIALS[:1], (), 20.0, "40% of the states it visits are beyond the data"),
         (TRIALS, [DOUBT], 20.0, "level hold 60% of what was measured: it is overconfident."),
     ],
 )

@@ -23,11 +23,11 @@ from twofold.plant.rollout import (
     Task,
     Units,
     draw_noise,
+    for_carried,
     particles,
     rollout,
     values_and_gradients,
 )
-from twofold.plant.stepper import for_carried
 
 STEPS, DRAWS, COUNT = 6, 3, 4
 RATES = 0.05, 0.3

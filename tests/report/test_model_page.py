@@ -171,7 +171,7 @@ def test_the_page_of_a_model_with_held_out_rows(fitted, read):
     assert "too good" not in text and find_doubts(model)[1:] in unescape(text)
     assert f"{model.log_likelihood(*held_out).mean():.3f} nats" in text
     assert "1 are constant in the data" in text
-    assert text.count("the row with the smallest epistemic share") > 1
+    assert text.count("the row with the largest epistemic share") > 1
 
 
 def test_nothing_is_computed_twice(fitted, read, count_calls):

@@ -37,6 +37,7 @@ def project_of(trials, folder, quality="", doubts=()):
     return SimpleNamespace(
         folder=folder,
         quality=quality,
+        model_report=str(quality),
         doubts=doubts,
         trials=trials,
         policies=[policy] * len(trials),

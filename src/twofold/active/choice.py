@@ -73,6 +73,13 @@ class Assessment(NamedTuple):
         """The aleatoric part of the predictive variance, ``[O, N]``."""
         return self.variances.mean(axis=0)
 
+    @property
+    def deviations(self) -> dict[str, np.ndarray]:
+        """Predictive standard deviation, and that of each part, ``[N, O]``."""
+        epistemic, aleatoric = self.epistemic.T, self.aleatoric.T
+        variances = {"total": epistemic + aleatoric, "epistemic": epistemic, "aleatoric": aleatoric}
+        return {part: np.sqrt(variance) for part, variance in variances.items()}
+
     def select(self, outputs: Sequence[int]) -> "Assessment":
         """Restrict to some outputs, by position."""
         of, split = list(outputs), self.split
@@ -97,8 +104,8 @@ def expected_information(model: Regressor, x: np.ndarray) -> np.ndarray:
 def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
     """The split of each output at each row, ``[N, O]``.
 
-    Where the noise is too narrow for entropies to be known, they are those of Gaussians with the
-    same variances.
+    Where the noise is too narrow to estimate entropies, those of Gaussians with the same variances
+    are used.
     """
     from twofold.uncertainty.decomposition import Decomposition, Parts
 

@@ -50,8 +50,8 @@ def pool_loop(
 ) -> Iterator[Round]:
     """Measure in rounds ``first`` to ``rounds − 1``, then fit once more, in round ``rounds``.
 
-    Where nothing that ``setting`` does depends on anything but its arguments, a loop that was
-    stopped goes on exactly: with the data of its last round, and ``first`` the number after it.
+    If the functions of ``setting`` depend on their arguments only, a stopped loop can be resumed
+    exactly: with the data of its last round, and ``first`` the number after it.
     """
     if not 0 <= first <= rounds + 1:
         raise ValueError(f"first must lie between 0 and {rounds + 1} rounds, got {first}")

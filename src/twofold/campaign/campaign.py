@@ -215,8 +215,8 @@ class Campaign:
                 number, known = recording.record(ledger, self.space, result, repeat)
                 if known and not (skip_known and number in before):
                     raise CampaignError(
-                        f"the same result is measurement {number} already; with repeat=True "
-                        "(--repeat) it is recorded as a second one"
+                        f"the same result is measurement {number} already; --repeat (in "
+                        "Python repeat=True) records it as a second one"
                     )
                 if not known:
                     numbers.append(number)

@@ -66,14 +66,12 @@ def _describe(
     points: list[Point], known: Assessment, nats: np.ndarray, chosen: np.ndarray,
     outputs: Sequence[str],
 ) -> Chosen:  # fmt: skip
-    """Chosen points with their information, and the widths of the parts in units of the outputs:
-    standard deviations of Gaussians with the same entropies."""
-    widths = known.split.equivalent_deviations().parts._asdict()
+    """Chosen points with their information, and the standard deviations of the outputs there."""
     described = []
     for i in chosen:
         deviations = {
             part: dict(zip(outputs, values[i].tolist(), strict=True))
-            for part, values in widths.items()
+            for part, values in known.deviations.items()
         }
         split = {NATS: float(nats[i]), "standard_deviation": deviations}
         reason = f"expected information gain {nats[i]:.2f} nats"

@@ -1,7 +1,7 @@
 """The model of a campaign, cached in a file beside an SQLite file; ``twofold.load`` reads it too.
 
-It only saves time: if it is damaged, foreign or missing, the model is fitted again; if measurements
-have come since, its chains go on from where they ended (``ModelFile.continue_fit``).
+It only saves time: if it is damaged, foreign or missing, the model is fitted again; after new
+measurements its chains are continued (``ModelFile.continue_fit``).
 """
 
 from contextlib import suppress
@@ -26,8 +26,8 @@ CONTINUED = "langevin"
 
 
 class Fit(NamedTuple):
-    """A model, a name that only models of the same data and settings share, whether its file holds
-    it, and whether its chains went on from those of an earlier model."""
+    """A model, its name (equal for equal data and settings), whether it is stored in the file, and
+    whether its chains continue those of an earlier model."""
 
     model: "BNNLVRegressor"
     name: str
@@ -97,7 +97,7 @@ class ModelFile:
         """Chains that go on from those of the stored model, if it has the same settings and fewer
         rows, all of them as they were; None where a fit from scratch is due.
 
-        What comes of it depends on nothing but these rows and the stored model.
+        The result depends on these rows and the stored model only.
         """
         from twofold.estimators.regressor import BNNLVRegressor
         from twofold.estimators.storage import unpack

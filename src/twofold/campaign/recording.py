@@ -202,6 +202,7 @@ def _contradiction(row: Row, values: dict[str, float], proposal: int | None) -> 
     given = ", ".join(f"{values[name]:g}" for name in both)
     where = f"proposal {proposal}" if proposal is not None else f"measurement {row['number']}"
     return (
-        f"{before} of {where} was recorded before, now {given}; with repeat=True (--repeat) it is "
-        f"a second measurement, and campaign correct changes measurement {row['number']}"
+        f"{before} of {where} was recorded before, now {given}; with --repeat (in Python "
+        "repeat=True) it is a second measurement, and campaign correct changes measurement "
+        f"{row['number']}"
     )

@@ -66,8 +66,9 @@ class Storage:
         storage = cls(*_connect(place, must_exist=False), definition)
         with storage._explain_errors(), storage._engine.begin() as connection:
             held = ", ".join(sorted(sql.inspect(connection).get_table_names()))
-            remedy = "open the existing campaign, or choose another place"
-            require(not held, f"{storage._place} already contains {held}; {remedy}")
+            if ABOUT.name in held:
+                held = "a campaign, which every other command opens"
+            require(not held, f"{storage._place} already contains {held}; choose another place")
             TABLES.create_all(connection)
             for name, value in {"version": VERSION, "definition": definition}.items():
                 connection.execute(ABOUT.insert().values(name=name, value=json.dumps(value)))

@@ -91,8 +91,10 @@ def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
     """A proposal as a row of a table that ``tell`` takes, once its outputs are filled in."""
     deviations = proposal.split.get("standard_deviation", {})
     known = [deviations.get(part, {}).get(name) for name in outputs for part in definition.PARTS]
-    explained = *known, proposal.split.get(definition.NATS), proposal.reason
+    known.append(proposal.split.get(definition.NATS))
+    known = [value if value is None else float(f"{value:.6g}") for value in known]
     row = {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs)
+    explained = *known, proposal.reason
     return row | dict(zip(definition.explanation_columns(outputs), explained, strict=True))
 
 

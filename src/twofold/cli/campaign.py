@@ -95,7 +95,7 @@ def ask(
     run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
     rows = [proposal_row(one, campaign.outputs) for one in proposals]
     run.write_table(out, {name: [row[name] for row in rows] for name in rows[0]})
-    shown = [_describe_proposals(proposals, campaign)] if out is None else []
+    shown = _describe_proposals(proposals, campaign) if out is None else []
     run.show([one._asdict() for one in proposals], *shown)
 
 
@@ -287,18 +287,26 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
     run.show({"recorded": numbers, "known": duplicates, "blank": blank}, text)
 
 
-def _describe_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> Any:
-    """Proposed points with reasons and, if there is a model, the predicted uncertainty."""
-    from twofold.campaign.definition import PARTS
+def _describe_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> Iterator[Any]:
+    """Proposed points with the predicted uncertainty, if there is a model, and reasons."""
+    from twofold.campaign.definition import NATS, PARTS
 
-    parts = PARTS if any(proposal.split for proposal in proposals) else ()
-    rows = []
-    for one in proposals:
-        every = [one.split.get("standard_deviation", {}).get(part, {}) for part in parts]
-        cells = ["\n".join(_name_values(values)) for values in every]
-        rows.append([*_place(one, campaign), *cells, one.reason])
-    headings = ["proposal", *campaign.space.names, *(f"{part} sd" for part in parts), "why"]
-    return to_table(headings, rows)
+    columns = {one.name: [one.format(p.point[one.name]) for p in proposals] for one in
+               campaign.space.inputs}  # fmt: skip
+    why = list(dict.fromkeys(one.reason for one in proposals))
+    if all(one.split for one in proposals):
+        known = [one.split["standard_deviation"] for one in proposals]
+        for name in campaign.outputs:
+            own = f"{name}: " if len(campaign.outputs) > 1 else ""
+            for part in PARTS:
+                columns[f"{own}{part} sd"] = [f"{values[part][name]:.3g}" for values in known]
+        columns["information (nats)"] = [f"{one.split[NATS]:.2f}" for one in proposals]
+        why = []
+    numbers = [str(one.number) for one in proposals]
+    if len(columns) < terminal.WIDE:
+        columns = {"proposal": numbers, **columns}
+    yield terminal.to_point_table(columns, [f"proposal {number}" for number in numbers])
+    yield from why
 
 
 def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
@@ -312,8 +320,8 @@ def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
             share = row["epistemic_share"]
             cells = [f"{row['measurements']:.0f}", f"{row['epistemic_nats']:.3f}", f"{share:.1%}"]
             rows.append([*cells, "█" * max(round(BAR * share), 1)])
-        yield to_table(["measurements", "left to learn (nats)", "of the variance", ""], rows)
-        yield f"below {SMALL_SHARE:.0%} of the variance: consider stopping"
+        heading = f"of the variance\n(stop below {SMALL_SHARE:.0%})"
+        yield to_table(["measurements", "left to learn (nats)", heading, ""], rows)
     if state.pending:
         rows = [_place(one, campaign) for one in state.pending]
         yield to_table(["proposal", *campaign.space.names], rows, "without a result")
@@ -323,8 +331,3 @@ def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
 def _place(proposal: "Proposal", campaign: "Campaign") -> list[str]:
     point = [one.format(proposal.point[one.name]) for one in campaign.space.inputs]
     return [str(proposal.number), *point]
-
-
-def _name_values(values: dict[str, float]) -> list[str]:
-    """Values of several outputs with their names, that of a single one without."""
-    return [f"{name} {v:.3g}" if len(values) > 1 else f"{v:.3g}" for name, v in values.items()]

@@ -118,7 +118,7 @@ def fit(
 
 
 def check_model_place(out: Path, reads: list[Path | None]) -> None:
-    """Refuse a place for a model file that is read, cannot be written, or is that of a table."""
+    """Refuse a model file that is an input, cannot be written, or has a table's extension."""
     check_place(out, (), reads)
     if out.suffix.lower() in TABLES:
         raise CommandError(

@@ -102,7 +102,7 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
     """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows, all
     beside a linear model's; and the verdict, in words."""
     from twofold.active.choice import epistemic_share, split_by_entropy
-    from twofold.estimators.comparison import compare_held_out, compare_out_of_bag, compute_crps
+    from twofold.estimators.comparison import compare_held_out, compute_crps
     from twofold.estimators.linear import LinearGaussian
 
     train, test = result.train, result.test
@@ -129,12 +129,10 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
             scores |= {f"{name}held-out RMSE of {output}": value for output, value in errors}
         crps = compute_crps(model, test.x, test.y, test.error)
         comparison = compare_held_out(linear, test.x, test.y, densities[""], crps)
-    elif model.out_of_bag_ is not None:
-        known = train.weight, train.groups
-        comparison = compare_out_of_bag(model.out_of_bag_, train.x, train.y, *known)
-        if comparison is not None:
-            linear_score = model.out_of_bag_.score - comparison.log_score.mean
-            scores["linear, cross-validated log-likelihood (nats)"] = linear_score
+    elif model.comparison_ is not None:
+        comparison = model.comparison_
+        linear_score = model.out_of_bag_.score - comparison.gain
+        scores["linear, cross-validated log-likelihood (nats)"] = linear_score
     verdict = "" if comparison is None else comparison.sentence
     return {name: float(value) for name, value in scores.items()}, verdict
 

@@ -113,6 +113,8 @@ def search(
         batch_size = base.get_params()["inference__batch_size"]
         passes = QUICK_UPDATES * batch_size // episodes.transitions
         base.set_params(inference__epochs=max(QUICK_EPOCHS, passes))
+        if passes >= QUICK_EPOCHS:
+            terminal.say("a first answer takes one to two minutes on two cores")
         regressor = terminal.build_regressor(model or [], "model", base)
     transforms = terminal.parse_pairs(transform or [])
     embedding = embed(

@@ -38,8 +38,8 @@ SPELLINGS: dict[str, Any] = {
     r"pass decimal='.'": "write all numbers with the same mark",
     r"pass encoding='[\w-]+'(?: \(in Python\))?": "save it as UTF-8",
 }
-# Files are announced from this size on. A model that nobody said the number of passes for is fitted
-# to so many rows at most: about an hour on two cores.
+# Files are announced from this size on. Without an explicit number of passes, a model is fitted to
+# at most this many rows: about an hour on two cores.
 LARGE, MOST_ROWS = 20_000_000, 1_500_000
 SAMPLE = 2**20
 

@@ -324,7 +324,7 @@ def _checksum(head: bytes, body: bytes | memoryview, own_digits: str) -> str:
 
 
 def _read(file: BinaryIO, kind: str) -> Stored:
-    """Header first, so that of a large foreign file no more than that is read."""
+    """Read the header first, so that of a large foreign file nothing else is read."""
     size, start = os.fstat(file.fileno()).st_size, file.read(9)
     if start[8:] not in (b"{", b""):
         raise FileFormatError("it is not a safetensors file; give a file written by twofold")

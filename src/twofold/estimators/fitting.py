@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from twofold.core import memory, persistence
 from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
+from twofold.estimators.out_of_bag import compare_out_of_bag
 from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
@@ -173,6 +174,7 @@ def _fit_in_stages(
         score = score._replace(score=score.score - shift) if score.rows else None
         fitted = judge(staged.model, staged.result._replace(out_of_bag=score), own)
         fitted["energies"] = staged.energies
+        fitted["comparison"] = compare_out_of_bag(staged.model, staged.held_out, own, groups[i])
         store(estimator, about._asdict() | {"model": staged.model} | fitted)
     warn(estimators)
 
@@ -211,8 +213,8 @@ def _without_choices(model: BNNLV) -> BNNLV:
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
-    """Refuse a fit to so many rows by the arrays that it cannot do without, before they are made;
-    its compiled programs are checked before they run."""
+    """Refuse a fit whose indispensable arrays exceed the memory, before they are made; compiled
+    programs are checked before they run."""
     options = {name: getattr(method, name) for name in option_names(method)}
     room = padded_size(rows)
     numbers = room * (model.inputs + model.outputs) + method.weight_sets * model.num_weights

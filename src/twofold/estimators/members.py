@@ -73,7 +73,7 @@ def fit_members(
 
 
 def add_draw_axis(network: Network) -> Network:
-    """With an axis of one draw behind that of the members."""
+    """Insert an axis for a single draw after the members' axis."""
     return jax.tree.map(lambda leaf: leaf[:, None], network)
 
 
@@ -88,7 +88,7 @@ def pick_some(data: Padded, group: Sequence[int]) -> Padded:
 
 
 def repeat(data: Padded, times: int) -> Padded:
-    """Each data set so many times in a row, once for each of its members."""
+    """Repeat each data set once for each of its members."""
     return jax.tree.map(lambda leaf: np.repeat(leaf, times, axis=0), data)
 
 

@@ -115,6 +115,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         integrated out (else None)
     out_of_bag_ : mean log-density of rows that were kept out of training, in nats, its standard
         error and their number (None for methods that keep none out)
+    comparison_ : what these rows gain over a linear model, with a ``verdict`` and a ``sentence``
     diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
     """
 
@@ -345,8 +346,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
     @contextmanager
     def _work(self, what: str, rows: int, weights: int, latents: int) -> Iterator[Any]:
-        """Precision and progress bar of work with so many draws, for which there is room; gives the
-        posterior on the device, how many rows go at once, and whom to tell how many are done."""
+        """Set precision and progress bar, and check the memory; yields the posterior on the device,
+        the number of rows per chunk, and a progress callback."""
         model, limit = self.model_, rows_at_once(self.model_, weights, latents)
         if isinstance(self.posterior_, SampledPosterior) and what != "sampling":
             weights = min(weights, len(self.posterior_.weights))

@@ -22,14 +22,16 @@ UNSCORED = OutOfBag(0.0, 0.0, 0)
 
 class StageResult(NamedTuple):
     """Chains of one data set after a stage: positions, step sizes, draws, the scores of the rows
-    they hold out (of all of them, and of those that have not stopped their start), how many steps
-    the stage on all rows is to have, and what the last stage has gained on held-out rows."""
+    they hold out (of all of them, and of those that have not stopped their start) and the draws
+    that have these scores, how many steps the stage on all rows is to have, and what the last stage
+    has gained on held-out rows."""
 
     start: Network
     step_size: np.ndarray
     draws: Network
     scores: np.ndarray
     fair_scores: np.ndarray
+    scored: Network
     steps: int
     gain: OutOfBag | None = None
 
@@ -66,10 +68,10 @@ def run_stage(
         states = jax.tree.map(lambda leaf, at=at: np.asarray(leaf[at]), outcome.states)
         draws = Network(states.weights, states.log_noise)
         end = Network(states.weights[:, -1], states.log_noise[:, -1])
-        scores = before.scores, before.fair_scores
+        scores = before.scores, before.fair_scores, before.scored
         if not last:
             score = partial(score_rows, method.nodes, own, draws, pick(data, index))
-            scores = score(STOP, SCORE), score(SCORE)
+            scores = score(STOP, SCORE), score(SCORE), draws
         found.append(
             StageResult(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
         )
@@ -86,8 +88,9 @@ def begin_chains(
     first = np.full(method.chains, FIRST_STEP, data.x.dtype)
     latest, stopped = (
         [
-            StageResult(m.best, first, add_draw_axis(m.best), m.scores, m.scores, stages[-2])
+            StageResult(m.best, first, draws, m.scores, m.scores, draws, stages[-2])
             for m in members
+            for draws in [add_draw_axis(m.best)]
         ],
         False,
     )

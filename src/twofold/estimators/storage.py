@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from twofold.core.content import build, shorten, take
 from twofold.core.numerics import Padded, Standardizer
 from twofold.core.persistence import RESTORE, FileFormatError, Stored, to_plain
+from twofold.estimators.comparison import Comparison
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.estimators.validation import SMALLEST_SPREAD, check_settings
 from twofold.inference.ensemble import OutOfBag
@@ -33,6 +34,7 @@ REPORTS: dict[str, Any] = {
     "convergence": Convergence,
     "diagnostics": Diagnostics,
     "out_of_bag": OutOfBag,
+    "comparison": Comparison,
 }
 PAPER_SHAPE = {"hidden_layer_sizes": (20, 20), "latent_dim": 1}
 DIAGNOSED_ROWS = 50
@@ -90,7 +92,7 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         error = float(_integration_error(model, result.posterior, x, y, result.nodes))
     found = {"posterior": result.posterior, "convergence": result.convergence}
     found |= {"diagnostics": diagnostics, "integration_error": error}
-    return found | {"out_of_bag": result.out_of_bag}
+    return found | {"out_of_bag": result.out_of_bag, "comparison": None}
 
 
 @partial(jax.jit, static_argnames=("model", "nodes"))

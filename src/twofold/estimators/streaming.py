@@ -1,4 +1,4 @@
-"""Tables on disk that are never in memory as a whole: ``fit_table`` and ``decompose_table``.
+"""Tables larger than memory: ``fit_table`` and ``decompose_table``.
 
 The table is read once, into a scratch file of plain numbers (8 bytes a number) beside which nothing
 grows with its rows; training then passes over it block by block. A block is trained on as a data

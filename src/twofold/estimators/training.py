@@ -23,7 +23,8 @@ from twofold.core.persistence import FileFormatError, WorkFile
 from twofold.inference import loop
 from twofold.inference.loop import Algorithm
 
-LONG = 120.0  # seconds of work left that are announced where no bar is seen
+LONG = 60.0  # seconds of work left that are announced where no bar is seen
+SOON = 5.0  # seconds before the first estimate
 SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer rows"
 
 
@@ -32,7 +33,7 @@ class NonFiniteEnergyError(ArithmeticError):
 
 
 class InterruptedFitWarning(UserWarning):
-    """The fit was stopped by Ctrl-C; the model keeps what it had learned."""
+    """The fit was stopped by Ctrl-C; the model keeps the state reached."""
 
 
 class StoppedFit(KeyboardInterrupt):
@@ -238,7 +239,8 @@ class ProgressBar:
         done: int,
     ):
         title, unit, energy = labels
-        self._labels, self._begun, self._done = (title, unit), time.monotonic(), done
+        self._labels, self._begun = (title, unit), time.monotonic()
+        self._first: tuple[float, int] | None = None
         self._hidden = verbose == "auto" and not sys.stderr.isatty()
         columns = energy + " {task.fields[energy]}", "{task.fields[speed]} updates/s"
         self._batches, self._bar = batches, _make_bar(verbose, title, unit, *columns)
@@ -254,12 +256,15 @@ class ProgressBar:
     def update(self, epoch: int, energy: float) -> None:
         """Show the state after ``epoch`` epochs; where no bar is seen, say once how long it takes,
         if that is long."""
-        seconds, done = time.monotonic() - self._begun, epoch - self._done
-        total = self._bar.tasks[0].total or 0
-        if self._hidden and done and (left := seconds / done * (total - epoch)) > LONG:
-            (title, unit), self._hidden = self._labels, False
-            done_so_far = f"{title}: {epoch:,} of {total:,.0f} {unit} after {seconds:,.0f} s"
-            print(f"{done_so_far}, about {left / 60:,.0f} min left", file=sys.stderr)
+        now, total = time.monotonic(), self._bar.tasks[0].total or 0
+        if self._first is None:
+            self._first = now, epoch  # the first one waits for a program to be compiled
+        elif self._hidden and now - self._first[0] >= SOON:
+            left = (now - self._first[0]) / (epoch - self._first[1]) * (total - epoch)
+            if left > LONG:
+                (title, unit), self._hidden = self._labels, False
+                done = f"{title}: {epoch:,} of {total:,.0f} {unit} after {now - self._begun:,.0f} s"
+                print(f"{done}, about {left / 60:,.0f} min left", file=sys.stderr)
         speed = self._bar.tasks[0].speed
         shown_speed = f"{speed * self._batches:,.0f}" if speed else "–"
         self._bar.update(self._task, completed=epoch, energy=f"{energy:.3f}", speed=shown_speed)

@@ -97,7 +97,7 @@ class RowFacts(NamedTuple):
     groups: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> "RowFacts":
-        """Those of some rows, by a mask."""
+        """The facts of some rows, by a mask."""
         return RowFacts(*(None if part is None else part[rows] for part in self))
 
 

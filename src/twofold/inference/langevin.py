@@ -321,6 +321,6 @@ def build(config: Config) -> Algorithm:
 
 
 def set_up(config: Config, epochs: int, sets: int) -> Setup:
-    """A stage of so many epochs."""
+    """A stage with this number of epochs."""
     schedule = Schedule(jnp.int32(epochs))
     return Setup(config, build(config), schedule, epochs, np.ones(sets, int), f"× {STEPS} steps")

@@ -59,7 +59,7 @@ def bind(
 
 
 class Progress(NamedTuple):
-    """Where a run stands after a chunk; ``energies`` and ``skipped`` are the new epochs' only. The
+    """Progress of a run after a chunk; ``energies`` and ``skipped`` are the new epochs' only. The
     states are those of each core, until the next chunk."""
 
     parts: list[Any]

@@ -17,10 +17,6 @@ from twofold.core.arrays import Array, Float
 
 Activation = Callable[[Array], Array]
 ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "tanh": jnp.tanh}
-SLOPES: dict[str, Activation] = {
-    "relu": lambda values: values > 0.0,
-    "tanh": lambda values: 1.0 - jnp.square(jnp.tanh(values)),
-}
 MOST_THIN_INPUTS = 4
 MOST_SUMMED_INPUTS = 20
 
@@ -242,34 +238,26 @@ def rows_sum(layer: RowLayer, inputs: Float[Array, "*K B in"]) -> Float[Array, "
     return jnp.sum(terms, axis=-1) + layer.bias[..., None, :]
 
 
+def rows_thin(
+    kernel: Float[Array, "*K out in"], inputs: Float[Array, "*K B in"]
+) -> Float[Array, "*K B out"]:
+    """``kernel @ input`` for very few inputs, as sums of scaled rows, which fuse with what they are
+    added to."""
+    rows = [inputs[..., :, i, None] * kernel[..., None, :, i] for i in range(kernel.shape[-1])]
+    return sum(rows[1:], start=rows[0])
+
+
 def apply_rows(
     layers: tuple[RowLayer, ...],
     inputs: Float[Array, "*K B in"],
+    more: Float[Array, "*K B hidden"] | None = None,
     activation: Activation = jax.nn.relu,
 ) -> Float[Array, "*K B out"]:
-    """The network at points that come before their features."""
+    """The network at points that come before their features; ``more`` is what inputs of another
+    kind add to the first layer."""
     values = rows_affine(layers[0], inputs)
+    values = values if more is None else values + more
     for layer in layers[1:]:
         small = layer.kernel.shape[-1] <= MOST_SUMMED_INPUTS and not numerics.on_cpu()
         values = (rows_sum if small else rows_affine)(layer, activation(values))
     return values
-
-
-def rows_with_slopes(
-    layers: tuple[RowLayer, ...], inputs: Float[Array, "*K B in"], activation: str
-) -> tuple[Float[Array, "*K B out"], list[Array]]:
-    """``apply_rows``, and the slope of each activation: all that ``rows_back`` needs."""
-    values, slopes = rows_affine(layers[0], inputs), []
-    for layer in layers[1:]:
-        slopes.append(SLOPES[activation](values))
-        values = rows_affine(layer, ACTIVATIONS[activation](values))
-    return values, slopes
-
-
-def rows_back(
-    layers: tuple[RowLayer, ...], slopes: list[Array], gradient: Float[Array, "*K B out"]
-) -> Float[Array, "*K B in"]:
-    """The gradient in the inputs, of one in the outputs."""
-    for layer, slope in zip(layers[:0:-1], reversed(slopes), strict=True):
-        gradient = slope * jnp.einsum("...oi,...bo->...bi", layer.kernel, gradient)
-    return jnp.einsum("...oi,...bo->...bi", layers[0].kernel, gradient)

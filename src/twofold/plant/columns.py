@@ -1,7 +1,7 @@
 """The columns of a log as model inputs: each through a transform, all in one flat vector.
 
-A cost that is never negative and seldom large is seen as ``log(1 + c)``; a column with a range as
-the logit of its place in that range, which a prediction then cannot leave. A value beyond that
+A non-negative, long-tailed cost is seen as ``log(1 + c)``; a bounded column as the logit of its
+position in the range, which predictions then cannot leave. A value beyond that
 range, of a log that was not there when it was chosen, is seen as if it were at its end.
 
 For people the values of a column stand side by side, oldest first. Roll-outs keep those of one age
@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count, islice, pairwise
+from itertools import count
 from typing import Any, Literal, get_args
 
 import jax
@@ -223,56 +223,16 @@ class Past:
             parts.append(jnp.stack(own, axis=1).reshape(-1))
         return jnp.concatenate(parts)
 
-    def arrivals(self, observed: Sequence[Array], applied: Sequence[Array]) -> list[Array]:
+    def arrivals(
+        self, observed: Float[Array, "D"], applied: Float[Array, "A"]
+    ) -> Float[Array, "ends"]:
         """What comes to the ends with a new observation and the action before it."""
         values = [*observed, *applied]
-        return [values[i] for group in self.groups.values() for i in group]
+        return jnp.stack([values[i] for group in self.groups.values() for i in group])
 
-    def shift(
-        self, past: Float[Array, "*batch F"], arrivals: Sequence[Float[Array, "*batch"]]
-    ) -> Float[Array, "*batch F"]:
+    def shift(self, past: Float[Array, "F"], arrivals: Float[Array, "ends"]) -> Float[Array, "F"]:
         """The vector one step later."""
-        parts = list[Array]()
-        for (first, stop), own in zip(self._bounds(), self._own(arrivals), strict=True):
-            new = jnp.stack(own, axis=-1)
-            parts += [past[..., first + len(own) : stop], new]
-        return jnp.concatenate(parts, axis=-1)
-
-    def unshift(self, slope: Float[Array, "*batch F"]) -> tuple[Array, list[Array]]:
-        """The slopes in the vector and in the arrivals, of one in what ``shift`` gives."""
-        before, ends = [], list[Array]()
-        for (first, stop), columns in zip(self._bounds(), self.groups.values(), strict=True):
-            middle = stop - len(columns)
-            kept = [(0, 0)] * (slope.ndim - 1)
-            before.append(jnp.pad(slope[..., first:middle], [*kept, (len(columns), 0)]))
-            ends += [slope[..., place] for place in range(middle, stop)]
-        return jnp.concatenate(before, axis=-1), ends
-
-    def _bounds(self) -> list[tuple[int, int]]:
-        """Where each group's values are."""
-        stops = np.cumsum([lags * len(group) for lags, group in self.groups.items()]).tolist()
-        return list(pairwise([0, *stops]))
-
-    def _own(self, arrivals: Sequence[Array]) -> list[list[Array]]:
-        """The arrivals of each group."""
-        remaining = iter(arrivals)
-        return [list(islice(remaining, len(group))) for group in self.groups.values()]
-
-    def histories(
-        self, past: Float[Array, "*batch F"], arrivals: Sequence[Float[Array, "T *batch"]]
-    ) -> list[Float[Array, "*batch H"]]:
-        """Of each group all values, from the first vector's on."""
-        found = []
-        for (first, stop), own in zip(self._bounds(), self._own(arrivals), strict=True):
-            later = jnp.stack([jnp.moveaxis(each, 0, -1) for each in own], axis=-1)
-            later = later.reshape(*later.shape[:-2], -1)
-            found.append(jnp.concatenate([past[..., first:stop], later], axis=-1))
-        return found
-
-    def at(self, histories: Sequence[Array], step: Any) -> Float[Array, "*batch F"]:
-        """The vector before a step, from ``histories``."""
-        parts = [
-            jax.lax.dynamic_slice_in_dim(own, step * len(group), lags * len(group), axis=-1)
-            for own, (lags, group) in zip(histories, self.groups.items(), strict=True)
-        ]
-        return jnp.concatenate(parts, axis=-1)
+        sizes = [[lags * len(group), len(group)] for lags, group in self.groups.items()]
+        stops = np.cumsum(sizes, axis=0)[:-1]
+        blocks = zip(jnp.split(past, stops[:, 0]), jnp.split(arrivals, stops[:, 1]), strict=True)
+        return jnp.concatenate([part for old, new in blocks for part in (old[len(new) :], new)])

@@ -1,4 +1,4 @@
-"""``Embedding``: from a log's recent past to a model's input, and from its output to what follows.
+"""``Embedding``: from a log's recent past to a model's input, and from its output to the next row.
 
 The same functions build the table a model is fitted to (NumPy) and run inside roll-outs (JAX:
 ``jit``, ``vmap``, ``grad``). Windows are in the log's units; the model sees each column through its
@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float
-from twofold.core.elementwise import elementwise
 from twofold.core.persistence import fingerprint
 from twofold.plant.columns import (
     Past,
@@ -38,7 +37,6 @@ from twofold.plant.columns import (
 from twofold.plant.log import Log, LogError, LogWarning, Start, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
-Columns = Sequence[Array] | Array  # a number, or an array of them, for each column
 ROWS = 4096  # at once, so that programs compile for one size
 # A known part that is off by more than this part of its column's range is not known.
 ROUNDING = 1e-3
@@ -55,7 +53,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Embedding:
-    """What a model sees and what it predicts; ``embed`` makes one for a log and checks it.
+    """Inputs and outputs of a dynamics model; ``embed`` makes one for a log and checks it.
 
     ``lags`` says for each observation how many of its last values are seen, ``action_lags`` the
     same for each action, the one about to be applied among them. ``targets`` are predicted, as
@@ -138,7 +136,7 @@ class Embedding:
         return Seen(past, jnp.stack([own[-1] for own in columns]), rows[-1])
 
     def features(self, window: Window | Start) -> Float[Array, "F"]:
-        """What a policy sees: the window's columns up to now, and the actions of the past."""
+        """The inputs of a policy: the window's columns up to now, and past actions."""
         return self.see(window).past[self.layout.features]
 
     def input(
@@ -147,17 +145,19 @@ class Embedding:
         """The model's input: what is in the window, the action about to be applied, and the values
         of exogenous columns that come with it."""
         past, _, newest = self.see(window)
-        new = jnp.asarray(self.new_of([*newest], [*action], coming), past.dtype)
-        return jnp.concatenate([past, new])[self.layout.inputs]
+        return jnp.concatenate([past, self.new_of(newest, action, coming)])[self.layout.inputs]
 
     def new_of(
-        self, newest: Columns, action: Columns, coming: Columns | None = None
-    ) -> list[Array]:
+        self,
+        newest: Float[Array, "D"],
+        action: Float[Array, "A"],
+        coming: Float[Array, "E"] | None = None,
+    ) -> Float[Array, "new"]:
         """What a model's input has beyond the past: columns that are known after the step, and the
         action."""
         known, names = self.known_values(newest, action, coming), self.observations
         ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.ahead]
-        return [*ahead, *(action[i] for i in self.layout.applied)]
+        return jnp.asarray([*ahead, *(action[i] for i in self.layout.applied)], newest.dtype)
 
     def output(
         self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
@@ -179,18 +179,18 @@ class Embedding:
     ) -> Window:
         """The window one step later, its newest observation made from the model's output."""
         _, latest, newest = self.see(window)
-        _, following = self.follow([*latest], [*newest], [*action], [*output], coming)
-        rows = zip(window, (jnp.asarray(following, newest.dtype), action), strict=True)
+        _, following = self.follow(latest, newest, action, output, coming)
+        rows = zip(window, (following, action), strict=True)
         return Window(*(jnp.concatenate([part, own[None]])[1:] for part, own in rows))
 
     def follow(
         self,
-        latest: Columns,
-        newest: Columns,
-        action: Columns,
-        output: Columns,
-        coming: Columns | None = None,
-    ) -> tuple[list[Array], list[Array]]:
+        latest: Float[Array, "D"],
+        newest: Float[Array, "D"],
+        action: Float[Array, "A"],
+        output: Float[Array, "O"],
+        coming: Float[Array, "E"] | None = None,
+    ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
         """The next observation, through the transforms and in the log's units."""
         known = self.known_values(newest, action, coming)
         outputs = dict(zip(self.targets, output, strict=True))
@@ -203,33 +203,35 @@ class Embedding:
             elif name in self.ahead:
                 values[index] = known[name]
                 seen[index] = transform.forward(known[name])
-        return seen, values
+        cast = partial(jnp.asarray, dtype=newest.dtype)
+        return jnp.stack([*map(cast, seen)]), jnp.stack([*map(cast, values)])
 
-    def _base(self, index: int, latest: Columns, known: Mapping[str, Any]) -> Array | float:
-        """What the output of a target is added to."""
+    def _base(self, index: int, latest: Array, known: Mapping[str, Any]) -> Array | float:
+        """The value to which the output of a target is added."""
         name = self.observations[index]
         if name in self.residual:
             return self.transforms[index].forward(known[name])
         return latest[index] if name in self.deltas else 0.0
 
     def _bound(self, index: int, seen: Array) -> Array:
-        """What becomes of a prediction, through its transform."""
+        """A prediction within its bounds, through its transform."""
         transform = self.transforms[index]
         if transform.kind.endswith("logit") or not self.ranges:
             return transform.clamp(seen)
         return saturate(seen, *self.ranges[index])
 
     def known_values(
-        self, now: Columns, action: Columns, coming: Columns | None = None
+        self,
+        now: Float[Array, "D"],
+        action: Float[Array, "A"],
+        coming: Float[Array, "E"] | None = None,
     ) -> dict[str, Any]:
-        """What is known of the next observation, by the names of its columns."""
+        """The known values of the next observation, by column."""
         given = {} if coming is None else dict(zip(self.exogenous, coming, strict=True))
         if self.known is None:
             return given
         seen = dict(zip(self.observations, now, strict=True))
-        done = dict(zip(self.actions, action, strict=True))
-        found = dict(elementwise(self.known)(seen, done))
-        return {name: jnp.asarray(own, now[0].dtype) for name, own in found.items()} | given
+        return dict(self.known(seen, dict(zip(self.actions, action, strict=True)))) | given
 
     def steps(self, log: Log) -> Steps:
         """The log's steps with their windows, as NumPy arrays: where roll-outs start.
@@ -282,7 +284,7 @@ class Embedding:
         return x, y
 
     def fingerprint(self, log: Log) -> str:
-        """The same for two embeddings that see, predict and know the same."""
+        """Equal for embeddings with the same inputs, targets and known parts."""
         # What came later counts where it is used: folders of older versions are resumed.
         later = {"exogenous": (), "limited": False}
         values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "known"}
@@ -459,15 +461,15 @@ def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
 
 
 def _check_computed(log: Log, embedding: Embedding) -> None:
-    """Warn if what is said to be known is not what the log says."""
+    """Warn if ``known`` disagrees with the log."""
     found = steps(log, 1)
     with jax.enable_x64(True):
-        said = jax.jit(jax.vmap(embedding.known_values))(
+        found_known = jax.jit(jax.vmap(embedding.known_values))(
             found.windows.observations[:, -1], found.actions
         )
     for name in embedding.computed:
         true = found.next_observations[:, log.observations.index(name)]
-        off = np.abs(np.asarray(said[name]) - true)
+        off = np.abs(np.asarray(found_known[name]) - true)
         if not off.max() <= ROUNDING * (np.ptp(true) or 1.0):
             warnings.warn(
                 f"known gives {name!r} up to {off.max():.3g} from the log ({off.mean():.3g} on "

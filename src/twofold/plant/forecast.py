@@ -356,7 +356,7 @@ class Trial:
     they explain, largest first, and ``riskiest`` the visited states where it is largest, by column.
     ``rollouts`` are costs of some roll-outs ``[R, T]``, ``visited`` has for each column the
     quantiles ``[T, 5]`` of its values at each step, and ``logged`` the least, the same quantiles
-    and the largest of the log's values; these three are empty in files of an older version.
+    and the largest of the log's values; these three may be empty.
     ``saving`` is what the policy saves per step against the logged actions, replayed from the same
     starts, and ``saving_risk`` the deviation of that between weight draws; NaN is not known.
     """

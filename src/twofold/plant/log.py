@@ -10,8 +10,8 @@ from twofold.core.naming import nearest
 from twofold.envs.system import Episodes, System
 from twofold.tables import TableError
 
-# Users' functions are told apart by their values at so many places, of ranges so many times as wide
-# as the log's: a limit that no logged value comes near is a difference too.
+# Users' functions are distinguished by their values at this many points, in ranges this many times
+# as wide as the log's, so that limits beyond the logged values count as well.
 PROBES, WIDENING = 4096, 10.0
 
 
@@ -20,7 +20,7 @@ class LogError(TableError):
 
 
 class LogWarning(UserWarning):
-    """A log that can be used, but that somebody should look at."""
+    """A log is usable, but should be inspected."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,10 @@ LIKELY = {
     "time": {"time", "t", "timestamp", "datetime", "date", "step"},
     "episode": {"episode", "run", "batch", "trial", "run_id", "batch_id", "episode_id"},
 }
-# Numbers with another decimal mark than was said, or with marks between thousands.
+# Numbers with an unexpected decimal mark, or with thousands separators.
 MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?\d+)?", re.I)
-# A step that differs from the usual one by more than this part of it is said to be uneven; so many
-# examples are given.
+# A step is uneven if it differs from the usual one by more than this share of it; number of
+# examples in a message.
 UNEVEN, FEW = 0.1, 3
 SENTENCES = {
     "text": "column {column!r} has text in {rows} ({examples}) at {where}; {remedy}",
@@ -56,7 +56,7 @@ SENTENCES = {
     "unnamed": "no {role} column was named; if {column!r} is one, pass {role}={column!r}",
     "short": "{brief} of {all} are too short, at least {least} rows are needed: {where}; {remedy}",
 }
-# What is looked for before anything is mended.
+# Checked before any repair.
 BEFORE = ("text", "interleaved")
 WARNINGS = ("sentinel", "uneven", "constant", "stuck", "unnamed")
 # Its kind, rows or a place in words (none: no fault), and what its sentence says.
@@ -181,7 +181,7 @@ def write_log(log: Log, path: Any) -> None:
 def _bounds(
     table: Table, actions: Any, missing: Sequence[str | float]
 ) -> dict[str, tuple[float, float]]:
-    """Checked bounds; who gives none is told the range in the table."""
+    """Checked bounds; without bounds, the error shows the range in the table."""
     if isinstance(actions, Mapping):
         return {name: check_bounds(name, bounds) for name, bounds in actions.items()}
     names = [actions] if isinstance(actions, str) else list(actions)
@@ -315,7 +315,7 @@ def _odd_values(name: str, values: np.ndarray) -> Iterator[Fault]:
 
 
 def _return_faults(raw: RawLog) -> Iterator[Fault]:
-    """Episodes whose rows are mixed with those of others."""
+    """Episodes whose rows are interleaved with others."""
     rows = raw_log.returns(raw)
     episodes = _list([repr(raw.parts[one]) for one in dict.fromkeys(raw.part[rows].tolist())])
     facts = {"severity": "warning", "remedy": "rows are put together by the name of their episode"}

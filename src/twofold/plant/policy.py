@@ -16,7 +16,6 @@ last thousandth below its upper bound: there the last digit of the logarithm dec
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -123,14 +122,13 @@ def act(
 
 
 def limit_rates(
-    shape: PolicyNetwork, actions: Sequence[Array], previous: Sequence[Array]
-) -> list[Array]:
+    shape: PolicyNetwork, actions: Float[Array, "*batch A"], previous: Float[Array, "*batch A"]
+) -> Float[Array, "*batch A"]:
     """Actions that are no further from the previous ones than rates allow, within the bounds."""
-    columns = zip(actions, previous, shape.rates, shape.low, shape.high, strict=True)
-    return [
-        jnp.clip(jnp.clip(action, before - rate, before + rate), low, high)
-        for action, before, rate, low, high in columns
-    ]
+    low, high, rates = (
+        jnp.asarray(each, actions.dtype) for each in (shape.low, shape.high, shape.rates)
+    )
+    return jnp.clip(jnp.clip(actions, previous - rates, previous + rates), low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +326,7 @@ def act_on(
         action = act(shape, layers, features[None, None])[0, 0]
     if not shape.rates:
         return action
-    return jnp.where(begins, action, jnp.stack(limit_rates(shape, action, window.actions[-1])))
+    return jnp.where(begins, action, limit_rates(shape, action, window.actions[-1]))
 
 
 _act = jax.jit(act_on, static_argnums=(0, 1))

@@ -46,8 +46,8 @@ from twofold.plant.tuning import TuningSettings
 CLAIM, QUALITY, POLICIES = "project.json", "quality.json", "policies"
 TUNING, TUNED, TUNING_CHECKPOINT = "tuning.json", "tuned.safetensors", "tuning.checkpoint"
 RISK_WEIGHTS = ((0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (4.0, 0.0))
-# Settings of a regressor that say how it is watched, and not what it learns.
-WATCHING = ("checkpoint", "checkpoint_seconds", "verbose")
+# Settings of a regressor that do not change the fitted model.
+WITHOUT_EFFECT = ("checkpoint", "checkpoint_seconds", "verbose")
 MADE_AGAIN = "delete it and run the same search again, which writes it again"
 
 
@@ -186,7 +186,7 @@ def find_policies(
         "actions": embedding.actions,
         "inputs": embedding.input_names,
         "targets": embedding.target_names,
-        **{f"model {k}": v for k, v in of_model.items() if k not in WATCHING},
+        **{f"model {k}": v for k, v in of_model.items() if k not in WITHOUT_EFFECT},
         **asdict(settings),
         "risk_weights": pairs,
         "held_out": held_out,
@@ -274,8 +274,7 @@ def open_project(folder: str | Path) -> Project:
     try:
         content = persistence.read_claim(path)
         identity, about = content["identity"], content["about"]
-        older = "weights" in identity and "risk_weights" not in identity
-        pairs = [] if older else check_risk_weights(identity["risk_weights"])
+        pairs = check_risk_weights(identity["risk_weights"])
         if not np.isfinite(about["logged_cost"]):
             raise ValueError("the logged cost is not a number")
     except FileFormatError as error:
@@ -283,11 +282,6 @@ def open_project(folder: str | Path) -> Project:
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"
         raise ProjectError(f"{path} is damaged ({why}); {persistence.RESTORE}") from error
-    if older:
-        raise ProjectError(
-            f"{folder} was written by an older twofold; load_policy still reads its policies, but "
-            "for a report run the search again in a new folder"
-        )
     if absent := _missing_files(folder, pairs):
         raise ProjectError(
             f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; start "

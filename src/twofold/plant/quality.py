@@ -332,7 +332,7 @@ def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
 
 
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
-    """The same for people, with headings."""
+    """The same as text, with headings."""
     headings = "β,γ,expected cost,epistemic risk,aleatoric risk,risk-adjusted cost,beyond the data"
     found = [[*headings.split(","), "epistemic risk varies with"]]
     for one in trials:
@@ -351,7 +351,7 @@ def list_costs(trial: Trial) -> list[str]:
 
 
 def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> str:
-    """Which policy to run, or to keep what runs the plant now, and why."""
+    """The recommended policy, or the present controller, with the reason."""
     best = trials[find_best(trials)]
     if not np.isfinite(best.careful_cost):
         return f"{KEEP} No forecast is finite; a logged step cost {logged_cost:.4g}."
@@ -364,7 +364,7 @@ def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0
         careful = best.careful_saving if known else logged_cost - best.careful_cost
         off = ", but no replayed cost is finite"
         if np.isfinite(replay_bias):
-            off = f", but the costs of logged actions, replayed, are off by {abs(replay_bias):.4g}"
+            off = f", but replayed costs of logged actions are off by {abs(replay_bias):.4g}"
         return (
             f"{KEEP} The best of them, with β = {beta:g} and γ = {gamma:g}, has a risk-adjusted "
             f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if careful > 0.0 else ''}."
@@ -373,10 +373,10 @@ def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
     reason = f"it has the lowest risk-adjusted cost of {inside} policies"
     if not inside:
-        reason = "all are beyond the data most of the time, and it the least"
+        reason = "all are mostly beyond the data, and it the least"
     elif inside < len(trials):
-        reason = f"it has the lowest risk-adjusted cost of the {inside} of {len(trials)} that are "
-        reason += "mostly where the data are"
+        reason = f"it has the lowest risk-adjusted cost of the {inside} of {len(trials)} that "
+        reason += "stay mostly within the data"
     return (
         f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {reason}. Its "
         f"risk-adjusted cost is {sums}; a logged step cost {logged_cost:.4g}." + saved
@@ -389,17 +389,16 @@ def advice(
     logged_cost: float,
     replay_bias: float = 0.0,
 ) -> list[str]:
-    """Which policy, why, and how far to believe it, in sentences; the first is the headline."""
+    """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]
-    said = {
+    sentences = {
         headline(trials, logged_cost, replay_bias): True,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
-        "plant. The smaller β, the more a policy goes where the model promises most, and the more "
-        "it loses where the model is wrong; a larger β trusts the data more, and stays where they "
-        "are.": True,
-        f"Of the states that it comes to, {best.share_beyond:.0%} are beyond the data: there "
-        "nothing has checked the model, neither its costs nor its risks. Log some runs nearer to "
-        "it before it runs alone.": best.share_beyond > MANY_BEYOND,
+        "plant. A policy with a small β exploits errors of the model; a larger β keeps it near the "
+        "data.": True,
+        f"{best.share_beyond:.0%} of the states it visits are beyond the data, where neither the "
+        "costs nor the risks of the model have been checked. Log runs closer to this policy before "
+        "relying on it.": best.share_beyond > MANY_BEYOND,
         f"But the model is not good enough to plan with: {'; '.join(map(str, doubts))}.": doubts,
     }
-    return [sentence for sentence, holds in said.items() if holds]
+    return [sentence for sentence, holds in sentences.items() if holds]

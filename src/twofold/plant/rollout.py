@@ -5,11 +5,24 @@ A roll-out has one weight draw all along, and new noise at every step:
     a_t = π(s_t),   s_{t+1} = s_t advanced by f(s_t, a_t, z_t; W) + ε_t
 
 where exogenous columns have the values that followed the start in the log.
+
+Arrays are laid out by weight draw M, policy S and particle B (the noise draws of all starts), so
+that the model's products run over the particles of all policies at once.
+
+Nothing is standardised or reordered on the way, for first layers are made for what roll-outs carry.
+A layer sees ``(v − own mean) / own scale`` of each of its inputs v; carried is
+``(v − mean) / scale`` with one mean and one scale for all values of a column:
+
+    kernel · (v − own mean) / own scale + bias
+        = kernel · scale / own scale · carried + [kernel · (mean − own mean) / own scale + bias]
+
+Little is lost to rounding if the lags of a column differ little in mean and scale, as they do in
+logs that are long beside them.
 """
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,27 +30,76 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.stats import norm
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.core import numerics, persistence
 from twofold.core.arrays import Array, Float, Key
-from twofold.core.elementwise import elementwise
 from twofold.core.numerics import Standardizer
 from twofold.estimators.regressor import BNNLVRegressor, fit_many, load
 from twofold.estimators.training import whole_fits
-from twofold.model.network import RowLayer
-from twofold.model.spec import BNNLV, Draws, Posterior, SampledPosterior
+from twofold.model import network, spec
+from twofold.model.density import conditional
+from twofold.model.network import Layer, RowLayer
+from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior
+from twofold.plant import policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
-from twofold.plant.embedding import Embedding
+from twofold.plant.embedding import Embedding, Seen
 from twofold.plant.log import Log, Start, Window
 from twofold.plant.moves import find_switches, rates_of
 from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
-from twofold.plant.stepper import Arrival, Columns, Kept, Noise, Place, Scales, Stepper, Task, Units
 
 # Steps that a GPU gets at once, as it starts them faster than those of a loop.
 GPU_STEPS = 10
 MODEL, CHECKPOINT = "model.safetensors", "fit.checkpoint"
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything that is fixed when roll-outs are compiled."""
+
+    model: BNNLV
+    embedding: Embedding
+    cost: Cost
+    shape: PolicyNetwork
+
+
+class Units(NamedTuple):
+    """Means and scales."""
+
+    mean: Float[Array, "F"]
+    scale: Float[Array, "F"]
+
+    def at(self, places: np.ndarray) -> "Units":
+        """Those of some values."""
+        return Units(self.mean[places], self.scale[places])
+
+    def of(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
+        """Values in these units."""
+        return (values - self.mean) / self.scale
+
+    def back(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
+        """From these units."""
+        return values * self.scale + self.mean
+
+
+class Scales(NamedTuple):
+    """Units of the model's inputs and outputs and of a policy's features, and the deviation of the
+    costs."""
+
+    x: Units
+    y: Units
+    features: Units
+    cost: Float[Array, ""]
+
+
+class Noise(NamedTuple):
+    """Standard normal numbers for z and ε at every step of every particle, the same for all
+    policies."""
+
+    latent: Float[Array, "T M B Z"]
+    additive: Float[Array, "T M B noise"]
 
 
 class Trace(NamedTuple):
@@ -77,51 +139,121 @@ def rollout(
     ``offsets`` are added to their actions, before rates are limited: zeros, for those who ask what
     an action is worth.
     """
-    stepper = Stepper.of(task, scales, draws)
-    begin, kept = _follow(stepper, stepper.acting(weights), noise, windows, offsets)
-    return _trace(stepper, begin.past, kept.action, kept.arrival)
+    layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
+    embedding, places = task.embedding, task.embedding.layout
+    # Of all values of a column the mean and the scale of its newest.
+    units = scales.features.at(places.newest)
+    acting = _acting(task, scales, units, weights, layout[0])
+    respond = _responding(task, scales, units, draws, layout)
+
+    def each_particle(function: Callable) -> Callable:
+        return jax.vmap(jax.vmap(jax.vmap(function)))
+
+    functions = embedding.new_of, embedding.follow, places.arrivals, places.shift, task.cost
+    new_of, follow, arrivals, shift, pay = (each_particle(one) for one in functions)
+    limited = bool(task.shape.rates)
+    at_ends, at_features = units.at(places.ends), units.at(places.features)
+
+    def features(past: Array) -> Array:
+        return scales.features.of(at_features.back(past[..., places.features]))
+
+    def step(carry: tuple[Seen, Any], inputs: Any) -> tuple[tuple[Seen, Any], Any]:
+        (seen, previous), (latent, additive, offset, coming) = carry, inputs
+        action = policy.act(task.shape, acting, seen.past)
+        action = action if offset is None else action + offset
+        action = policy.limit_rates(task.shape, action, previous) if limited else action
+        given = () if coming is None else (jnp.broadcast_to(coming, (*layout, coming.shape[-1])),)
+        output = respond(seen.past, new_of(seen.newest, action, *given), latent, additive)
+        latest, newest = follow(seen.latest, seen.newest, action, output, *given)
+        past = shift(seen.past, at_ends.of(arrivals(latest, action)))
+        after = Seen(past, latest, newest), action if limited else None
+        return after, (pay(newest, action), seen.past, past, newest, action)
+
+    unroll = 1 if numerics.on_cpu() else GPU_STEPS
+    starts = jax.vmap(embedding.see)(windows)
+    starts = starts._replace(past=units.of(starts.past))
+    first = starts, windows.actions[:, -1] if limited else None
+    begin = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])), first)
+    coming = jnp.swapaxes(windows.coming, 0, 1) if isinstance(windows, Start) else None
+    inputs = *noise, offsets, coming
+    _, (costs, past, reached, *rest) = jax.lax.scan(step, begin, inputs, unroll=unroll)
+    return Trace(costs, features(past), features(reached), *rest)
 
 
-def _follow(
-    stepper: Stepper,
-    acting: tuple[RowLayer, ...],
-    noise: Noise,
-    windows: Window | Start,
-    offsets: Float[Array, "T M S B A"] | None = None,
-) -> tuple[Place, Kept]:
-    """Where roll-outs begin, and all their steps."""
-    _, draws, count, _ = noise.additive.shape
-    begin = stepper.start(windows, (len(acting[0].bias), draws, count))
-
-    def step(place: Place, inputs: Any) -> tuple[Place, Kept]:
-        return stepper.step(acting, place, *inputs)
-
-    _, kept = jax.lax.scan(step, begin, (noise, _coming(windows), offsets), unroll=_unroll())
-    return begin, kept
+def for_carried(layer: Layer, places: np.ndarray, own: Units, carried: Units) -> Layer:
+    """The layer whose inputs are the carried values at some places, for all that is carried; those
+    that it does not see have no weight."""
+    seen = carried.at(places)
+    kernel = layer.kernel * (seen.scale / own.scale)
+    bias = layer.bias + layer.kernel @ ((seen.mean - own.mean) / own.scale)
+    inverse = np.full(carried.mean.shape[0], len(places))
+    inverse[places] = np.arange(len(places))
+    unseen = jnp.zeros((*kernel.shape[:-1], 1), kernel.dtype)
+    return Layer(jnp.concatenate([kernel, unseen], axis=-1)[..., inverse], bias)
 
 
-def _coming(windows: Window | Start) -> Float[Array, "T B E"] | None:
-    return jnp.swapaxes(windows.coming, 0, 1) if isinstance(windows, Start) else None
+def _acting(
+    task: Task, scales: Scales, units: Units, weights: Float[Array, "S P"], draws: int
+) -> tuple[RowLayer, ...]:
+    """The policies' layers for what is carried, copied for all weight draws, which costs less than
+    turning the points around at every step."""
+    first, *rest = network.unflatten(task.shape.sizes, weights)
+    layers = for_carried(first, task.embedding.layout.features, scales.features, units), *rest
+    copied = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (draws, *leaf.shape)), layers)
+    return network.for_rows(copied)
 
 
-def _unroll() -> int:
-    return 1 if numerics.on_cpu() else GPU_STEPS
+def _responding(
+    task: Task, scales: Scales, units: Units, draws: Draws, layout: tuple[int, int, int]
+) -> Callable[..., Float[Array, "M S B O"]]:
+    """The model's output in raw units, of what is carried, what is new, and noise that is the same
+    for all policies."""
+    model = task.model
+    (first, *rest), skip = network.part_skip(spec.layers(model, draws.weights))
+    inputs, carried = task.embedding.layout.inputs, units.mean.shape[0]
+    of_past, of_new = np.flatnonzero(inputs < carried), np.flatnonzero(inputs >= carried)
+
+    def see_carried(kernel: Array, bias: Array) -> Layer:
+        past = Layer(kernel[..., of_past], bias)
+        return for_carried(past, inputs[of_past], scales.x.at(of_past), units)
+
+    layers = network.for_rows((see_carried(*first), *rest))
+    direct: tuple[RowLayer, ...] = ()
+    if skip is not None:
+        direct = network.for_rows((see_carried(skip.kernel, jnp.zeros(skip.kernel.shape[:-1])),))
+    thin = first.kernel[..., np.append(of_new, np.arange(len(inputs), first.kernel.shape[-1]))]
+
+    def for_policies(values: Float[Array, "M B Z"]) -> Float[Array, "M S B Z"]:
+        return jnp.broadcast_to(values[:, None], (*layout, values.shape[-1]))
+
+    def respond(past: Array, new: Array, latent: Array, additive: Array) -> Array:
+        flat = layout[0], layout[1] * layout[2]
+        beside = [scales.x.at(of_new).of(new), for_policies(spec.latent_values(model, latent))]
+        rows = jnp.concatenate(beside, axis=-1).reshape(*flat, thin.shape[-1])
+        more = network.rows_thin(thin, rows) if thin.shape[-1] else None
+        y = network.apply_rows(layers, past.reshape(*flat, carried), more, model.activate)
+        if skip is not None:
+            y += network.rows_affine(direct[0], past.reshape(*flat, carried))
+            if of_new.size:
+                y += network.rows_thin(skip.kernel[..., of_new], rows[..., : of_new.size])
+        return scales.y.back(_with_noise(model, draws, y.reshape(*layout, -1), additive[:, None]))
+
+    return respond
 
 
-def _trace(
-    stepper: Stepper, past: Float[Array, "S M B F"], action: Columns, arrival: Arrival
-) -> Trace:
-    """What happened, of the windows at the start, all actions and all arrivals."""
-    task, scales, steps = stepper.task, stepper.scales, len(action[0])
-    places = task.embedding.layout
-    histories = places.histories(past, arrival.ends)
-    windows = jax.vmap(lambda step: places.at(histories, step))(jnp.arange(steps + 1))
-    units = stepper.carried.at(places.features)
-    features = scales.features.of(units.back(windows[..., places.features]))
-    costs = elementwise(task.cost)(arrival.newest, action)
-    rest = jnp.stack(arrival.newest, axis=-1), jnp.stack(action, axis=-1)
-    parts = costs, features[:-1], features[1:], *rest
-    return Trace(*(jnp.swapaxes(part, 1, 2) for part in parts))
+def _with_noise(
+    model: BNNLV,
+    draws: Draws,
+    outputs: Float[Array, "M S B heads"],
+    normal: Float[Array, "M 1 B noise"],
+) -> Float[Array, "M S B O"]:
+    """y for what the network says of it and standard normal numbers."""
+    given = conditional(model, jnp.moveaxis(outputs, -1, 1), draws.log_noise)
+    deviation = jnp.moveaxis(jnp.exp(0.5 * given.log_variance), 1, -1)
+    if given.log_odds is not None:
+        share = jax.nn.sigmoid(given.log_odds)[:, None, None, None]
+        deviation *= jnp.where(norm.sf(normal[..., model.outputs :]) < share, WIDE, 1.0)
+    return jnp.moveaxis(given.mean, 1, -1) + deviation * normal[..., : model.outputs]
 
 
 def values_and_gradients(
@@ -135,45 +267,32 @@ def values_and_gradients(
 ) -> tuple[Float[Array, "S"], Float[Array, "S P"]]:
     """An objective of each policy's roll-outs and its gradient in that policy's weights.
 
-    The way back is written out: what a step keeps for it is little, and products with weights that
-    are fixed need no inputs. What the policy saw is read from the values that arrived.
+    By the chain rule the gradient is ``Σ_t (∂π(s_t)/∂weights)ᵀ ∂J/∂a_t``, where ``∂J/∂a_t``
+    follows all that comes of an action, later actions included. Those sensitivities are the
+    gradient in the offsets; with them the sum over all steps is one product after the roll-out,
+    instead of one in each of its steps.
     """
-    stepper = Stepper.of(task, scales, draws)
-    acting, pull = jax.vjp(stepper.acting, weights)
-    begin, kept = _follow(stepper, acting, noise, windows)
+    steps, draw_count, count, _ = noise.additive.shape
+    shape = steps, draw_count, weights.shape[0], count, len(task.shape.low)
+    offsets = jnp.zeros(shape, weights.dtype)
 
-    def value(action: Columns, arrival: Arrival) -> tuple[Array, Array]:
-        found = objective(_trace(stepper, begin.past, action, arrival))
-        return jnp.sum(found), found  # no policy's value depends on another's
+    def value(offsets: Array) -> tuple[Array, tuple[Array, Array]]:
+        trace = rollout(task, scales, weights, draws, noise, windows, offsets)
+        found = objective(trace)
+        return jnp.sum(found), (found, trace.features)  # no policy's value depends on another's
 
-    worth, found = jax.grad(value, argnums=(0, 1), has_aux=True)(kept.action, kept.arrival)
-    slopes = _follow_back(stepper, acting, noise, windows, begin, kept, worth)
-    return found, pull(slopes)[0]
+    (_, (found, features)), worth = jax.value_and_grad(value, has_aux=True)(offsets)
+
+    def actions(weights: Array) -> Array:
+        return policy.act(task.shape, policy.layers_of(task.shape, weights), _by_policy(features))
+
+    _, pull = jax.vjp(actions, weights)
+    return found, pull(_by_policy(worth))[0]
 
 
-def _follow_back(
-    stepper: Stepper,
-    acting: tuple[RowLayer, ...],
-    noise: Noise,
-    windows: Window | Start,
-    begin: Place,
-    kept: Kept,
-    worth: tuple[Columns, Arrival],
-) -> tuple[RowLayer, ...]:
-    """The slope in the policies' layers, of those in all actions and arrivals."""
-    places = stepper.task.embedding.layout
-    histories = places.histories(begin.past, kept.arrival.ends)
-
-    def step(carry: tuple[Place, Any], inputs: Any) -> tuple[tuple[Place, Any], None]:
-        (after, total), (number, *others) = carry, inputs
-        past = jax.lax.optimization_barrier(places.at(histories, number))
-        slope, in_acting = stepper.step_back(acting, past, after, *others)
-        return (slope, jax.tree.map(jnp.add, total, in_acting)), None
-
-    nothing = jax.tree.map(jnp.zeros_like, (begin, acting))
-    inputs = jnp.arange(len(noise.additive)), kept, worth, noise, _coming(windows)
-    (_, total), _ = jax.lax.scan(step, nothing, inputs, reverse=True, unroll=_unroll())
-    return total
+def _by_policy(values: Float[Array, "T M S B F"]) -> Float[Array, "S steps F"]:
+    """All that a policy saw, side by side."""
+    return jnp.moveaxis(values, 2, 0).reshape(values.shape[2], -1, values.shape[-1])
 
 
 class DynamicsModel:

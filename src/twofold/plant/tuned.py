@@ -95,7 +95,7 @@ def part_draws(model: DynamicsModel) -> tuple[DynamicsModel, DynamicsModel]:
 def with_draws(model: DynamicsModel, draws: Draws) -> DynamicsModel:
     """The model with a posterior of these draws."""
     regressor = copy.copy(model.regressor)
-    regressor.posterior_ = SampledPosterior(*(np.asarray(part) for part in draws))
+    regressor.posterior_ = SampledPosterior(*jax.device_get(draws))
     return model.with_regressor(regressor)
 
 

@@ -83,10 +83,10 @@ def find_positions(space: Space, points: Sequence[Point]) -> np.ndarray:
 
 
 def choose_anchor(course: Course) -> Point:
-    """Where the inputs that a map does not show are held: at the first open proposal, else at the
-    medians of what was measured."""
-    if course.proposals:
-        return course.proposals[0].point
+    """Where the inputs that a map does not show are held: at the open proposal that teaches most,
+    else at the medians of what was measured."""
+    if course.next is not None:
+        return course.next.point
     order = find_positions(course.space, course.points).argsort(axis=0, kind="stable")
     middle = order[round((len(order) - 1) / 2)]
     return {

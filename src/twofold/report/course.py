@@ -7,6 +7,7 @@ import numpy as np
 
 from twofold.active import Round, advise, assess, is_enough, left_to_learn
 from twofold.campaign import Campaign, Continuous, Proposal, Space
+from twofold.campaign.definition import NATS
 from twofold.campaign.inputs import Point
 from twofold.estimators.regressor import BNNLVRegressor
 
@@ -32,6 +33,12 @@ class Course(NamedTuple):
     model: BNNLVRegressor | None = None
     score_name: str = ""
     numbers: Sequence[int] = ()
+
+    @property
+    def next(self) -> Proposal | None:
+        """The open proposal that teaches most, by the model that chose it; else the first one."""
+        every = self.proposals
+        return max(every, key=lambda one: one.split.get(NATS, 0.0)) if every else None
 
     @property
     def complete(self) -> int:

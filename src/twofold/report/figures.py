@@ -84,7 +84,7 @@ def shorten_label(name: str) -> str:
 
 
 def spread_evenly(rows: int, most: int) -> np.ndarray:
-    """At most so many of the rows, spread evenly."""
+    """Indices of at most ``most`` rows, spread evenly."""
     return np.linspace(0, rows - 1, min(rows, most)).astype(int)
 
 

@@ -1,6 +1,6 @@
 """The live page of a campaign: that of ``campaign_page`` with forms, for a server.
 
-Figures take seconds, so they are drawn apart from the page; its tables are always those of now.
+Figures take seconds and are drawn separately; the tables are always current.
 """
 
 from dataclasses import replace

@@ -116,11 +116,16 @@ def render_page(template: str, title: str, **content: Any) -> str:
 
 
 def format_number(value: float) -> str:
-    """A number with four digits, or all those of a whole number."""
+    """A number with four significant digits; whole numbers in full."""
     if not np.isfinite(value):
         return "—"
     whole = value == round(value) and abs(value) < 1e7
     return f"{value:.0f}" if whole else f"{value:.4g}"
+
+
+def format_change(change: float) -> str:
+    """A share with its sign."""
+    return f"{change:+.0%}".replace("-", "−")
 
 
 def find_text_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:

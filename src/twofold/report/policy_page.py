@@ -19,7 +19,7 @@ from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project
 from twofold.report import figures as house
 from twofold.report.figures import LEGEND_ROOM, NO_ROOM, draw_panel, style
-from twofold.report.page import Chooser, find_text_columns, write_page
+from twofold.report.page import Chooser, find_text_columns, format_change, write_page
 from twofold.report.svg import make_clickable
 
 PAGE, REPORT, FRONTIER = "report.html", "report.md", "frontier.csv"
@@ -95,7 +95,7 @@ def write_policy_report(project: Project) -> Path:
 
 
 def write_policy_page(path: str | Path, project: Project) -> Path:
-    """Write the page of a search for policies, one HTML file that needs nothing else."""
+    """Write the page of a policy search, one self-contained HTML file."""
     trials = project.trials
     advice, opinion, *against = project.advice
     headings, *rows = quality.frontier_rows(trials)
@@ -179,7 +179,7 @@ class PolicyView:
 def _compare(best: PolicyView) -> str:
     """The risk-adjusted cost against what a logged step cost, where that is a cost."""
     cost, logged = best.trial.careful_cost, best.logged_cost
-    return f"{cost / logged - 1.0:+.0%}" if np.isfinite(cost) and logged > 0.0 else ""
+    return format_change(cost / logged - 1.0) if np.isfinite(cost) and logged > 0.0 else ""
 
 
 def _describe(project: Project) -> str:

@@ -114,14 +114,14 @@ def _shorten(root: ET.Element) -> None:
         if marker.get("style") == styles.get(marker.attrib["href"]):
             marker.attrib.pop("style", None)
     for group in root.iter("g"):
-        first = None
+        first, shared = None, {}
         for path in list(group.iterfind("path")):
             look = {name: value for name, value in path.items() if name != "d"}
-            if first is None or "fill: none" not in look.get("style", "") or look != shared:
-                first, shared = path, look
-            else:
+            if first is not None and look == shared and "fill: none" in look.get("style", ""):
                 first.attrib["d"] += f" {path.attrib['d']}"
                 group.remove(path)
+            else:
+                first, shared = path, look
 
 
 def _add_button(element: ET.Element, gid: str) -> None:

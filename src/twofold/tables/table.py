@@ -122,7 +122,7 @@ class Table:
         return keep_finite(self, columns, drop_missing)
 
     def to_lists(self) -> dict[str, list[Any]]:
-        """All columns: those of numbers as numbers, the others as they are."""
+        """All columns, numeric ones as numbers, others unchanged."""
         found = {}
         for name in self.data.column_names:
             values, texts = self.numbers(name)

@@ -86,8 +86,8 @@ def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: in
 def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
     """How many latent draws are evaluated together: a divisor of their number.
 
-    A CPU takes one weight draw after another, and wants what it works on to stay in its cache; a
-    GPU takes all at once, and wants to be filled.
+    A CPU processes one weight draw after another, with data that should fit in its cache; a GPU
+    processes all at once.
     """
     values = max(model.hidden, default=1) * points
     most = CPU_VALUES // values if numerics.on_cpu() else GPU_VALUES // (values * draws)
