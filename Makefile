@@ -14,7 +14,7 @@ export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo reproduce test test-all lint types format tables docs docs-commands release-check examples bench peers lock clean
+.PHONY: help demo reproduce test test-all lint types format tables docs docs-commands release-check examples interop bench peers lock clean
 
 # Create the virtual environment $(1) unless it is there.
 define create_venv
@@ -65,14 +65,20 @@ docs-commands: .venv/.installed-dev  ## run the commands and code of all pages a
 release-check: .venv/.installed-dev  ## build, install and try the package in empty environments [ARGS="--tests"]
 	$(BIN)/python scripts/release.py $(ARGS)
 
-examples: .venv/.installed-dev  ## run the examples at full size and renew their pages and pictures
+examples: .venv/.installed-dev interop  ## run the examples at full size and renew their pages and pictures
 	$(BIN)/python scripts/render_examples.py
 	$(BIN)/python scripts/page_pictures.py
+	for name in scikit_learn share_model gymnasium_loop minari_d3rlpy; do \
+	  $(BIN)/python examples/interop/$$name.py || exit 1; done
+	for name in botorch_surrogate arviz_inference_data; do \
+	  .peers/interop/bin/python examples/interop/$$name.py || exit 1; done
+
+interop: .peers/interop/.installed .peers/d3rlpy/.installed  ## environments of the libraries that examples/interop works with
 
 bench: .venv/.installed-dev .bench-venv/.installed peers  ## run all benchmarks, beside other libraries and floors
 	$(BIN)/python benchmarks/suite.py
 
-peers: .peers/bde/.installed .peers/boosting/.installed  ## environments of the libraries that benchmarks/regression.py compares with
+peers: .peers/bde/.installed .peers/boosting/.installed .peers/d3rlpy/.installed  ## environments of the libraries that benchmarks/regression.py and offline_rl.py compare with
 
 lock:  ## write constraints.txt anew from pyproject.toml
 	rm -rf .cache/lock-venv
@@ -100,6 +106,8 @@ clean:  ## remove environments, caches and the demo's output
 
 .peers/bde/.installed: PACKAGES := sklearn-contrib-bde==1.0.2
 .peers/boosting/.installed: PACKAGES := catboost==1.2.10 ngboost==0.5.11 scikit-learn==1.9.1
+.peers/d3rlpy/.installed: PACKAGES := d3rlpy==2.8.1 torch==2.13.0 "minari[hdf5]==0.5.4" pillow
+.peers/interop/.installed: PACKAGES := -e . botorch==0.18.1 arviz==0.23.4 torch==2.13.0
 .peers/%/.installed: Makefile
 	$(call create_venv,.peers/$*)
 	.peers/$*/bin/python -m pip install -q $(PACKAGES)

@@ -25,6 +25,7 @@ import numpy as np
 
 from paper.records import Record, commit
 from paper.small_problems import SMALL_PROBLEMS
+from twofold.active import expected_information
 from twofold.campaign import Campaign, Continuous
 from twofold.core.jobs import Job, run_jobs
 
@@ -89,7 +90,17 @@ def time_twice(prepare: Callable[[Path], None], words: list[str]) -> dict[str, A
         prepare(first)
         shutil.copytree(first, second)
         cold, warm = (run_command(words, folder, cache) for folder in (first, second))
-    return {**warm, "cold": cold["wall"]}
+        return {**warm, "cold": cold["wall"], **describe_page(second)}
+
+
+def describe_page(folder: Path) -> dict[str, float]:
+    """The size of the page that a report has written, and the seconds that it took to make it,
+    without the start of the program."""
+    found: dict[str, float] = {}
+    for page in folder.glob("*.html"):
+        seconds = json.loads(page.with_name(f"{page.name}.record.json").read_text())["times"]
+        found = {"kilobytes": page.stat().st_size / 1e3, "page_seconds": seconds["page"]}
+    return found
 
 
 def prepare_table(rows: int) -> Callable[[Path], None]:
@@ -97,11 +108,15 @@ def prepare_table(rows: int) -> Callable[[Path], None]:
     return lambda folder: write_table(folder / "table.csv", rows, TABLES[rows])
 
 
-def prepare_model(folder: Path) -> None:
+def prepare_model(rows: int) -> Callable[[Path], None]:
     """A folder with a table and its quick model."""
-    write_table(folder / "table.csv", 120, 1)
-    fit = ["fit", "table.csv", "--target", "y", "--out", "table.twofold", "--quick"]
-    run_command(fit, folder, folder / "programs")
+
+    def prepare(folder: Path) -> None:
+        write_table(folder / "table.csv", rows, TABLES[rows])
+        fit = ["fit", "table.csv", "--target", "y", "--out", "table.twofold", "--quick"]
+        run_command(fit, folder, folder / "programs")
+
+    return prepare
 
 
 def prepare_campaign(models: int, small: bool) -> Callable[[Path], None]:
@@ -142,9 +157,9 @@ def list_commands(smoke: bool) -> dict[str, tuple[Callable[[Path], None], list[s
             fit = ["fit", "table.csv", "--target", "y", "--out", "table.twofold", "--json"]
             fit += settings if smoke else words
             found[f"fit/{rows}/{mode}"] = prepare_table(rows), fit
-    found["suggest"] = prepare_model, ["suggest", "table.twofold"]
+    found["suggest"] = prepare_model(120), ["suggest", "table.twofold"]
     found["report"] = prepare_campaign(1, smoke), ["report", "oven.db"]
-    found["report_model"] = prepare_model, ["report", "table.twofold"]
+    found["report_model"] = prepare_model(120 if smoke else 500), ["report", "table.twofold"]
     found["ask_first"] = prepare_campaign(0, smoke), ["campaign", "ask", "oven.db"]
     found["ask_later"] = prepare_campaign(1, smoke), ["campaign", "ask", "oven.db"]
     found["status"] = prepare_campaign(1, smoke), ["campaign", "status", "oven.db"]
@@ -158,8 +173,9 @@ def list_commands(smoke: bool) -> dict[str, tuple[Callable[[Path], None], list[s
 
 
 def run_campaign(name: str, seed: int, rounds: int, small: bool) -> dict[str, float]:
-    """What was left to learn after the random points and at the end, and the error of the last
-    model over that of one fitted to as many random points."""
+    """What was left to learn after the random points and at the end, the error of the last model
+    over that of one fitted to as many random points, and how far the last model, whose chains went
+    on from an earlier one's, agrees with one that is fitted from scratch (``agreement``)."""
     problem, half, rng = SMALL_PROBLEMS[name], PROBLEMS[name], np.random.default_rng(seed)
     names = [f"x{i}" for i in range(problem.inputs)]
     settings: dict[str, Any] = {"random_state": seed}
@@ -186,14 +202,25 @@ def run_campaign(name: str, seed: int, rounds: int, small: bool) -> dict[str, fl
             points = [one.point for one in chosen.ask(EACH)]
             tell(chosen, np.array([[point[one] for one in names] for point in points], float))
         chosen.ask(1)
-        curve = chosen.status().curve
+        curve, warm = chosen.status().curve, chosen.model()
+        shutil.copy(Path(place) / "chosen.db", Path(place) / "cold.db")
+        cold = Campaign.open(Path(place) / "cold.db").model()
+        agreement = compare_choices(warm, cold, grid)
         tell(plain, draw(FIRST + EACH * rounds))
         errors = [
             float(np.sqrt(np.mean(np.square(one.model().predict(grid) - problem.location(grid)))))
             for one in (chosen, plain)
         ]
     nats = [float(curve[place]["epistemic_nats"]) for place in (0, -1)]
-    return {"first": nats[0], "last": nats[1], "over_random": errors[0] / errors[1]}
+    scores = {"first": nats[0], "last": nats[1], "over_random": errors[0] / errors[1]}
+    return scores | {"agreement": agreement}
+
+
+def compare_choices(warm: Any, cold: Any, grid: np.ndarray) -> float:
+    """What the best point by one model would teach by the other, as a share of what that one's own
+    best point would."""
+    nats = expected_information(cold, grid)
+    return float(nats[np.argmax(expected_information(warm, grid))] / nats.max())
 
 
 def add_command(record: Record, name: str, found: dict[str, Any]) -> None:
@@ -201,6 +228,9 @@ def add_command(record: Record, name: str, found: dict[str, Any]) -> None:
     record.add(f"{name}/wall_seconds", found["wall"])
     record.add(f"{name}/cpu_seconds", found["cpu"])
     record.add(f"{name}/cold/wall_seconds", found["cold"])
+    for part in ("kilobytes", "page_seconds"):
+        if part in found:
+            record.add(f"{name}/{part}", found[part])
     if name.startswith("fit/"):
         content = json.loads(found["out"])
         record.add(f"{name}/warnings", len(content["doubts"]) + found["said"].count("note:"))
@@ -229,6 +259,7 @@ def measure(smoke: bool, work: Path | None) -> Record:
         record.add_mean(f"campaign/{name}/last_nats", [one["last"] for one in own])
         record.add_mean(f"campaign/{name}/rmse_over_random", [one["over_random"] for one in own])
     falls = [one["last"] < one["first"] for one in every]
+    record.add_mean("ask_later/agreement", [one["agreement"] for one in every])
     record.add("campaign/left_to_learn_falls", float(np.mean(falls)))
     ratio = float(np.exp(np.mean(np.log([one["over_random"] for one in every]))))
     record.add("campaign/rmse_over_random", ratio)

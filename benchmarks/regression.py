@@ -3,53 +3,44 @@
     python benchmarks/regression.py                             everything, resumable
     python benchmarks/regression.py --sets airfoil diabetes     some tables
     python benchmarks/regression.py --libraries catboost gp     some libraries
-    python benchmarks/regression.py --splits 5                  at most five splits of a table
+    python benchmarks/regression.py --splits 5                  at most five splits or seeds each
+    python benchmarks/regression.py --libraries twofold --together    on a GPU: scores alone
     python benchmarks/regression.py --smoke --output FOLDER     tiny fits, no environments
 
 Every fit is a process of its own in the environment of its library (``make peers`` makes them), and
 a job: a run that is stopped keeps what it has, and the same command does the rest. Writes
-``results/regression.json``; runs of some tables or libraries join what others have written.
+``results/regression.json``; runs of some tables or libraries join what others have written. Other
+work on the machine makes ``seconds_fit`` longer; ``cpu_seconds_fit``, the processor's time of all
+threads, much less so. With ``--together`` this library's fits of a table run side by side in one
+program, for a GPU: scores without seconds, which stay those of an earlier run.
 
 On four problems of known truth the two parts of the predictive entropy are compared with it too,
 of the libraries that have several members and noise that varies: rank correlation of the epistemic
 part with the scarcity of data (``−log p(x)``), and of the aleatoric one with the true entropy of y
-given x; mean absolute error of the latter in nats.
+given x; mean absolute error of the latter in nats. Where the true entropy hardly varies its rank
+correlation judges noise (bimodal: of the truth with an error of 0.005 nats it is 0.7), so there is
+its *order* too: of all pairs of points whose true entropies differ by DISTINCT nats, how many more
+are in the right order than in the wrong one.
 """
 
 import argparse
 import hashlib
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from scipy.stats import spearmanr
-
+from benchmarks.peers import known_parts
+from benchmarks.peers.processes import SCRIPT, interpreter, predict_apart
+from benchmarks.peers.public_tables import TABLES, load_table, score
 from paper.problems import ONE_DIMENSIONAL
 from paper.records import Record
-from paper.uci import data_folder, load_splits
 from twofold.core.jobs import Job, run_jobs
 
-SCRIPT = Path(__file__).parent / "peers" / "regress.py"
 WORK = Path(".cache/bench/unfinished/regression")
 # What decides a fit of this library.
 SOURCES = ("src/twofold/*/*.py", "paper/gp.py")
 PROBLEM_SOURCES = ("paper/problems.py", "src/twofold/envs/toy.py")
-TEST_SHARE = 0.2
 SMOKE_ROWS = 60
-LEVELS = 0.05, 0.95
-
-
-class Table(NamedTuple):
-    """How many splits of a table are taken, and whether its target is standardised."""
-
-    splits: int
-    standardised: bool = False
 
 
 class Library(NamedTuple):
@@ -61,17 +52,7 @@ class Library(NamedTuple):
     environment: str | None = None
 
 
-TABLES = {
-    "airfoil": Table(5, standardised=True),
-    "diabetes": Table(5),
-    "concrete": Table(20),
-    "energy": Table(20),
-    "wine-quality-red": Table(20),
-    "kin8nm": Table(2),
-    "power-plant": Table(2),
-}
 PART_SEEDS = 3
-PART_POINTS = 200
 LONG = {"inference": {"method": "langevin", "steps": 64_000}, "hidden_layer_sizes": [32, 32, 32]}
 LIBRARIES = {
     "twofold": Library("twofold", {}),
@@ -94,67 +75,6 @@ SMOKE = {
 }
 
 
-def load_table(name: str, splits: int) -> list[tuple[np.ndarray, ...]]:
-    """X, y, X_test, y_test of each split: the published ones, or random fifths."""
-    if name in ("airfoil", "diabetes"):
-        x, y = load_whole(name)
-        return [split_at_random(x, y, number) for number in range(splits)]
-    return list(load_splits(data_folder() / f"{name}.npz", range(splits)))
-
-
-def load_whole(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """All rows of a table that has no published splits."""
-    if name == "diabetes":
-        from sklearn.datasets import load_diabetes
-
-        return load_diabetes(return_X_y=True)
-    values = np.genfromtxt(data_folder().parent / f"{name}.csv", delimiter=",", skip_header=1)
-    return values[:, :-1], values[:, -1]
-
-
-def split_at_random(x: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
-    """Training and test rows."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    tests = int(TEST_SHARE * len(y))
-    test, train = order[:tests], order[tests:]
-    return x[train], y[train], x[test], y[test]
-
-
-def interpreter(environment: str | None) -> str:
-    """The Python of an environment; an error that says how to make it."""
-    if environment is None:
-        return sys.executable
-    path = Path(".peers") / environment / "bin" / "python"
-    if not path.exists():
-        raise FileNotFoundError(f"no environment at {path.parent.parent}; run: make peers")
-    return str(path)
-
-
-def crps(draws: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """``E|Y − y| − ½ E|Y − Y'|`` of each row, from draws ``[S, N]``."""
-    ordered, size = np.sort(draws, axis=0), len(draws)
-    weights = 2.0 * np.arange(1, size + 1) - size - 1.0
-    apart = 2.0 * np.tensordot(weights, ordered, 1) / (size * (size - 1))
-    return np.abs(draws - y).mean(axis=0) - 0.5 * apart
-
-
-def score(predicted: Any, y: np.ndarray, scale: float) -> dict[str, float]:
-    """Scores of one split, y in units of ``scale``."""
-    error = (y - predicted["mean"]) / scale
-    scores = {"rmse": float(np.sqrt(np.mean(error**2)))}
-    if "draws" in predicted:
-        deviation, draws = predicted["deviation"] / scale, predicted["draws"]
-        gaussian = 0.5 * np.log(2.0 * np.pi * deviation**2) + 0.5 * (error / deviation) ** 2
-        low, high = np.quantile(draws, LEVELS, axis=0)
-        scores |= {
-            "test_log_likelihood": float(np.mean(predicted["log_density"]) + np.log(scale)),
-            "nll_gaussian": float(gaussian.mean()),
-            "crps": float(crps(draws, y).mean() / scale),
-            "coverage_90": float(np.mean((low <= y) & (y <= high))),
-        }
-    return scores
-
-
 def measure_fit(
     name: str, number: int, adapter: str, options: dict[str, Any], environment: str | None,
     smoke: bool,
@@ -173,44 +93,34 @@ def measure_parts(
     name: str, seed: int, adapter: str, options: dict[str, Any], environment: str | None
 ) -> dict[str, float]:
     """How one library's two parts compare with the truth, on one seed's data."""
-    problem = ONE_DIMENSIONAL[name]
-    x, y = problem.training_data(seed)
-    steps = (np.arange(PART_POINTS) + 0.5) / PART_POINTS
-    points = problem.low + steps * (problem.high - problem.low)
-    table = {"X": x, "y": y, "X_test": points[:, None], "y_test": np.zeros(len(points))}
+    table = dict(
+        zip(("X", "y", "X_test", "y_test"), known_parts.known_table(name, seed), strict=True)
+    )
     predicted, _ = predict_apart(adapter, options, environment, table | {"parts": 1}, name)
-    truth = problem.entropy(points)
-    scarcity = -np.log(problem.input_density(points))
-    return {
-        "epistemic_rank": float(spearmanr(predicted["epistemic"], scarcity).statistic),
-        "aleatoric_rank": float(spearmanr(predicted["aleatoric"], truth).statistic),
-        "aleatoric_error": float(np.abs(predicted["aleatoric"] - truth).mean()),
-    }
+    return known_parts.compare_parts(name, predicted)
 
 
-def predict_apart(
-    adapter: str, options: dict[str, Any], environment: str | None, table: dict[str, Any], name: str
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """What a library predicts in a process of its own, and its seconds."""
-    with tempfile.TemporaryDirectory(prefix="twofold-regression-") as folder:
-        given, found = Path(folder) / "table.npz", Path(folder) / "found.npz"
-        np.savez(given, **table)
-        words = [adapter, str(given), str(found), json.dumps(options)]
-        command = [interpreter(environment), str(SCRIPT.resolve()), *words]
-        done = subprocess.run(
-            command, env=child_environment(environment), capture_output=True, text=True
+def measure_together(name: str, options: dict[str, Any], count: int) -> list[dict[str, float]]:
+    """The same scores of this library's fits to all splits, or seeds, of a table, side by side."""
+    from benchmarks.peers.regress import describe_fit
+    from twofold import BNNLVRegressor, fit_many
+
+    known = name in ONE_DIMENSIONAL
+    splits = (
+        [known_parts.known_table(name, s) for s in range(count)]
+        if known
+        else load_table(name, count)
+    )
+    models = [BNNLVRegressor(random_state=0, verbose=False, **options) for _ in splits]
+    fit_many(models, [split[0] for split in splits], [split[1] for split in splits])
+    found = []
+    for model, (_, y, x_test, y_test) in zip(models, splits, strict=True):
+        predicted = describe_fit(model)(x_test, y_test, known)
+        scale = float(y.std()) if not known and TABLES[name].standardised else 1.0
+        found.append(
+            known_parts.compare_parts(name, predicted) if known else score(predicted, y_test, scale)
         )
-        if done.returncode:
-            *before, last = done.stderr.strip().splitlines() or ["no message"]
-            raise RuntimeError("\n".join([f"{adapter} on {name} failed: {last}", *before[-20:]]))
-        with np.load(found) as file:
-            return dict(file), json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def child_environment(environment: str | None) -> dict[str, str]:
-    """Without programs that an earlier fit has compiled and, for others, this project's folders."""
-    dropped = ["JAX_COMPILATION_CACHE_DIR", *(["PYTHONPATH"] if environment else [])]
-    return {name: value for name, value in os.environ.items() if name not in dropped}
+    return found
 
 
 def describe_source(library: Library) -> str:
@@ -229,53 +139,66 @@ def digest(patterns: Sequence[str], *files: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in every)).hexdigest()
 
 
+def list_jobs(
+    table: str, library: str, chosen: Library, splits: int, smoke: bool, together: bool
+) -> list[Job]:
+    """A library's fits of a table: one job for each, or for all together."""
+    known, place = table in ONE_DIMENSIONAL, f"{table}/{library}"
+    identity: dict[str, Any] = {"place": place, "library": chosen._asdict()}
+    identity["source"] = describe_source(chosen)
+    if known:
+        identity |= {"problems": digest(PROBLEM_SOURCES), "points": known_parts.PART_POINTS}
+        identity["distinct"] = known_parts.DISTINCT
+    if together:
+        identity["together"] = splits
+        return [Job(place, measure_together, (table, chosen.options, splits), identity)]
+    jobs = []
+    for number in range(splits):
+        measured = measure_parts if known else measure_fit
+        arguments = (table, number, *chosen, *([] if known else [smoke]))
+        title = f"{place}, {'seed' if known else 'split'} {number}"
+        jobs.append(Job(title, measured, arguments, identity | {"split": number}))
+    return jobs
+
+
+def is_measured(table: str, library: str) -> bool:
+    """Whether a library is asked about a table."""
+    if library == "twofold_long" and table not in LONG_TABLES:
+        return False
+    return library in WITH_PARTS or table not in ONE_DIMENSIONAL
+
+
 def measure(
     tables: Sequence[str],
     libraries: Sequence[str],
     most_splits: float,
     smoke: bool,
     work: Path | None,
+    together: bool = False,
 ) -> Record:
     """The record of some tables and libraries."""
     chosen = {name: LIBRARIES[name] for name in libraries}
     if smoke:
         chosen = {name: LIBRARIES[name]._replace(options=SMOKE[name]) for name in SMOKE}
-    sources = {name: describe_source(library) for name, library in chosen.items()}
     splits = {
-        name: PART_SEEDS if name in ONE_DIMENSIONAL else min(TABLES[name].splits, most_splits)
+        name: int(min(TABLES[name].splits if name in TABLES else PART_SEEDS, most_splits))
         for name in tables
     }
-    seeds = list(range(max(splits.values())))
     settings = {name: library._asdict() for name, library in chosen.items()}
-    record = Record("regression", {"libraries": settings, "splits": splits}, seeds)
-    jobs: dict[str, list[Job]] = {}
-    for table in tables:
-        known = table in ONE_DIMENSIONAL
-        for library, own in chosen.items():
-            if library == "twofold_long" and table not in LONG_TABLES:
-                continue
-            if known and library not in WITH_PARTS:
-                continue
-            place = f"{table}/{library}"
-            for number in range(splits[table]):
-                identity = {
-                    "place": place,
-                    "split": number,
-                    "library": own._asdict(),
-                    "source": sources[library],
-                }
-                if known:
-                    identity |= {"problems": digest(PROBLEM_SOURCES), "points": PART_POINTS}
-                measured = measure_parts if known else measure_fit
-                arguments = (table, number, *own, *([] if known else [smoke]))
-                name = f"{place}, {'seed' if known else 'split'} {number}"
-                jobs.setdefault(place, []).append(Job(name, measured, arguments, identity))
-    if not jobs:
+    described = {"libraries": settings, "splits": splits, "together": together}
+    record = Record("regression", described, list(range(max(splits.values()))))
+    pairs = [(t, name) for t in tables for name in chosen if is_measured(t, name)]
+    if not pairs:
         raise ValueError(f"none of {', '.join(chosen)} is measured on {', '.join(tables)}")
+    jobs = {
+        (table, name): list_jobs(table, name, chosen[name], splits[table], smoke, together)
+        for table, name in pairs
+    }
     found = iter(run_jobs([job for own in jobs.values() for job in own], work))
-    for place, own_jobs in jobs.items():
-        record.add_means(place, [next(found) for _ in own_jobs])
-        record.add(f"{place}/splits", len(own_jobs))
+    for (table, name), own_jobs in jobs.items():
+        every = [next(found) for _ in own_jobs]
+        record.add_means(f"{table}/{name}", every[0] if together else every)
+        record.add(f"{table}/{name}/splits", splits[table])
     return record
 
 
@@ -287,18 +210,22 @@ def main() -> None:
     sets = [*TABLES, *ONE_DIMENSIONAL]
     parser.add_argument("--sets", nargs="+", choices=sets, default=sets)
     parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
-    parser.add_argument("--splits", type=int, help="maximum number of splits per table")
+    parser.add_argument("--splits", type=int, help="maximum number of splits, or seeds, per table")
+    parser.add_argument("--together", action="store_true", help="this library's fits side by side")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))
     options = parser.parse_args()
     if options.smoke and options.output == Path("results"):
         parser.error("--smoke must not join the record of full runs; give --output another folder")
+    others = [name for name in options.libraries if LIBRARIES[name].adapter != "twofold"]
+    if options.together and others:
+        parser.error(f"--together is for fits of this library, not of {', '.join(others)}")
     work = None if options.smoke else WORK
     tables = ["diabetes"] if options.smoke else options.sets
     if options.splits is not None and options.splits < 1:
         parser.error(f"--splits must be at least 1, got {options.splits}")
     most_splits = 2 if options.smoke else options.splits or float("inf")
-    record = measure(tables, options.libraries, most_splits, options.smoke, work)
+    record = measure(tables, options.libraries, most_splits, options.smoke, work, options.together)
     path = record.merge(options.output, lambda name: name not in record.metrics)
     for name, value in record.metrics.items():
         print(f"{name:50s} {value:9.3f}")

@@ -58,6 +58,7 @@ PARTS = (
     "first_fit",
     "first_use",
     "regression",
+    "offline_rl",
     "posteriors",
     "table1",
     "scaling",

@@ -3,8 +3,8 @@
     python examples/campaign.py [--smoke] [--output FOLDER]
 
 The yield of a reaction depends on temperature, stirring and solvent; stirred slowly, the mixture
-is uneven and the same settings give yields far apart. The campaign is a file: stop the program at
-any time and run it again, and it goes on. As the reactor is simulated, the end can be checked.
+is uneven and the same settings give very different yields. The campaign is a file: stop the program
+at any time and run it again to resume. As the reactor is simulated, the result can be checked.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def noise(stirring: Any) -> Any:
 
 
 def run(campaign: Campaign, batch: int, most: int) -> None:
-    """Measure what is open, ask for more, until little is left to learn."""
+    """Measure open proposals and ask for more until little is left to learn."""
     status = campaign.status()
     while not status.consider_stopping and status.measurements < most:
         for proposal in campaign.pending():
@@ -57,7 +57,7 @@ def run(campaign: Campaign, batch: int, most: int) -> None:
 
 
 def compare(campaign: Campaign) -> None:
-    """Hold what the campaign says against the truth, which nobody knows outside of an example."""
+    """Compare the campaign's model with the truth, which is known only in a simulation."""
     points, model = campaign.space.spread(512, seed=1), campaign.model()
     x = campaign.space.encode(points)
     found = model.decompose(x, by="variance")
@@ -68,7 +68,7 @@ def compare(campaign: Campaign) -> None:
         ("noise", found.aleatoric, noises),
     ):
         said, true = np.sqrt(np.mean(said)), np.sqrt(np.mean(np.square(true)))
-        print(f"{what}, root mean square: {true:.1f} % points; the model says {said:.1f}")
+        print(f"{what}, root mean square: {true:.1f} % points; estimated {said:.1f}")
     slow = np.mean([row["stirring"] < 300 for row in campaign.export()])
     print(f"{slow:.0%} of the measurements were stirred below 300 rpm, 22% of the range")
 
@@ -91,7 +91,7 @@ def draw_runs(axes: Axes, rows: list[dict[str, Any]]) -> None:
         place = [row["temperature"] for row in own], [row["stirring"] for row in own]
         axes.scatter(*place, s=22, marker=marker, color=figures.PALETTE[colour], label=solvent)
     axes.axhline(300, color=figures.DATA, linestyle=":", label="below: noise ≥ 10")
-    axes.set(xlabel="temperature (°C)", ylabel="stirring (rpm)", title="Where it measured")
+    axes.set(xlabel="temperature (°C)", ylabel="stirring (rpm)", title="Measured settings")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3)
 
 
@@ -116,12 +116,12 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
-    warnings.simplefilter("ignore")  # a short fit says that it is short
+    warnings.simplefilter("ignore")  # short fits warn that they are short
     enable_compile_cache()
     place = arguments.output / ("smoke.db" if arguments.smoke else "reactor.db")
     if place.exists():
         campaign = Campaign.open(place)
-        print(f"going on with {place}, {campaign.status().measurements} measurements so far")
+        print(f"resuming {place}, {campaign.status().measurements} measurements so far")
     else:
         settings = SMOKE_SETTINGS if arguments.smoke else SETTINGS
         campaign = Campaign.create(place, INPUTS, ["yield"], settings=settings)

@@ -1,10 +1,10 @@
-"""What does a model know of a plant, whose log has all that logs have?
+"""What can a model learn from a plant's faulty log?
 
     python examples/own_system.py [--smoke] [--output FOLDER]
 
-A tank of water is heated and drawn from. Its thermometer sits down the pipe and tells what the tank
-was three minutes ago; hot water is restless and the temperature noisy. The log has rows out of
-order, sent twice or never, a thermometer that was stuck, words among numbers.
+Water is heated in a tank and drawn from it. The thermometer sits down the pipe and shows the
+temperature of three minutes ago; hot water makes it noisy. The log has rows out of order, duplicate
+and missing rows, a stuck sensor, and text among numbers.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from twofold.core.sharding import enable_compile_cache
 from twofold.plant.embedding import embed
 from twofold.plant.log import LogError
 from twofold.plant.log_files import read_log
-from twofold.plant.quality import replay_costs
+from twofold.plant.replay import Passages, replay_costs
 from twofold.plant.rollout import DynamicsModel
 from twofold.report import figures, plot_predictive_bands
 from twofold.uncertainty.decomposition import Parts
@@ -142,11 +142,12 @@ def draw_roll_out(axes: Axes, model: Any, run: Any, start: int, ahead: int) -> N
     """What the model expects of a run from one moment on, given its actions alone."""
     steps = model.embedding.steps(run)
     windows = jax.tree.map(lambda leaf: leaf[None, start], steps.windows)
-    actions = steps.actions[None, start : start + ahead]
+    rows = slice(start, start + ahead)
+    passages = Passages(windows, steps.actions[None, rows], steps.next_observations[None, rows])
     weights = model.posterior.sample(jax.random.key(0), DRAWS)
     key, task = jax.random.key(1), model.task(())
-    found = replay_costs(task, DRAWS, key, model.scales, weights, windows, actions)
-    rolled = np.asarray(found).reshape(DRAWS, DRAWS, -1)  # by weights, noise and minute
+    found = replay_costs(task, DRAWS, key, model.scales, weights, passages)
+    rolled = np.asarray(found)[:, :, 0]  # by weights, noise and minute
     epistemic, aleatoric = rolled.mean(axis=1).var(axis=0), rolled.var(axis=1).mean(axis=0)
     now = HISTORY - 1 + start
     minutes = now + 1 + np.arange(rolled.shape[2])

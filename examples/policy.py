@@ -1,4 +1,4 @@
-"""Which policy for a plant does not fool itself, given its log and a cost?
+"""Which policy for a plant can be trusted, given its log and a cost?
 
     python examples/policy.py [--smoke] [--output FOLDER]
 
@@ -162,8 +162,9 @@ def main() -> None:
     print(log)
     seen = embed(log, history=HISTORY, known=known)
     project = find_policies(
-        log, cost, folder, embedding=seen, regressor=model, risk_weights=WEIGHTS, settings=settings
-    )
+        log, cost, folder, embedding=seen, regressor=model, risk_weights=WEIGHTS, settings=settings,
+        tuning=None,
+    )  # fmt: skip
     write_policy_report(project)
     for row in frontier_rows(project.trials):
         print("".join(f"{cell:>19}" for cell in row[:-1]))

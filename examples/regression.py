@@ -1,10 +1,10 @@
-"""For which patients is a model unsure for want of data, and for which is the outcome noisy?
+"""For which patients is a model uncertain for lack of data, and for which is the outcome noisy?
 
     python examples/regression.py [--smoke] [--output FOLDER]
 
-Diabetes of 442 patients, as scikit-learn brings it: age, sex, body and blood at the start, and how
-far the disease had gone a year later. 142 are held out; a linear regression and a Gaussian process
-stand beside two posteriors of the network, whoever wins.
+Diabetes of 442 patients, from scikit-learn: age, sex, body and blood at the start, and the progress
+of the disease a year later. 142 are held out; a linear regression and a Gaussian process are
+compared with two posteriors of the network.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from twofold.core.sharding import enable_compile_cache
 from twofold.report import figures, plot_predictive_bands
 
 KERNEL = ConstantKernel() * RBF(np.full(10, 3.0), (0.1, 1e3)) + WhiteKernel()
-RIVALS = {
+BASELINES = {
     "linear regression": BayesianRidge(),
     "Gaussian process": GaussianProcessRegressor(KERNEL, normalize_y=True),
 }
@@ -43,14 +43,14 @@ def score(name: str, densities: np.ndarray, mean: np.ndarray, y: np.ndarray, sha
 
 
 def compare(models: dict[str, BNNLVRegressor], train: Any, x: np.ndarray, y: np.ndarray) -> None:
-    """How well everybody predicts held-out patients, and what part of the variance is epistemic."""
+    """Scores of all models on held-out patients, and the epistemic share of the variance."""
     print(f"{f'{len(y)} held out':<20}  log-likelihood    RMSE  epistemic variance")
     for name, model in models.items():
         split = model.decompose(x, by="variance")
         share = f"{split.epistemic.sum() / split.total.sum():.0%}"
         score(name, model.log_likelihood(x, y), model.predict(x), y, share)
     scaler = StandardScaler().fit(train[0])
-    for name, rival in RIVALS.items():
+    for name, rival in BASELINES.items():
         rival.fit(scaler.transform(train[0]), train[1])
         mean, deviation = rival.predict(scaler.transform(x), return_std=True)
         score(name, norm.logpdf(y, mean, deviation), mean, y, "")
@@ -64,15 +64,16 @@ def distances(train: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def explain(x: Any, y: Any, mean: Any, parts: Decomposition, far: Any) -> None:
-    """What each part goes with, and the patients with the largest of each."""
-    for name, part in (("want of data", parts.epistemic), ("noise", parts.aleatoric)):
+    """Correlations of each part, and the patients for whom it is largest."""
+    for name, part in (("lack of data", parts.epistemic), ("noise", parts.aleatoric)):
         apart, error = (spearmanr(part, other).statistic for other in (far, np.abs(y - mean)))
-        print(f"unsure for {name}: rank correlation with the distance to the nearest known")
-        print(f"patients {apart:.2f}, with the size of the error {error:.2f}; most of all")
+        print(f"uncertain for {name}: rank correlation with the distance to the nearest training")
+        print(f"patients {apart:.2f}, with the size of the error {error:.2f}; largest for")
         for i in np.argsort(part)[:-4:-1]:
             print(
                 f"  age {x[i, 0]:.0f}, BMI {x[i, 2]:.0f}: {mean[i]:.0f}, epistemic ± "
-                f"{parts.epistemic[i]:.0f}, aleatoric ± {parts.aleatoric[i]:.0f}; came {y[i]:.0f}"
+                f"{parts.epistemic[i]:.0f}, aleatoric ± {parts.aleatoric[i]:.0f}; "
+                f"measured {y[i]:.0f}"
             )
 
 
@@ -86,9 +87,9 @@ def draw(path: Path, mean: Any, y: Any, variances: Decomposition, far: Any) -> N
         left.set(ylabel="disease a year later (score)")
         dots = right.scatter(parts.aleatoric, parts.epistemic, c=far, s=30, cmap="viridis")
         figure.colorbar(dots, ax=right, label="distance to the nearest known patients (deviations)")
-        right.set(title="Why the model is unsure", ylim=(0, None))
+        right.set(title="Reasons for the uncertainty", ylim=(0, None))
         right.set(xlabel="noise: aleatoric deviation (score)")
-        right.set(ylabel="want of data: epistemic deviation (score)")
+        right.set(ylabel="lack of data: epistemic deviation (score)")
         figure.savefig(path, dpi=100)
     plt.close(figure)
 
@@ -100,7 +101,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
-    warnings.simplefilter("ignore", ConvergenceWarning)  # a short fit says that it is short
+    warnings.simplefilter("ignore", ConvergenceWarning)  # short fits warn that they are short
     enable_compile_cache()
     patients = load_diabetes(scaled=False)
     parts = train_test_split(patients.data, patients.target, test_size=142, random_state=0)

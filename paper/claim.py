@@ -44,7 +44,7 @@ class Claim(NamedTuple):
     """A sentence of the paper and how it is checked.
 
     ``checks`` finds the numbers of the paper's own posterior in a record, ``others`` those of the
-    ensemble; None where nothing was measured.
+    ensemble; None where nothing was measured, for a ``reason``.
     """
 
     place: str
@@ -52,6 +52,7 @@ class Claim(NamedTuple):
     checks: Callable[[Values], list[Check]] | None = None
     others: Callable[[Values], list[Check]] | None = None
     published: str = ""
+    reason: str = ""
 
 
 def number(values: Values, name: str) -> Number:

@@ -13,14 +13,15 @@ from typing import NamedTuple
 from paper import claims_active, claims_policy, claims_toy
 from paper.claim import CLOSE, Check, Claim, Values
 from paper.markdown import markdown
-from paper.pieces import commands_for
-from paper.records import recorded_commands
+from paper.pieces import BEYOND, PIECES, commands_for
+from paper.records import listed, recorded_commands
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
 UNCLEAR, UNKNOWN = "not clear", "not measured"
 VERDICTS = (HOLDS, PARTLY, UNCLEAR, FAILS, UNKNOWN)
 GROUPS: dict[str, tuple[str, str, Sequence[Claim]]] = {
     "toy": ("The split on the toy problems", "alpha_vs_hmc", claims_toy.TOY),
+    "data": ("More data", "split_truth", claims_toy.DATA),
     "fit": ("What the model learns", "toy_fit", claims_toy.FIT),
     "river": ("The split on wet-chicken", "wet_chicken_map", claims_toy.RIVER),
     "entropy": ("The entropy estimator", "entropy_estimators", claims_toy.ENTROPY),
@@ -76,7 +77,7 @@ def tabulate_group(group: str, results: Path) -> str:
     columns = {
         "claim": [f"{one.claim.text} ({one.claim.place})" for one in judged],
         "paper": [one.claim.published for one in judged],
-        "here": [_shown(one.checks) for one in judged],
+        "here": [_shown(one.checks) or one.claim.reason for one in judged],
         "holds if": [_rule(one.checks) for one in judged],
         "verdict": [f"**{verdict(one.checks)}**" for one in judged],
         "with the ensemble": [_judged(one.others) for one in judged],
@@ -105,10 +106,15 @@ def _rule(checks: Sequence[Check]) -> str:
 
 
 def _source(record: str, results: Path) -> str:
-    """The record, the commands that write it today, and its seeds."""
+    """The record, the commands that write it today, and its seeds; of a record that goes beyond the
+    paper as well, the paper's."""
     own = json.loads((results / f"{record}.json").read_text())
-    seeds = f"{len(own['seeds'])} seeds" if len(own["seeds"]) > 1 else "one seed"
-    commands = commands_for(record) or recorded_commands(own)
+    beyond = [f"python -m paper {name}" for name, piece in PIECES.items() if piece.place == BEYOND]
+    runs = [own, *listed(own.get("kept_from", []))]
+    seeds = next((run for run in runs if run["command"] not in beyond), own)["seeds"]
+    seeds = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    today = commands_for(record)
+    commands = [name for name in today if name not in beyond] or today or recorded_commands(own)
     shown = ", ".join(f"`{command}`" for command in commands)
     return f"\nFrom [{record}.json](../results/{record}.json): {shown}, {seeds}.\n"
 

@@ -97,7 +97,15 @@ def _cells(problem: str) -> list[Claim]:
 
 ACTIVE = [
     *(claim for problem in PROBLEMS for claim in _comparison(problem)),
-    Claim("§4", "Bimodal: they end alike because total and epistemic part behave alike"),
-    Claim("§4", "A heteroscedastic Gaussian process would do as well on the first problem alone"),
+    Claim(
+        "§4",
+        "Bimodal: they end alike because total and epistemic part behave alike",
+        reason="an explanation, not a result; both parts are drawn in Figure 2",
+    ),
+    Claim(
+        "§4",
+        "A heteroscedastic Gaussian process would do as well on the first problem alone",
+        reason="a conjecture of the paper; no such process is among the baselines",
+    ),
     *(claim for problem in PROBLEMS for claim in _cells(problem)),
 ]

@@ -1,7 +1,10 @@
 """What policies came to, from ``results/<system>_frontier.json``."""
 
+import json
 import re
 from pathlib import Path
+
+from scipy.stats import t as student
 
 from paper.markdown import markdown, mean_and_error, metrics
 
@@ -36,6 +39,7 @@ METHODS = {
     "nearest_neighbour": "nearest neighbour",
 }
 SHOWN_BETAS = (0, 2, 4)
+CONFIDENCE = 0.95
 RANDOM_BETAS = {"0": "beta_0/", "0.5": "beta_0.5/", "1": "", "2": "beta_2/"}
 PAIR = re.compile(r"^(?P<method>[^/]+)/beta_(?P<beta>[^/]+)/gamma_(?P<gamma>[^/]+)/true_cost/mean$")
 
@@ -57,15 +61,19 @@ def policies(name: str, results: Path) -> str:
 
 
 def claims(name: str, results: Path) -> str:
-    """Each claim of the paper, and whether it holds here."""
-    values = metrics(name, results)
-    rows = []
+    """Each claim of the paper, and whether it holds here; if it does not, how large its effect may
+    be at most, by a one-sided interval of Student's t over seeds."""
+    values, rows = metrics(name, results), []
+    seeds = json.loads((results / f"{name}.json").read_text())["seeds"]
+    bound = student.ppf(CONFIDENCE, len(seeds) - 1)
     for claim, text in CLAIMS.items():
         if f"claims/{claim}" in values:
-            margin = f"margin/{claim}"
-            by = mean_and_error(values, margin, 2) if f"{margin}/mean" in values else ""
-            rows.append([text, "yes" if values[f"claims/{claim}"] else "**no**", by])
-    return markdown(["claim", "holds here", "by"], rows)
+            margin, holds, by, most = f"margin/{claim}", values[f"claims/{claim}"], "", ""
+            if f"{margin}/mean" in values:
+                by = mean_and_error(values, margin, 2)
+                most = f"{values[f'{margin}/mean'] + bound * values[f'{margin}/se']:.2f}"
+            rows.append([text, "yes" if holds else "**no**", by, "" if holds else most])
+    return markdown(["claim", "holds here", "by", f"at most ({CONFIDENCE:.0%})"], rows)
 
 
 def scores(name: str, results: Path) -> str:

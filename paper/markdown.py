@@ -5,8 +5,9 @@ from pathlib import Path
 
 
 def metrics(name: str, results: Path) -> dict[str, float]:
-    """The metrics of one record."""
-    return json.loads((results / f"{name}.json").read_text())["metrics"]
+    """The metrics of one record; none where it has not been made yet."""
+    path = results / f"{name}.json"
+    return json.loads(path.read_text())["metrics"] if path.exists() else {}
 
 
 def mean_and_error(values: dict[str, float], name: str, digits: int = 2) -> str:

@@ -41,6 +41,8 @@ class Piece(NamedTuple):
 
 BEYOND = "beyond the paper"
 STAGED = "langevin|ensemble|default"  # methods, in patterns
+# Metrics of the library's own policies beside those of the paper's frontier.
+PRODUCT = "(large_log/)?(over_neutral|abstained|product)/"
 
 
 def _split(place: str, shows: str, name: str) -> Piece:
@@ -96,7 +98,9 @@ PIECES = {
     "figure_4a": _frontier(
         "Figure 4a", "cost and bias, industrial benchmark", "industrial_frontier"
     ),
-    "figure_4b": _frontier("Figure 4b", "cost and bias, wind turbine", "wind_frontier"),
+    "figure_4b": _frontier("Figure 4b", "cost and bias, wind turbine", "wind_frontier")._replace(
+        kept=f"^{PRODUCT}"
+    ),
     "figure_5": _frontier("Figure 5", "roll-outs, industrial benchmark", "industrial_frontier"),
     "appendix_a": _split("Appendix A", "the toys with Hamiltonian Monte Carlo", "appendix_a"),
     "appendix_b": _split("Appendix B", "the toys with α = 0.5 and variational Bayes", "appendix_b"),
@@ -118,6 +122,12 @@ PIECES = {
         "calibration:score_calibration",
         "calibration",
         work="posteriors",
+    ),
+    "calibration_quick": _beyond(
+        "the same without Hamiltonian Monte Carlo",
+        "calibration:score_quickly",
+        "calibration",
+        kept="/hmc/",
     ),
     "entropy_estimators": _beyond(
         "entropy estimators on known densities",
@@ -200,6 +210,13 @@ PIECES = {
         kept=".",
     ),
     "river": _beyond("canoes on the wet-chicken river", "systems:draw_river", None),
+    "wind_product": _beyond(
+        "recommended policies for the wind turbine, wind as an exogenous column",
+        "wind_product:measure_product",
+        "wind_frontier",
+        kept=f"^(?!{PRODUCT})",
+        work="wind_product",
+    ),
     "wet_chicken_frontier": _frontier(
         BEYOND, "policy search on wet-chicken", "wet_chicken_frontier"
     ),
@@ -208,7 +225,26 @@ PIECES = {
         "industrial benchmark, random batch",
         "industrial_random_batch:search_by_model",
         "industrial_random_batch",
-        kept="^direct/",
+        kept="^(direct|gap)/",
+        work="frontiers",
+    ),
+    "industrial_gap": _beyond(
+        "what the model, the search and its budget lose against the simulator",
+        "search_gap:locate_gap",
+        "industrial_random_batch",
+        kept="^(?!gap/)",
+        work="frontiers",
+    ),
+    "selection": _beyond(
+        "the recommended policy beside the truth",
+        "selection:judge_selection",
+        "selection",
+        work="frontiers",
+    ),
+    "dynamics": _beyond(
+        "posteriors as models of dynamics",
+        "dynamics:compare_posteriors",
+        "dynamics",
         work="frontiers",
     ),
     "industrial_direct": _beyond(

@@ -75,6 +75,41 @@ def costs_from(
     return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(starts, keys)
 
 
+def logged_costs(
+    key: Key, system: System, controller: Policy, starts: Starts, horizon: int, repeats: int
+) -> np.ndarray:
+    """The same of the controller that a log was made by, whose memory begins afresh."""
+    num = starts.windows.observations.shape[0]
+    keys = jax.random.split(key, (num, repeats))
+    parts = system.step, system.observe, system.cost
+    return np.asarray(_logged_costs(parts, controller, horizon, starts.states, keys), np.float64)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _logged_costs(
+    system: tuple[Callable, Callable, Callable],
+    controller: Policy,
+    horizon: int,
+    states: Any,
+    keys: Keys,
+) -> Float[Array, "B R T"]:
+    follow, observe, pay = system
+
+    def one(state: Any, key: Key) -> Float[Array, "T"]:
+        def step(carry, step_key):
+            state, memory = carry
+            act_key, noise_key = jax.random.split(step_key)
+            memory, action = controller.act(act_key, memory, observe(state))
+            state = follow(noise_key, state, action)
+            return (state, memory), pay(state)
+
+        memory_key, run_key = jax.random.split(key)
+        first = state, controller.init(memory_key)
+        return jax.lax.scan(step, first, jax.random.split(run_key, horizon))[1]
+
+    return jax.vmap(jax.vmap(one, in_axes=(None, 0)))(states, keys)
+
+
 def model_bias(true: Float[np.ndarray, "B R T"], forecast: Forecast) -> float:
     """``b`` of the expectation over starts too, without what finite numbers add to it.
 

@@ -23,10 +23,12 @@ import typer
 from paper.__main__ import COMMANDS, build_parser
 from paper.pieces import PIECES
 from paper.records import Record
+from scripts import notebooks
 from twofold.cli import app as cli
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("**/*.md")), *sorted(DOCS.glob("**/*.ipynb"))]
 OTHER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 MOST_WORDS = 25_000
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
@@ -38,6 +40,11 @@ NOT_PROSE = re.compile(r"^ *\|.*$|^:::.*$|\]\([^)]*\)", re.M)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
+def read_page(page: Path) -> str:
+    """The text of a page; of a notebook, its Markdown cells."""
+    return notebooks.prose(page) if page.suffix == ".ipynb" else page.read_text()
+
+
 def prose_words(text: str) -> int:
     """Words of a page outside code, tables and what is generated."""
     prose = NOT_PROSE.sub(" ", BLOCK.sub("", GENERATED.sub("", text)))
@@ -46,7 +53,7 @@ def prose_words(text: str) -> int:
 
 def anchors(page: Path) -> set[str]:
     """Names by which headings of a page are linked to, as forges and the site make them."""
-    text = BLOCK.sub("", page.read_text())
+    text = BLOCK.sub("", read_page(page))
     headings = re.findall(r"^#+ (.+)$", text, re.M)
     plain = [re.sub(r"[^\w\- ]", "", one.lower()).strip() for one in headings]
     return {one.replace(" ", "-") for one in plain} | set(re.findall(r'id="([^"]+)"', text))
@@ -54,7 +61,7 @@ def anchors(page: Path) -> set[str]:
 
 def broken_links(page: Path) -> list[str]:
     """Links of a page to files or headings that do not exist."""
-    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.S)
+    text = re.sub(r"```.*?```|`[^`]*`", "", read_page(page), flags=re.S)
     broken = []
     for target, anchor in LINK.findall(text):
         file = (page.parent / target).resolve() if target else page
@@ -66,14 +73,14 @@ def broken_links(page: Path) -> list[str]:
 
 def shell_lines(page: Path) -> Iterator[str]:
     """The command lines in a page's blocks of shell."""
-    for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.S):
+    for block in re.findall(r"```sh\n(.*?)```", read_page(page), re.S):
         yield from block.replace("\\\n", " ").splitlines()
 
 
 def commands_on(page: Path) -> Iterator[list[str]]:
     """The words of each command on a page, in blocks of shell and inside sentences."""
-    inside = re.findall(r"`((?:twofold|make|python) [^`…]+)`", page.read_text())
-    indented = re.findall(r"^    ((?:twofold|make|python) .*)$", page.read_text(), re.M)
+    inside = re.findall(r"`((?:twofold|make|python) [^`…]+)`", read_page(page))
+    indented = re.findall(r"^    ((?:twofold|make|python) .*)$", read_page(page), re.M)
     for line in [*shell_lines(page), *inside, *indented]:
         words = shlex.split(line, comments=True)
         if words and words[0] in CHECKS:
@@ -141,7 +148,7 @@ def failed_runs() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         words = ["-m", "pytest", "-q", "-m", "", f"--junitxml={report}"]
-        files = ["tests/docs/test_commands.py", "tests/docs/test_pages.py"]
+        files = [f"tests/docs/test_{name}.py" for name in ("commands", "notebooks", "pages")]
         subprocess.run([sys.executable, *words, *files], cwd=ROOT, check=False)
         cases = list(ElementTree.parse(report).iter("testcase"))
     return [case.attrib["name"] for case in cases if case.find("failure") is not None]
@@ -163,10 +170,10 @@ def main() -> None:
             wrong[metric] += len(found)
             for one in found:
                 print(f"{page.relative_to(ROOT)}: {metric.replace('_', ' ')}: {one}")
-    words = sum(prose_words(page.read_text()) for page in PAGES)
+    words = sum(prose_words(read_page(page)) for page in PAGES)
     record.add("words", words)
     record.add(
-        "words_with_tables_and_reference", sum(len(page.read_text().split()) for page in PAGES)
+        "words_with_tables_and_reference", sum(len(read_page(page).split()) for page in PAGES)
     )
     record.add("pages", len(PAGES))
     record.add("commands", sum(1 for page in PAGES for _ in commands_on(page)))

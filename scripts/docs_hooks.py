@@ -1,18 +1,22 @@
-"""What mkdocs needs to know of files beside ``docs/``: those of ``results/`` that pages link to.
+"""Files that mkdocs does not find itself: results that pages link to, and tutorials as pages.
 
-Pages link to ``../results/NAME``, which is right where the repository is browsed. The site gets a
-copy of each file that is linked, in its own folder ``results/``, and links that lead there.
+Pages link to ``../results/NAME`` and ``tutorials/NAME.ipynb``, which is right where the repository
+is browsed. The site gets a copy of each linked result in its own folder ``results/``, a page for
+each notebook, and links that lead there.
 """
 
+import importlib.util
 import posixpath
 import re
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOK = re.compile(r"(?<=\]\()((?:\.\./)*(?:tutorials/)?\w+)\.ipynb(?=[#)])")
 LINK = re.compile(r"(?<=\]\()(?P<target>(?:\.\./)+results/[^)#\s]+)")
 
 
@@ -29,7 +33,7 @@ def rewritten(markdown: str, page: str) -> str:
         path = beyond(match["target"], page)
         return posixpath.relpath(path, posixpath.dirname(page) or ".") if path else match[0]
 
-    return LINK.sub(replace, markdown)
+    return NOTEBOOK.sub(r"\1.md", LINK.sub(replace, markdown))
 
 
 def linked(markdown: str, page: str) -> set[str]:
@@ -38,8 +42,22 @@ def linked(markdown: str, page: str) -> set[str]:
     return {path for path in found if path}
 
 
+def notebooks() -> Any:
+    """The module beside this file; hooks are not imported as a package."""
+    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "scripts/notebooks.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the results that pages link to."""
+    """Add a page for each tutorial, and the results that pages link to."""
+    found = notebooks()
+    for name in found.NAMES:
+        text, figures = found.to_page(found.read(name), name)
+        for file, content in ((f"{name}.md", text), *figures.items()):
+            files.append(File.generated(config, f"tutorials/{file}", content=content))
     wanted: set[str] = set()
     for file in files.documentation_pages():
         wanted |= linked(file.content_string, file.src_uri)

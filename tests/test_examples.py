@@ -53,7 +53,7 @@ def test_regression_is_scored_beside_others_and_split(run, tmp_path):
     assert scores["Gaussian process"] == pytest.approx((-5.449, 55.9), abs=0.1)
     assert len(re.findall(r"^twofold, .* \d+%$", said, re.MULTILINE)) == 2
     assert re.search(r"[\d.]+ nats on average, more data could remove [\d.]+", said)
-    assert len(re.findall(r"epistemic ± \d+, aleatoric ± \d+; came \d+", said)) == 6
+    assert len(re.findall(r"epistemic ± \d+, aleatoric ± \d+; measured \d+", said)) == 6
     assert_drawn(tmp_path / "regression.png")
 
 
@@ -77,10 +77,10 @@ def test_a_sampler_of_ones_own_is_split_for_three_data_sets_at_once(run, tmp_pat
 
 
 def test_the_campaign_runs_goes_on_and_draws(run, tmp_path):
-    for line in ("24 measurements", "going on with"):
+    for line in ("24 measurements", "resuming"):
         said = run("campaign", tmp_path)
         assert line in said
-        assert re.search(r"noise, root mean square: [\d.]+ % points; the model says", said)
+        assert re.search(r"noise, root mean square: [\d.]+ % points; estimated", said)
     assert Campaign.open(tmp_path / "smoke.db").status().measurements == 24
     assert_drawn(tmp_path / "smoke.png")
 
@@ -110,6 +110,27 @@ def test_a_page_shows_its_script_output_and_figure(name):
     assert shown and "wrote demo-output/" in shown[1]
     assert f"](../images/example_{name}.png)" in page
     assert 20_000 < (ROOT / f"docs/images/example_{name}.png").stat().st_size < 200_000
+
+
+def test_a_shared_model_predicts_the_same(run, tmp_path):
+    said = run("interop/share_model", tmp_path)
+    here, there = re.search(r"median here (\S+), from the file (\S+)", said).groups()
+    assert here == there and (tmp_path / "shared.twofold").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("scikit_learn", r"best settings: .*hidden_layer_sizes[^$]*held out: CRPS [\d.]+"),
+        ("gymnasium_loop", r"mean reward per step: random -[\d.]+, policy -[\d.]+"),
+        ("minari_d3rlpy", r"twofold/wet-chicken-v0: 200 transitions in 4 episodes"),
+    ],
+)
+def test_other_libraries(name, words, run, tmp_path):
+    pytest.importorskip("minari", reason="minari is not installed (extra rl)")
+    assert re.search(words, run(f"interop/{name}", tmp_path))
 
 
 @pytest.mark.parametrize("name", NAMES)

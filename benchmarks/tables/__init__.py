@@ -9,6 +9,7 @@ from benchmarks.tables import (
     faults,
     first_fit,
     first_use,
+    offline_rl,
     peers,
     regression,
     scaling,
@@ -37,6 +38,9 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "bench_cores": first_fit.tabulate_cores,
     "first_use": first_use.tabulate_commands,
     "campaigns": first_use.tabulate_campaigns,
+    "offline_rl": offline_rl.tabulate_costs,
+    "offline_rl_seconds": offline_rl.tabulate_seconds,
     "regression": regression.tabulate_regression,
+    "regression_beside": regression.tabulate_beside,
     "peer_splits": regression.tabulate_peer_splits,
 }

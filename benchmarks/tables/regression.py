@@ -1,4 +1,4 @@
-"""The table of this library beside others, from ``results/regression.json``."""
+"""The tables of this library beside others, from ``results/regression.json``."""
 
 from pathlib import Path
 
@@ -26,9 +26,21 @@ SCORES = {
 PARTS = {
     "epistemic_rank": "epistemic part and scarcity of data, rank correlation",
     "aleatoric_rank": "aleatoric part and true entropy, rank correlation",
+    "aleatoric_order": "the same, order of distinct entropies",
     "aleatoric_error": "aleatoric part, mean absolute error (nats)",
 }
+SECONDS = {
+    "seconds_fit": "s, fit",
+    "cpu_seconds_fit": "CPU s, fit",
+    "seconds_predict": "s, predict",
+}
+BESIDE = ("twofold", "bde", "catboost", "ngboost", "gp")
 UNKNOWN = "–"
+
+
+def known_or_not(values: dict[str, float], name: str) -> str:
+    """Mean and standard error, if there are any."""
+    return mean_and_error(values, name) if f"{name}/mean" in values else UNKNOWN
 
 
 def tabulate_regression(results: Path) -> str:
@@ -40,25 +52,41 @@ def tabulate_regression(results: Path) -> str:
             place = f"{table}/{library}"
             if f"{place}/rmse/mean" not in values:
                 continue
-            cells = [
-                mean_and_error(values, f"{place}/{score}")
-                if f"{place}/{score}/mean" in values
-                else UNKNOWN
-                for score in SCORES
-            ]
-            seconds = [values[f"{place}/seconds_{part}/mean"] for part in ("fit", "predict")]
+            cells = [known_or_not(values, f"{place}/{score}") for score in SCORES]
             splits = values.get(f"{place}/splits")
+            seconds = [values.get(f"{place}/{part}/mean") for part in SECONDS]
             rows.append(
                 [
                     table,
                     label,
                     f"{splits:.0f}" if splits else UNKNOWN,
                     *cells,
-                    *(f"{second:.1f}" for second in seconds),
+                    *(UNKNOWN if second is None else f"{second:.1f}" for second in seconds),
                 ]
             )
-    headings = ["table", "library", "splits", *SCORES.values(), "s, fit", "s, predict"]
-    return markdown(headings, rows)
+    return markdown(["table", "library", "splits", *SCORES.values(), *SECONDS.values()], rows)
+
+
+def tabulate_beside(results: Path) -> str:
+    """Log-likelihood and CRPS on public tables of which this library has several splits, each in
+    one row; of libraries with another number of splits that number too."""
+    values = metrics("regression", results)
+    rows = []
+    for table in dict.fromkeys(name.split("/")[0] for name in values):
+        places = [f"{table}/{library}" for library in BESIDE]
+        splits = [values.get(f"{place}/splits") for place in places]
+        if f"{places[0]}/crps/mean" not in values or splits[0] == 1:
+            continue
+        cells = [
+            UNKNOWN
+            if f"{place}/crps/mean" not in values
+            else f"{mean_and_error(values, f'{place}/test_log_likelihood')}; "
+            f"{mean_and_error(values, f'{place}/crps')}"
+            + (f" ({own:.0f} splits)" if own and own != splits[0] else "")
+            for place, own in zip(places, splits, strict=True)
+        ]
+        rows.append([table, *cells])
+    return markdown(["table", *(LIBRARIES[library] for library in BESIDE)], rows)
 
 
 def tabulate_peer_splits(results: Path) -> str:
@@ -71,10 +99,11 @@ def tabulate_peer_splits(results: Path) -> str:
         [
             problem,
             LIBRARIES[library],
-            *(mean_and_error(values, f"{place}/{part}") for part in PARTS),
+            f"{values[f'{place}/splits']:.0f}",
+            *(known_or_not(values, f"{place}/{part}") for part in PARTS),
         ]
         for place in sorted(measured, key=lambda place: order.index(place.split("/")[1]))
         for problem, library in [place.split("/")]
     ]
     rows.sort(key=lambda row: row[0])
-    return markdown(["problem", "library", *PARTS.values()], rows)
+    return markdown(["problem", "library", "seeds", *PARTS.values()], rows)

@@ -34,6 +34,24 @@ def test_the_second_run_finds_the_same_folder_and_the_programs_of_the_first(monk
     assert found["cold"] == 10.0 and found["wall"] == 5.0 and seen[0] == seen[1]
 
 
+def test_the_size_of_a_page_is_recorded_and_how_long_it_took(tmp_path):
+    (tmp_path / "a.html").write_text("x" * 1500)
+    (tmp_path / "a.html.record.json").write_text('{"times": {"page": 2.5}}')
+    found = first_use.describe_page(tmp_path)
+    assert found == {"kilobytes": 1.5, "page_seconds": 2.5}
+    record = Record("first_use", {}, [0])
+    first_use.add_command(record, "report", found | {"wall": 3.0, "cpu": 4.0, "cold": 5.0})
+    assert (
+        record.metrics["report/kilobytes"] == 1.5 and record.metrics["report/page_seconds"] == 2.5
+    )
+
+
+def test_choices_agree_where_the_other_model_would_learn_as_much(monkeypatch):
+    nats = {"warm": np.array([0.0, 2.0, 1.0]), "cold": np.array([4.0, 3.0, 1.0])}
+    monkeypatch.setattr(first_use, "expected_information", lambda model, _: nats[model])
+    assert first_use.compare_choices("warm", "cold", np.zeros((3, 1))) == 0.75
+
+
 def test_a_fit_is_recorded_with_its_warnings_and_score():
     record = Record("first_use", {}, [0])
     metrics = {"out-of-bag log-likelihood (nats)": -0.5}

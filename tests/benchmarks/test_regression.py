@@ -9,22 +9,27 @@ import pytest
 from scipy.stats import norm
 
 from benchmarks import regression
-from benchmarks.peers import regress
-from benchmarks.tables.regression import tabulate_peer_splits, tabulate_regression
+from benchmarks.peers import known_parts, processes, public_tables, regress
+from benchmarks.tables.regression import (
+    PARTS,
+    tabulate_beside,
+    tabulate_peer_splits,
+    tabulate_regression,
+)
 from paper.records import Record
 
 
 def test_crps_is_that_of_the_normal_distribution(rng):
     draws, y = rng.normal(size=(4_000, 3)), np.array([-1.0, 0.0, 2.0])
     exact = y * (2 * norm.cdf(y) - 1) + 2 * norm.pdf(y) - 1 / np.sqrt(np.pi)
-    np.testing.assert_allclose(regression.crps(draws, y), exact, atol=0.05)
+    np.testing.assert_allclose(public_tables.crps(draws, y), exact, atol=0.05)
 
 
 def test_crps_is_the_mean_over_all_pairs_of_draws(rng):
     draws, y = rng.normal(size=(7, 2)), rng.normal(size=2)
     pairs = [np.abs(a - b) for i, a in enumerate(draws) for j, b in enumerate(draws) if i != j]
     naive = np.abs(draws - y).mean(axis=0) - 0.5 * np.mean(pairs, axis=0)
-    np.testing.assert_allclose(regression.crps(draws, y), naive)
+    np.testing.assert_allclose(public_tables.crps(draws, y), naive)
 
 
 def test_a_mixture_has_the_density_and_moments_of_its_parts(rng):
@@ -63,24 +68,31 @@ def test_parts_are_compared_with_the_truth(monkeypatch):
 
     monkeypatch.setattr(regression, "predict_apart", predict)
     found = regression.measure_parts("skewed", 0, "bde", {}, None)
-    expected = {"epistemic_rank": 1.0, "aleatoric_rank": 1.0, "aleatoric_error": 0.25}
-    assert found == pytest.approx(expected)
+    expected = {"epistemic_rank": 1.0, "aleatoric_rank": 1.0, "aleatoric_order": 1.0}
+    assert found == pytest.approx(expected | {"aleatoric_error": 0.25})
+
+
+def test_the_order_of_values_is_judged_where_the_truth_differs():
+    truth = np.array([0.0, 0.05, 1.0, 1.01])
+    assert known_parts.share_in_order(np.array([2.0, 1.0, 4.0, 3.0]), truth) == 1.0
+    assert known_parts.share_in_order(-truth, truth) == -1.0
+    assert known_parts.share_in_order(np.array([0.0, 3.0, 1.0, 2.0]), truth) == 0.0
 
 
 def test_scores_in_units_of_the_target_are_those_of_the_scaled_problem(rng):
     y = rng.normal(size=50)
     found = regress.describe_mixture(np.zeros((1, 50)), np.ones((1, 50)), y, False)
     scaled = regress.describe_mixture(np.zeros((1, 50)), np.full((1, 50), 10.0), 10 * y, False)
-    small, large = regression.score(found, y, 1.0), regression.score(scaled, 10 * y, 10.0)
+    small, large = public_tables.score(found, y, 1.0), public_tables.score(scaled, 10 * y, 10.0)
     assert small == pytest.approx(large)
     assert small["nll_gaussian"] == pytest.approx(-small["test_log_likelihood"])
     assert 0.8 < small["coverage_90"] < 1.0
-    assert regression.score({"mean": y + 1.0}, y, 1.0) == {"rmse": pytest.approx(1.0)}
+    assert public_tables.score({"mean": y + 1.0}, y, 1.0) == {"rmse": pytest.approx(1.0)}
 
 
 def test_a_split_at_random_keeps_every_row_once():
     x = np.arange(50.0)[:, None]
-    train, y, test, y_test = regression.split_at_random(x, x[:, 0], 3)
+    train, y, test, y_test = public_tables.split_at_random(x, x[:, 0], 3)
     assert len(test) == 10
     assert sorted(np.concatenate([train, test])[:, 0]) == list(range(50))
     np.testing.assert_array_equal(np.concatenate([y, y_test])[:, None], np.r_[train, test])
@@ -103,14 +115,14 @@ def test_a_process_is_given_the_table_and_its_predictions_are_scored(monkeypatch
             command, 0, '{"seconds_fit": 1, "seconds_predict": 2}', ""
         )
 
-    monkeypatch.setattr(regression.subprocess, "run", run)
+    monkeypatch.setattr(processes.subprocess, "run", run)
     found = regression.measure_fit("diabetes", 1, "linear", {"tol": 1}, None, False)
     assert found == {"rmse": pytest.approx(2.0), "seconds_fit": 1, "seconds_predict": 2}
 
 
 def test_a_process_that_fails_says_why(monkeypatch):
     failed = subprocess.CompletedProcess([], 1, "", "Traceback\n  a line\nno memory\n")
-    monkeypatch.setattr(regression.subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(processes.subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="linear on diabetes failed: no memory"):
         regression.measure_fit("diabetes", 0, "linear", {}, None, False)
 
@@ -145,15 +157,31 @@ def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
     record.add("diabetes/gp/splits", 3)
     record.write(tmp_path)
     gp, forest = tabulate_regression(tmp_path).splitlines()[2:]
-    assert gp.startswith("| diabetes | Gaussian process | 3 | 0.5") and "| –" not in gp
+    assert gp.startswith("| diabetes | Gaussian process | 3 | 0.5")
     assert forest.startswith("| diabetes | random forest | – | – | – | – | – | 57.0")
+    assert gp.endswith("| 1.0 | – | 2.0 |")
+
+
+def test_the_short_table_has_a_row_for_each_table_and_a_column_for_each_library(tmp_path):
+    record = Record("regression", {}, [0])
+    scores = {"test_log_likelihood": -1.0, "crps": 0.5}
+    for place, splits in {"diabetes/twofold": 2, "diabetes/gp": 3, "wine/twofold": 1}.items():
+        record.add_means(place, [scores])
+        record.add(f"{place}/splits", splits)
+    record.add_means("skewed/twofold", [{"epistemic_rank": 1.0}])
+    record.write(tmp_path)
+    heading, _, row = tabulate_beside(tmp_path).splitlines()
+    assert heading.count("|") == row.count("|") == 7
+    known = "-1.00 ± 0.00; 0.50 ± 0.00"
+    assert row == f"| diabetes | {known} | – | – | – | {known} (3 splits) |"
 
 
 def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
     record = Record("regression", {}, [0])
-    parts = {"epistemic_rank": 0.9, "aleatoric_rank": 0.8, "aleatoric_error": 0.1}
+    parts = dict.fromkeys(PARTS, 0.9)
     for place in ("skewed/catboost", "bimodal/twofold", "skewed/twofold"):
         record.add_means(place, [parts])
+        record.add(f"{place}/splits", 1)
     record.add_means("diabetes/gp", [{"rmse": 54.0}])
     record.write(tmp_path)
     rows = [row.split(" | ")[:2] for row in tabulate_peer_splits(tmp_path).splitlines()[2:]]
@@ -176,3 +204,25 @@ def test_the_two_parts_of_this_library_reach_the_file(tmp_path, rng):
     predict = fit(x, x[:, 0] + rng.normal(size=30))
     assert {"epistemic", "aleatoric"} <= set(predict(x[:3], np.zeros(3), True))
     assert "epistemic" not in predict(x[:3], np.zeros(3), False)
+
+
+@pytest.mark.parametrize("name", ["diabetes", "skewed"])
+def test_fits_side_by_side_are_scored_like_single_ones(monkeypatch, name):
+    options = {"inference": {"method": "ensemble", "members": 2, "updates": 10}}
+    monkeypatch.setattr(known_parts, "PART_POINTS", 20)
+    found = regression.measure_together(name, options, 2)
+    measured = {"epistemic_rank", "aleatoric_order"} if name == "skewed" else {"crps", "rmse"}
+    assert len(found) == 2 and all(measured <= set(one) for one in found)
+    assert found[0] != found[1]
+
+
+def test_a_run_side_by_side_is_one_job_and_needs_this_library(monkeypatch, tmp_path, capsys):
+    every = [{"rmse": 1.0}, {"rmse": 3.0}]
+    monkeypatch.setattr(regression, "measure_together", lambda *_: every)
+    record = regression.measure(["diabetes"], ["twofold"], 2, False, None, together=True)
+    assert record.metrics["diabetes/twofold/rmse/mean"] == 2.0
+    assert record.metrics["diabetes/twofold/splits"] == 2
+    monkeypatch.setattr(sys, "argv", ["regression.py", "--libraries", "gp", "--together"])
+    with pytest.raises(SystemExit):
+        regression.main()
+    assert "not of gp" in capsys.readouterr().err

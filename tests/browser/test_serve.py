@@ -85,7 +85,7 @@ def test_three_rounds_with_a_server_that_is_killed(browser, start, place):
     page.set_default_timeout(PATIENCE)
     page.goto(url)
     check_looks(page)
-    assert page.get_by_role("heading", name="How to begin").is_visible()
+    assert page.get_by_role("heading", name="Getting started").is_visible()
     propose(page, 6)
     for number in range(1, 4):
         record(page, number, number / 10)
@@ -103,9 +103,11 @@ def test_three_rounds_with_a_server_that_is_killed(browser, start, place):
     page.get_by_text("Fitting the model").wait_for()
     server.kill()
     server, _ = start()
-    page.get_by_text("Going on pays").or_(page.get_by_text("onsider stopping")).first.wait_for()
+    page.get_by_text("More measurements are worthwhile").or_(
+        page.get_by_text("onsider stopping")
+    ).first.wait_for()
     propose(page, 2)
-    page.get_by_text("Expected to teach").first.wait_for()
+    page.get_by_text("Expected information gain").first.wait_for()
     Campaign.open(place).tell({"yield": 0.5}, proposal=7)
     page.get_by_role("heading", name="Proposal 7").wait_for(state="detached")
     record(page, 8, 0.7)
@@ -139,5 +141,5 @@ def test_mistakes_are_said_beside_the_form_and_mended(browser, start, place):
     page.get_by_role("cell", name="0.5", exact=True).wait_for()
     page.get_by_role("button", name="Change measurement 1").click()
     page.get_by_role("button", name="Remove").click()
-    page.get_by_role("heading", name="How to begin").wait_for()
+    page.get_by_role("heading", name="Getting started").wait_for()
     assert len(Campaign.open(place).history()) == 2

@@ -21,7 +21,7 @@ def test_first_points_are_spread(campaign):
 
 def test_with_enough_measurements_the_model_chooses(filled):
     (chosen,) = filled.ask()
-    assert "expected to teach" in chosen.reason
+    assert "expected information gain" in chosen.reason
     parts = chosen.split["standard_deviation"]
     for name in ("y", "w"):
         squares = [parts[part][name] ** 2 for part in ("epistemic", "aleatoric", "total")]
@@ -121,7 +121,7 @@ def test_a_point_proposed_twice_answers_the_open_proposal_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("share", "verdict"), [(0.02, "consider stopping"), (0.3, "going on pays")]
+    ("share", "verdict"), [(0.02, "consider stopping"), (0.3, "more measurements are worthwhile")]
 )
 def test_it_is_time_to_stop_when_noise_is_all_that_is_left(share, verdict):
     curve = [{"measurements": 30, "epistemic_nats": 0.1, "epistemic_share": share}]
@@ -215,8 +215,8 @@ def test_two_that_ask_at_once_get_different_points(campaign, tmp_path, monkeypat
     [
         ([], {}, "needs a list of outputs"),
         ("yield", {}, "needs a list of outputs, such as .* got 'yield'"),
-        (["x"], {}, "names of their own"),
-        ([" y"], {}, "without spaces around it, got ' y'"),
+        (["x"], {}, "must be unique"),
+        ([" y"], {}, "or have spaces around it, got ' y'"),
         (["proposal"], {}, "proposal is the name of a column"),
         (["y", "y_total_sd"], {}, "y_total_sd is the name of a column"),
         (["y"], {"settings": {"alfa": 1.0}}, "no setting alfa"),

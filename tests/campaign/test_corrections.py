@@ -77,7 +77,7 @@ def test_a_removed_measurement_leaves_the_data_and_nobody_gets_its_number(campai
     ("change", "message"),
     [
         (lambda c: c.correct(1), "give a new value of y, w, or a note"),
-        (lambda c: c.correct(1, {"y": 1.0}), "measurement 1 holds that already"),
+        (lambda c: c.correct(1, {"y": 1.0}), "measurement 1 already has these values"),
         (lambda c: c.correct(1, {"z": 1.0}), "there is no output 'z', only y, w"),
         (lambda c: c.correct(1, {"y": float("nan")}), "y must be a finite number, got nan"),
         (lambda c: c.correct(5, {"y": 2.0}), "there is no measurement 5"),

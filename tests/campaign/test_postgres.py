@@ -102,7 +102,7 @@ def test_two_processes_tell_and_ask_at_once(empty):
 
 
 @pytest.mark.slow
-def test_corrections_and_an_older_schema(empty):
+def test_corrections(empty):
     campaign = Campaign.create(empty, INPUTS, ["y"])
     campaign.ask(2)
     campaign.tell({"y": 7.0}, proposal=1, note="first")
@@ -110,15 +110,6 @@ def test_corrections_and_an_older_schema(empty):
     campaign.cancel(2)
     assert campaign.export()[0]["y"] == 0.7 and campaign.pending() == []
     assert campaign.history()[0]["outputs"] == {"y": 7.0}
-    with campaign._storage.writing() as connection:
-        for table, column in (
-            ("proposal", "cancelled"),
-            ("measurement", "note"),
-            ("measurement", "earlier"),
-            ("measurement", "removed"),
-        ):
-            connection.execute(sql.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
-        campaign._storage._set_about(connection, "version", 2)
     campaign = Campaign.open(empty)
     assert [proposal.number for proposal in campaign.pending()] == [2]
     campaign.remove(1)

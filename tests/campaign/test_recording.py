@@ -36,10 +36,10 @@ def test_a_point_that_was_asked_for_answers_its_proposal(campaign):
     ("arguments", "message"),
     [
         (({"z": 1.0},), "there is no output 'z', only y, w"),
-        (({},), "tell at least one of the outputs y, w"),
+        (({},), "give at least one of the outputs y, w"),
         (({"y": float("nan")},), "y must be a finite number, got nan"),
         (({"y": "high"},), "y must be a finite number, got 'high'"),
-        (({"y": 1.0},), "say where"),
+        (({"y": 1.0},), "give the proposal or the point"),
         (({"y": 1.0}, {"x": 9.0, "side": "left"}), "x must lie between"),
         (({"y": 1.0}, {"x": 0.0}), "the input side is missing"),
         (({"y": 1.0}, None, 99), "there is no proposal 99"),

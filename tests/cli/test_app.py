@@ -139,7 +139,7 @@ def test_proposals_of_a_model_say_what_is_known_and_why(twofold, place, tmp_path
             float(row[f"yield_{part}_sd"]) for part in ("total", "epistemic", "aleatoric")
         )
         assert epistemic**2 + aleatoric**2 == pytest.approx(total**2, rel=1e-3)
-        assert float(row["information_nats"]) > 0 and "expected to teach" in row["reason"]
+        assert float(row["information_nats"]) > 0 and "expected information gain" in row["reason"]
     fill_in(table, **{"yield": lambda i, _: i})
     assert "recorded 2" in twofold("tell", place, "--table", table)[1]
     shown = twofold("ask", place)[1]
@@ -184,13 +184,13 @@ def test_candidates_come_from_a_table(twofold, place, tmp_path):
         (("tell", "proposal=7", "yield=1"), "there is no proposal 7"),
         (("tell", "proposal=1.5", "yield=1"), "proposal must be a whole number, got '1.5'"),
         (("tell", "proposal=nan", "yield=1"), "proposal must be a whole number, got 'nan'"),
-        (("tell", "--proposal", 7, "--table", "x.csv"), "--proposal goes with NAME=VALUE"),
+        (("tell", "--proposal", 7, "--table", "x.csv"), "--proposal needs NAME=VALUE"),
         (("ask", "--out", "nowhere/next.csv"), "nowhere/next.csv cannot be written"),
         (("configure", "chains=0"), "chains must be an integer of at least 2, got 0"),
         (("ask", "--num", 0), "ask for at least 1 point, got 0"),
         (("init", "--input", "heat=20", "--output", "y"), "an input is NAME=LOW..HIGH"),
         (("init", "--input", "heat=9..2", "--output", "y"), "low < high"),
-        (("init", "--input", "heat=1..2", "--output", "y"), "already holds"),
+        (("init", "--input", "heat=1..2", "--output", "y"), "already contains"),
     ],
 )
 def test_mistakes_are_one_sentence_and_change_nothing(twofold, oven, words, message):
@@ -207,7 +207,7 @@ def test_mistakes_are_one_sentence_and_change_nothing(twofold, oven, words, mess
     [
         ("", "is empty"),
         ("heat,acid,yield\n", "has a heading but no rows"),
-        ("heat,heat,yield\n1,2,3\n", "two columns of one name"),
+        ("heat,heat,yield\n1,2,3\n", "duplicate column names"),
         ("heat,acid,yield\n30,a,1\n31,a,nan\n", "line 3: yield must be a finite number"),
         ("heat,acid,yield\n30,a,1\n31,c,2\n", "line 3: acid must be one of a, b"),
         ("heat,acid,yield\n30,a,1,9\n", "line 2: 4 cells for 3 columns"),
@@ -229,7 +229,7 @@ def test_a_missing_or_binary_table_is_named(twofold, oven, tmp_path):
     assert code == MISTAKE and "none.csv cannot be read" in shown
     (tmp_path / "photo.csv").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
     code, _, shown = twofold("tell", oven, "--table", tmp_path / "photo.csv")
-    assert code == MISTAKE and "photo.csv is no text file" in shown
+    assert code == MISTAKE and "photo.csv is not a text file" in shown
 
 
 def test_a_name_twice_or_two_numbers_are_refused(twofold, oven):

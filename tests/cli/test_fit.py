@@ -136,7 +136,7 @@ def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(oven, 
     [
         ('[fit]\ntraget = "yield"', "unknown key 'traget'; valid keys are data, target,"),
         ('[fit]\ntraget = "yield"', "did you mean 'target'?"),
-        ('[fits]\ntarget = "yield"', "'fits', which is no command of twofold"),
+        ('[fits]\ntarget = "yield"', "'fits', which is not a twofold command"),
         ("[suggest]\nnum = 3", "has no table [fit]"),
         ("[fit]\nseed = {a = 1}", "seed of [fit] in run.toml must be one value, got a table"),
         ("[fit\n", "run.toml is not a TOML file"),
@@ -162,11 +162,11 @@ def test_mistakes_in_a_file_are_named(oven, command, text, sentence):
         (["oven.csv", *fit_words(inputs="heat,heat")], "no column twice"),
         (["oven.csv", *fit_words(target="yield,yield")], "no column twice"),
         (["oven.csv", *fit_words(out="oven.csv")], "oven.csv is read by this command"),
-        (["oven.csv", *fit_words(out="new.csv")], "new.csv has the ending of a table"),
+        (["oven.csv", *fit_words(out="new.csv")], "new.csv has the file extension of a table"),
         (["comma1.csv", *fit_words(ignore="id")], "column 'heat' must be numbers"),
         (["one.csv", *fit_words(ignore="id")], "has 1 row; at least 2 are needed"),
         (["same.csv", *fit_words(ignore="id")], "'yield' is 2 in every row"),
-        (["oven.csv.png", *fit_words()], "is no text file: expected CSV or Parquet"),
+        (["oven.csv.png", *fit_words()], "is not a text file: expected CSV or Parquet"),
         ([".", *fit_words()], "cannot be read"),
         (["oven.csv", *fit_words(inputs="name")], "one target and one input"),
         (["oven.csv", *fit_words(out="no/where.twofold")], "no/where.twofold cannot be written"),
@@ -361,7 +361,10 @@ def test_a_table_of_dates_words_errors_and_batches(oven, command):
     assert code == MISTAKE and "'malic', which is not among the known words citric, lactic" in said
     for more, sentence in (
         (["--category", "acids"], "--category must name an input: day, acid, heat"),
-        (["--inputs", "heat,sigma", "--error", "sigma"], "sigma cannot be an input and an error"),
+        (
+            ["--inputs", "heat,sigma", "--error", "sigma"],
+            "sigma cannot be both an input and an error",
+        ),
         (["--target", "acid"], "column 'acid' must be numbers"),
     ):
         code, _, said = command("fit", *words, *more, "--force")
@@ -408,7 +411,7 @@ def test_new_rows_are_added_to_a_model(oven, command):
     # Nothing is added twice, and no file is lost.
     code, _, said = command("update", "joined.twofold", "new.csv")
     assert code == MISTAKE and "was fitted to new.csv already" in said
-    for place, sentence in (("new.csv", "is read by"), ("oven.csv", "ending of a table")):
+    for place, sentence in (("new.csv", "is read by"), ("oven.csv", "file extension of a table")):
         code, _, said = command("update", "first.twofold", "new.csv", "--out", place)
         assert (
             code == MISTAKE and sentence in said and (oven / place).read_text().startswith("name")
@@ -496,9 +499,9 @@ def test_files_to_share_hold_no_path_of_this_machine(oven, command):
 
 def test_what_cannot_be_reported_on_is_named(oven, command):
     assert "nothing.db cannot be read" in command("report", "nothing.db")[2]
-    assert "is no safetensors file" in command("report", "oven.csv")[2]
+    assert "is not a safetensors file" in command("report", "oven.csv")[2]
     assert "it has no project.json" in command("report", ".")[2]
-    assert "holds no campaign" in command("report", "sqlite:///oven.db")[2]
+    assert "without a campaign" in command("report", "sqlite:///oven.db")[2]
     code, _, said = command("report", "oven.twofold", "--out", "page.pdf")
     assert code == MISTAKE and "expected a file that ends in .html" in said
 

@@ -87,7 +87,7 @@ def test_what_cannot_be_streamed_is_refused(table, command, tmp_path):
     for name in ("langevin", "ensemble"):
         method = [*words[:-1], f"inference={name}"]
         code, _, said = command("fit", table, "--target", "yield", "--ignore", "name", *method)
-        assert code == MISTAKE and f"'{name}' looks at all data in every step" in said
+        assert code == MISTAKE and f"'{name}' needs all data in every step" in said
     (tmp_path / "same.csv").write_text("heat,yield\n1,2\n2,2\n3,2\n")
     code, _, said = command("fit", tmp_path / "same.csv", "--target", "yield", *words[:3])
     assert code == MISTAKE and "'yield' is 2 in every row" in said

@@ -49,6 +49,7 @@ def idle(row):
 constant = 3.0
 """
 SMALL = [
+    "--no-tune",
     *("--setting", "epochs=1", "--setting", "updates=2", "--setting", "weight_draws=3"),
     *("--setting", "noise_draws=2", "--setting", "hidden=[5]", "--model", "epochs=2"),
     *("--model", "hidden_layer_sizes=[4]", "--model", "draws=4", "--model", "n_weight_draws=8"),
@@ -95,20 +96,24 @@ def words(*more, log="tank.csv", observations="level,pump", action="flow:0:2", *
 
 
 def test_a_quick_search_is_shorter_unless_it_is_told_otherwise(twofold, place, monkeypatch):
-    seen = []
+    seen, tuned = [], []
 
-    def find(log, cost, folder, *, regressor, risk_weights, settings, **_):
+    def find(log, cost, folder, *, regressor, risk_weights, settings, tuning, **_):
         seen.append((regressor.inference, risk_weights, settings))
+        tuned.append(tuning)
         raise ValueError("seen")
 
     monkeypatch.setattr("twofold.plant.project.find_policies", find)
-    for more in ([], ["--quick"], ["--quick", "--setting", "starts=3", "--model", "epochs=7"]):
-        assert twofold(*words(*more))[0] == MISTAKE
+    told = ["--quick", "--no-tune", "--setting", "starts=3", "--model", "epochs=7"]
+    for more in ([], ["--quick"], told):
+        code, _, said = twofold(*words(*more))
+        assert code == MISTAKE and ("one to two minutes" in said) == ("--quick" in more)
     (slow, pairs, long), (quick, few, short), (told, _, own) = seen
     assert len(pairs) == 4 and few == [(0.0, 0.0), (2.0, 0.0)]
     assert short.epochs < long.epochs and short.weight_draws < long.weight_draws
     updates = quick.epochs * 80 / quick.batch_size
     assert 14_000 < updates < 16_000 and slow.epochs is None and quick.draws < slow.draws
+    assert tuned[2] is None and tuned[1].epochs < tuned[0].epochs
     assert told.epochs == 7 and own.starts == 3 and own.epochs == short.epochs
 
 
@@ -167,13 +172,13 @@ def test_from_a_log_to_an_action(twofold, place):
         (words(cost="tank.py:constant"), "has no function 'constant'"),
         (words(cost="broken.py:cost"), "broken.py fails: ModuleNotFoundError"),
         (words(cost="tank.py:wild"), "tank.py:10: cost(row) must be finite, got nan"),
-        (words(cost="tank.py:listed"), "tank.py:13: cost(row) must give one number"),
+        (words(cost="tank.py:listed"), "tank.py:13: cost(row) must return one number"),
         (
             words(cost="tank.py:nothing"),
-            "tank.py:16: cost(row) must give one number for a row, got N",
+            "tank.py:16: cost(row) must return one number per row, got N",
         ),
         (words(cost="tank.py:failing"), "tank.py:20: cost(row) failed with ZeroDivisionError"),
-        (words(cost="tank.py:steep"), "tank.py:22: the slope of cost(row) is not finite near"),
+        (words(cost="tank.py:steep"), "tank.py:22: the gradient of cost(row) is not finite near"),
         (words(**{"date-order": "back"}), "'--date-order'"),
         (words(known="tank.py:cost"), "known(observation, action)"),
         (words(history=0), "history must be a whole number"),
@@ -339,7 +344,7 @@ def test_pasting_the_options_of_a_message_mends_the_log(twofold, place, monkeypa
         ("use nodes=363", ["--model", "nodes=363"]),
         ("or use dtype='float64'", ["--model", "dtype=float64"]),
         (
-            "the run (1,020 epochs); increase epochs (twice as many is a good start)",
+            "the run (1,020 epochs); increase epochs (try twice as many)",
             ["--model", "epochs=2040"],
         ),
         ("as transforms={'a b': 'logit'}, or", ["--transform=a b=logit"]),

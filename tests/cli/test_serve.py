@@ -79,13 +79,13 @@ def test_an_empty_campaign_says_how_to_begin(site):
     while site.work.step():
         pass
     text = site.text()
-    assert "How to begin" in text and "6 complete measurements are enough" in text
+    assert "Getting started" in text and "the first model needs 6 complete" in text
     assert "Go on or stop?" not in text and "No proposal is open" not in text
 
 
 def test_points_are_proposed_and_their_results_recorded(site):
     before = site.state()["shown"]
-    assert site.send("ask", num=2) == (200, "asked for 2 points")
+    assert site.send("ask", num=2) == (200, "requested 2 points")
     while site.work.step():
         pass
     assert site.state()["shown"] != before
@@ -127,8 +127,8 @@ def test_an_output_that_was_missing_is_added(tmp_path):
 @pytest.mark.parametrize(
     ("name", "fields", "words"),
     [
-        ("tell", {"heat": 30}, "tell at least one of the outputs"),
-        ("tell", {"yield": 1}, "say where"),
+        ("tell", {"heat": 30}, "give at least one of the outputs"),
+        ("tell", {"yield": 1}, "give the proposal or the point"),
         ("tell", {"heat": 300, "yield": 1}, "must lie between 20.0 and 80.0, got 300"),
         ("tell", {"heat": 30, "yield": "high"}, "yield must be a number, got 'high'"),
         ("tell", {"heat": 30, "yield": "nan"}, "yield must be a"),
@@ -200,7 +200,7 @@ def test_other_hosts_need_the_token(place):
     welcome = client.get("/?token=sesame")
     cookie = welcome.headers["set-cookie"]
     assert "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
-    assert "oven.db" not in welcome.text and "How to begin" in client.get("/").text
+    assert "oven.db" not in welcome.text and "Getting started" in client.get("/").text
     assert site.send("ask", by=client, num=1)[0] == 200
     assert site.browser("10.0.0.7:8765").get("/").status_code == 403, "another browser"
 
@@ -276,7 +276,7 @@ def test_a_round_that_is_complete_is_fitted_and_drawn(site, monkeypatch):
     site.send("ask", num=2)
     while site.work.step():
         pass
-    assert len(site.campaign.pending()) == 2 and "Expected to teach" in site.text()
+    assert len(site.campaign.pending()) == 2 and "Expected information gain" in site.text()
     site.send("tell", heat=79, **{"yield": 0.3})
     while site.work.step():
         pass
@@ -364,4 +364,4 @@ def test_ctrl_c_stops_the_server_in_the_middle_of_a_fit(site, place):
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.strip() == "twofold: stopped; all that was recorded is in oven.db"
+    assert said.strip() == "twofold: stopped; all recorded results are stored in oven.db"

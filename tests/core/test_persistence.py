@@ -267,10 +267,10 @@ def test_absurd_header_length_allocates_nothing(path, content, length):
         (b"", "empty or cut short, with 0 bytes"),
         (b"\x10\x00", "empty or cut short, with 2 bytes"),
         (bytes(8), "its header is not JSON"),
-        (b"x,y\n1.0,2.0\n3.0,4.0\n", "no safetensors file"),
-        (bytes(1000), "no safetensors file"),
-        ((2).to_bytes(8, "little") + b"{}", "another program wrote it"),
-        ((20).to_bytes(8, "little") + b'{"__metadata__":"a"}', "another program wrote it"),
+        (b"x,y\n1.0,2.0\n3.0,4.0\n", "not a safetensors file"),
+        (bytes(1000), "not a safetensors file"),
+        ((2).to_bytes(8, "little") + b"{}", "written by another program"),
+        ((20).to_bytes(8, "little") + b'{"__metadata__":"a"}', "written by another program"),
         ((10).to_bytes(8, "little") + b'{"a": \xff\xfe}\n', "its header is not JSON"),
         ((500_005).to_bytes(8, "little") + b'{"a":' + b"[" * 500_000, "its header is not JSON"),
     ],
@@ -290,7 +290,9 @@ def test_unreadable_documents_are_refused(path, document):
 
 def test_safetensors_of_another_program(path):
     safetensors.numpy.save_file(ARRAYS, path, {"format": "pt"})
-    with pytest.raises(FileFormatError, match="another program wrote it; give a file twofold"):
+    with pytest.raises(
+        FileFormatError, match="written by another program; give a file written by twofold"
+    ):
         read(path, "model")
 
 

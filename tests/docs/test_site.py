@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra docs)")
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs").glob("**/*.md"))
+PAGES = [*(ROOT / "docs").glob("**/*.md"), *(ROOT / "docs").glob("**/*.ipynb")]
 
 
 @pytest.fixture
@@ -26,6 +26,8 @@ def test_links_to_results_are_those_of_the_site(hooks):
     expected = "![a](results/a.png) and [b](results/b.json), [c](c.md), ../results/d.png"
     assert hooks.rewritten(text, "page.md") == expected
     assert hooks.linked(text, "page.md") == {"results/a.png", "results/b.json"}
+    link = "[a](tutorials/measure.ipynb) [b](../tutorials/split.ipynb#x)"
+    assert hooks.rewritten(link, "a.md") == "[a](tutorials/measure.md) [b](../tutorials/split.md#x)"
 
 
 def test_a_page_in_a_folder_reaches_them_too(hooks):
@@ -38,7 +40,8 @@ def test_a_page_in_a_folder_reaches_them_too(hooks):
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
     named = set(re.findall(r"[\w/]+\.md", navigation))
-    assert named == {str(page.relative_to(ROOT / "docs")) for page in PAGES}
+    pages = (page.relative_to(ROOT / "docs").with_suffix(".md") for page in PAGES)
+    assert named == set(map(str, pages))
 
 
 @pytest.mark.slow

@@ -5,14 +5,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from twofold.estimators.comparison import (
-    Comparison,
-    Difference,
-    compare_held_out,
-    compare_out_of_bag,
-)
-from twofold.estimators.linear import LinearGaussian, cross_validate_linear
-from twofold.inference.ensemble import OutOfBag
+from twofold.estimators.comparison import Comparison, compare_gains, compare_held_out
+from twofold.estimators.linear import LinearGaussian
 
 
 @pytest.mark.parametrize(
@@ -23,11 +17,10 @@ from twofold.inference.ensemble import OutOfBag
         ((-3.0, 1.0), (-0.1, 0.01), "worse"),
         ((-3.0, 1.0), (0.1, 0.01), "unclear"),
         ((0.1, 0.1), (0.0, 0.01), "unclear"),
-        ((0.5, 0.1), None, "better"),
     ],
 )
 def test_a_verdict_needs_a_clear_score_and_none_against_it(log_score, crps, verdict):
-    found = Comparison(Difference(*log_score), crps and Difference(*crps))
+    found = Comparison(*log_score, *crps)
     assert found.verdict == verdict and f"{log_score[0]:+.3f} ±" in found.sentence
     assert ("unclear" in found.sentence) == (verdict == "unclear")
 
@@ -43,7 +36,7 @@ def test_one_row_that_is_far_off_decides_nothing():
     crps = np.full((200, 1), 0.02 * 0.234)
     crps[7] = 1.0
     found = compare_held_out(linear, x, y, log_density, crps)
-    assert found.log_score.mean < -5 and found.verdict == "better"
+    assert found.gain < -5 and found.verdict == "better"
 
 
 def test_the_crps_of_the_linear_model_is_that_of_its_gaussians():
@@ -60,11 +53,13 @@ def test_the_crps_of_the_linear_model_is_that_of_its_gaussians():
             assert linear.crps(x, y)[row, output] == pytest.approx(below + above, rel=1e-6)
 
 
-def test_out_of_bag_scores_have_an_error_of_both_models():
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(50, 1)), rng.normal(size=50)
-    linear = cross_validate_linear(x, y)
-    found = compare_out_of_bag(OutOfBag(-1.0, 0.3, 50), x, y)
-    assert found.log_score.mean == pytest.approx(-1.0 - linear.score)
-    assert found.log_score.standard_error == pytest.approx(np.hypot(0.3, linear.standard_error))
-    assert compare_out_of_bag(OutOfBag(-1.0, 0.3, 50), x[:3], y[:3]) is None
+def test_gains_are_means_of_rows_with_their_standard_errors(rng):
+    gains, linear = rng.normal(size=50), rng.uniform(1.0, 2.0, (50, 2))
+    found = compare_gains(gains, linear * [0.5, 1.1], linear)
+    assert found.gain == pytest.approx(gains.mean())
+    assert found.gain_error == pytest.approx(gains.std(ddof=1) / 50**0.5)
+    assert found.crps_gain == pytest.approx(np.mean([0.5, -0.1]))
+    weight = np.repeat([1.0, 3.0], 25)
+    weighted = compare_gains(gains, linear * 0.5, linear, weight)
+    shares = 0.5 * (linear / linear.mean(axis=0)).mean(axis=1)
+    assert weighted.crps_gain == pytest.approx(np.average(shares, weights=weight))

@@ -3,7 +3,6 @@
 import copy
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -566,14 +565,6 @@ def test_samples_do_not_depend_on_the_chunk_size(fitted, monkeypatch):
     whole = fitted.sample(X, 20)
     monkeypatch.setattr("twofold.uncertainty.predictive.CHUNK_VALUES", 7 * 20 * 20)
     np.testing.assert_allclose(fitted.sample(X, 20), whole, rtol=1e-4, atol=1e-4)
-
-
-def test_a_file_of_the_version_before_loads_and_predicts_the_same():
-    model = load(Path(__file__).parent / "data" / "version_1.twofold")
-    assert model.inference == "ensemble"
-    np.testing.assert_allclose(
-        model.predict([[-1.0], [-0.9]]), [-0.01239104, 0.00654383], rtol=1e-4
-    )
 
 
 def test_options_of_the_method_are_settings_of_the_regressor():

@@ -63,7 +63,7 @@ def test_what_a_method_cannot_use_is_refused():
     mean_field = BNNLVRegressor(inference=Alpha(epochs=1))
     for facts, message in (
         ({"y_error": error}, "y_error needs inference="),
-        ({"groups": np.arange(20)}, "groups are for inference="),
+        ({"groups": np.arange(20)}, "groups need inference="),
     ):
         with pytest.raises(ValueError, match=message):
             mean_field.fit(x, y, **facts)

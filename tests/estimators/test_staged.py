@@ -258,7 +258,7 @@ def test_chains_are_held_against_their_start_by_the_same_rows(rng):
     members = Members(model, networks, deal_roles(0, 6, 3, 40, 64), np.empty(0), np.empty((0, 6)))
     unmoved = Network(*(leaf[:, None] for leaf in networks))
     scores = score_rows(1, members, unmoved, data, SCORE)
-    chains = StageResult(networks, np.ones(6), unmoved, scores, scores, 1)
+    chains = StageResult(networks, np.ones(6), unmoved, scores, scores, unmoved, 1)
     np.testing.assert_array_equal(members._replace(scores=scores).scores, chains.fair_scores)
     assert is_kept(members._replace(scores=scores), chains)
     worse = chains._replace(fair_scores=scores - 1.0)
@@ -338,7 +338,7 @@ def test_a_stage_that_is_stopped_early_leaves_the_draws_of_the_one_before(epoch,
 )
 def test_chains_that_would_go_on_improving_say_so(gain, steps, said, recwarn):
     method, model = Langevin(steps=3_200), BNNLV(1, 1, (), 0, 1.0, 1.0)
-    chains = StageResult(None, None, None, None, None, steps, OutOfBag(gain, 0.01, 50))
+    chains = StageResult(None, None, None, None, None, None, steps, OutOfBag(gain, 0.01, 50))
     members = Members(model, None, None, None, None)
     warn_if_unfinished(method, [members, members], [chains, None], 50)
     assert [("steps=6400" in str(one.message)) for one in recwarn] == [True] * said
@@ -357,7 +357,7 @@ def test_chains_that_would_go_on_improving_say_so(gain, steps, said, recwarn):
     ],
 )
 def test_chains_go_on_while_the_next_stage_is_expected_to_pay(previous, gain, error, goes_on):
-    after = StageResult(None, None, None, None, None, 1, OutOfBag(gain, error, 50))
+    after = StageResult(None, None, None, None, None, None, 1, OutOfBag(gain, error, 50))
     before = after._replace(gain=None if previous is None else OutOfBag(previous, 0.01, 50))
     assert would_pay(before, after) is goes_on
 

@@ -67,7 +67,7 @@ def forge(files, tmp_path):
         ({"settings": ...}, "settings"),
         ({"settings": {"hidden_layer_sizes": "big"}}, "hidden_layer_sizes"),
         ({"settings": {"inference": "magic"}}, "magic"),
-        ({"settings": {"inference": {"method": ["alpha"]}}}, "list"),
+        ({"settings": {"inference": {"method": ["alpha"]}}}, "inference must be one of"),
         ({"settings": {"dtype": "float16"}}, "dtype"),
         ({"settings": {"n_weight_draws": -1}}, "n_weight_draws"),
         ({"settings": {"wings": 2}}, "wings"),

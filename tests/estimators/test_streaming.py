@@ -193,7 +193,7 @@ def test_what_grows_is_refused_with_what_it_costs(tmp_path):
     with pytest.raises(ValueError, match=r"28 bytes for each row, .* 300 rows.*encoder"):
         fit_table(BNNLVRegressor(inference="alpha"), path, target="y")
     assert alpha.bytes_per_datum(1, 4) == 28
-    with pytest.raises(ValueError, match="'nuts' looks at all data in every step"):
+    with pytest.raises(ValueError, match="'nuts' needs all data in every step"):
         fit_table(BNNLVRegressor(inference="nuts"), path, target="y")
 
 

@@ -172,12 +172,14 @@ def test_where_no_bar_is_seen_a_long_fit_says_once_how_long_it_takes(monkeypatch
 
     now = [0.0]
     monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    for epochs, said in (
-        (20, "fitting: 20 of 100 epochs after 30 s, about 4 min left\n"),
-        (60, ""),
+    announced = "fitting: 30 of 100 epochs after 60 s, about 4 min left\n"
+    for updates, said in (
+        ([(30.0, 20), (60.0, 30), (90.0, 40)], announced),
+        ([(30.0, 20), (60.0, 60)], ""),
+        ([(150.0, 20), (151.0, 30), (159.0, 90)], ""),  # it was compiled for two minutes
     ):
         now[0] = 0.0
         bar = training.ProgressBar("auto", 100, ("fitting", "epochs", "energy"), 1, 10)
-        for now[0] in (30.0, 60.0):
-            bar.update(epochs, 0.0)
+        for now[0], epoch in updates:
+            bar.update(epoch, 0.0)
         assert capsys.readouterr().err == said

@@ -14,7 +14,6 @@ from twofold.inference.method import (
     nest_options,
     resolve_method,
     to_mapping,
-    upgrade_settings,
 )
 
 
@@ -65,47 +64,6 @@ def test_options_may_stand_beside_the_other_settings():
     assert nest_options({"chains": 4}) == {"inference": {"method": "langevin", "chains": 4}}
     both = nest_options({"inference": Alpha(alpha=0.5), "epochs": 3})
     assert resolve_method(both["inference"]) == Alpha(alpha=0.5, epochs=3)
-
-
-def test_settings_of_before_lose_the_options_of_other_methods():
-    before = {
-        "inference": "nuts",
-        "alpha": 1.0,
-        "epochs": None,
-        "batch_size": 75,
-        "dtype": "float32",
-    }
-    before["inference_options"] = {"chains": 2, "leapfrog_steps": 8}
-    assert upgrade_settings(before) == {
-        "inference": {"method": "nuts", "chains": 2},
-        "dtype": "float32",
-    }
-    now = {"inference": {"method": "alpha", "alpha": 0.5}}
-    assert upgrade_settings(now) == now
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ({"inference": {"method": "sghmc", "chains": 3, "step_size": 0.1}}, "langevin"),
-        ({"inference": "sghmc"}, "langevin"),
-        ({"inference": {"method": "stopped", "members": 3, "held_out": 0.2}}, "ensemble"),
-        ({"inference": {"method": "ensemble", "members": 3, "start": 0.45}}, "ensemble"),
-        ({"inference": {"method": "ensemble", "members": 3, "epochs": None}}, "ensemble"),
-        ({"inference": {"method": "ensemble", "nodes": None}}, "ensemble"),
-        ({"inference": "ensemble", "epochs": 7, "bootstrap": 0.5}, "ensemble"),
-        ({"inference": "sghmc", "inference_options": {"friction": 0.1}}, "langevin"),
-        ({"inference": {"method": "ensemble", "members": 3}}, None),
-    ],
-)
-def test_methods_that_are_gone_become_others_with_their_defaults(before, now):
-    found = upgrade_settings({"latent_dim": 0, **before})
-    assert found == {"latent_dim": 0, "inference": now or before["inference"]}
-
-
-def test_a_campaign_of_the_former_default_has_the_default_now():
-    former = {"epochs": 2, "latent_dim": 0, "inference_options": {"members": 2, "start": 0.4}}
-    assert upgrade_settings(former) == {"latent_dim": 0}
 
 
 def test_names_are_known_without_jax():

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from paper import frontier, frontiers, industrial_random_batch
+from paper import frontier, frontier_tables, frontiers, industrial_random_batch
 from paper.frontier import MIXED_DRAWS, Trial, grid, mix_posteriors
 from paper.frontier_claims import (
     claims,
@@ -256,3 +256,16 @@ def test_the_random_batch_leaves_a_record_and_policies_for_a_plant(tmp_path):
     direct = industrial_random_batch.search_on_simulator(Context(True, tmp_path, tmp_path))
     assert direct.name == record.name
     assert 100 < direct.metrics["direct/cost/best"] < 500
+
+
+def test_what_does_not_hold_is_bounded(tmp_path):
+    """Student's t with two degrees of freedom has its 95 % quantile at 2.920."""
+    names = "risk_ignoring_costs_more", "bias_falls_with_beta"
+    values = {f"claims/{name}": float(number) for number, name in enumerate(names)}
+    for name in names:
+        values |= {f"margin/{name}/mean": 0.5, f"margin/{name}/se": 1.0}
+    record = {"seeds": [0, 1, 2], "metrics": values}
+    (tmp_path / "wind_frontier.json").write_text(json.dumps(record))
+    _, _, costs, bias = frontier_tables.claims("wind_frontier", tmp_path).splitlines()
+    assert costs.endswith("| **no** | 0.50 ± 1.00 | 3.42 |")
+    assert bias.endswith("| yes | 0.50 ± 1.00 |  |")

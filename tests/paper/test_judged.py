@@ -44,7 +44,9 @@ def test_falls_are_counted_over_seeds_and_doublings():
 
 
 def test_gap_is_what_the_score_promises_too_much():
-    assert out_of_bag.gap({"out_of_bag": -1.0, "test_log_likelihood": -1.25}) == 0.25
+    scores = {"out_of_bag": -1.0, "test_log_likelihood": -1.25}
+    assert out_of_bag.gap(scores | {"truth": -0.5, "test_truth": -0.5}) == 0.25
+    assert out_of_bag.gap(scores | {"truth": -0.5, "test_truth": -0.75}) == 0.0
 
 
 @pytest.mark.parametrize("problem", out_of_bag.ROWS)

@@ -98,6 +98,8 @@ def test_figures_and_calibration_use_the_same_fits(compared, work, tmp_path):
     assert len(rows) == 1 + toy_figures.POINTS
     np.testing.assert_allclose(total, epistemic + aleatoric, atol=1e-4)
     scores = calibration.score_calibration(smoke(work, tmp_path)).metrics
+    quick = calibration.score_quickly(smoke(work, tmp_path)).metrics
+    assert quick == {name: value for name, value in scores.items() if "/hmc/" not in name}
     same = "bimodal/alpha_1/test_log_likelihood/mean"
     assert scores[same] == pytest.approx(compared.metrics[same])
     assert 0.0 < scores["bimodal/hmc/calibration_error/mean"] < 0.5

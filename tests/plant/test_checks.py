@@ -123,7 +123,7 @@ def test_all_faults_are_listed_at_once(rows, columns, write):
 def test_episodes_that_come_back_need_a_time_or_a_cut(rows, columns, write):
     parts = rows[:20] + rows[40:60] + rows[20:40]
     columns = columns | {"time": None}
-    with pytest.raises(LogError, match=r"'r0', which goes on at line 42.*split_at_restarts=True"):
+    with pytest.raises(LogError, match=r"'r0', which continues at line 42.*split_at_restarts=True"):
         read_log(write(parts), **columns)
     with pytest.warns(LogWarning, match="pass time='t'"):
         log = read_log(write([row | {"time": 1} for row in parts]) , **columns | {"time": None},
@@ -219,7 +219,7 @@ def test_short_episodes_are_named_and_an_error_if_there_are_no_others(rows, colu
     findings = check(read_raw_log(path, **columns), history=5)
     assert [(one.kind, one.severity) for one in findings] == [("short", "warning")]
     assert "'r1' (4)" in findings[0].sentence
-    with pytest.raises(LogError, match="at least 51 are needed"):
+    with pytest.raises(LogError, match="at least 51 rows are needed"):
         read_log(path, **columns, history=50)
 
 

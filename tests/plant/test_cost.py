@@ -36,14 +36,14 @@ def test_a_cost_runs_in_a_roll_out_and_has_a_gradient(log):
         (lambda row: np.maximum(row["a"], 0.0), "written with jax.numpy"),
         (
             lambda row: jnp.stack([row["a"], row["b"]]),
-            r"one number for a row, got the shape \(2,\)",
+            r"one number per row, got the shape \(2,\)",
         ),
         (
             lambda row: print(end=""),
-            r"test_cost.py:\d+: cost\(row\) must give one.*got None; end it",
+            r"test_cost.py:\d+: cost\(row\) must return one.*got None; end it",
         ),
-        (lambda row: "dear", r"test_cost.py:\d+: cost\(row\) must give one number.*got a str"),
-        (lambda row: [row["a"]], r"must give one number for a row, got a list"),
+        (lambda row: "dear", r"test_cost.py:\d+: cost\(row\) must return one number.*got a str"),
+        (lambda row: [row["a"]], r"must return one number per row, got a list"),
         (lambda row: 1 / 0, r"test_cost.py:\d+: cost\(row\) failed with ZeroDivisionError"),
         (lambda row: jnp.log(row["u"]), r"must be finite, got nan in episode 'e7', step \d, where"),
     ],
@@ -76,7 +76,7 @@ def test_the_line_of_an_error_is_that_of_the_users_file(log, tmp_path):
     ],
 )
 def test_a_cost_without_a_slope_is_refused_before_a_search(log, function):
-    message = r"test_cost.py:\d+: the slope of cost.*where a =.*jnp.sqrt\(jnp.maximum"
+    message = r"test_cost.py:\d+: the gradient of cost.*where a =.*jnp.sqrt\(jnp.maximum"
     with pytest.raises(LogError, match=message):
         check_slope(cost_of(function, log), log)
 

@@ -174,7 +174,7 @@ def test_episodes_too_short_for_the_history_give_no_rows(log):
         ({"targets": ["a", "b"]}, r"'c' is neither a target, nor known, nor held.*held=\['c'\]"),
         ({"targets": ["a", "b", "c"], "held": ["c"]}, "'c' is held"),
         ({"held": ["a", "b", "c"]}, "nothing to predict"),
-        ({"window": [], "action_history": 0}, "would see nothing"),
+        ({"window": [], "action_history": 0}, "has no inputs"),
         ({"deltas": ["d"]}, "deltas 'd' is not a column"),
         ({"transforms": {"bb": "logit"}}, "transform of 'bb'.*did you mean 'b'"),
         ({"known": lambda now, action: {"q": now["a"]}}, "known gives 'q'"),

@@ -12,14 +12,18 @@ from twofold.plant.embedding import embed
 from twofold.plant.forecast import (
     Visited,
     distances,
+    evaluate_policy,
     explained,
+    forecast,
     measure_reach,
+    measure_saving,
     quantiles,
     visit,
     with_epistemic_part,
 )
 from twofold.plant.log import Episode, Log, Window
 from twofold.plant.policy import LearnedPolicy, PolicyNetwork
+from twofold.plant.replay import choose_passages
 from twofold.plant.rollout import DynamicsModel
 
 NOISE, HORIZON = 0.3, 15
@@ -69,6 +73,32 @@ def linear_policy(model, weights):
     shape = PolicyNetwork(count, (), *model.bounds)
     plain = Standardizer(np.zeros(count), np.ones(count))
     return LearnedPolicy(model.embedding, shape, plain, np.asarray(weights, np.float32))
+
+
+def test_savings_are_against_the_logged_actions_from_the_same_starts():
+    """Two weight draws without noise: a loop over each passage, under its actions and under none;
+    what a bias of the changes adds is in both, and not in what is saved."""
+    log, held_out, steps = log_of(), log_of(3, 20, seed=1), 6
+    draws = [flat(CHANGES), flat(CHANGES + np.outer([1.0, 0.0], [0.0, 0.0, -0.4, 0.3]))]
+    model = model_of(log, draws)
+    model.regressor.posterior_.log_noise[:] = -60.0
+    passages, _ = choose_passages(model, held_out, steps, 10, np.random.default_rng(0))
+    policy = linear_policy(model, [0.0, 0.0, 0.0])
+    costs = forecast(model, policy, passages.start, steps, weight_draws=2, noise_draws=2)
+    found = measure_saving(model, passages, costs, 0)
+    expected = []
+    for gain, bias in ((1.0, 0.0), (0.6, 0.3)):
+        saved = []
+        for start, actions in zip(passages.start.observations, passages.actions, strict=True):
+            logged = idle = start[-1, 0]
+            for (flow,) in actions:
+                logged, idle = 0.5 * logged + gain * flow + bias, 0.5 * idle + bias
+                saved.append(logged - idle)
+        expected.append(np.mean(saved))
+    assert sorted(found) == pytest.approx(sorted(expected), rel=1e-3)
+    trial = evaluate_policy(model, policy, held_out, steps, 0)
+    assert trial.saving_risk > 0.0
+    assert trial.careful_saving == trial.saving - 2.0 * trial.saving_risk
 
 
 def test_distances_beyond_those_of_held_out_states():

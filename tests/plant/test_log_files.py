@@ -75,9 +75,9 @@ def test_decimal_commas_and_semicolons(rows, columns, write):
 @pytest.mark.parametrize(
     ("cell", "remedy"),
     [
-        ("1.234,5", "take out what sets thousands apart"),
-        ("1_000", "take out what sets thousands apart"),
-        ("1.5", "if the point is decimal, pass decimal='.'"),
+        ("1.234,5", "remove thousands separators"),
+        ("1_000", "remove thousands separators"),
+        ("1.5", "if the point is a decimal mark, pass decimal='.'"),
     ],
 )
 def test_a_number_that_may_be_another_one_is_named(rows, columns, write, cell, remedy):
@@ -186,7 +186,7 @@ def test_wrong_options_are_refused_in_words(rows, columns, write, change, messag
         ("", "is empty"),
         ("level,valve\n", "heading but no rows"),
         ("level,valve\n1,2,3\n", "line 2: 3 cells for 2 columns"),
-        ("level,level\n1,2\n", "two columns of one name: 'level'"),
+        ("level,level\n1,2\n", "duplicate column names: 'level'"),
     ],
 )
 def test_files_that_are_no_tables_are_refused(tmp_path, text, message):
@@ -248,7 +248,7 @@ def test_files_and_folders_that_are_not_there_are_named(log, tmp_path, ending):
 
 @pytest.mark.parametrize("name", ["x.xlsx", "x.txt", "x"])
 def test_a_table_is_not_written_to_a_file_of_another_kind(log, tmp_path, name):
-    with pytest.raises(TableError, match=r"ends in \.csv, \.parquet or \.pq, got .*x"):
+    with pytest.raises(TableError, match=r"must end in \.csv, \.parquet or \.pq, got .*x"):
         write_log(log, tmp_path / name)
     assert not (tmp_path / name).exists()
 

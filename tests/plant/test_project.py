@@ -24,7 +24,9 @@ from twofold.plant.embedding import embed
 from twofold.plant.log import Episode, Log, LogError
 from twofold.plant.project import ProjectError, find_policies, open_project
 from twofold.plant.quality import PlanningWarning
+from twofold.plant.replay import PASSAGES
 from twofold.plant.search import SearchSettings, file_name
+from twofold.plant.tuning import TuningSettings
 from twofold.report import write_policy_report
 
 pytestmark = [
@@ -71,6 +73,7 @@ def max_level():
 
 def find(folder, log=None, function=cost, **changes):
     options = {"regressor": REGRESSOR, "risk_weights": WEIGHTS, "settings": SETTINGS}
+    options |= {"tuning": None}
     return find_policies(log or make_log(), function, folder, verbose=False, **(options | changes))
 
 
@@ -115,11 +118,29 @@ def test_a_folder_has_everything(finished):
     assert project.regressor.checkpoint is None
 
 
+def test_a_tuned_model_is_kept_and_read_again(tmp_path, monkeypatch):
+    settings = TuningSettings(4, 2, (3,), (1.0,), stretches=2, epochs=2, updates=5)
+    monkeypatch.setattr("twofold.plant.tuned.is_better", lambda after, before: True)
+    project = find(tmp_path / "tank", tuning=settings)
+    assert project.tuning.kept and str(project.tuning) in project.model_report
+    assert project.regressor.posterior_.weights.shape[0] == 4
+    write_policy_report(project)
+    assert str(project.tuning) in (tmp_path / "tank" / "report.md").read_text()
+    again = open_project(tmp_path / "tank")
+    assert again.tuning == project.tuning
+    for name in ("quality.json", "tuned.safetensors"):
+        (tmp_path / "tank" / name).unlink()
+    shutil.rmtree(tmp_path / "tank" / "policies")
+    same(find(tmp_path / "tank", tuning=settings), project)
+    with pytest.raises(ProjectError, match="tuning"):
+        find(tmp_path / "tank")
+
+
 def test_trials_keep_rollouts_and_what_was_visited(finished):
     logged = make_log().split(0.2, seed=0)[0]
     flows = np.concatenate([one.actions[:, 0] for one in logged.episodes])
     for trial in open_project(finished).trials:
-        assert trial.rollouts.shape == (25, SETTINGS.horizon)
+        assert trial.rollouts.shape == (22, SETTINGS.horizon)  # as many passages are held out
         assert {name: band.shape for name, band in trial.visited.items()} == {
             "level": (SETTINGS.horizon, 5),
             "flow": (SETTINGS.horizon, 5),
@@ -130,7 +151,7 @@ def test_trials_keep_rollouts_and_what_was_visited(finished):
         )
 
 
-def test_trials_of_an_older_version_are_read_without_them(finished, tmp_path):
+def test_trials_without_rollouts_are_shown_without_them(finished, tmp_path):
     older = shutil.copytree(finished, tmp_path / "older")
     for path in (older / "policies").glob("beta*.json"):
         content = json.loads(path.read_text())
@@ -139,17 +160,23 @@ def test_trials_of_an_older_version_are_read_without_them(finished, tmp_path):
         path.write_text(json.dumps(content))
     write_policy_report(open_project(older))
     text = (older / "report.html").read_text()
-    assert "An older version tried this policy" in text and "sample roll-outs" not in text
+    assert "sample roll-outs" not in text
     text = (finished / "report.html").read_text()
-    assert "An older version" not in text and "sample roll-outs" in text
+    assert "sample roll-outs" in text
 
 
-def test_the_logged_cost_is_that_of_held_out_steps(finished):
+def test_the_logged_cost_is_that_of_the_passages_from_which_policies_are_forecast(finished):
     _, test = make_log().split(0.2, seed=0)
-    expected = np.concatenate(
-        [(one.observations[1:, 0] - 2.0) ** 2 + 0.1 * one.actions[:, 0] for one in test.episodes]
-    )
-    assert open_project(finished).logged_cost == pytest.approx(expected.mean())
+    project = open_project(finished)
+    length, first, passages = SETTINGS.horizon, project.policies[0].history - 1, []
+    for one in test.episodes:
+        costs = (one.observations[1:, 0] - 2.0) ** 2 + 0.1 * one.actions[:, 0]
+        passages += [costs[at : at + length] for at in range(first, len(costs) - length + 1)]
+    assert len(passages) == project.quality.multi_step.windows < PASSAGES
+    assert project.logged_cost == pytest.approx(np.mean(passages))
+    older = replace(project.quality.multi_step, logged_cost=np.nan)
+    older = replace(project, quality=replace(project.quality, multi_step=older))
+    assert older.logged_cost == project.about["logged_cost"]
 
 
 def test_policies_are_named_by_their_weights(finished):
@@ -162,17 +189,18 @@ def test_policies_are_named_by_their_weights(finished):
 
 def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are_off(finished):
     project = open_project(finished)
-    careful = [one.careful_cost for one in project.trials]
-    saved = project.logged_cost - min(careful)
-    assert saved > 0
+    best = int(np.argmin([one.careful_cost for one in project.trials]))
 
-    def replayed(bias):
-        costs = np.full(4, bias / project.quality.multi_step.deviation)
-        multi_step = replace(project.quality.multi_step, bias=costs)
-        return replace(project, quality=replace(project.quality, multi_step=multi_step))
+    def judged(bias, saving, risk):
+        seen = project.quality.multi_step
+        multi_step = replace(seen, bias=np.full(4, bias / seen.deviation), separate=0)
+        trials = [replace(one, saving=saving, saving_risk=risk) for one in project.trials]
+        quality = replace(project.quality, multi_step=multi_step)
+        return replace(project, quality=quality, trials=tuple(trials)).recommended
 
-    assert replayed(0.9 * saved).recommended is project.policies[int(np.argmin(careful))]
-    assert replayed(-1.1 * saved).recommended is None
+    assert judged(0.45, 0.5, 0.2) is project.policies[best]
+    assert judged(-0.55, 0.5, 0.2) is None
+    assert judged(0.45, 0.5, 0.3) is None
 
 
 def test_a_finished_folder_is_read_and_nothing_is_done_again(finished, monkeypatch):
@@ -229,12 +257,11 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
         open_project(tmp_path)
 
 
-def test_a_folder_of_an_older_version_is_refused_in_a_sentence(tmp_path):
+def test_a_folder_without_risk_weights_is_refused(tmp_path):
     content = {"format_version": 1, "identity": {"weights": [[0.0, 0.0]]}}
     content["about"] = {"logged_cost": 1.0}
     (tmp_path / "project.json").write_text(json.dumps(content))
-    (tmp_path / "quality.txt").write_text("One step ahead")
-    with pytest.raises(ProjectError, match="older twofold; load_policy still reads"):
+    with pytest.raises(ProjectError, match=r"is damaged .*risk_weights"):
         open_project(tmp_path)
 
 
@@ -244,7 +271,7 @@ def test_a_folder_of_an_older_version_is_refused_in_a_sentence(tmp_path):
         ({"settings": replace(SETTINGS, noise_draws=1)}, "noise_draws must be"),
         ({"risk_weights": [(-1.0, 0.0)]}, "must be finite and at least 0"),
         ({"risk_weights": []}, "must be pairs"),
-        ({"held_out": 1.0}, "held_out must be a part"),
+        ({"held_out": 1.0}, "held_out must be a share"),
         ({"random_state": -1}, "random_state must be"),
         ({"function": lambda row: np.nan * row["level"]}, "must be finite"),
         ({"function": lambda row: row["volume"]}, "asks for 'volume'"),

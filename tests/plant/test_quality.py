@@ -3,17 +3,10 @@ which policy is recommended, and what is said of it."""
 
 from dataclasses import asdict, replace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold import BNNLVRegressor
-from twofold.core.numerics import Standardizer
-from twofold.model.spec import BNNLV, Draws, SampledPosterior
-from twofold.plant.embedding import embed
 from twofold.plant.forecast import Trial
-from twofold.plant.log import Episode, Log
 from twofold.plant.project import ProjectError, read_json, write_json
 from twofold.plant.quality import (
     Doubt,
@@ -23,108 +16,16 @@ from twofold.plant.quality import (
     Scores,
     advice,
     assess,
-    choose_passages,
     compare,
     find_best,
     find_doubts,
     frontier_csv,
     frontier_rows,
     recommend,
-    replay_costs,
     warn_of,
 )
-from twofold.plant.rollout import DynamicsModel, draw_noise
 
-NOISE = 0.3
-TRUE = [-0.2, 0.5, 0.1]  # of level and flow, and a bias, in the change of the level
-
-
-def log_of(episodes, steps, seed=0):
-    """A tank whose level follows ``TRUE`` under random flows."""
-    rng = np.random.default_rng(seed)
-    parts = []
-    for number in range(episodes):
-        flows, levels = rng.uniform(-1, 3, (steps, 1)), [rng.normal()]
-        for (flow,) in flows:
-            change = TRUE[0] * levels[-1] + TRUE[1] * flow + TRUE[2]
-            levels.append(levels[-1] + change + NOISE * rng.normal())
-        parts.append(Episode(np.array(levels)[:, None], flows, name=str(number)))
-    return Log(("level",), ("flow",), [-1.0], [3.0], tuple(parts))
-
-
-def model_of(log, weights, noise=NOISE, history=1, y_scale=1.0, y_ndim=2):
-    """A linear model of the change of the level, with these weights and without latent inputs."""
-    embedding = embed(log, history=history)
-    inputs, weights = len(embedding.input_names), np.atleast_2d(weights) / y_scale
-    regressor = BNNLVRegressor((), latent_dim=0, verbose=False, n_latent_draws=1)
-    regressor.model_ = BNNLV(inputs, 1, (), 0, 1.0, 1.0)
-    log_noise = np.full((len(weights), 1), 2 * np.log(noise / y_scale))
-    regressor.posterior_ = SampledPosterior(
-        weights.astype(np.float32), log_noise.astype(np.float32)
-    )
-    regressor.x_standardizer_ = Standardizer(np.zeros(inputs), np.ones(inputs))
-    regressor.y_standardizer_ = Standardizer(np.zeros(1), np.full(1, y_scale))
-    regressor.seed_, regressor.y_ndim_, regressor.n_features_in_ = 0, y_ndim, inputs
-    return DynamicsModel(regressor, embedding, cost, log)
-
-
-def cost(row):
-    return row["level"] + 0.1 * row["flow"]
-
-
-def test_replay_is_a_loop_over_logged_actions():
-    """With two levels and two flows in the input: the change is
-    ``w · (level[t-1], level[t], flow[t-1], flow[t]) + b + ε``, and levels are bent where they are
-    more than the width of the logged range beyond it."""
-    steps, draw_count, count = 5, 3, 2
-    log = log_of(2, 9)
-    model = model_of(log, np.zeros(5), history=2)
-    windows, actions, _ = choose_passages(model, log, steps, 4, np.random.default_rng(0))
-    weights = 0.3 * np.random.default_rng(1).normal(size=(draw_count, 5))
-    draws = Draws(jnp.asarray(weights, jnp.float32), jnp.full((draw_count, 1), -2.0))
-    key, given = jax.random.key(2), jax.tree.map(jnp.asarray, (windows, actions))
-    costs = np.asarray(replay_costs(model.task(()), count, key, model.scales, draws, *given))
-    noise = draw_noise(key, model.regressor.model_, steps, draw_count, 4 * count)
-    luck = np.asarray(noise.additive)
-    levels, bent = log.column("level"), 0
-    width, low, high = (
-        np.ptp(levels),
-        2 * levels.min() - levels.max(),
-        2 * levels.max() - levels.min(),
-    )
-    for draw, particle in np.ndindex(draw_count, 4 * count):
-        own, noise_draw = divmod(particle, count)
-        before, now = windows.observations[own, :, 0]
-        past = windows.actions[own, 0, 0]
-        for step in range(steps):
-            flow = actions[own, step, 0]
-            change = weights[draw] @ [before, now, past, flow, 1.0]
-            change += np.exp(-1.0) * luck[step, draw, particle, 0]
-            before, now, past = now, now + change, flow
-            end = np.clip(now, low, high)
-            bent += now != end
-            now = end + width * np.tanh((now - end) / width)
-            found = costs[draw * count + noise_draw, own, step]
-            assert found == pytest.approx(now + 0.1 * flow, rel=1e-4, abs=1e-5)
-    assert 0 < bent < costs.size / 4
-
-
-def test_passages_are_pieces_of_the_log():
-    log = log_of(2, 9)
-    model = model_of(log, np.zeros(5), history=2)
-    windows, *found = choose_passages(model, log, 5, 100, np.random.default_rng(0))
-    assert len(found[0]) == 2 * (9 - 5 - 2 + 2)
-    pieces = {
-        tuple(episode.observations[first : first + 2, 0]): (episode, first + 1)
-        for episode in log.episodes
-        for first in range(4)
-    }
-    for seen, past, actions, costs in zip(*windows, *found, strict=True):
-        episode, now = pieces[tuple(seen[:, 0])]
-        np.testing.assert_array_equal(past, episode.actions[now - 1 : now])
-        np.testing.assert_array_equal(actions, episode.actions[now : now + 5])
-        levels, flows = episode.observations[now + 1 : now + 6, 0], actions[:, 0]
-        np.testing.assert_allclose(costs, levels + 0.1 * flows, rtol=1e-5, atol=1e-6)
+from .linear_tank import NOISE, TRUE, log_of, model_of
 
 
 @pytest.mark.parametrize("y_ndim", [1, 2])
@@ -137,6 +38,7 @@ def test_a_perfect_model_covers_what_it_says_and_leaves_no_doubt(y_ndim, recwarn
     found = assess(model, held_out, horizon, windows=count)
     one, many = found.one_step, found.multi_step
     assert (one.rows, many.windows, many.horizon) == (count * horizon, count, horizon)
+    assert many.separate == count
     rows = count * horizon
     assert one.coverage_50[0] == pytest.approx(0.5, abs=4 * np.sqrt(0.25 / rows))
     assert one.coverage_90[0] == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / rows))
@@ -234,13 +136,24 @@ def test_without_a_policy_that_is_expected_to_be_better_none_is_recommended(tria
 
 
 def test_a_gain_smaller_than_the_bias_of_replayed_costs_is_no_gain():
-    assert recommend(TRIALS, 15.0, 1.9) == recommend(TRIALS, 15.0, -1.9) == 1  # 13 against 15
-    for bias in (2.0, -2.1, np.nan):
+    assert recommend(TRIALS, 15.0, 1.9) == 1  # 13 against 15
+    for bias in (2.0, 2.1, np.nan):
         assert recommend(TRIALS, 15.0, bias) is None
-    said = advice((), TRIALS, 15.0, -2.1)[0]
-    assert said.startswith("Keep the present controller") and "replayed, are off by 2.1" in said
+    said = advice((), TRIALS, 15.0, 2.1)[0]
+    assert (
+        said.startswith("Keep the present controller")
+        and "replayed costs of logged actions may be off by 2.1" in said
+    )
     assert "no replayed cost is finite" in advice((), TRIALS, 15.0, np.nan)[0]
     assert "replayed" not in advice((), TRIALS, 15.0, 1.0)[0]
+
+
+def test_a_known_saving_counts_and_not_what_all_logged_steps_cost():
+    """It must be more than the bias, and above 0 under most of what the data allow."""
+    for saving, risk, expected in ((2.2, 1.0, 1), (1.8, 0.1, None), (2.2, 1.2, None)):
+        trials = [TRIALS[0], replace(TRIALS[1], saving=saving, saving_risk=risk)]
+        assert recommend(trials, 0.0, 1.9) == expected
+        assert f"save {saving:g} ± {risk:g} a step" in advice((), trials, 0.0, 1.9)[0]
 
 
 def test_the_bias_and_spread_of_replayed_costs_are_those_of_means_over_passages():
@@ -249,6 +162,10 @@ def test_the_bias_and_spread_of_replayed_costs_are_those_of_means_over_passages(
     found = compare(samples, costs, cost_mean=2.0, cost_scale=0.5)
     off = [samples[:, passage].mean() - costs[passage].mean() for passage in range(5)]
     assert found.replay_bias == pytest.approx(np.mean(off))
+    assert found.replay_margin == pytest.approx(abs(np.mean(off)))  # of an older file
+    error = np.std(off) / np.sqrt(3)
+    margin = replace(found, separate=3).replay_margin
+    assert margin == pytest.approx(abs(np.mean(off)) + 2 * error)
     assert found.spread * found.deviation == pytest.approx(np.std(off))
 
 
@@ -268,10 +185,10 @@ def test_a_forecast_that_is_not_finite_is_never_a_number_nor_recommended(part):
 def test_who_is_mostly_beyond_the_data_is_not_recommended():
     away = trial_of(0.5, 1.0, 0.1, beyond=0.6)
     assert find_best([away, *TRIALS]) == 2
-    assert "of the 3 of 4 that are mostly where the data are" in advice((), [away, *TRIALS], 15)[0]
+    assert "of the 3 of 4 that stay mostly within the data" in advice((), [away, *TRIALS], 15)[0]
     farther = trial_of(0.0, 0.5, 0.1, beyond=0.9)
     assert find_best([farther, away]) == 1
-    assert "all are beyond the data" in advice((), [farther, away], 15.0)[0]
+    assert "all are mostly beyond the data" in advice((), [farther, away], 15.0)[0]
 
 
 def test_the_advice_says_why_and_how_far_to_believe_it():
@@ -284,7 +201,7 @@ def test_the_advice_says_why_and_how_far_to_believe_it():
 @pytest.mark.parametrize(
     ("trials", "doubts", "logged_cost", "expected"),
     [
-        (TRIALS[:1], (), 20.0, "40% are beyond the data"),
+        (TRIALS[:1], (), 20.0, "40% of the states it visits are beyond the data"),
         (TRIALS, [DOUBT], 20.0, "level hold 60% of what was measured: it is overconfident."),
     ],
 )

@@ -85,5 +85,5 @@ def test_everything_at_once_does_not_harm_a_clean_log(rows, columns, write):
 def test_a_log_of_which_nothing_is_left_is_refused(rows, columns, write):
     for row in rows:
         row["level"] = ""
-    with pytest.raises(LogError, match="nothing is left"):
+    with pytest.raises(LogError, match="is left after the repairs"):
         read_log(write(rows), **columns, drop_missing=True)

@@ -150,7 +150,7 @@ def test_settings_and_models_that_cannot_be_are_refused(model, tank_log):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda row: jnp.sqrt(jnp.maximum(row["level"] - 9, 0)), r"py:\d+: the slope of cost"),
+        (lambda row: jnp.sqrt(jnp.maximum(row["level"] - 9, 0)), r"py:\d+: the gradient of cost"),
         (lambda row: jnp.log(row["level"] - 9), r"py:\d+: cost\(row\) is not finite where level ="),
     ],
 )

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from twofold import Alpha, BNNLVRegressor, Ensemble
-from twofold.estimators.comparison import compare_out_of_bag
 from twofold.report import write_model_page
 from twofold.report.model_data import (
     Moments,
@@ -18,6 +17,7 @@ from twofold.report.model_data import (
     to_widths,
 )
 from twofold.report.model_page import GAUSSIAN, NOT_GAUSSIAN, describe_noise, describe_verdict
+from twofold.report.page import format_change
 from twofold.tables.coding import rounding_steps
 from twofold.uncertainty.decomposition import Parts
 
@@ -46,13 +46,16 @@ def test_the_page_has_the_out_of_bag_score_and_the_noise(fitted, tmp_path):
     page = unescape(write_model_page(path, model, x, y, **names).read_text())
     found = model.out_of_bag_
     score = f"{found.score:.3f} ± {found.standard_error:.3f} nats"
-    assert page.count(score) == 1 and "log-likelihood, fitted rows" not in page
-    verdict = compare_out_of_bag(found, x, y[:, None])
-    assert verdict.sentence in page and "than a linear one" in verdict.sentence
-    assert "all other numbers are of the rows the model was fitted to" in page
+    assert page.count(score) == 1 and "log-likelihood, training rows" not in page
+    verdict = model.comparison_.sentence
+    said, _, scores = verdict.partition(" (")
+    assert f"{said}." in page and "than a linear one" in said
+    assert f"<p>L{scores[1:-2]}.</p>".replace(" -", " −") in page
+    assert format_change(-model.comparison_.crps_gain) in page
+    assert "all other numbers are of training rows" in page
     variances = compute_widths(model, x, compute_moments(model, x)).variances
     assert f"{(variances.epistemic / variances.total).mean():.0%}" in page
-    assert "yield is rounded to steps of 0.5; its noise is never taken to be smaller than" in page
+    assert "yield is rounded to steps of 0.5; its noise is at least" in page
     page = write_model_page(path, model, x, y, **names, held_out=(x, y)).read_text()
     assert page.count(score) == 1 and "log-likelihood, held-out rows" in page
 

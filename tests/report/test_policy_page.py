@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from twofold.plant.forecast import Trial
 from twofold.plant.quality import advice, recommend
+from twofold.report import plots, write_policy_page, write_policy_report
 from twofold.report import policy_figures as figures
-from twofold.report import write_policy_page, write_policy_report
 
 STEPS = 6
 
@@ -37,6 +37,7 @@ def project_of(trials, folder, quality="", doubts=()):
     return SimpleNamespace(
         folder=folder,
         quality=quality,
+        model_report=str(quality),
         doubts=doubts,
         trials=trials,
         policies=[policy] * len(trials),
@@ -128,6 +129,14 @@ def test_the_frontier_has_a_marker_for_each_policy():
     )
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
     assert texts[:3] == ["γ = 0", "γ = 2", "best found"] and "hollow" in texts[3]
+
+
+def test_the_frontier_of_a_search_is_drawn_for_papers(tmp_path):
+    trials = [make(0.0), make(1.0, cost=11.0)]
+    axes = Figure().subplots()
+    assert plots.plot_frontier(project_of(trials, tmp_path), axes=axes) is axes
+    drawn = np.concatenate([line.get_xydata() for line in axes.lines])
+    assert {(1.0, 10.0), (0.5, 11.0)} <= set(map(tuple, drawn))
 
 
 def test_rollouts_are_one_line_with_gaps():

@@ -75,7 +75,7 @@ def test_the_rows_of_a_large_row_group_keep_their_order(tmp_path):
 def test_two_columns_of_one_name(tmp_path):
     table = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["x", "x"])
     parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(TableError, match="two columns of one name: 'x'"):
+    with pytest.raises(TableError, match="duplicate column names: 'x'"):
         open_table(tmp_path / "a.parquet")
 
 
@@ -86,7 +86,7 @@ def test_a_link_stays_a_link_and_other_endings_are_refused(tmp_path):
         write({"x": [1, 2]})
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "x\n1\n2\n"
-    with pytest.raises(TableError, match=r"ends in \.csv"), open_writer(tmp_path / "a.xlsx"):
+    with pytest.raises(TableError, match=r"must end in \.csv"), open_writer(tmp_path / "a.xlsx"):
         pass
     with pytest.raises(RuntimeError), open_writer(tmp_path / "real.csv") as write:
         write({"x": [3]})

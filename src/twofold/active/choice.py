@@ -29,18 +29,18 @@ SMALL_SHARE = 0.05
 
 
 def epistemic_score(decomposition: "Decomposition") -> np.ndarray:
-    """What a measurement is expected to teach: ``I(W; y)`` of a split by entropy, the paper's,
-    summed over outputs, or the epistemic variance of one by variance, of one output."""
+    """Expected information gain: ``I(W; y)`` of a split by entropy (the paper's score), summed over
+    outputs, or the epistemic variance of a split by variance, for one output."""
     return _sum_outputs(decomposition, decomposition.epistemic)
 
 
 def total_score(decomposition: "Decomposition") -> np.ndarray:
-    """``H(y | x)``, or the total variance: noise counts like ignorance."""
+    """``H(y | x)`` or the total variance, which include noise."""
     return _sum_outputs(decomposition, decomposition.total)
 
 
 def random_score(seed: int, num: int) -> np.ndarray:
-    """No preference."""
+    """Random scores."""
     return np.random.default_rng(seed).uniform(size=num)
 
 
@@ -51,7 +51,7 @@ def choose_best(scores: np.ndarray, num: int) -> np.ndarray:
 
 
 class Assessment(NamedTuple):
-    """What a model knows at N points: the ``split`` by entropy of each output, ``[N, O]``, and
+    """A model's uncertainty at N points: the ``split`` by entropy of each output, ``[N, O]``, and
     ``E[y|x,W]`` and ``Var[y|x,W]`` of M weight draws, ``[M, O, N]``."""
 
     split: "Decomposition"
@@ -60,7 +60,7 @@ class Assessment(NamedTuple):
 
     @property
     def information(self) -> np.ndarray:
-        """What a measurement is expected to teach (nats, ``[N]``)."""
+        """Expected information gain of a measurement (nats, ``[N]``)."""
         return np.maximum(self.split.epistemic, 0.0).sum(axis=1)
 
     @property
@@ -73,8 +73,15 @@ class Assessment(NamedTuple):
         """The aleatoric part of the predictive variance, ``[O, N]``."""
         return self.variances.mean(axis=0)
 
+    @property
+    def deviations(self) -> dict[str, np.ndarray]:
+        """Predictive standard deviation, and that of each part, ``[N, O]``."""
+        epistemic, aleatoric = self.epistemic.T, self.aleatoric.T
+        variances = {"total": epistemic + aleatoric, "epistemic": epistemic, "aleatoric": aleatoric}
+        return {part: np.sqrt(variance) for part, variance in variances.items()}
+
     def select(self, outputs: Sequence[int]) -> "Assessment":
-        """Of some of the outputs, by their positions."""
+        """Restrict to some outputs, by position."""
         of, split = list(outputs), self.split
         parts, errors = (
             type(every)(*(part[:, of] for part in every))
@@ -85,21 +92,20 @@ class Assessment(NamedTuple):
 
 
 def assess(model: Regressor, x: np.ndarray) -> Assessment:
-    """Both splits of the uncertainty at the rows of ``x``, each computed once."""
+    """Both splits of the uncertainty at the rows of ``x``."""
     return Assessment(split_by_entropy(model, x), *model.conditional_moments(x))
 
 
 def expected_information(model: Regressor, x: np.ndarray) -> np.ndarray:
-    """``I(W; y)`` at each row, what a measurement there is expected to teach, summed over
-    outputs."""
+    """``I(W; y)`` at each row, the expected information gain, summed over outputs."""
     return np.maximum(split_by_entropy(model, x).epistemic, 0.0).sum(axis=1)
 
 
 def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
     """The split of each output at each row, ``[N, O]``.
 
-    Where the noise is too narrow for entropies to be known, they are those of Gaussians with the
-    same variances.
+    Where the noise is too narrow to estimate entropies, those of Gaussians with the same variances
+    are used.
     """
     from twofold.uncertainty.decomposition import Decomposition, Parts
 
@@ -140,7 +146,7 @@ def choose_batch(
     underway: Sequence[int] = (),
     positions: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Indices of ``num`` points that teach most together, beside those already ``underway``.
+    """Indices of the most informative batch of ``num`` points, given those already ``underway``.
 
     ``scores [N]`` are the points' own information (a negative one is an estimate of 0),
     ``means [M, O, N]`` the ``E[y|x,W]`` of M weight draws, ``noise [O, N]`` the aleatoric
@@ -197,7 +203,7 @@ def conditional_variance(
 
 
 def left_to_learn(reference: Assessment) -> dict[str, float]:
-    """What more data could still remove, over reference points.
+    """The uncertainty that more data could still remove, averaged over reference points.
 
     ``epistemic_nats`` is the mean of ``I(W; y)``, ``epistemic_share`` that of ``epistemic_share``
     (also over outputs).
@@ -207,12 +213,12 @@ def left_to_learn(reference: Assessment) -> dict[str, float]:
 
 
 def is_enough(curve: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether what more data could remove is small beside what they could not."""
+    """Whether the share that more data could remove is small."""
     return bool(curve) and curve[-1]["epistemic_share"] < SMALL_SHARE
 
 
 def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> str:
-    """Whether more measurements pay, in words.
+    """Advice on whether more measurements are worthwhile.
 
     ``curve`` holds ``left_to_learn`` and the number of ``measurements`` of each model so far,
     ``missing`` the measurements a first model still needs, ``complete`` those there are.
@@ -223,12 +229,15 @@ def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> s
         are = "s are" if missing > 1 else " is"
         return f"no model yet: {missing} more complete measurement{are} needed"
     share, seen = curve[-1]["epistemic_share"], int(curve[-1]["measurements"])
-    verdict = "consider stopping" if is_enough(curve) else "going on pays"
-    later = f" ({complete - seen} more since then: ask to include them)" if complete > seen else ""
+    verdict = "consider stopping" if is_enough(curve) else "more measurements are worthwhile"
+    later = (
+        f" ({complete - seen} more since then: ask again to include them)"
+        if complete > seen
+        else ""
+    )
     return (
         f"{verdict}: after {seen} measurements{later}, more of them could remove about {share:.0%} "
-        f"of the predictive variance; the other {1 - share:.0%} is noise that measuring again does "
-        "not remove"
+        f"of the predictive variance; the other {1 - share:.0%} is noise"
     )
 
 

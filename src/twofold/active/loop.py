@@ -1,7 +1,7 @@
-"""The pool loop of active learning (paper, §4): fit, look at a pool of candidates, measure, again.
+"""The pool loop of active learning (paper, §4): fit, score a pool of candidates, measure, repeat.
 
-Several learners (repetitions, problems, ways of choosing) go side by side, so that whoever fits
-their models can fit them all at once.
+Several learners (repetitions, problems, strategies) run in parallel, so that their models can be
+fitted together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ class Data(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What a loop is made of; learners and rounds are given by their number.
+    """The functions of a loop; learners and rounds are numbered.
 
     ``fit(round, data)`` gives a model for each learner's data, ``pool(learner, round)`` the
     candidates ``[C, D]``, ``choose(learner, round, model, pool)`` the indices of those to measure,
@@ -38,7 +38,7 @@ class Setting(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What a round leaves: the models it fitted, and the data with what it measured."""
+    """The result of a round: fitted models, and data including its measurements."""
 
     number: int
     models: list[Any]
@@ -50,8 +50,8 @@ def pool_loop(
 ) -> Iterator[Round]:
     """Measure in rounds ``first`` to ``rounds − 1``, then fit once more, in round ``rounds``.
 
-    Where nothing that ``setting`` does depends on anything but its arguments, a loop that was
-    stopped goes on exactly: with the data of its last round, and ``first`` the number after it.
+    If the functions of ``setting`` depend on their arguments only, a stopped loop can be resumed
+    exactly: with the data of its last round, and ``first`` the number after it.
     """
     if not 0 <= first <= rounds + 1:
         raise ValueError(f"first must lie between 0 and {rounds + 1} rounds, got {first}")

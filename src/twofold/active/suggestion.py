@@ -1,13 +1,10 @@
-"""Where to measure next, of a pool of candidates: for a fitted model alone, without a campaign."""
+"""Where to measure next, for a fitted model without a campaign."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.active.choice import choose_batch, choose_best, split_by_entropy
-
-if TYPE_CHECKING:
-    from twofold.uncertainty.decomposition import Decomposition
+from twofold.active.choice import Assessment, choose_batch, choose_best, split_by_entropy
 
 # Candidates over the measured range, and how many of them are suggested unless asked for more.
 SPREAD, SUGGESTED = 1_024, 5
@@ -16,17 +13,17 @@ MOST_TOGETHER = 2_000
 
 
 class Suggestion(NamedTuple):
-    """Rows to measure, best first, what each would teach alone (nats), the predictive mean there
-    ``[num, O]``, and the widths of its parts."""
+    """Rows to measure, best first, with their own information gain (nats), predictive mean and
+    standard deviations ``[num, O]``."""
 
     rows: np.ndarray
     nats: np.ndarray
     mean: np.ndarray
-    widths: "Decomposition"
+    deviations: dict[str, np.ndarray]
 
 
 def suggest_rows(model: Any, x: np.ndarray, num: int) -> Suggestion:
-    """The rows of ``[N, D]`` whose measurements would together teach the model most."""
+    """The most informative batch of the rows ``[N, D]``."""
     split = split_by_entropy(model, x)
     scores = np.maximum(split.epistemic, 0.0).sum(axis=1)
     near = choose_best(scores, min(len(x), max(MOST_TOGETHER, num)))
@@ -36,5 +33,5 @@ def suggest_rows(model: Any, x: np.ndarray, num: int) -> Suggestion:
     positions = (x[near] / np.where(moving, width, 1.0))[:, moving]
     chosen = choose_batch(scores[near], means, variances.mean(axis=0), num, positions=positions)
     rows = near[chosen]
-    widths = split.take(rows).equivalent_deviations()
-    return Suggestion(rows, scores[rows], means.mean(axis=0).T[chosen], widths)
+    known = Assessment(split.take(rows), means[..., chosen], variances[..., chosen])
+    return Suggestion(rows, scores[rows], known.means.mean(axis=0).T, known.deviations)

@@ -1,4 +1,4 @@
-"""``ask`` where to measure, ``tell`` what was measured; no result is ever lost.
+"""``ask`` where to measure, ``tell`` the results.
 
 A campaign is a database (``campaign.storage``) with the names and ranges of its inputs, the names
 of its outputs, every proposal and every measurement. A model is fitted by ``ask``, never by
@@ -20,7 +20,6 @@ from twofold.campaign.models import Fit, ModelFile
 from twofold.campaign.recording import Ledger, Result
 from twofold.campaign.space import Space
 from twofold.campaign.storage import CURVE, MEASUREMENTS, PROPOSALS, Storage, count, insert
-from twofold.inference.method import upgrade_settings
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
@@ -31,8 +30,8 @@ REFERENCE, REFERENCE_SEED = 128, 2**31 - 1
 
 
 class Status(NamedTuple):
-    """How far a campaign is; ``curve`` says what was left to learn, one row for each model, and
-    ``missing`` how many more complete measurements the first model needs."""
+    """Progress of a campaign; ``curve`` has one row per model with the information still to be
+    gained, ``missing`` is the number of complete measurements that the first model still needs."""
 
     measurements: int
     complete: int
@@ -52,7 +51,7 @@ class Revision(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What a campaign holds at one moment, read once; ``recorded`` also what was removed."""
+    """A consistent snapshot of a campaign; ``recorded`` includes removed measurements."""
 
     proposals: list[dict[str, Any]]
     recorded: list[dict[str, Any]]
@@ -82,18 +81,18 @@ class Snapshot(NamedTuple):
 
 
 class Campaign:
-    """A series of measurements; made by ``Campaign.create`` or ``Campaign.open``."""
+    """A series of measurements; use ``Campaign.create`` or ``Campaign.open``."""
 
     def __init__(self, storage: Storage):
         self._storage, self._models = storage, ModelFile(storage.model_file)
         try:
             stored = storage.definition
-            self.space = Space.from_plain(stored["inputs"], stored.get("constraints", ()))
+            self.space = Space.from_plain(stored["inputs"], stored["constraints"])
             self.outputs: list[str] = [str(name) for name in stored["outputs"]]
             self.candidates: list[Point] | None = stored["candidates"]
-            self.target: str | None = stored.get("target")
+            self.target: str | None = stored["target"]
             require(self.target in (None, *self.outputs), f"no output {self.target!r}")
-            self.settings: dict[str, Any] = upgrade_settings(stored["settings"])
+            self.settings: dict[str, Any] = dict(stored["settings"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"the campaign is damaged: its definition cannot be read ({error!r})"
             raise CampaignError(f"{problem}; restore it from a copy") from error
@@ -112,10 +111,10 @@ class Campaign:
     ) -> "Campaign":
         """A new campaign at a path or database URL.
 
-        ``candidates``, where given, are the only points that are ever proposed; every point meets
-        the ``constraints``, linear inequalities such as ``"heat + 2*acid <= 90"``. Proposals are
-        those that teach most about the ``target``, one of the outputs, or about all of them;
-        ``settings`` are those of the ``BNNLVRegressor`` that is fitted.
+        ``candidates``, if given, are the only points that are proposed. Proposals satisfy the
+        ``constraints``, linear inequalities such as ``"heat + 2*acid <= 90"``, and are the most
+        informative about the ``target``, one of the outputs, or about all outputs. ``settings``
+        are those of the ``BNNLVRegressor``.
         """
         definition = define(
             inputs, outputs, candidates=candidates, constraints=constraints, target=target,
@@ -135,7 +134,7 @@ class Campaign:
         self.settings = checked
 
     def ask(self, num: int = 1) -> list[Proposal]:
-        """``num`` points to measure next; they are recorded, and pending until they are told."""
+        """``num`` points to measure next; they are stored, and pending until they have results."""
         self.check_num(num)
         snapshot = self._read()
         model, curve_row = None, None
@@ -153,8 +152,7 @@ class Campaign:
             snapshot = self._read()
 
     def refit(self) -> None:
-        """Fit the model of all complete measurements as ``ask`` does, and record what is left to
-        learn, but propose nothing."""
+        """Fit the model and update the learning curve as ``ask`` does, without proposing points."""
         snapshot = self._read()
         if (curve_row := self._assess(self._fit(snapshot), snapshot)) is not None:
             with self._storage.writing() as connection:
@@ -177,7 +175,7 @@ class Campaign:
         return self._fit(self._read())
 
     def load_model(self) -> "BNNLVRegressor | None":
-        """The model that chose the last proposals, if its file is there; nothing is fitted.
+        """The stored model that chose the last proposals, None if there is none; nothing is fitted.
 
         It does not include later measurements.
         """
@@ -192,11 +190,11 @@ class Campaign:
         repeat: bool = False,
         note: str | None = None,
     ) -> int:
-        """Record a measurement, on disk when this returns; returns its number.
+        """Record a measurement durably; returns its number.
 
-        Say where by the number of a proposal, or by a point, asked for or not. Outputs may come one
-        by one; a second value of the same output at a proposal needs ``repeat=True``, which makes
-        it a measurement of its own.
+        It belongs to a ``proposal`` or to any ``point``. Outputs may be recorded one by one; a
+        second value of the same output at a proposal needs ``repeat=True``, which records a
+        separate measurement.
         """
         return self.tell_all([Result(outputs, point, proposal, note=note)], repeat)[0]
 
@@ -205,8 +203,8 @@ class Campaign:
     ) -> list[int]:
         """Record several measurements as ``tell`` does: all of them, or, if one is wrong, none.
 
-        With ``skip_known`` a result that was recorded before this call is left out instead of
-        refused, so that a table may be told again when more of it has been filled in.
+        With ``skip_known``, results recorded before this call are skipped instead of refused, so
+        that a table can be read again when more of it has been filled in.
         """
         checked = [recording.check_result(result, self.space, self.outputs) for result in results]
         numbers = []
@@ -217,8 +215,8 @@ class Campaign:
                 number, known = recording.record(ledger, self.space, result, repeat)
                 if known and not (skip_known and number in before):
                     raise CampaignError(
-                        f"the same result is measurement {number} already; with repeat=True "
-                        "(--repeat) it is recorded as a second one"
+                        f"the same result is measurement {number} already; --repeat (in "
+                        "Python repeat=True) records it as a second one"
                     )
                 if not known:
                     numbers.append(number)
@@ -235,14 +233,14 @@ class Campaign:
             Ledger(connection).correct(measurement, checked, words)
 
     def remove(self, *measurements: int) -> None:
-        """Take wrong measurements out; ``history`` keeps them, and their numbers are not reused."""
+        """Remove wrong measurements; ``history`` keeps them, and their numbers are not reused."""
         with self._storage.writing() as connection:
             ledger = Ledger(connection)
             for number in measurements:
                 ledger.remove(number)
 
     def cancel(self, *proposals: int) -> None:
-        """Expect no results of proposals any more; one that comes all the same is recorded."""
+        """Cancel proposals; a result that arrives anyway is still recorded."""
         with self._storage.writing() as connection:
             ledger = Ledger(connection)
             for number in proposals:
@@ -253,23 +251,25 @@ class Campaign:
         return self._read().pending
 
     def status(self) -> Status:
-        """Counts, pending proposals, the curve of what is left to learn, and whether to go on."""
+        """Counts, pending proposals, the learning curve, and whether to continue."""
         snapshot = self._read()
         curve = [{"measurements": row["measurements"]} | row["numbers"] for row in snapshot.curve]
         counts = len(snapshot.measurements), len(snapshot.complete(self.outputs))
         advice = advise(curve, self._missing(snapshot), counts[1])
         if curve and curve[-1].get("changes", 0) != snapshot.changes:
-            advice += "; measurements were corrected or removed since then: ask to include that"
+            advice += (
+                "; measurements were corrected or removed since then: ask again to include that"
+            )
         missing = max(self._missing(snapshot), 0)
         return Status(*counts, snapshot.pending, curve, is_enough(curve), advice, missing)
 
     def revision(self) -> Revision:
-        """What to compare, at little cost, to find out whether anything has changed."""
+        """A cheap fingerprint that changes with the content."""
         return Revision(*self._storage.measure(PROPOSALS, MEASUREMENTS, CURVE))
 
     @property
     def columns(self) -> list[str]:
-        """Names of what ``export`` gives of every measurement."""
+        """Column names of ``export``."""
         return list(dict.fromkeys([*NUMBERS[::-1], *self.space.names, *self.outputs, NOTE]))
 
     def export(self) -> list[dict[str, Any]]:
@@ -282,7 +282,7 @@ class Campaign:
         return [{name: row.get(name) for name in self.columns} for row in rows]
 
     def history(self) -> list[dict[str, Any]]:
-        """Outputs that were corrected or removed, and until when they held (Unix time)."""
+        """Corrected and removed outputs, and until when they were valid (Unix time)."""
         found = []
         for row in self._read().recorded:
             past = [(float(until), outputs) for until, outputs in row["earlier"].items()]
@@ -328,7 +328,7 @@ class Campaign:
         return {"measurements": seen, "numbers": numbers, "model": fit.name}
 
     def check_num(self, num: Any) -> None:
-        """Refuse a number of points that ``ask`` cannot propose."""
+        """Check the number of points for ``ask``."""
         require(is_whole(num) and num >= 1, f"ask for at least 1 point, got {num!r}")
         require(num <= MOST_ASKED, f"ask for at most {MOST_ASKED} points at once, got {num}")
         most = MOST_ASKED if self.candidates is None else len(self.candidates)

@@ -1,4 +1,4 @@
-"""What ``ask`` proposes: evenly spread points at first, then those that teach most together."""
+"""Points for ``ask``: evenly spread at first, then the most informative batch."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
 
 POOL = 256  # candidates of a question
-SPREAD = "evenly spread: too few measurements for a model yet"
+SPREAD = "evenly spread: too few measurements for a model"
 Chosen = list[dict[str, Any]]
 
 
 class Proposal(NamedTuple):
-    """A point to measure, what is known there, and why it was chosen."""
+    """A point to measure, the predicted uncertainty there, and the reason for the choice."""
 
     number: int
     point: Point
@@ -28,7 +28,7 @@ class Proposal(NamedTuple):
 
 
 def choose_evenly(space: Space, candidates: list[Point] | None, num: int, asked: int) -> Chosen:
-    """Evenly spread points, after so many that were ``asked`` for."""
+    """Evenly spread points, following the ``asked`` points proposed before."""
     if candidates is None:
         points = space.spread(asked + num, seed=0)[asked:]
     else:
@@ -38,8 +38,8 @@ def choose_evenly(space: Space, candidates: list[Point] | None, num: int, asked:
 
 
 class Question(NamedTuple):
-    """What a choice depends on beside the model: outputs, of which those at positions ``wanted``
-    are to be learned, points that are ``underway``, and those that were ``cancelled``."""
+    """Inputs of a choice besides the model: the outputs, positions of the outputs to learn
+    (``wanted``), points ``underway``, and points that were ``cancelled``."""
 
     space: Space
     outputs: Sequence[str]
@@ -51,7 +51,7 @@ class Question(NamedTuple):
 def choose_informative(
     model: "BNNLVRegressor", pool: list[Point], num: int, question: Question
 ) -> Chosen:
-    """Points of a pool that teach most together, beside those underway."""
+    """The most informative batch of a pool, given the points underway."""
     underway = question.underway
     free = [point for point in pool if point not in underway and point not in question.cancelled]
     points = [*underway, *(free if len(free) >= num else pool)]
@@ -66,16 +66,14 @@ def _describe(
     points: list[Point], known: Assessment, nats: np.ndarray, chosen: np.ndarray,
     outputs: Sequence[str],
 ) -> Chosen:  # fmt: skip
-    """Chosen points with their information, and the widths of the parts in units of the outputs:
-    standard deviations of Gaussians with the same entropies."""
-    widths = known.split.equivalent_deviations().parts._asdict()
+    """Chosen points with their information, and the standard deviations of the outputs there."""
     described = []
     for i in chosen:
         deviations = {
             part: dict(zip(outputs, values[i].tolist(), strict=True))
-            for part, values in widths.items()
+            for part, values in known.deviations.items()
         }
         split = {NATS: float(nats[i]), "standard_deviation": deviations}
-        reason = f"expected to teach {nats[i]:.2f} nats about the model"
+        reason = f"expected information gain {nats[i]:.2f} nats"
         described.append({"point": points[i], "split": split, "reason": reason})
     return described

@@ -82,7 +82,7 @@ def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rehearse(model: "BNNLVRegressor") -> None:
-    """All that a fit does with its settings before it sees data."""
+    """Run all checks of the settings that a fit makes before it needs data."""
     from sklearn.utils import check_random_state
 
     from twofold.core.numerics import Standardizer
@@ -99,13 +99,13 @@ def _rehearse(model: "BNNLVRegressor") -> None:
 
 
 def _check_new_names(inputs: list[str], outputs: list[str]) -> None:
-    """Names must differ, and stand for themselves in the heading of a table."""
+    """Names must be unique, and usable as column names."""
     names = [*inputs, *outputs]
     for name in names:
         word = isinstance(name, str) and name and name == name.strip()
-        require(word, f"a name must be a word, without spaces around it, got {name!r}")
+        require(word, f"a name must not be empty or have spaces around it, got {name!r}")
     different = len(set(names)) == len(names)
-    require(different, f"outputs need names of their own, got {', '.join(names)}")
+    require(different, f"names of inputs and outputs must be unique, got {', '.join(names)}")
     reserved = ", ".join(sorted({*NUMBERS, NOTE, *explanation_columns(outputs)} & set(names)))
     column = "is the name of a column in the campaign's own tables"
     require(not reserved, f"{reserved} {column}; choose another name")

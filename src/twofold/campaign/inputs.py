@@ -47,7 +47,7 @@ def is_whole(value: Any) -> bool:
 
 
 class _Input:
-    """What all kinds share; values that are never rounded agree if they are equal."""
+    """Common base; values that are never rounded agree if they are equal."""
 
     def agree(self, one: Any, other: Any) -> bool:
         """Whether two values are the same, but for rounding where there is any."""
@@ -166,7 +166,7 @@ class Categorical(_Input):
 
     @property
     def width(self) -> int:
-        """How many columns of numbers the input becomes."""
+        """Number of feature columns."""
         return len(self.choices)
 
     def check(self, value: Any) -> str:

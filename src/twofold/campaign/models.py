@@ -1,7 +1,7 @@
-"""The model of a campaign, kept in a file beside an SQLite file, which ``twofold.load`` reads too.
+"""The model of a campaign, cached in a file beside an SQLite file; ``twofold.load`` reads it too.
 
-It only saves time: if it is damaged, foreign or missing, the model is fitted again; if measurements
-have come since, its chains go on from where they ended (``ModelFile.continue_fit``).
+It only saves time: if it is damaged, foreign or missing, the model is fitted again; after new
+measurements its chains are continued (``ModelFile.continue_fit``).
 """
 
 from contextlib import suppress
@@ -26,8 +26,8 @@ CONTINUED = "langevin"
 
 
 class Fit(NamedTuple):
-    """A model, a name that only models of the same data and settings share, whether its file holds
-    it, and whether its chains went on from those of an earlier model."""
+    """A model, its name (equal for equal data and settings), whether it is stored in the file, and
+    whether its chains continue those of an earlier model."""
 
     model: "BNNLVRegressor"
     name: str
@@ -36,8 +36,8 @@ class Fit(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """How many rows a stored model has, and the last one before it that was fitted from scratch;
-    and how many corrections and removals of measurements it knows of."""
+    """Number of rows of a stored model and of the last model fitted from scratch, and the number of
+    corrections and removals included."""
 
     rows: int
     rows_from_scratch: int
@@ -45,12 +45,12 @@ class Origin(NamedTuple):
 
     @property
     def warm(self) -> bool:
-        """Whether the model goes back to an earlier one."""
+        """Whether the model continues an earlier one."""
         return self.rows > self.rows_from_scratch
 
 
 class ModelFile:
-    """The file that holds the model of a campaign, or, without a path, none."""
+    """The file of a campaign's model; without a path nothing is stored."""
 
     def __init__(self, path: Path | None):
         self.path = path
@@ -74,7 +74,7 @@ class ModelFile:
         if work is not None and (found := work.find()) is not None:
             with suppress(*UNREADABLE):
                 stored = unpack(found, BNNLVRegressor)
-                return Fit(stored, name, True, _origin(found, len(x)).warm)
+                return Fit(stored, name, True, Origin(**found.metadata["origin"]).warm)
         targets = y[:, 0] if y.shape[1] == 1 else y
         try:
             with whole_fits():
@@ -97,7 +97,7 @@ class ModelFile:
         """Chains that go on from those of the stored model, if it has the same settings and fewer
         rows, all of them as they were; None where a fit from scratch is due.
 
-        What comes of it depends on nothing but these rows and the stored model.
+        The result depends on these rows and the stored model only.
         """
         from twofold.estimators.regressor import BNNLVRegressor
         from twofold.estimators.storage import unpack
@@ -106,7 +106,7 @@ class ModelFile:
             return None
         try:
             stored = persistence.read(self.path, "model")
-            before = _origin(stored, len(x))
+            before = Origin(**stored.metadata["origin"])
             same = stored.metadata["identity"]["settings"] == persistence.to_plain(settings)
             model = unpack(stored, BNNLVRegressor)
         except UNREADABLE:
@@ -131,8 +131,3 @@ class ModelFile:
             if model is not None and (model.model_.inputs, model.model_.outputs) == shape:
                 return model
         return None
-
-
-def _origin(stored: persistence.Stored, rows: int) -> Origin:
-    """Of a stored model; one of an older twofold was fitted from scratch to so many rows."""
-    return Origin(**stored.metadata.get("origin", {"rows": rows, "rows_from_scratch": rows}))

@@ -1,4 +1,4 @@
-"""What ``tell`` writes: where a result belongs, and whether it is new; and later corrections."""
+"""What ``tell`` writes: the proposal a result answers, whether it is new; and corrections."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from twofold.campaign.inputs import CampaignError, Point, is_whole, require
 from twofold.campaign.space import Space
 from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, Row, insert, rows, update
 
-# A spreadsheet shows six digits or so of a number, and writes what it shows.
+# Spreadsheets write the six or so digits that they show.
 OUTPUT_ROUNDING = 1e-5
 
 
@@ -30,7 +30,7 @@ class Result(NamedTuple):
 def check_result(result: Result, space: Space, outputs: Sequence[str]) -> Result:
     """The result with every value of its kind, unknown names and bad values refused."""
     values = check_outputs(result.outputs, outputs)
-    require(values, f"tell at least one of the outputs {', '.join(outputs)}")
+    require(values, f"give at least one of the outputs {', '.join(outputs)}")
     where = None if result.point is None else space.check(result.point)
     return result._replace(outputs=values, point=where, note=check_note(result.note))
 
@@ -42,7 +42,7 @@ def check_outputs(values: Mapping[str, Any], outputs: Sequence[str]) -> dict[str
 
 
 def check_note(note: Any) -> str | None:
-    """A note without spaces around it, None if nothing is left."""
+    """A stripped note, None if it is empty."""
     require(note is None or isinstance(note, str), f"a note must be text, got {note!r}")
     return (note or "").strip() or None
 
@@ -52,9 +52,9 @@ Entry = tuple[int, bool]
 
 
 class Ledger:
-    """What a campaign holds, read once for many results, and kept up with them.
+    """The content of a campaign, read once and updated while several results are recorded.
 
-    Removed measurements are left out, and a point does not lead to a cancelled proposal.
+    Removed measurements and cancelled proposals are left out.
     """
 
     def __init__(self, connection: sql.Connection):
@@ -84,7 +84,9 @@ class Ledger:
         """A proposal or a measurement by its number."""
         known = self.measurements if what == "measurement" else self.proposals
         there = is_whole(number) and number in known
-        require(there, f"there is no {what} {number!r}; status and export list what there is")
+        require(
+            there, f"there is no {what} {number!r}; campaign status and campaign export list them"
+        )
         return known[number]
 
     def add(self, proposal: int | None, point: Point, result: Result) -> Entry:
@@ -107,7 +109,9 @@ class Ledger:
         outputs, notes = row["outputs"] | values, _join_notes(row["note"], note)
         differs = outputs != row["outputs"]
         if not differs and notes == row["note"]:
-            raise CampaignError(f"measurement {number} holds that already; give another value")
+            raise CampaignError(
+                f"measurement {number} already has these values; give another value"
+            )
         earlier = row["earlier"] | ({str(time.time()): row["outputs"]} if differs else {})
         changes = {"outputs": outputs, "note": notes, "earlier": earlier}
         update(self.connection, MEASUREMENTS, row, **changes)
@@ -168,21 +172,21 @@ def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | 
     what, number = next(((what, one) for what, one in numbers.items() if one is not None), ("", 0))
     if not what:
         if result.point is None:
-            raise CampaignError("say where the outputs were measured: a proposal or a point")
+            raise CampaignError("give the proposal or the point at which the outputs were measured")
         return dict(result.point), ledger.find_proposal(dict(result.point))
     row = ledger.find(what, number)
     point = row["point"]
     if result.point is not None and not space.agree(point, result.point):
         raise CampaignError(
             f"{what} {number} is at {space.format(point)}, not at {space.format(result.point)}; "
-            "leave out the number or the point, whichever is wrong"
+            "omit the number or the point"
         )
     if what == "proposal":
         return point, int(number)
     proposal = row["proposal"]
     answers = f"measurement {number} answers proposal {proposal}, not {result.proposal}"
     agree = result.proposal in (None, proposal)
-    require(agree, f"{answers}; leave out the number that is wrong")
+    require(agree, f"{answers}; omit one of the numbers")
     return point, proposal
 
 
@@ -198,6 +202,7 @@ def _contradiction(row: Row, values: dict[str, float], proposal: int | None) -> 
     given = ", ".join(f"{values[name]:g}" for name in both)
     where = f"proposal {proposal}" if proposal is not None else f"measurement {row['number']}"
     return (
-        f"{before} of {where} was recorded before, now {given}; with repeat=True (--repeat) it is "
-        f"a second measurement, and campaign correct changes measurement {row['number']}"
+        f"{before} of {where} was recorded before, now {given}; with --repeat (in Python "
+        "repeat=True) it is a second measurement, and campaign correct changes measurement "
+        f"{row['number']}"
     )

@@ -40,7 +40,7 @@ def update_model(place: str) -> tuple[int, str]:
     """Bring one model up to date; returns its number of measurements and its name."""
     campaign = Campaign.open(place)
     kept = "models are stored beside campaigns in SQLite files"
-    require(campaign.model_file, f"the model of {place} would be lost: {kept}")
+    require(campaign.model_file, f"the model of {place} cannot be stored: {kept}")
     fit = campaign.fit_model()
     require(fit.stored, f"the model of {place} could not be written beside it")
     return campaign.status().complete, fit.name

@@ -1,4 +1,4 @@
-"""All inputs together: points, and points as rows of numbers."""
+"""The input space: points, and their encoding as rows of numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -35,7 +35,7 @@ class Space:
 
     @property
     def width(self) -> int:
-        """Columns of numbers that a point becomes."""
+        """Number of feature columns of a point."""
         return sum(one.width for one in self.inputs)
 
     def check(self, point: Mapping[str, Any]) -> Point:
@@ -67,7 +67,7 @@ class Space:
         return np.hstack([one.columns([p[one.name] for p in points]) for one in self.inputs])
 
     def spread(self, num: int, seed: int) -> list[Point]:
-        """Points spread evenly over what the constraints leave of the space (scrambled Sobol)."""
+        """Points spread evenly over the feasible space (scrambled Sobol)."""
         from scipy.stats import qmc
 
         sampler = qmc.Sobol(len(self.inputs), scramble=True, rng=np.random.default_rng(seed))

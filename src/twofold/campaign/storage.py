@@ -1,17 +1,13 @@
-"""Where a campaign lives: a database, through SQLAlchemy.
+"""The database of a campaign, through SQLAlchemy.
 
 The default is one SQLite file. A write is one transaction, on disk before the call returns
 (``synchronous=EXTRA``) and begun with the lock on writing, so that several processes take turns.
-Another database will do as well if SQLAlchemy knows its URL and it can return what it inserts.
-
-A campaign of an older twofold is brought up to date when it is opened, one transaction for each
-step (``STEPS``): a kill leaves it at the version before or after a step, never between. A step
-spells out what it changes, because the tables of today may differ.
+Any other database works if SQLAlchemy supports it and it can return inserted rows.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +17,7 @@ from sqlalchemy.engine import make_url
 
 from twofold.campaign.inputs import CampaignError, require
 
-VERSION = 3
+VERSION = 1
 BUSY_SECONDS = 60
 TABLES = sql.MetaData()
 
@@ -58,23 +54,6 @@ TURN = sql.select(ABOUT.c.value).where(ABOUT.c.name == "version").with_for_updat
 Row = dict[str, Any]
 
 
-def name_models(connection: sql.Connection) -> None:
-    """1 to 2: a point of the curve says which model it belongs to."""
-    connection.execute(sql.text("ALTER TABLE snapshot ADD COLUMN model VARCHAR(64)"))
-
-
-def keep_history(connection: sql.Connection) -> None:
-    """2 to 3: notes, corrected and removed measurements, cancelled proposals."""
-    for table, column in (
-        ("measurement", "note TEXT"), ("measurement", "earlier TEXT NOT NULL DEFAULT '{}'"),
-        ("measurement", "removed FLOAT"), ("proposal", "cancelled FLOAT"),
-    ):  # fmt: skip
-        connection.execute(sql.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
-
-
-STEPS: dict[int, Callable[[sql.Connection], None]] = {1: name_models, 2: keep_history}
-
-
 class Storage:
     """The tables of one campaign; ``definition`` as it was when they were opened."""
 
@@ -87,8 +66,9 @@ class Storage:
         storage = cls(*_connect(place, must_exist=False), definition)
         with storage._explain_errors(), storage._engine.begin() as connection:
             held = ", ".join(sorted(sql.inspect(connection).get_table_names()))
-            remedy = "open the campaign that is there, or choose another place"
-            require(not held, f"{storage._place} already holds {held}; {remedy}")
+            if ABOUT.name in held:
+                held = "a campaign, which every other command opens"
+            require(not held, f"{storage._place} already contains {held}; choose another place")
             TABLES.create_all(connection)
             for name, value in {"version": VERSION, "definition": definition}.items():
                 connection.execute(ABOUT.insert().values(name=name, value=json.dumps(value)))
@@ -96,23 +76,22 @@ class Storage:
 
     @classmethod
     def open(cls, place: Any) -> "Storage":
-        """The campaign at a place, brought up to date; refuses other databases and newer ones."""
+        """The campaign at a place; refuses other databases and other versions."""
         storage = cls(*_connect(place, must_exist=True))
         with storage.reading() as connection:
             held = sql.inspect(connection).has_table(ABOUT.name)
-            require(held, f"{storage._place} is a database, but holds no campaign")
+            require(held, f"{storage._place} is a database without a campaign")
             storage._check_pages(connection)
-            version = storage._version(connection)
+            storage._check_version(connection)
             storage.definition = storage._about(connection, "definition")
-        while version < VERSION:
-            version = storage._take_step()
         return storage
 
     def redefine(self, changes: dict[str, Any]) -> None:
         """Replace parts of the definition."""
         with self.writing() as connection:
             self.definition = self._about(connection, "definition") | changes
-            self._set_about(connection, "definition", self.definition)
+            statement = ABOUT.update().where(ABOUT.c.name == "definition")
+            connection.execute(statement.values(value=json.dumps(self.definition)))
 
     def read(self, *tables: sql.Table) -> list[list[Row]]:
         """The rows of tables, all at the same moment."""
@@ -149,17 +128,6 @@ class Storage:
             connection.execute(TURN)
             yield connection
 
-    def _take_step(self) -> int:
-        """One step towards today's version, unless another process has taken it."""
-        with self.writing() as connection:
-            version = self._version(connection)
-            if version < VERSION:
-                STEPS[version](connection)
-                version += 1
-                self._set_about(connection, "version", version)
-            self.definition = self._about(connection, "definition")
-            return version
-
     def _check_pages(self, connection: sql.Connection) -> None:
         """Find pages of an SQLite file that were changed or cut; what cells say it cannot know."""
         if self._engine.url.get_backend_name() == "sqlite":
@@ -167,13 +135,12 @@ class Storage:
             if found != "ok":
                 raise self._damaged(f" ({found.strip()}); restore it from a copy")
 
-    def _version(self, connection: sql.Connection) -> int:
+    def _check_version(self, connection: sql.Connection) -> None:
         version = self._about(connection, "version")
-        if not isinstance(version, int) or version < min(STEPS):
+        if not isinstance(version, int) or version < 1:
             raise self._damaged(f": its version is {version!r}")
-        limit = f"this twofold reads up to {VERSION}; upgrade twofold"
-        require(version <= VERSION, f"{self._place} has schema version {version}, {limit}")
-        return version
+        limit = f"this twofold reads version {VERSION}; upgrade twofold"
+        require(version == VERSION, f"{self._place} has schema version {version}, {limit}")
 
     def _about(self, connection: sql.Connection, name: str) -> Any:
         query = sql.select(ABOUT.c.value).where(ABOUT.c.name == name)
@@ -184,10 +151,6 @@ class Storage:
 
     def _damaged(self, how: str) -> CampaignError:
         return CampaignError(f"{self._place} is damaged{how}")
-
-    def _set_about(self, connection: sql.Connection, name: str, value: Any) -> None:
-        statement = ABOUT.update().where(ABOUT.c.name == name)
-        connection.execute(statement.values(value=json.dumps(value)))
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
@@ -233,7 +196,7 @@ def _select_sizes(table: sql.Table) -> sql.Select:
 
 
 def rows(connection: sql.Connection, table: sql.Table) -> list[Row]:
-    """All rows in order, JSON texts as what they say."""
+    """All rows in order, with JSON texts parsed."""
     found = connection.execute(sql.select(table).order_by(table.c.number)).mappings()
     return [
         {name: _parse(table, row, name) if name in TEXTS else row[name] for name in row}
@@ -242,7 +205,7 @@ def rows(connection: sql.Connection, table: sql.Table) -> list[Row]:
 
 
 def _parse(table: sql.Table, row: Any, name: str) -> dict[str, Any]:
-    """What a JSON text says, which is always a dictionary."""
+    """Parse a JSON text, which must be a dictionary."""
     try:
         return dict(json.loads(row[name]).items())
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -253,7 +216,7 @@ def _parse(table: sql.Table, row: Any, name: str) -> dict[str, Any]:
 
 
 def _connect(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
-    """An engine for a path or a database URL, and how to call it in messages."""
+    """An engine for a path or a database URL, and its name for messages."""
     text = str(place)
     if "://" not in text:
         path = Path(text)

@@ -43,8 +43,7 @@ def read_points(path: Path, space: Space) -> list[Point]:
 
 
 class Results(NamedTuple):
-    """The results of a table, how many of its rows have all their outputs blank, and the columns
-    that mean nothing to the campaign."""
+    """The results of a table, the number of rows without outputs, and the ignored columns."""
 
     results: list[Result]
     blank: int
@@ -92,8 +91,10 @@ def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
     """A proposal as a row of a table that ``tell`` takes, once its outputs are filled in."""
     deviations = proposal.split.get("standard_deviation", {})
     known = [deviations.get(part, {}).get(name) for name in outputs for part in definition.PARTS]
-    explained = *known, proposal.split.get(definition.NATS), proposal.reason
+    known.append(proposal.split.get(definition.NATS))
+    known = [value if value is None else float(f"{value:.6g}") for value in known]
     row = {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs)
+    explained = *known, proposal.reason
     return row | dict(zip(definition.explanation_columns(outputs), explained, strict=True))
 
 

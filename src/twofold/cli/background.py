@@ -1,7 +1,6 @@
-"""The slow work of ``twofold campaign serve``, one piece at a time, in a thread of its own.
+"""The slow work of ``twofold campaign serve``, one task at a time, in a background thread.
 
-Nothing of it is kept but what is in the database and the model's file: a server that was killed
-finds out again what is to be done.
+All state is in the database and the model file, so that a restarted server resumes the work.
 """
 
 import threading
@@ -18,10 +17,10 @@ from twofold.report.live_page import Figures, draw_figures
 
 
 class Background:
-    """Asks, fits and draws for one campaign; what it is doing, and its last error, in words.
+    """Asks, fits and draws for one campaign; exposes the current activity and the last error.
 
-    Models are fitted when somebody asks for points or for a model, and by themselves as soon as no
-    proposal waits for its result, so that the next question is answered at once.
+    Models are fitted on request, and automatically once every proposal has a result, so that the
+    next request for points is answered at once.
     """
 
     def __init__(self, place: str, campaign: Campaign):
@@ -37,7 +36,7 @@ class Background:
 
     @property
     def seconds(self) -> int:
-        """For how long it has been at what it is doing."""
+        """Seconds since the current activity began."""
         return int(time.monotonic() - self._begun) if self.activity else 0
 
     def ask(self, num: int) -> None:
@@ -46,12 +45,12 @@ class Background:
         self.wake()
 
     def refit(self) -> None:
-        """Fit the model as soon as possible, whether or not a proposal waits."""
+        """Fit the model as soon as possible, even if proposals are open."""
         self._refit = True
         self.wake()
 
     def wake(self) -> None:
-        """Look whether there is something to do."""
+        """Check for work."""
         self._wake.set()
 
     def start(self) -> None:
@@ -59,16 +58,16 @@ class Background:
         threading.Thread(target=self._run, daemon=True).start()
 
     def step(self) -> bool:
-        """Do the most urgent piece of work; False if there was none."""
+        """Do the most urgent task; False if there was none."""
         try:
             revision = self._campaign.revision()
         except CampaignError:
-            return False  # Whoever looks at the page is told.
+            return False  # The page shows the error.
         if self._drawn and self._asked:
             self.error = ""
             self._ask(self._asked.popleft())
         elif self._drawn and self._fit_is_due(revision):
-            # Set before the work: what fails is tried again when there is something new.
+            # Set before the work: a failed fit is repeated only after new measurements.
             self._refit, self._fitted, self.error = False, revision.measurements, ""
             with self._doing("Fitting the model"):
                 Campaign.open(self._place).refit()
@@ -97,7 +96,7 @@ class Background:
 
     @contextmanager
     def _doing(self, what: str) -> Iterator[None]:
-        """Say what is being done; an error is said too, and ends this piece of work alone."""
+        """Set the activity; an error is reported and ends this task only."""
         self._begun, self.activity = time.monotonic(), what
         try:
             yield

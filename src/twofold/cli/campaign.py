@@ -95,7 +95,7 @@ def ask(
     run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
     rows = [proposal_row(one, campaign.outputs) for one in proposals]
     run.write_table(out, {name: [row[name] for row in rows] for name in rows[0]})
-    shown = [_describe_proposals(proposals, campaign)] if out is None else []
+    shown = _describe_proposals(proposals, campaign) if out is None else []
     run.show([one._asdict() for one in proposals], *shown)
 
 
@@ -121,7 +121,9 @@ def tell(
     if table is not None:
         for option, value in (("proposal", proposal), ("note", note)):
             if value is not None:
-                raise CommandError(f"--{option} goes with NAME=VALUE; a table has a column for it")
+                raise CommandError(
+                    f"--{option} needs NAME=VALUE; in a table, use the column {option!r}"
+                )
         return _tell_table(run, campaign, table, repeat)
     result = parse_result(campaign, terminal.parse_pairs(values or []))
     result = result if note is None else result._replace(note=note)
@@ -150,7 +152,10 @@ def correct(
     campaign = _open(place)
     result = parse_result(campaign, terminal.parse_pairs(values or []))
     if result.point is not None:
-        raise CommandError("outputs are corrected; to change inputs, remove it and tell it again")
+        raise CommandError(
+            "only outputs can be corrected; to change inputs, remove the measurement and record it "
+            "again"
+        )
     if result.proposal is not None or result.measurement is not None:
         raise CommandError("give the number of the measurement alone, then NAME=VALUE of outputs")
     campaign.correct(measurement, result.outputs, note=note or result.note)
@@ -187,7 +192,7 @@ def cancel(
 
 @verb(app)
 def status(run: Run, place: Place) -> None:
-    """Show how far the campaign is, and whether more measurements pay.
+    """Show progress and open proposals, and whether more measurements are worthwhile.
 
     Example: twofold campaign status oven.db
     """
@@ -268,12 +273,12 @@ def _list_numbers(what: str, numbers: Sequence[int]) -> str:
 
 
 def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> None:
-    """Record the rows of a table that are filled in and new."""
+    """Record the rows of a table that have outputs and were not recorded before."""
     from twofold.campaign.table import read_results
 
     results, blank, ignored = read_results(source, campaign)
     if ignored:
-        say(f"note: columns that are not of the campaign are ignored: {', '.join(ignored)}")
+        say(f"note: columns unknown to the campaign are ignored: {', '.join(ignored)}")
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
     duplicates = len(results) - len(numbers)
     text = f"recorded {len(numbers)}"
@@ -282,18 +287,26 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
     run.show({"recorded": numbers, "known": duplicates, "blank": blank}, text)
 
 
-def _describe_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> Any:
-    """Where to measure and why, with the model's split if there is a model."""
-    from twofold.campaign.definition import PARTS
+def _describe_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> Iterator[Any]:
+    """Proposed points with the predicted uncertainty, if there is a model, and reasons."""
+    from twofold.campaign.definition import NATS, PARTS
 
-    parts = PARTS if any(proposal.split for proposal in proposals) else ()
-    rows = []
-    for one in proposals:
-        every = [one.split.get("standard_deviation", {}).get(part, {}) for part in parts]
-        cells = ["\n".join(_name_values(values)) for values in every]
-        rows.append([*_place(one, campaign), *cells, one.reason])
-    headings = ["proposal", *campaign.space.names, *(f"{part} sd" for part in parts), "why"]
-    return to_table(headings, rows)
+    columns = {one.name: [one.format(p.point[one.name]) for p in proposals] for one in
+               campaign.space.inputs}  # fmt: skip
+    why = list(dict.fromkeys(one.reason for one in proposals))
+    if all(one.split for one in proposals):
+        known = [one.split["standard_deviation"] for one in proposals]
+        for name in campaign.outputs:
+            own = f"{name}: " if len(campaign.outputs) > 1 else ""
+            for part in PARTS:
+                columns[f"{own}{part} sd"] = [f"{values[part][name]:.3g}" for values in known]
+        columns["information (nats)"] = [f"{one.split[NATS]:.2f}" for one in proposals]
+        why = []
+    numbers = [str(one.number) for one in proposals]
+    if len(columns) < terminal.WIDE:
+        columns = {"proposal": numbers, **columns}
+    yield terminal.to_point_table(columns, [f"proposal {number}" for number in numbers])
+    yield from why
 
 
 def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
@@ -307,8 +320,8 @@ def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
             share = row["epistemic_share"]
             cells = [f"{row['measurements']:.0f}", f"{row['epistemic_nats']:.3f}", f"{share:.1%}"]
             rows.append([*cells, "█" * max(round(BAR * share), 1)])
-        yield to_table(["measurements", "left to learn (nats)", "of the variance", ""], rows)
-        yield f"below {SMALL_SHARE:.0%} of the variance: consider stopping"
+        heading = f"of the variance\n(stop below {SMALL_SHARE:.0%})"
+        yield to_table(["measurements", "left to learn (nats)", heading, ""], rows)
     if state.pending:
         rows = [_place(one, campaign) for one in state.pending]
         yield to_table(["proposal", *campaign.space.names], rows, "without a result")
@@ -318,8 +331,3 @@ def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
 def _place(proposal: "Proposal", campaign: "Campaign") -> list[str]:
     point = [one.format(proposal.point[one.name]) for one in campaign.space.inputs]
     return [str(proposal.number), *point]
-
-
-def _name_values(values: dict[str, float]) -> list[str]:
-    """Values of several outputs with their names, that of a single one without."""
-    return [f"{name} {v:.3g}" if len(values) > 1 else f"{v:.3g}" for name, v in values.items()]

@@ -32,7 +32,7 @@ ROWS = 120
 
 
 def doctor(run: Run) -> None:
-    """Show versions, devices, memory, precision and the compile cache, and run a short self-test.
+    """Show versions, devices, memory, precision and the compile cache; run a short self-test.
 
     The exit code is 3 if the self-test fails.
 

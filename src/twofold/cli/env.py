@@ -49,7 +49,7 @@ def sample(
     seed: Seed = 0,
     param: Annotated[list[str] | None, Option(help="NAME=VALUE, such as history=1")] = None,
 ) -> None:
-    """Simulate a system under a policy and write the log.
+    """Simulate a system under a policy and write a log.
 
     Example: twofold env sample industrial_benchmark --transitions 30000 --out plant.csv
     """

@@ -56,7 +56,7 @@ print("wrote toy.png")
 
 
 class Example(NamedTuple):
-    """What it is, a function that makes the text of its files, and commands to type next."""
+    """Description, a function that makes the files' content, and the commands to run next."""
 
     about: str
     write: Callable[[Any], dict[str, str]]

@@ -59,7 +59,7 @@ def fit(
     ] = None,
     held_out: Annotated[
         float | None,
-        Option(help="Share of rows to hold out (default: 0 if the fit scores itself, else 0.1)."),
+        Option(help="Share of rows to hold out (default: 0 with an out-of-bag score, else 0.1)."),
     ] = None,
     date_order: DateOrder = None,
     drop_missing: DropMissing = False,
@@ -69,11 +69,11 @@ def fit(
     stream: Stream = False,
     force: Force = False,
 ) -> None:
-    """Fit a model to a table, and evaluate it on rows that did not train it.
+    """Fit a model to a table, and evaluate it on rows it was not trained on.
 
-    Columns of dates count as days, columns of words as categories.
-    The default inference and --quick score themselves: every row is predicted by networks that were
-    not trained on it (out of bag). After Ctrl-C or a crash, the same command resumes the fit.
+    Dates become days, text columns become categories.
+    The default inference and --quick report an out-of-bag score: every row is predicted by networks
+    that were not trained on it. After Ctrl-C or a crash, the same command resumes the fit.
 
     Example: twofold fit oven.csv --target yield --out oven.twofold
     """
@@ -97,9 +97,9 @@ def fit(
     known = [*(errors or []), *filter(None, [weight])]
     names = _find_inputs(table, outputs, inputs, ignore, [*known, *filter(None, [group])])
     if both := [name for name in names if name in known]:
-        raise CommandError(f"{listed(both)} cannot be an input and an error or a weight at once")
+        raise CommandError(f"{listed(both)} cannot be both an input and an error or weight")
     if streamed and category:
-        raise CommandError(f"{data} is read in blocks, for which there is no --category")
+        raise CommandError(f"{data} is read in blocks, which does not support --category")
     columns = _describe_inputs(table, names, category or [], date_order, streamed)
     about = models.About(
         columns, outputs, source, held_out, seed, drop_missing, streamed, weight, errors, group
@@ -118,11 +118,11 @@ def fit(
 
 
 def check_model_place(out: Path, reads: list[Path | None]) -> None:
-    """Refuse a place for a model file that is read, cannot be written, or is that of a table."""
+    """Refuse a model file that is an input, cannot be written, or has a table's extension."""
     check_place(out, (), reads)
     if out.suffix.lower() in TABLES:
         raise CommandError(
-            f"{out} has the ending of a table; name the model file {out.stem}.twofold, for example"
+            f"{out} has the file extension of a table; use {out.stem}.twofold, for example"
         )
 
 

@@ -1,4 +1,4 @@
-"""Fits of the command line to tables, in memory or in blocks, and what they are worth."""
+"""Fits of the command line to tables, in memory or in blocks, and their evaluation."""
 
 import tempfile
 import warnings
@@ -26,8 +26,7 @@ MOST_SPLIT = 1_000
 
 
 class Result(NamedTuple):
-    """What is known of the table after a fit, rows to evaluate it on, the number of training rows,
-    and warnings."""
+    """Description of the table, training rows, held-out rows, number of training rows, warnings."""
 
     about: About
     train: Rows
@@ -61,7 +60,7 @@ def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", about: About, run
 
     if about.weight or about.errors or about.group:
         raise CommandError(
-            f"{table.source} is read in blocks, for which there is no --weight, --error or --group"
+            f"{table.source} is read in blocks, which does not support --weight, --error or --group"
         )
     inputs, count, names = len(about.columns), table.count_rows(), [*about.inputs, *about.outputs]
     check_streamed(model, count)
@@ -103,7 +102,7 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
     """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows, all
     beside a linear model's; and the verdict, in words."""
     from twofold.active.choice import epistemic_share, split_by_entropy
-    from twofold.estimators.comparison import compare_held_out, compare_out_of_bag, compute_crps
+    from twofold.estimators.comparison import compare_held_out, compute_crps
     from twofold.estimators.linear import LinearGaussian
 
     train, test = result.train, result.test
@@ -130,12 +129,10 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
             scores |= {f"{name}held-out RMSE of {output}": value for output, value in errors}
         crps = compute_crps(model, test.x, test.y, test.error)
         comparison = compare_held_out(linear, test.x, test.y, densities[""], crps)
-    elif model.out_of_bag_ is not None:
-        known = train.weight, train.groups
-        comparison = compare_out_of_bag(model.out_of_bag_, train.x, train.y, *known)
-        if comparison is not None:
-            linear_score = model.out_of_bag_.score - comparison.log_score.mean
-            scores["linear, cross-validated log-likelihood (nats)"] = linear_score
+    elif model.comparison_ is not None:
+        comparison = model.comparison_
+        linear_score = model.out_of_bag_.score - comparison.gain
+        scores["linear, cross-validated log-likelihood (nats)"] = linear_score
     verdict = "" if comparison is None else comparison.sentence
     return {name: float(value) for name, value in scores.items()}, verdict
 

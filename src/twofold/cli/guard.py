@@ -1,4 +1,4 @@
-"""Who may talk to the server of ``twofold campaign serve``."""
+"""Access control for the server of ``twofold campaign serve``."""
 
 import hmac
 import socket
@@ -15,10 +15,10 @@ REMEDY = "open the address that twofold campaign serve has printed"
 
 
 class Guard(NamedTuple):
-    """Who may talk to the server: pages that it has sent, opened with its token if it has one.
+    """Accepts requests from the server's own pages, with its token if it has one.
 
-    A page of another site cannot give the server as its ``Origin``; nor as its ``Host``, even if
-    its name leads to this machine, because no names are accepted but the machine's own.
+    Pages of other sites cannot send the server's ``Origin``, nor its ``Host``, even if their name
+    resolves to this machine, because only the machine's own names are accepted.
     """
 
     host: str
@@ -38,17 +38,17 @@ class Guard(NamedTuple):
         return f"twofold-{self.port}"
 
     def refuse_site(self, request: "Request") -> str:
-        """Why a request of another site is refused; empty if it is not one."""
+        """Why a request from another site is refused; empty for requests from its own pages."""
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._is_own(host):
-            return f"this server is not {host!r}; {REMEDY}"
+            return f"the host name {host!r} is not accepted; {REMEDY}"
         changes = request.method not in ("GET", "HEAD")
         if (changes or origin is not None) and origin not in (f"http://{host}", f"https://{host}"):
-            return f"requests of {origin or 'an unknown page'} are refused; {REMEDY}"
+            return f"requests from {origin or 'an unknown page'} are refused; {REMEDY}"
         return ""
 
     def refuse_stranger(self, request: "Request") -> str:
-        """Why a request without the token is refused; empty if it needs none."""
+        """Why a request without a valid token is refused; empty if accepted."""
         welcome = not self.token or self.is_token(request.cookies.get(self.cookie, ""))
         return "" if welcome else f"the token is missing or wrong; {REMEDY}"
 

@@ -1,7 +1,7 @@
-"""The web application of ``twofold campaign serve``: the page at ``/``, what is being done at
-``/state``, and what the page's forms send at ``/act/NAME``.
+"""The web application of ``twofold campaign serve``: the page at ``/``, the current activity at
+``/state``, and the forms' actions at ``/act/NAME``.
 
-Answers to forms are sentences: what was done, or, with status 400, what was wrong.
+Replies to forms are plain text: what was done, or, with status 400, what was wrong.
 """
 
 import json
@@ -42,7 +42,7 @@ WELCOME = '<!doctype html><title>twofold</title><meta http-equiv="refresh" conte
 
 @dataclass(frozen=True)
 class Live:
-    """One campaign, and what answers requests about it."""
+    """Handles the requests for one campaign."""
 
     campaign: Campaign
     title: str
@@ -85,13 +85,13 @@ class Live:
             body += chunk
             if len(body) > LARGEST:
                 raise HTTPException(413, f"a form has at most {LARGEST:,} bytes")
-        said = await run_in_threadpool(action, self, *read_form(body))
+        message = await run_in_threadpool(action, self, *read_form(body))
         self.background.wake()
-        return PlainTextResponse(said)
+        return PlainTextResponse(message)
 
 
 def make_app(campaign: Campaign, title: str, guard: Guard, background: Background) -> Starlette:
-    """The application; nothing is fitted or drawn unless the background is at work."""
+    """The application; models and figures are made by the background thread only."""
     live = Live(campaign, title, guard, background)
     acting = Route("/act/{name}", live.act, methods=["POST"])
     return Starlette(
@@ -105,7 +105,7 @@ Fields = dict[str, str]
 
 
 def read_form(body: bytes) -> tuple[Fields, bool]:
-    """The fields of a form that are filled in, and whether it is about a repeated measurement."""
+    """The non-empty fields of a form, and whether it records a repeated measurement."""
     try:
         form = json.loads(body)
         fields, repeat = form["fields"], form.get("repeat", False)
@@ -129,14 +129,14 @@ def ask(live: Live, fields: Fields, repeat: bool) -> str:
     num = _find_number(fields, "num")
     live.campaign.check_num(num)
     live.background.ask(num)
-    return f"asked for {num} point{'s' if num > 1 else ''}"
+    return f"requested {num} point{'s' if num > 1 else ''}"
 
 
 def refit(live: Live, fields: Fields, repeat: bool) -> str:
     status = live.campaign.status()
     require(not status.missing, status.advice)
     live.background.refit()
-    return "asked for a new model"
+    return "requested a new model"
 
 
 def tell(live: Live, fields: Fields, repeat: bool) -> str:
@@ -151,7 +151,7 @@ def cancel(live: Live, fields: Fields, repeat: bool) -> str:
 
 
 def correct(live: Live, fields: Fields, repeat: bool) -> str:
-    """Outputs that a measurement does not have yet are added, which is no correction."""
+    """Missing outputs of a measurement are added, which does not count as a correction."""
     number = _find_number(fields, "measurement")
     result, rows = parse_result(live.campaign, fields), live.campaign.export()
     require(result.point is None, "inputs cannot be corrected: remove it, and record it again")

@@ -1,5 +1,5 @@
-"""Model files of the command line: a fitted model, and what is known of the table it was fitted
-to, in one file that ``twofold.load`` reads too."""
+"""Model files of the command line: a fitted model and a description of its table, in one file that
+``twofold.load`` reads too."""
 
 from dataclasses import asdict
 from pathlib import Path, PureWindowsPath
@@ -84,9 +84,7 @@ def _unpack_about(table: Any, model: "BNNLVRegressor") -> About | None:
         return None
     columns = table.get("columns") if isinstance(table, dict) else None
     if not isinstance(columns, list):
-        raise persistence.FileFormatError(
-            "its table has no columns: it was written by another version of twofold; fit it again"
-        )
+        raise persistence.FileFormatError("its table has no columns")
     built = [content.build(Column, one, "column") for one in columns]
     about = content.build(About, table | {"columns": []}, "table")._replace(columns=built)
     sizes = len(about.features), len(about.outputs)

@@ -25,6 +25,13 @@ FUNCTION = "FILE.py:FUNCTION"
 BETAS, QUICK_BETAS = "0,1,2,4", "0,2"
 QUICK_SEARCH = {"starts": 1, "epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
+QUICK_TUNING: dict[str, Any] = {
+    "draws": 10,
+    "trial_draws": 4,
+    "horizons": (10,),
+    "stretches": 8,
+    "epochs": 4,
+}
 PolicyFile = Annotated[Path, Argument(help="Policy file (*.policy) of a search.")]
 
 
@@ -64,6 +71,9 @@ def search(
     horizon: Annotated[int, Option(help="Number of steps to plan ahead.")] = 50,
     setting: Annotated[list[str] | None, Option(help="Search setting, such as epochs=50")] = None,
     model: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
+    tune: Annotated[
+        bool, Option("--tune/--no-tune", help="Tune the model on roll-outs, where that helps.")
+    ] = True,
     quick: Annotated[
         bool, Option("--quick", help="A first answer: a short fit and search.")
     ] = False,
@@ -80,6 +90,7 @@ def search(
     from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
     from twofold.plant.project import find_policies, planning_regressor
+    from twofold.plant.tuning import TuningSettings
     from twofold.report.policy_page import write_policy_report
 
     cost_function = terminal.load_function("cost", cost)
@@ -102,6 +113,8 @@ def search(
         batch_size = base.get_params()["inference__batch_size"]
         passes = QUICK_UPDATES * batch_size // episodes.transitions
         base.set_params(inference__epochs=max(QUICK_EPOCHS, passes))
+        if passes >= QUICK_EPOCHS:
+            terminal.say("a first answer takes one to two minutes on two cores")
         regressor = terminal.build_regressor(model or [], "model", base)
     transforms = terminal.parse_pairs(transform or [])
     embedding = embed(
@@ -116,6 +129,7 @@ def search(
             episodes, cost_function, out, embedding=embedding, regressor=regressor,
             risk_weights=[(b, g) for g in gammas for b in betas], settings=settings,
             random_state=seed, max_rate=parse_rates(max_rate or []),
+            tuning=TuningSettings(**QUICK_TUNING if quick else {}) if tune else None,
         )  # fmt: skip
     write_policy_report(project)
     run.metrics |= list_metrics(project)
@@ -243,6 +257,8 @@ def list_metrics(project: "Project") -> dict[str, float]:
 
 def show_project(project: "Project", run: Run) -> None:
     """Print the table of policies, and the advice."""
+    from dataclasses import asdict
+
     from twofold.plant.quality import frontier_rows
     from twofold.report.policy_page import PAGE, REPORT
 
@@ -255,8 +271,10 @@ def show_project(project: "Project", run: Run) -> None:
         "recommended": weights,
         "advice": [first, *sentences],
         "doubts": [str(doubt) for doubt in project.doubts],
+        "tuning": project.tuning and asdict(project.tuning),
         "metrics": list_metrics(project),
     }
     head, *body = frontier_rows(project.trials)
     wrote = f"wrote {project.folder / REPORT} and {project.folder / PAGE}"
-    run.show(content, first, to_table(head, body), *sentences, wrote)
+    tuned = [str(project.tuning)] if project.tuning else []
+    run.show(content, first, to_table(head, body), *sentences, *tuned, wrote)

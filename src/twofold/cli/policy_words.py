@@ -1,5 +1,5 @@
-"""What ``twofold policy`` says: errors and notes of the library, with their options as they are
-typed, and what is about to be read, where that takes a while."""
+"""Messages of ``twofold policy``: errors and notes of the library with their options in the
+spelling of the command line, and announcements of large logs."""
 
 import ast
 import re
@@ -38,8 +38,8 @@ SPELLINGS: dict[str, Any] = {
     r"pass decimal='.'": "write all numbers with the same mark",
     r"pass encoding='[\w-]+'(?: \(in Python\))?": "save it as UTF-8",
 }
-# Files are announced from this size on. A model that nobody said the number of passes for is fitted
-# to so many rows at most: about an hour on two cores.
+# Files are announced from this size on. Without an explicit number of passes, a model is fitted to
+# at most this many rows: about an hour on two cores.
 LARGE, MOST_ROWS = 20_000_000, 1_500_000
 SAMPLE = 2**20
 
@@ -69,7 +69,7 @@ def typed_options() -> Iterator[None]:
 
 
 def announce_log(path: Path, regressor: "BNNLVRegressor") -> None:
-    """Say how much is about to be read, if it is much; refuse what a fit would take days for."""
+    """Announce large logs; refuse logs that would take days to fit."""
     from twofold.inference.method import MIN_EPOCHS
 
     parts = path.glob("*.parquet") if path.is_dir() else [path]
@@ -82,7 +82,7 @@ def announce_log(path: Path, regressor: "BNNLVRegressor") -> None:
         passes = max(1, MIN_EPOCHS * MOST_ROWS // rows)
         raise CommandError(
             f"{path} has about {rows:,} rows, over which the model would make {MIN_EPOCHS} passes, "
-            f"meant for at most {MOST_ROWS:,} rows; say how many to make with "
+            f"meant for at most {MOST_ROWS:,} rows; set the number with "
             f"--model epochs={passes}, or write every {-(-rows // MOST_ROWS)}th row to another file"
         )
 

@@ -9,10 +9,8 @@ from typer import Argument, Option
 from twofold.cli import models, rows
 from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream
 from twofold.cli.run import Run, to_records
-from twofold.cli.terminal import CommandError, check_place, parse_numbers, say, to_table
+from twofold.cli.terminal import CommandError, check_place, parse_numbers, say, to_point_table
 
-# The number of columns that fit into a terminal.
-WIDE = 6
 NATS = "information_nats"
 
 
@@ -95,7 +93,7 @@ def suggest(
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """
     from twofold.active.suggestion import SPREAD, SUGGESTED
-    from twofold.tables.coding import decode, spread
+    from twofold.tables.coding import OUTSIDE, decode, spread
 
     check_place(out, reads=[model, candidates, run.config])
     opened = models.open_model(model, run)
@@ -120,24 +118,22 @@ def suggest(
         for name, column in columns.items()
     }
     title = f"Measure here next, of {len(x)} candidates"
-    if num > WIDE or len(cells) <= WIDE:
-        shown = to_table(list(cells), list(zip(*cells.values(), strict=True)), title)
-    else:  # a column for each point
-        lines = [[name, *column] for name, column in cells.items()]
-        shown = to_table(["", *(f"point {index + 1}" for index in range(num))], lines, title)
-    run.show(to_records(columns), shown)
+    if not any(cells[OUTSIDE]):
+        del cells[OUTSIDE]
+    headings = [f"point {index + 1}" for index in range(num)]
+    run.show(to_records(columns), to_point_table(cells, headings, title))
 
 
 def _choose_rows(
     opened: models.Opened, pool: dict[str, list[Any]], x: Any, num: int
 ) -> dict[str, list[Any]]:
-    """The rows to measure, best first, with the prediction and widths of its parts there."""
+    """The rows to measure, best first, with the prediction and its standard deviations there."""
     from twofold.active.suggestion import suggest_rows
 
     best = suggest_rows(opened.model, x, num)
     columns = {name: [column[i] for i in best.rows] for name, column in pool.items()}
     found = {"mean": best.mean}
-    found |= {f"{part}_sd": values for part, values in best.widths.parts._asdict().items()}
+    found |= {f"{part}_sd": values for part, values in best.deviations.items()}
     for i, name in enumerate(opened.outputs):
         columns |= {f"{name}_{kind}": values[:, i].tolist() for kind, values in found.items()}
     return columns | {NATS: best.nats.tolist()} | _mark_outside(opened, x[best.rows])

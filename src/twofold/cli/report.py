@@ -27,21 +27,23 @@ def report(
 
     Example: twofold report oven.twofold
     """
-    from twofold.campaign import Campaign
-    from twofold.plant import open_project
-    from twofold.report import write_campaign_page, write_policy_page
-
     kind = kind_of(subject)
     page = out or default_place(subject, kind)
     check_place(page, (".html",), [Path(subject), data, run.config])
     if data is not None and kind != "model":
-        raise CommandError(f"--data goes with a model, and {subject} is a {kind}")
+        raise CommandError(f"--data is for models only, but {subject} is a {kind}")
     with run.timed("page"):
         if kind == "model":
             _write_model_page(page, Path(subject), data, run)
         elif kind == "campaign":
+            from twofold.campaign import Campaign
+            from twofold.report import write_campaign_page
+
             write_campaign_page(page, Campaign.open(subject))
         else:
+            from twofold.plant.project import open_project
+            from twofold.report import write_policy_page
+
             write_policy_page(page, open_project(subject))
     run.show({"page": page, "kind": kind, "record": run.write(page)}, f"wrote {page}")
     if show:

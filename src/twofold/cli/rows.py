@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 2**27
 FEWEST_GROUPS = 4  # that are left to train on
-# The words of the library for what an option of the command line does.
+# Advice of the library, and the option of the command line that follows it.
 OPTIONS = {
     "drop_missing=True": "--drop-missing",
     "leave the column out": "leave it out with --ignore, or make it a category with --category",

@@ -91,14 +91,14 @@ class Run:
             self.reads(self.config)
 
     def reads(self, path: Path) -> str:
-        """Note a file that the result depends on; returns its ``hash_files``."""
+        """Record an input file; returns its ``hash_files``."""
         with name_unreadable(path):
             self._reads[str(path)] = digest = hash_files(path)
         return digest
 
     def protect(self, out: Path, force: bool) -> None:
-        """Refuse to replace a file, unless forced, or unless its record says that this very command
-        wrote it: with the same options, from files with the same content."""
+        """Refuse to overwrite a file, unless forced or unless its record says that the same
+        command wrote it, with the same options and from files with the same content."""
         if force or not out.exists():
             return
         found: tuple[Any, ...] = ()
@@ -113,7 +113,7 @@ class Run:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Note how long a part takes, whose compiled programs are kept on disk."""
+        """Record the duration of a part; its compiled programs are cached on disk."""
         from twofold.core.sharding import enable_compile_cache
 
         enable_compile_cache()
@@ -235,7 +235,7 @@ def _find_table(path: Path, table: Any, words: list[str], command: Any) -> dict[
         for name in table:
             if name not in valid:
                 raise CommandError(
-                    f"{where} has {name!r}, which is no command of twofold; expected tables such "
+                    f"{where} has {name!r}, which is not a twofold command; expected tables such "
                     f"as [{'.'.join(words)}]{nearest(name, valid)}"
                 )
         if not isinstance(table.get(word), dict):

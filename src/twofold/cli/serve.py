@@ -1,7 +1,7 @@
-"""``twofold campaign serve``: a local web page to live in during a campaign.
+"""``twofold campaign serve``: a local web page for a campaign.
 
-Whatever is typed there goes through ``Campaign`` into its database before the answer is sent, so
-that browsers and commands work on the same campaign at once, and a kill loses nothing.
+Every input is written to the database through ``Campaign`` before the server replies. Browsers and
+commands can therefore work on one campaign at the same time, and a killed server loses nothing.
 """
 
 import secrets
@@ -23,11 +23,11 @@ def serve(
     run: Run,
     place: Annotated[str, Argument(help="Campaign file, or a database URL.")],
     port: Annotated[int, Option(help="Port of the page.", min=0, max=65535)] = 8765,
-    host: Annotated[str, Option(help="Address to serve; any but this machine's own needs a token.")]
+    host: Annotated[str, Option(help="Address to listen on; a non-local one requires a token.")]
     = LOCAL[0],
     show: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:  # fmt: skip
-    """Serve a page to live in during a campaign, until Ctrl-C: results in, proposals out.
+    """Serve a web page to record results and ask for proposals, until Ctrl-C.
 
     Example: twofold campaign serve oven.db --open
     """
@@ -52,7 +52,7 @@ def serve(
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt as stopped:
-        raise KeyboardInterrupt(f"stopped; all that was recorded is in {title}") from stopped
+        raise KeyboardInterrupt(f"stopped; all recorded results are stored in {title}") from stopped
 
 
 def _import_uvicorn() -> Any:
@@ -78,10 +78,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _make_token(host: str) -> str:
-    """What a browser must know to be let in; nothing if only this machine can connect."""
+    """The access token; empty if only this machine can connect."""
     return "" if host in LOCAL else secrets.token_urlsafe(24)
 
 
 def name_campaign(place: str) -> str:
-    """What to call a campaign on its page; a database URL may hold a password."""
+    """The title of a campaign's page: the file's name, or a URL without its password."""
     return Path(urlsplit(place).path if "://" in place else place).name

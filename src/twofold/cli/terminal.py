@@ -5,7 +5,7 @@ import csv
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # A bug in twofold; a mistake in the command or its input; a failed self-test; Ctrl-C, as in shells.
 FAULT, MISTAKE, UNSOUND, STOPPED = 1, 2, 3, 130
+# Columns, or points, that fit into a terminal beside each other.
+WIDE = 6
 TABLES = (".csv", ".parquet", ".pq")
 # Commands have options of their own for these.
 NOT_FOR_FIT = ("random_state", "checkpoint")
@@ -29,7 +31,7 @@ class CommandError(ValueError):
 
 @contextmanager
 def name_unreadable(path: Path) -> Iterator[None]:
-    """A file that cannot be read is a mistake that names it."""
+    """Turn errors of reading a file into a ``CommandError`` with its name."""
     try:
         yield
     except OSError as error:
@@ -42,12 +44,12 @@ def say(text: str) -> None:
 
 
 def print_json(content: Any) -> None:
-    """Print one JSON document; numbers that are not finite are null."""
+    """Print one JSON document; non-finite numbers become null."""
     print(json.dumps(to_plain(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> Any:
-    """A table for people, numbers aligned to the right."""
+    """A table for the terminal, numbers aligned to the right."""
     from rich.table import Table
     from rich.text import Text
 
@@ -60,6 +62,16 @@ def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     for row in rows:
         table.add_row(*map(Text, row))
     return table
+
+
+def to_point_table(
+    columns: Mapping[str, Sequence[str]], headings: Sequence[str], title: str = ""
+) -> Any:
+    """A table of points with so many columns; where these are too wide for a terminal, and the
+    points are few, with a column for each point."""
+    if len(columns) <= WIDE or len(headings) > WIDE:
+        return to_table(list(columns), list(zip(*columns.values(), strict=True)), title)
+    return to_table(["", *headings], [[name, *column] for name, column in columns.items()], title)
 
 
 def _is_number(cell: str) -> bool:
@@ -150,7 +162,7 @@ def add_quick(texts: Sequence[str], quick: bool) -> list[str]:
     if not quick:
         return list(texts)
     if any(parse_pair(text)[0] == "inference" for text in texts):
-        raise CommandError("--quick is --setting inference=ensemble: give one of the two")
+        raise CommandError("--quick means --setting inference=ensemble; give only one of the two")
     return [*texts, "inference=ensemble"]
 
 

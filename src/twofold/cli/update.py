@@ -63,7 +63,7 @@ def _join(
     source: tuple[str, str],
     run: Run,
 ) -> "tuple[list[Table], models.About]":
-    """The tables to fit to, and what is known of them: the new one alone if it has the old rows."""
+    """The tables to fit to and their description: the new table alone if it has the old rows."""
     from twofold.tables import read_table
 
     new = read_table(data)
@@ -72,7 +72,7 @@ def _join(
     except CommandError:
         if source[0] not in dict(about.tables):
             raise
-        say(f"note: {source[0]} is taken to hold the rows that the model was fitted to")
+        say(f"note: assuming that {source[0]} contains the rows the model was fitted to")
         return [new], about._replace(tables=[source])
     tables = [read_table(path) for path in paths]
     before, _ = split_rows(tables, about._replace(held_out=0.0))

@@ -1,6 +1,5 @@
-"""What a file holds, compared with what it should hold: JSON values with the fields of a class, and
-arrays with shapes and ranges. A checksum tells that a file is as it was written, not that what was
-written is a model."""
+"""Validation of a file's content: JSON values against the fields of a class, arrays against shapes
+and ranges. A checksum shows that a file is unchanged, not that it holds a valid model."""
 
 import math
 import types
@@ -16,8 +15,8 @@ LONGEST = 80
 
 
 def build(kind: type[T], content: Any, where: str) -> T:
-    """A dataclass or named tuple from JSON values for its fields, lists as tuples where it has
-    them; ``where`` names the values in errors."""
+    """Build a dataclass or named tuple from JSON values, converting lists to tuples where needed;
+    ``where`` names the values in errors."""
     if not isinstance(content, dict):
         raise FileFormatError(f"its {where} must be a mapping, got {shorten(content)}; {RESTORE}")
     hints = get_type_hints(kind)
@@ -70,7 +69,7 @@ def take(
 
 
 def shorten(value: Any) -> str:
-    """A value for an error message."""
+    """A value, shortened for an error message."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 

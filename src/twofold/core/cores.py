@@ -31,7 +31,7 @@ class Portion(NamedTuple):
 
 
 def count_cores() -> int:
-    """The cores that this process may use."""
+    """Number of cores available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -77,7 +77,7 @@ def describe_portion(tree: Any, portions: Sequence[Portion]) -> Any:
 
 
 def join(parts: Sequence[Any], portions: Sequence[Portion], axis: int = 0) -> Any:
-    """What ``split`` has taken apart, along an axis of every leaf, on the host."""
+    """Join what ``split`` divided, along an axis of every leaf, on the host."""
     if len(parts) == 1:
         return parts[0]
 

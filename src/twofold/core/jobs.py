@@ -1,4 +1,4 @@
-"""Many jobs that do not depend on each other: in this process, or on a Ray cluster.
+"""Independent jobs, run in this process or on a Ray cluster.
 
 The result of a job is kept in a file of its own as soon as it has finished, so that a sweep that
 was killed computes only what is missing.
@@ -175,7 +175,7 @@ def _connect() -> Any:
 
 
 def _describe(error: BaseException) -> str:
-    """An error in one line; Ray wraps what a job raised, and adds where."""
+    """An error in one line, without the wrapper that Ray adds."""
     cause = getattr(error, "cause", None)
     error = cause if isinstance(cause, BaseException) else error
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
@@ -205,15 +205,15 @@ def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
             same = jobs[list(files).index(place)].name
             raise ValueError(
                 f"jobs {same!r} and {job.name!r} have the same function and identity, so that one "
-                "result would be taken for the other's; put what differs into the identity, leave "
-                "one out, or give no folder"
+                "result would be mistaken for the other; include the difference in the identity, "
+                "remove one of the jobs, or give no folder"
             )
         files[place] = WorkFile(folder / place, "result", identity)
     return list(files.values())
 
 
 def _check_folder(file: WorkFile) -> None:
-    """Find out before the work, not after it, that results cannot be kept."""
+    """Check before the work that results can be stored."""
     folder = file.path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -224,10 +224,10 @@ def _check_folder(file: WorkFile) -> None:
 
 
 def _keep(file: WorkFile, name: str, result: str) -> None:
-    """A file that cannot be written must not cost what has been computed."""
+    """Store a result; if that fails, warn and keep the computed result."""
     try:
         file.write({}, {"name": name, "result": result})
     except OSError as error:
         problem = f"the result of job {name!r} could not be kept ({error})"
-        message = f"{problem}; it will be computed again another time"
+        message = f"{problem}; it will be computed again next time"
         warnings.warn(message, RuntimeWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""How much memory there is, and a refusal beforehand of what would need more."""
+"""Available memory, and checks that refuse requests which would exceed it."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ class TooLargeError(ValueError):
 
 
 def available() -> int:
-    """Bytes that the devices have, or, where they do not say, that this computer has."""
+    """Memory of the devices in bytes, or, if unknown, of this computer."""
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     devices = jax.local_devices() if chosen is None else [chosen]
     stats: list[dict[str, Any]] = [getattr(one, "memory_stats", dict)() or {} for one in devices]
@@ -27,7 +27,7 @@ def available() -> int:
 
 
 def physical() -> int:
-    """Bytes of this computer, or of the container that this runs in."""
+    """Memory of this computer or container in bytes."""
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -41,11 +41,11 @@ def physical() -> int:
 def refuse_beyond(
     needed: float, what: str, remedy: str, surely: float = SURELY, limit: int | None = None
 ) -> None:
-    """Refuse what needs more than ``surely`` times the ``limit`` (None: what is available), and
-    warn of what needs more than that."""
+    """Raise if ``needed`` exceeds ``surely`` times the ``limit`` (None: available memory); warn if
+    it exceeds the limit."""
     limit = available() if limit is None else limit
     there, wanted = (f"{number / 2**30:,.1f} GiB" for number in (limit, needed))
-    sentence = f"{what} would take about {wanted} of memory, and there are {there}; {remedy}"
+    sentence = f"{what} needs about {wanted} of memory, but only {there} are available; {remedy}"
     if needed > surely * limit:
         raise TooLargeError(sentence)
     if needed > limit:

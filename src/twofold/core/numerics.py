@@ -1,5 +1,5 @@
-"""Numerical functions with more than one user, and data as the compiled programs see it:
-standardised, and padded to one of a few sizes.
+"""Shared numerical functions, and data in the form that compiled programs take: standardised and
+padded to one of a few sizes.
 """
 
 import math
@@ -17,7 +17,7 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 def on_cpu() -> bool:
-    """Whether programs run on a CPU, where other ways of writing the same are fast."""
+    """Whether programs run on a CPU."""
     return jax.default_backend() == "cpu"
 
 
@@ -78,7 +78,7 @@ def stratified_normal(
 
 
 class Place(NamedTuple):
-    """Where the rows of a block stand in a larger table: their numbers, and the rows of all."""
+    """Row numbers of a block in a larger table, and that table's number of rows."""
 
     rows: Int[Array, "N"]
     total: Int[Array, ""]
@@ -127,7 +127,7 @@ class Standardizer(NamedTuple):
 
     @classmethod
     def of(cls, low: Any, high: Any, mean: Any, deviation: Any) -> "Standardizer":
-        """From what is known of each column."""
+        """From range, mean and deviation of each column."""
         # Decided on the range: the mean and deviation of a long constant column carry the rounding
         # of their sums, which would be taken for a spread.
         negligible = 10 * np.finfo(low.dtype).eps * np.maximum(np.abs(low), np.abs(high))
@@ -147,7 +147,7 @@ class Standardizer(NamedTuple):
 
 
 class Running(NamedTuple):
-    """Rows, means, sums of squared deviations and ranges of columns that pass by in blocks."""
+    """Streaming statistics of columns: rows, means, sums of squared deviations, ranges."""
 
     rows: int
     mean: np.ndarray

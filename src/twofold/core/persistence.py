@@ -51,7 +51,7 @@ class OtherRunError(ValueError):
 
 
 class Stored(NamedTuple):
-    """What a file holds."""
+    """The content of a file."""
 
     arrays: dict[str, np.ndarray]
     metadata: dict[str, Any]
@@ -106,7 +106,7 @@ def read(path: FilePath, kind: str) -> Stored:
 
 
 def load(path: FilePath, kind: str, build: Callable[[Stored], T]) -> T:
-    """What ``build`` makes of a file's content; content that it cannot use is refused as well."""
+    """Read a file and build an object from it; invalid content raises ``FileFormatError``."""
     stored = read(path, kind)
     with name_file(path, kind):
         try:
@@ -120,7 +120,7 @@ def load(path: FilePath, kind: str, build: Callable[[Stored], T]) -> T:
 
 @contextmanager
 def name_file(path: FilePath, kind: str) -> Iterator[None]:
-    """What is wrong with the content of a file comes with the file's name."""
+    """Add the file's name to a ``FileFormatError``."""
     try:
         yield
     except FileFormatError as error:
@@ -202,7 +202,7 @@ def hash_identity(identity: Mapping[str, Any]) -> str:
 
 
 def differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """What distinguishes two identities, in words; nothing if they are the same."""
+    """Descriptions of the differences between two identities."""
     wanted = to_plain(wanted)
     return [
         f"{name} was {stored.get(name)!r}, now {wanted.get(name)!r}"
@@ -220,7 +220,7 @@ class WorkFile:
         self.identity = to_plain(identity)
 
     def read(self) -> Stored | None:
-        """The stored work, or None if there is no file; that of another run is refused."""
+        """The stored work, or None if there is no file; raises if it belongs to another run."""
         if not self.path.exists():
             return None
         stored = read(self.path, self.kind)
@@ -234,8 +234,7 @@ class WorkFile:
         return stored
 
     def find(self) -> Stored | None:
-        """As ``read``, but work that is damaged or of another run counts as none: it will be
-        computed again."""
+        """As ``read``, but None also for damaged work or work of another run."""
         try:
             return self.read()
         except (OSError, OtherRunError, FileFormatError):
@@ -260,7 +259,7 @@ class WorkFile:
 def claim_folder(
     folder: FilePath, file: str, identity: Mapping[str, Any], about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Make a new or empty folder this run's own, or find that it is; any other is refused.
+    """Claim a new or empty folder for a run, or verify that it belongs to it; otherwise raise.
 
     The folder's ``file`` holds the identity and what else is known about the run; its content is
     returned.
@@ -275,7 +274,7 @@ def claim_folder(
             raise OtherRunError(f"{folder} belongs to another run: {'; '.join(changed)}. {remedy}")
         return content
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OtherRunError(f"{folder} is not empty and has no {file}; give a new or empty folder")
+        raise OtherRunError(f"{folder} is not empty and has no {file}; use a new or empty folder")
     content = {"format_version": CLAIM_VERSION, "identity": identity, "about": about}
     folder.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(to_plain(content), indent=1, allow_nan=False))
@@ -325,10 +324,10 @@ def _checksum(head: bytes, body: bytes | memoryview, own_digits: str) -> str:
 
 
 def _read(file: BinaryIO, kind: str) -> Stored:
-    """Header first, so that of a large foreign file no more than that is read."""
+    """Read the header first, so that of a large foreign file nothing else is read."""
     size, start = os.fstat(file.fileno()).st_size, file.read(9)
     if start[8:] not in (b"{", b""):
-        raise FileFormatError("it is no safetensors file; give a file twofold wrote")
+        raise FileFormatError("it is not a safetensors file; give a file written by twofold")
     end = 8 + int.from_bytes(start[:8], "little")
     if end > size:
         raise FileFormatError(f"it is empty or cut short, with {size} bytes; {RESTORE}")
@@ -337,7 +336,9 @@ def _read(file: BinaryIO, kind: str) -> Stored:
     try:
         document = dict(json.loads(json.loads(head[8:].decode())["__metadata__"]["twofold"]))
     except (KeyError, TypeError) as error:
-        raise FileFormatError("another program wrote it; give a file twofold wrote") from error
+        raise FileFormatError(
+            "it was written by another program; give a file written by twofold"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"its header is not JSON ({error}); {RESTORE}") from error
     version, checksum = document.get("format_version"), str(document.get("checksum"))

@@ -39,7 +39,7 @@ def enable_compile_cache(folder: str | Path | None = None) -> Path:
 
 
 def devices_for(entries: int) -> Mesh | None:
-    """The devices that share a batch axis of so many entries; None where one has it all."""
+    """The device mesh for a batch axis of this size; None for a single device."""
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     if entries < 2 or chosen is not None:
         return None
@@ -81,7 +81,7 @@ def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
 
 
 def copied(mesh: Mesh | None, tree: Any) -> Any:
-    """Every leaf on every device."""
+    """Replicate every leaf on all devices."""
     return tree if mesh is None else jax.tree.map(partial(_put, mesh, WHOLE), tree)
 
 
@@ -107,12 +107,12 @@ def on_host(tree: Any) -> Any:
 
 
 def cut(mesh: Mesh | None, tree: Any, entries: int) -> Any:
-    """What ``spread`` made, on the host and without repetitions."""
+    """Undo ``spread``: on the host and without the padding."""
     return tree if mesh is None else jax.tree.map(lambda leaf: leaf[:entries], on_host(tree))
 
 
 def agreed(value: int) -> int:
-    """The largest value of any process: what clocks and keys say differs between them."""
+    """The largest value over all processes, whose clocks and keystrokes differ."""
     if jax.process_count() == 1:
         return value
     return int(multihost_utils.process_allgather(np.int32(value)).max())

@@ -62,7 +62,7 @@ class System(NamedTuple):
 
 
 class Episodes(NamedTuple):
-    """What was seen before each action and at the end, what was done, and what it cost."""
+    """Observations (one more than actions), actions and costs."""
 
     observations: Float[Array, "E S D"]
     actions: Float[Array, "E T A"]

@@ -1,73 +1,55 @@
-"""Is a model better than a linear one? Scores of rows that trained neither, and what chance alone
-makes of their difference.
+"""Comparison of a model with a linear one on held-out rows, with the standard error of the
+difference.
 
-One row that is far off can decide a mean log-likelihood, so the CRPS, which grows no faster than
-the error, is compared beside it.
+A single outlier can dominate a mean log-likelihood; the CRPS, which is robust, is compared as well.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.estimators.linear import LinearGaussian, cross_validate_linear
-from twofold.inference.ensemble import OutOfBag, summarise
+from twofold.estimators.linear import LinearGaussian
+from twofold.inference.ensemble import summarise, weigh_scores
 from twofold.uncertainty import metrics
 
 DRAWS, MOST_ROWS = 400, 1_000
 SURE = 2.0  # standard errors
 
 
-class Difference(NamedTuple):
-    """How much better a model is than the linear one, on average, and the standard error of it."""
-
-    mean: float
-    standard_error: float
-
-    @classmethod
-    def of(cls, gains: np.ndarray) -> "Difference":
-        """Of the gains of single rows."""
-        found = summarise(gains)
-        return cls(found.score, found.standard_error)
-
-    @property
-    def sign(self) -> int:
-        """1 or −1 where it is clear which of the two is better, else 0."""
-        return int(np.sign(self.mean)) if abs(self.mean) > SURE * self.standard_error else 0
-
-
 class Comparison(NamedTuple):
-    """Gains over a linear model: of the log-likelihood, in nats a row, and of the CRPS, as a share
-    of the linear model's (None where it is not known)."""
+    """Mean gains over a linear model, and their standard errors: of the log-likelihood, in nats a
+    row, and of the CRPS, as a share of the linear model's."""
 
-    log_score: Difference
-    crps: Difference | None
+    gain: float
+    gain_error: float
+    crps_gain: float
+    crps_gain_error: float
 
     @property
     def verdict(self) -> str:
-        """``better``, ``worse`` or ``unclear``: one score is clear, and none against it."""
-        signs = {one.sign for one in self if one is not None} - {0}
+        """``better`` or ``worse`` if a score is significant and none contradicts it, else
+        ``unclear``."""
+        pairs = (self.gain, self.gain_error), (self.crps_gain, self.crps_gain_error)
+        signs = {int(np.sign(mean)) for mean, error in pairs if abs(mean) > SURE * error} - {0}
         return {frozenset({1}): "better", frozenset({-1}): "worse"}.get(frozenset(signs), "unclear")
 
     @property
     def sentence(self) -> str:
         """The verdict with its numbers."""
-        said = {
+        sentence = {
             "better": "The model predicts better than a linear one",
             "worse": "The model predicts worse than a linear one",
             "unclear": "Whether the model predicts better than a linear one is unclear",
         }[self.verdict]
-        mean, error = self.log_score
-        numbers = f"log-likelihood {mean:+.3f} ± {error:.3f} nats a row"
-        if self.crps is not None:
-            mean, error = self.crps
-            numbers += f", CRPS {-100 * mean:+.1f} ± {100 * error:.1f} %"
-        return f"{said} ({numbers})."
+        nats = f"log-likelihood {self.gain:+.3f} ± {self.gain_error:.3f} nats per row"
+        mean, error = -100 * self.crps_gain, 100 * self.crps_gain_error
+        return f"{sentence} ({nats}, CRPS {mean:+.1f} ± {error:.1f} %)."
 
 
 def compute_crps(
     model: Any, x: np.ndarray, y: np.ndarray, y_error: np.ndarray | None
 ) -> np.ndarray:
-    """That of some of the rows, and of each output, ``[R, O]``."""
+    """CRPS of some of the rows, for each output, ``[R, O]``."""
     some = pick_rows(len(x))
     targets = y[some].reshape(len(some), -1)
     error = np.zeros_like(targets) if y_error is None else y_error[some].reshape(targets.shape)
@@ -86,29 +68,20 @@ def compare_held_out(
     """By rows that neither was fitted to, row by row: the model's log-density ``[N]`` at each, and
     its CRPS at those of ``pick_rows``."""
     some = pick_rows(len(x))
-    other = linear.crps(x[some], y[some])
-    gains = ((other - crps) / other.mean(axis=0)).mean(axis=1)
-    return Comparison(
-        Difference.of(log_density - linear.log_likelihood(x, y)), Difference.of(gains)
-    )
+    gains = log_density - linear.log_likelihood(x, y)
+    return compare_gains(gains, crps, linear.crps(x[some], y[some]))
+
+
+def compare_gains(
+    gains: np.ndarray, crps: np.ndarray, linear_crps: np.ndarray, weight: np.ndarray | None = None
+) -> Comparison:
+    """By the gains of single rows in log-likelihood, and their CRPS ``[N, O]`` beside that of a
+    linear model."""
+    shares = ((linear_crps - crps) / linear_crps.mean(axis=0)).mean(axis=1)
+    found = summarise(gains), summarise(weigh_scores(shares, weight))
+    return Comparison(*(number for one in found for number in one[:2]))
 
 
 def pick_rows(count: int) -> np.ndarray:
-    """At most MOST_ROWS of so many, spread evenly."""
+    """Indices of at most MOST_ROWS rows, spread evenly."""
     return np.linspace(0, count - 1, min(count, MOST_ROWS)).astype(int)
-
-
-def compare_out_of_bag(
-    own: OutOfBag,
-    x: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray | None = None,
-    groups: np.ndarray | None = None,
-) -> Comparison | None:
-    """By rows that were held out of single members, and of single folds of a linear model; None
-    where there are too few of them."""
-    linear = cross_validate_linear(x, y, weights, groups)
-    if linear is None:
-        return None
-    error = float(np.hypot(own.standard_error, linear.standard_error))
-    return Comparison(Difference(own.score - linear.score, error), None)

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from twofold.core import memory, persistence
 from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
+from twofold.estimators.out_of_bag import compare_out_of_bag
 from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
@@ -108,8 +109,8 @@ def fit_prepared(
     read: Callable[[], Sequence[Padded]],
     unit: str | None = None,
 ) -> None:
-    """Train all members on their ``problems``, which may be a function of the epoch, and store what
-    comes of it; ``read`` gives each member's data, or some of them, to judge its fit by."""
+    """Train all members on their ``problems``, which may be a function of the epoch, and store the
+    results; ``read`` returns each member's data, or a part, for diagnostics."""
     first, method = estimators[0], methods[0]
     setup, runs = method.set_up(abouts[0].model, sizes, first.dtype), method.runs
     checkpoint = _checkpoint(first, methods, abouts, setup.epochs)
@@ -137,7 +138,7 @@ def _fit_in_stages(
     data: Padded,
     groups: Sequence[np.ndarray | None],
 ) -> None:
-    """Fit by a method that chooses the model, and how far to go, by rows that it keeps out."""
+    """Fit by a method that selects the model and its length on held-out rows."""
     first, method = estimators[0], methods[0]
 
     def train_stage(name: str, title: str, model: BNNLV, setup: Setup, keys: Any, problems: Any):
@@ -148,7 +149,9 @@ def _fit_in_stages(
         plan = plan._replace(updates=updates)
         outcome = train(setup.algorithm, keys, problems, setup.schedule, plan)
         if outcome.stopped and outcome.epoch == setup.epochs:
-            sentence = "stopped by Ctrl-C between two stages; the model keeps what it has learned"
+            sentence = (
+                "stopped by Ctrl-C between two stages; the model keeps the state reached so far"
+            )
             warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
         return outcome
 
@@ -171,6 +174,7 @@ def _fit_in_stages(
         score = score._replace(score=score.score - shift) if score.rows else None
         fitted = judge(staged.model, staged.result._replace(out_of_bag=score), own)
         fitted["energies"] = staged.energies
+        fitted["comparison"] = compare_out_of_bag(staged.model, staged.held_out, own, groups[i])
         store(estimator, about._asdict() | {"model": staged.model} | fitted)
     warn(estimators)
 
@@ -209,8 +213,8 @@ def _without_choices(model: BNNLV) -> BNNLV:
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
-    """Refuse a fit to so many rows by the arrays that it cannot do without, before they are made;
-    its compiled programs are checked before they run."""
+    """Refuse a fit whose indispensable arrays exceed the memory, before they are made; compiled
+    programs are checked before they run."""
     options = {name: getattr(method, name) for name in option_names(method)}
     room = padded_size(rows)
     numbers = room * (model.inputs + model.outputs) + method.weight_sets * model.num_weights
@@ -257,7 +261,7 @@ def _check_members(
                 f"{len(estimators)}"
             )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
-        raise ValueError("each estimator may stand in the list once only; use sklearn.base.clone")
+        raise ValueError("estimators must be different objects; use sklearn.base.clone")
     settings = []
     for estimator in estimators:
         check_settings(estimator)
@@ -300,8 +304,8 @@ def _prepare(
 
 
 def has_repeated_value(column: np.ndarray) -> bool:
-    """Whether one value makes up a notable part of a column: a limit at which a quantity stays, or
-    a reading of nothing. It has no density."""
+    """Whether one value is a notable share of a column, such as a saturation limit. It has no
+    density."""
     counts = np.unique(column, return_counts=True)[1]
     return len(counts) > 1 and bool(counts.max() >= max(FEW_REPEATS, REPEATED * len(column)))
 
@@ -360,7 +364,7 @@ def about_data(
 
 
 def _is_beyond(value: str, form: str, paper: str, beyond: str) -> bool:
-    """Whether a model goes beyond the paper's: as asked for, or as its method is made for."""
+    """Whether to use the extended form: as set, or the method's own for "auto"."""
     return value == beyond or (value == "auto" and form == "varying")
 
 
@@ -372,7 +376,7 @@ def _checkpoint(
     stage: str = "",
     starts: Sequence[Network] | None = None,
 ) -> Checkpoint | None:
-    """Where the state of a run, or of one of its stages, is kept, and by what it is known again."""
+    """The checkpoint of a run or stage, with the identity by which it is recognised."""
     if first.checkpoint is None:
         return None
     settings = plain_settings(first, abouts[0].seed)

@@ -1,4 +1,4 @@
-"""Does the noise need a latent input? Rows that fits without one hold out tell."""
+"""Tests on held-out rows of whether the noise needs a latent input."""
 
 import numpy as np
 from scipy.special import eval_legendre
@@ -41,6 +41,6 @@ def latent_evidence(members: Members, networks: Network, data: Padded) -> float:
 
 
 def needs_latent(scores: np.ndarray, latent: Members) -> bool:
-    """Whether held-out rows are predicted clearly better with z than by what was fitted without."""
+    """Whether z improves the prediction of held-out rows significantly."""
     gain = summarise(latent.scores - scores)
     return gain.score > SURE * gain.standard_error

@@ -1,4 +1,4 @@
-"""A linear model with Gaussian noise: what every other model has to beat."""
+"""A linear model with Gaussian noise, the baseline."""
 
 from typing import Any, NamedTuple
 
@@ -6,8 +6,6 @@ import numpy as np
 from scipy.stats import multivariate_normal, norm
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold
-
-from twofold.inference.ensemble import OutOfBag, summarise, weigh_scores
 
 # The least variance of a residual, of its output's: an output without noise has a density too.
 LEAST_VARIANCE = 1e-6
@@ -50,23 +48,30 @@ class LinearGaussian(NamedTuple):
         return deviation * (z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - np.pi**-0.5)
 
 
+class LinearScores(NamedTuple):
+    """``log p(y | x)`` ``[N]`` and CRPS ``[N, O]`` of each row."""
+
+    scores: np.ndarray
+    crps: np.ndarray
+
+
 def cross_validate_linear(
     x: np.ndarray,
     y: np.ndarray,
     weights: np.ndarray | None = None,
     groups: np.ndarray | None = None,
-) -> OutOfBag | None:
-    """Mean ``log p(y | x)``, and its standard error, of rows that a ``LinearGaussian`` of the other
-    folds predicts, rows of a group in one fold; None where there are too few rows to know its
-    noise."""
+) -> LinearScores | None:
+    """Scores of each row as a ``LinearGaussian`` of the other folds predicts it, rows of a group in
+    one fold; None where there are too few rows to know its noise."""
     if len(x) * (FOLDS - 1) // FOLDS <= x.shape[1] + 1 or len(x) < FOLDS:
         return None
     split: Any = KFold(FOLDS, shuffle=True, random_state=0)
     if groups is not None:
         split = GroupKFold(min(FOLDS, len(np.unique(groups))))
-    scores = np.empty(len(x))
+    found = LinearScores(np.empty(len(x)), np.empty((len(x), y.reshape(len(y), -1).shape[1])))
     for train, test in split.split(x, groups=groups):
         own = None if weights is None else weights[train]
         model = LinearGaussian.fit(x[train], y[train], own)
-        scores[test] = model.log_likelihood(x[test], y[test])
-    return summarise(weigh_scores(scores, weights))
+        found.scores[test] = model.log_likelihood(x[test], y[test])
+        found.crps[test] = model.crps(x[test], y[test])
+    return found

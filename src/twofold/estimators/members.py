@@ -16,8 +16,8 @@ Train = Callable[..., Outcome]
 
 
 class Members(NamedTuple):
-    """The members of one data set: their best networks, what each row is to each of them, the
-    out-of-bag score of each row, and their energies."""
+    """The members of one data set: best networks, role of each row for each member, out-of-bag
+    score of each row, energies."""
 
     model: BNNLV
     best: Network
@@ -26,14 +26,14 @@ class Members(NamedTuple):
     energies: np.ndarray
 
     def held_out(self, *roles: int) -> np.ndarray:
-        """Which rows are of one of the roles to a member."""
+        """Mask of the rows that have one of the roles, for each member."""
         return np.isin(self.roles, roles)
 
 
 def score_rows(
     nodes: int, members: Members, draws: Network, data: Padded, *roles: int
 ) -> np.ndarray:
-    """Log-density of each row by the members, or chains, to whom it is of these roles."""
+    """Log-density of each row, predicted by the members or chains for which it has these roles."""
     held_out = members.held_out(*roles)
     found = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
     scores = np.asarray(found, np.float64)[: int(data.size)]
@@ -73,7 +73,7 @@ def fit_members(
 
 
 def add_draw_axis(network: Network) -> Network:
-    """With an axis of one draw behind that of the members."""
+    """Insert an axis for a single draw after the members' axis."""
     return jax.tree.map(lambda leaf: leaf[:, None], network)
 
 
@@ -88,7 +88,7 @@ def pick_some(data: Padded, group: Sequence[int]) -> Padded:
 
 
 def repeat(data: Padded, times: int) -> Padded:
-    """Each data set so many times in a row, once for each of its members."""
+    """Repeat each data set once for each of its members."""
     return jax.tree.map(lambda leaf: np.repeat(leaf, times, axis=0), data)
 
 

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from twofold.core import memory, persistence, sharding
 from twofold.core.numerics import key_of
 from twofold.estimators.fitting import fit_many
+from twofold.estimators.plots import Plots
 from twofold.estimators.storage import pack, unpack
 from twofold.estimators.training import row_progress
 from twofold.estimators.validation import check_errors, check_inputs, check_outputs
@@ -56,7 +57,7 @@ def _conditional_moments(model, nested, x):
     return jnp.moveaxis(moments.mean, -1, 0), jnp.moveaxis(moments.variance, -1, 0)
 
 
-class BNNLVRegressor(RegressorMixin, BaseEstimator):
+class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     """Bayesian neural network with latent inputs: predicts, and splits its uncertainty in two.
 
     Parameters
@@ -65,7 +66,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         Units of each hidden layer; ``()`` gives a linear model. "auto" is (20, 20), or, for methods
         that keep rows out, (20,) for small tables and (50, 50) for large ones.
     inference : method, name or mapping
-        How the posterior is found: ``Langevin()``, microcanonical Langevin chains (the default);
+        Inference method: ``Langevin()``, microcanonical Langevin chains (the default);
         ``Ensemble()``, the networks they start from, in seconds; ``Alpha()``, a mean field by
         α-divergence minimisation (the paper's); ``NUTS()`` or ``HMC()``, Hamiltonian chains, the
         slow reference. Each has options of its own
@@ -77,7 +78,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         methods that keep rows out, 0 or 1 by how well these are predicted.
     noise : "constant", "varying" or "auto"
         Whether the additive noise is the same everywhere, as in the paper, or an output of the
-        network with a small share of outliers; "auto" is what the method is made for.
+        network with a small share of outliers; "auto" chooses by the method.
     prior : "constant", "scaled" or "auto"
         Whether all weights have the same prior, as in the paper, or one that follows the network's
         width, with a scale for each layer and input that is learnt; "auto" as for ``noise``.
@@ -86,12 +87,11 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     latent_variance : float or None
         Prior variance γ_z of a latent input (None: the number of input columns, as in the paper).
     activation : "relu", "tanh" or "auto"
-        What stands between the layers; "auto" as for ``noise``.
+        Activation function; "auto" as for ``noise``.
     n_weight_draws : int
-        M, the weight draws behind every prediction; of an ensemble or of chains no more are used
-        than there are.
+        M, the weight draws of a prediction; for ensembles and chains, at most their number.
     n_latent_draws : int
-        L, the latent draws for each of them.
+        L, the latent draws per weight draw.
     dtype : "float32" or "float64"
     random_state : int, RandomState or None
     warm_start : bool
@@ -115,6 +115,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         integrated out (else None)
     out_of_bag_ : mean log-density of rows that were kept out of training, in nats, its standard
         error and their number (None for methods that keep none out)
+    comparison_ : what these rows gain over a linear model, with a ``verdict`` and a ``sentence``
     diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
     """
 
@@ -202,7 +203,7 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
     def predict(
         self, X: Any, return_std: bool = False, quantiles: Sequence[float] | None = None
     ) -> Any:
-        """Predictive mean, and the total standard deviation where asked for.
+        """Predictive mean, optionally with the total standard deviation.
 
         With ``quantiles``, such as ``[0.05, 0.5, 0.95]``, instead these quantiles of the predictive
         distribution, noise included, ``[N, Q]`` or ``[N, O, Q]``.
@@ -273,8 +274,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
         By entropy (nats) or by variance (squared units of y), for each output; ``joint`` gives the
         entropies of all outputs together. ``estimator`` names an entropy estimator: "auto" is
         "quadrature" for one output and "mixture" for several jointly; "nearest_neighbour" (the
-        paper's), "adaptive", "kernel_density" and "histogram" see draws of y only. A function like
-        those of ``twofold.uncertainty.ESTIMATORS`` will do as well.
+        paper's), "adaptive", "kernel_density" and "histogram" use draws of y only. A function like
+        those in ``twofold.uncertainty.ESTIMATORS`` is accepted too.
         """
         named = isinstance(estimator, str) or callable(estimator)
         for name, value, right, expected in (
@@ -345,8 +346,8 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
     @contextmanager
     def _work(self, what: str, rows: int, weights: int, latents: int) -> Iterator[Any]:
-        """Precision and progress bar of work with so many draws, for which there is room; gives the
-        posterior on the device, how many rows go at once, and whom to tell how many are done."""
+        """Set precision and progress bar, and check the memory; yields the posterior on the device,
+        the number of rows per chunk, and a progress callback."""
         model, limit = self.model_, rows_at_once(self.model_, weights, latents)
         if isinstance(self.posterior_, SampledPosterior) and what != "sampling":
             weights = min(weights, len(self.posterior_.weights))
@@ -371,14 +372,14 @@ class BNNLVRegressor(RegressorMixin, BaseEstimator):
 
 
 def _warn_of_overflow(found: Any, dtype: str, stacklevel: int) -> None:
-    """Predictions that are no numbers come with a word about why."""
+    """Warn about non-finite predictions."""
     leaves = jax.tree.leaves(found)
     finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in leaves]
     unknown = int((~np.logical_and.reduce(finite)).sum())
     if unknown:
         warnings.warn(
-            f"{unknown} of {len(finite[0])} rows have no finite prediction: their values lie too "
-            f"far from the data that the model was fitted to for dtype={dtype!r}",
+            f"{unknown} of {len(finite[0])} rows have no finite prediction: they are too far from "
+            f"the training data for dtype={dtype!r}",
             RuntimeWarning,
             stacklevel=stacklevel,
         )

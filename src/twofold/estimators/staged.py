@@ -16,7 +16,15 @@ import numpy as np
 from twofold.core.memory import TooLargeError
 from twofold.core.numerics import Padded
 from twofold.estimators.latent import SIGNIFICANT, latent_evidence, needs_latent
-from twofold.estimators.members import Members, Train, fit_members, pick, pick_some
+from twofold.estimators.members import (
+    Members,
+    Train,
+    add_draw_axis,
+    fit_members,
+    pick,
+    pick_some,
+)
+from twofold.estimators.out_of_bag import HeldOut
 from twofold.estimators.stages import (
     LAST_STAGE,
     StageResult,
@@ -25,23 +33,24 @@ from twofold.estimators.stages import (
     warn_if_unfinished,
 )
 from twofold.inference import ensemble, loop
-from twofold.inference.ensemble import Ensemble, Network, summarise
+from twofold.inference.ensemble import SCORE, STOP, Ensemble, Network, summarise
 from twofold.inference.langevin import Langevin
 from twofold.inference.loop import Result
 from twofold.model.spec import BNNLV, SampledPosterior
 
 
 class Staged(NamedTuple):
-    """What is kept of one data set: its model, the result, and the members' energies."""
+    """The fit of one data set: model, result, the members' energies, and the rows they held out."""
 
     model: BNNLV
     result: Result
     energies: np.ndarray
+    held_out: HeldOut
 
 
 @dataclass
 class Fits:
-    """Fits of several data sets side by side, from stage to stage; ``stopped`` is Ctrl-C's."""
+    """Parallel fits of several data sets through all stages; ``stopped`` by Ctrl-C."""
 
     method: Any
     quick: Ensemble
@@ -58,7 +67,7 @@ class Fits:
         return pick_some(self.data, group), self.keys[_places(group, self.method.runs)]
 
     def begin(self, group: Sequence[int]) -> None:
-        """The chains of some, which share a model."""
+        """Start the chains of a group that shares a model."""
         if self.stopped or not group or not isinstance(self.method, Langevin):
             return
         own, (data, keys) = [self.chosen[i] for i in group], self.of(group)
@@ -72,7 +81,7 @@ class Fits:
             self.chains[index] = chain
 
     def try_latent(self, model: BNNLV) -> None:
-        """With z, where the noise that is left is not Gaussian; kept where it helps."""
+        """Fit with z where the residual noise is not Gaussian; keep z where it helps."""
         if self.stopped:
             return
         tried, helped = [], []
@@ -93,7 +102,7 @@ class Fits:
         self.begin(helped)
 
     def finish(self, model: BNNLV) -> None:
-        """The chains of a model, on all rows."""
+        """Run the chains of a model on all rows."""
         own = enumerate(zip(self.chosen, self.chains, strict=True))
         begun = {i: chain for i, (m, chain) in own if m.model == model and chain is not None}
         if self.stopped or not begun:
@@ -159,7 +168,8 @@ def _places(group: Sequence[int], runs: int) -> np.ndarray:
 def _of_members(method: Ensemble, members: Members) -> Staged:
     posterior = SampledPosterior(*members.best)
     result = Result(posterior, method.nodes, out_of_bag=summarise(members.scores))
-    return Staged(members.model, result, members.energies.mean(axis=1))
+    held_out = HeldOut(add_draw_axis(members.best), members.held_out(SCORE), members.scores)
+    return Staged(members.model, result, members.energies.mean(axis=1), held_out)
 
 
 def _of_chains(method: Langevin, members: Members, found: StageResult) -> Staged:
@@ -167,4 +177,5 @@ def _of_chains(method: Langevin, members: Members, found: StageResult) -> Staged
     divergences: Any = np.zeros(method.chains, int)
     chains = loop.Chains(*found.draws, divergences)
     result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(found.scores))
-    return Staged(members.model, result, members.energies.mean(axis=1))
+    held_out = HeldOut(found.scored, members.held_out(STOP, SCORE), found.scores)
+    return Staged(members.model, result, members.energies.mean(axis=1), held_out)

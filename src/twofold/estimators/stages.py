@@ -1,4 +1,4 @@
-"""The stages of chains: how far they go is decided by the rows that they hold out."""
+"""Stages of chains, whose number is decided by held-out rows."""
 
 import warnings
 from collections.abc import Sequence
@@ -22,14 +22,16 @@ UNSCORED = OutOfBag(0.0, 0.0, 0)
 
 class StageResult(NamedTuple):
     """Chains of one data set after a stage: positions, step sizes, draws, the scores of the rows
-    they hold out (of all of them, and of those that have not stopped their start), how many steps
-    the stage on all rows is to have, and what the last stage has gained on held-out rows."""
+    they hold out (of all of them, and of those that have not stopped their start) and the draws
+    that have these scores, how many steps the stage on all rows is to have, and what the last stage
+    has gained on held-out rows."""
 
     start: Network
     step_size: np.ndarray
     draws: Network
     scores: np.ndarray
     fair_scores: np.ndarray
+    scored: Network
     steps: int
     gain: OutOfBag | None = None
 
@@ -66,10 +68,10 @@ def run_stage(
         states = jax.tree.map(lambda leaf, at=at: np.asarray(leaf[at]), outcome.states)
         draws = Network(states.weights, states.log_noise)
         end = Network(states.weights[:, -1], states.log_noise[:, -1])
-        scores = before.scores, before.fair_scores
+        scores = before.scores, before.fair_scores, before.scored
         if not last:
             score = partial(score_rows, method.nodes, own, draws, pick(data, index))
-            scores = score(STOP, SCORE), score(SCORE)
+            scores = score(STOP, SCORE), score(SCORE), draws
         found.append(
             StageResult(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
         )
@@ -86,8 +88,9 @@ def begin_chains(
     first = np.full(method.chains, FIRST_STEP, data.x.dtype)
     latest, stopped = (
         [
-            StageResult(m.best, first, add_draw_axis(m.best), m.scores, m.scores, stages[-2])
+            StageResult(m.best, first, draws, m.scores, m.scores, draws, stages[-2])
             for m in members
+            for draws in [add_draw_axis(m.best)]
         ],
         False,
     )
@@ -105,7 +108,7 @@ def begin_chains(
 
 
 def would_pay(before: StageResult, after: StageResult) -> bool:
-    """Whether the next stage is expected to, if the gains of stages go on falling as they did."""
+    """Whether the next stage is expected to pay, extrapolating the falling gains."""
     gain, error, _ = after.gain or UNSCORED
     previous = before.gain.score if before.gain else gain
     expected = gain * min(1.0, gain / previous) if previous > 0.0 else gain
@@ -115,7 +118,7 @@ def would_pay(before: StageResult, after: StageResult) -> bool:
 def warn_if_unfinished(
     method: Langevin, chosen: Sequence[Members], chains: Sequence[StageResult | None], rows: int
 ) -> None:
-    """A warning where even the longest stage has paid well."""
+    """Warn if predictions were still improving in the longest stage."""
     gains, steps = [], 0
     for own, chain in zip(chosen, chains, strict=True):
         longest = 2 * method.stages(own.model, rows)[-1]
@@ -125,7 +128,7 @@ def warn_if_unfinished(
     if gains and max(gains) > WORTH_SAYING:
         warnings.warn(
             f"predictions of held-out rows were still improving when the chains ended (by "
-            f"{max(gains):.2f} nats a row in the last stage); a longer run may predict better: "
+            f"{max(gains):.2f} nats per row in the last stage); a longer run may predict better: "
             f"inference=Langevin(steps={steps})",
             ConvergenceWarning,
             stacklevel=6,
@@ -133,8 +136,8 @@ def warn_if_unfinished(
 
 
 def is_kept(members: Members, chains: StageResult) -> bool:
-    """Whether chains are to be kept: unless they are clearly worse than their start, on rows that
-    have not stopped it."""
+    """Whether to keep chains: unless they are significantly worse than their start on rows that did
+    not stop its training."""
     if not len(members.scores):
         return True
     loss = summarise(members.scores - chains.fair_scores)

@@ -1,4 +1,4 @@
-"""What a fit leaves: a regressor's attributes, how far they are to be trusted, and their file."""
+"""Fitted attributes of a regressor, their diagnostics, and their file format."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from twofold.core.content import build, shorten, take
 from twofold.core.numerics import Padded, Standardizer
 from twofold.core.persistence import RESTORE, FileFormatError, Stored, to_plain
+from twofold.estimators.comparison import Comparison
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.estimators.validation import SMALLEST_SPREAD, check_settings
 from twofold.inference.ensemble import OutOfBag
 from twofold.inference.loop import Convergence, Result, convergence_advice
 from twofold.inference.meanfield import MeanFieldPosterior
-from twofold.inference.method import LARGEST_INTEGER, resolve_method, to_mapping, upgrade_settings
+from twofold.inference.method import LARGEST_INTEGER, resolve_method, to_mapping
 from twofold.model import network
 from twofold.model.density import integration_error, nodes_for
 from twofold.model.spec import BNNLV, SampledPosterior
@@ -33,6 +34,7 @@ REPORTS: dict[str, Any] = {
     "convergence": Convergence,
     "diagnostics": Diagnostics,
     "out_of_bag": OutOfBag,
+    "comparison": Comparison,
 }
 PAPER_SHAPE = {"hidden_layer_sizes": (20, 20), "latent_dim": 1}
 DIAGNOSED_ROWS = 50
@@ -43,7 +45,7 @@ Regressor = Any  # a BNNLVRegressor, whose module imports this one
 
 
 class About(NamedTuple):
-    """What one estimator keeps of its data, each as an attribute with an underscore."""
+    """Properties of the data that an estimator keeps, each as an attribute with an underscore."""
 
     x_standardizer: Standardizer
     y_standardizer: Standardizer
@@ -54,7 +56,7 @@ class About(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Attributes that a file has as they are."""
+    """Attributes that are stored unchanged."""
 
     y_ndim: int
     seed: int
@@ -69,7 +71,7 @@ def store(estimator: Regressor, attributes: Mapping[str, Any]) -> None:
 
 
 def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
-    """What one estimator keeps of a run, and what it is worth by the data it was fitted to."""
+    """Fitted attributes of a run, with diagnostics computed on the training data."""
     # The last step may lead out of all numbers, and no energy after it says so.
     if not all(np.isfinite(leaf).all() for leaf in result.posterior):
         raise NonFiniteEnergyError(
@@ -90,7 +92,7 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         error = float(_integration_error(model, result.posterior, x, y, result.nodes))
     found = {"posterior": result.posterior, "convergence": result.convergence}
     found |= {"diagnostics": diagnostics, "integration_error": error}
-    return found | {"out_of_bag": result.out_of_bag}
+    return found | {"out_of_bag": result.out_of_bag, "comparison": None}
 
 
 @partial(jax.jit, static_argnames=("model", "nodes"))
@@ -102,8 +104,7 @@ def _integration_error(
 
 
 def find_worries(estimator: Regressor) -> str | None:
-    """A sentence where the result of a fit is not to be trusted yet. What is judged by rows that it
-    kept out needs none."""
+    """A warning if the fit has not converged; None for methods that are scored out of bag."""
     if estimator.out_of_bag_ is not None:
         return None
     diagnostics, report = estimator.diagnostics_, estimator.convergence_
@@ -113,14 +114,14 @@ def find_worries(estimator: Regressor) -> str | None:
         noise = float(np.exp(0.5 * np.mean(estimator.posterior_.log_noise)))
         found.append(
             f"the latent input is integrated out with an error of {error:.2f} nats per datum, "
-            f"because the noise is narrow ({noise:.3f} deviations of y); use "
+            f"because the noise is small ({noise:.3f} standard deviations of y); use "
             f"nodes={nodes_for(noise, estimator.model_.latents)}"
         )
     return "; ".join(filter(None, found)) or None
 
 
 def warn(estimators: Sequence[Regressor]) -> None:
-    """Say of which fits the result is not to be trusted yet."""
+    """Warn about fits that have not converged."""
     worries = {i: sentence for i, one in enumerate(estimators) if (sentence := find_worries(one))}
     if worries:
         index, sentence = next(iter(worries.items()))
@@ -199,13 +200,12 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
 
 def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regressor:
     """An estimator with the stored settings."""
-    # The first files have neither the method nor the posterior, which could be one only.
-    settings = upgrade_settings({"inference": "alpha"} | metadata["settings"])
+    settings = dict(metadata["settings"])
     # A path of the machine where it was fitted.
     settings["checkpoint"] = None
     if isinstance(settings["hidden_layer_sizes"], list):
         settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
-    kind = metadata.get("posterior", MeanFieldPosterior.__name__)
+    kind = metadata["posterior"]
     unknown = sorted(set(settings) - set(estimator_class().get_params(deep=False)))
     unknown += [] if kind in POSTERIORS else [shorten(kind)]
     try:
@@ -214,7 +214,7 @@ def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regr
         unknown.append(str(error))
     if unknown:
         raise FileFormatError(
-            "the model was fitted with what this twofold does not know "
+            "the model has settings that this version of twofold does not know "
             f"({', '.join(unknown)}); upgrade twofold"
         )
     if not isinstance(settings["inference"], str):
@@ -230,7 +230,7 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
     # Variances of the outputs are numbers; what else there is of the noise is any number.
     noise = np.full(model.num_noise, largest)
     noise[: model.outputs] = np.log(largest)
-    name = stored.metadata.get("posterior", MeanFieldPosterior.__name__)
+    name = stored.metadata["posterior"]
     shapes: dict[str, tuple[int | None, ...]]
     if name == SampledPosterior.__name__:
         draws = len(take(stored.arrays, "posterior/weights", (None, weights)))
@@ -248,9 +248,9 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
 
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
-    """The constructor's arguments as JSON values; a random generator is replaced by its ``seed``,
-    a method by the mapping of its options. What came later and is not used is left out, and what
-    "auto" stands for with the paper's model is written out, as it was before there was a choice."""
+    """The constructor's arguments as JSON values: a random generator as its ``seed``, a method as
+    the mapping of its options. Unused defaults are omitted, and "auto" is resolved for the paper's
+    model."""
     settings = estimator.get_params(deep=False)
     for name in ("noise", "prior", "activation"):
         if settings[name] == "auto":

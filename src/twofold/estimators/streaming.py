@@ -1,4 +1,4 @@
-"""Tables on disk that are never in memory as a whole: ``fit_table`` and ``decompose_table``.
+"""Tables larger than memory: ``fit_table`` and ``decompose_table``.
 
 The table is read once, into a scratch file of plain numbers (8 bytes a number) beside which nothing
 grows with its rows; training then passes over it block by block. A block is trained on as a data
@@ -165,13 +165,13 @@ def fit_table(
 
 
 def values_of(source: TableFile, names: Sequence[str], drop_missing: bool) -> Iterator[np.ndarray]:
-    """Columns of a table as numbers, block by block."""
+    """Numeric columns of a table, block by block."""
     for block in source.blocks(BLOCK_ROWS, names):
         yield block.values(names, drop_missing)[0]
 
 
 def replace_default(estimator: Regressor) -> bool:
-    """Give an estimator whose method nobody chose one that passes over blocks; whether it did."""
+    """Replace the default method by one that supports blocks; returns whether it did."""
     if not isinstance(estimator.inference, str) or estimator.inference != DEFAULT:
         return False
     estimator.set_params(inference={"method": "alpha", "nodes": STREAMED_NODES})
@@ -179,13 +179,13 @@ def replace_default(estimator: Regressor) -> bool:
 
 
 def check_streamed(estimator: Regressor, rows: int | None) -> None:
-    """Refuse what cannot be fitted block by block, and say what it would cost."""
+    """Check that a method supports blocks, and report its memory."""
     check_settings(estimator)
     method = resolve_method(estimator.inference)
     if not isinstance(method, MinibatchMethod):
         able = [name for name in METHODS if issubclass(method_class(name), MinibatchMethod)]
         raise ValueError(
-            f"{method.name!r} looks at all data in every step and cannot be fitted block by block; "
+            f"{method.name!r} needs all data in every step and cannot be fitted block by block; "
             f"use one of {', '.join(map(repr, able))}"
         )
     latents = 1 if estimator.latent_dim == "auto" else estimator.latent_dim

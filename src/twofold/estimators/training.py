@@ -23,7 +23,8 @@ from twofold.core.persistence import FileFormatError, WorkFile
 from twofold.inference import loop
 from twofold.inference.loop import Algorithm
 
-LONG = 120.0  # seconds of work left that are announced where no bar is seen
+LONG = 60.0  # seconds of work left that are announced where no bar is seen
+SOON = 5.0  # seconds before the first estimate
 SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer rows"
 
 
@@ -32,16 +33,16 @@ class NonFiniteEnergyError(ArithmeticError):
 
 
 class InterruptedFitWarning(UserWarning):
-    """The fit was stopped by Ctrl-C; the model keeps what it had learned."""
+    """The fit was stopped by Ctrl-C; the model keeps the state reached."""
 
 
 class StoppedFit(KeyboardInterrupt):
-    """Ctrl-C ended a fit early, and with it what needed the fit whole."""
+    """Ctrl-C ended a fit early, together with the work that needed it."""
 
 
 @contextmanager
 def whole_fits(kept: str = "incomplete fit discarded") -> Iterator[None]:
-    """Inside, a fit that Ctrl-C ends early ends all; ``kept`` says what is left of it."""
+    """Inside, Ctrl-C during a fit stops everything; ``kept`` describes what is preserved."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)
         try:
@@ -51,8 +52,8 @@ def whole_fits(kept: str = "incomplete fit discarded") -> Iterator[None]:
 
 
 class Outcome(NamedTuple):
-    """Where a run stands: the states of all members after ``epoch`` epochs, and all energies per
-    datum and skipped updates so far, ``[epochs, S]``; whether Ctrl-C has ended it."""
+    """Progress of a run: states of all members after ``epoch`` epochs, energies per datum and
+    skipped updates so far, ``[epochs, S]``, and whether Ctrl-C ended it."""
 
     states: Any
     epoch: int
@@ -62,8 +63,8 @@ class Outcome(NamedTuple):
 
 
 class Checkpoint:
-    """The state of a run in a file, written at most every ``seconds``; ``identity`` tells which run
-    the file belongs to."""
+    """The state of a run in a file, written at most every ``seconds``; ``identity`` identifies the
+    run."""
 
     def __init__(self, path: str | Path, seconds: float, identity: dict[str, Any]):
         self._file = WorkFile(path, "checkpoint", identity)
@@ -111,8 +112,8 @@ class Checkpoint:
             self._written = time.monotonic()
         except OSError as error:
             warnings.warn(
-                f"the checkpoint {self._file.path} could not be written ({error}); the fit goes "
-                "on, but cannot be continued from here if it is stopped",
+                f"the checkpoint {self._file.path} could not be written ({error}); the fit "
+                "continues, but cannot be resumed from here",
                 RuntimeWarning,
                 stacklevel=6,
             )
@@ -125,10 +126,10 @@ def remove_checkpoint(path: Path) -> None:
 
 
 class Plan(NamedTuple):
-    """How long to train, each member's batches per epoch, and what a person wants of it.
+    """Length of a run, batches per epoch of each member, and display options.
 
-    ``unit`` is what a person would call an epoch, ``title`` what is done, ``energy`` what is shown;
-    an epoch has so many ``updates``, else one for each batch.
+    ``unit`` names an epoch, ``title`` the activity and ``energy`` the displayed quantity;
+    ``updates`` per epoch, by default one for each batch.
     """
 
     epochs: int
@@ -203,7 +204,7 @@ def _report(run: Outcome, plan: Plan) -> None:
     if run.stopped and run.epoch < plan.epochs:
         sentence = (
             f"stopped by Ctrl-C after {run.epoch:,} of {plan.epochs:,} {plan.unit}; the model "
-            "keeps what it has learned so far"
+            "keeps the state reached so far"
         )
         warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
     if run.skipped.any():
@@ -227,7 +228,7 @@ def _make_bar(verbose: bool | str, title: str, unit: str, *columns: str) -> Prog
 
 
 class ProgressBar:
-    """A bar with the energy, the speed and the time left; silent when not wanted."""
+    """A bar with energy, speed and remaining time; optionally silent."""
 
     def __init__(
         self,
@@ -238,7 +239,8 @@ class ProgressBar:
         done: int,
     ):
         title, unit, energy = labels
-        self._labels, self._begun, self._done = (title, unit), time.monotonic(), done
+        self._labels, self._begun = (title, unit), time.monotonic()
+        self._first: tuple[float, int] | None = None
         self._hidden = verbose == "auto" and not sys.stderr.isatty()
         columns = energy + " {task.fields[energy]}", "{task.fields[speed]} updates/s"
         self._batches, self._bar = batches, _make_bar(verbose, title, unit, *columns)
@@ -254,12 +256,15 @@ class ProgressBar:
     def update(self, epoch: int, energy: float) -> None:
         """Show the state after ``epoch`` epochs; where no bar is seen, say once how long it takes,
         if that is long."""
-        seconds, done = time.monotonic() - self._begun, epoch - self._done
-        total = self._bar.tasks[0].total or 0
-        if self._hidden and done and (left := seconds / done * (total - epoch)) > LONG:
-            (title, unit), self._hidden = self._labels, False
-            said = f"{title}: {epoch:,} of {total:,.0f} {unit} after {seconds:,.0f} s"
-            print(f"{said}, about {left / 60:,.0f} min left", file=sys.stderr)
+        now, total = time.monotonic(), self._bar.tasks[0].total or 0
+        if self._first is None:
+            self._first = now, epoch  # the first one waits for a program to be compiled
+        elif self._hidden and now - self._first[0] >= SOON:
+            left = (now - self._first[0]) / (epoch - self._first[1]) * (total - epoch)
+            if left > LONG:
+                (title, unit), self._hidden = self._labels, False
+                done = f"{title}: {epoch:,} of {total:,.0f} {unit} after {now - self._begun:,.0f} s"
+                print(f"{done}, about {left / 60:,.0f} min left", file=sys.stderr)
         speed = self._bar.tasks[0].speed
         shown_speed = f"{speed * self._batches:,.0f}" if speed else "–"
         self._bar.update(self._task, completed=epoch, energy=f"{energy:.3f}", speed=shown_speed)

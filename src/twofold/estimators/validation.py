@@ -1,4 +1,4 @@
-"""What a regressor is given: data and settings, refused in a sentence where they cannot be used."""
+"""Validation of a regressor's data and settings."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ def refuse_non_numbers(name: str, values: Any) -> None:
     if np.ma.is_masked(values):
         raise ValueError(
             f"Input {name} is a masked array with {np.ma.count_masked(values)} masked values, "
-            "which would be taken for numbers; remove or fill these rows first"
+            "which would be used as numbers; remove or fill these rows first"
         )
     try:
         array = np.asarray(values)
@@ -89,15 +89,15 @@ def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.
 
 
 class RowFacts(NamedTuple):
-    """What else is known of the rows, each None where nothing is: how often a row counts ``[N]``,
-    the standard deviation of its measurement ``[N, O]``, and the number of its group ``[N]``."""
+    """Optional facts about the rows, None if not given: weight ``[N]``, standard deviation of each
+    measurement ``[N, O]``, group number ``[N]``."""
 
     weight: np.ndarray | None = None
     error: np.ndarray | None = None
     groups: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> "RowFacts":
-        """Those of some rows, by a mask."""
+        """The facts of some rows, by a mask."""
         return RowFacts(*(None if part is None else part[rows] for part in self))
 
 
@@ -116,7 +116,7 @@ def check_row_facts(
         return RowFacts(weight, error)
     if not method.staged:
         raise ValueError(
-            "groups are for inference='langevin' and 'ensemble', which hold rows out; got "
+            "groups need inference='langevin' or 'ensemble', which hold rows out; got "
             f"{method.name!r}"
         )
     return RowFacts(weight, error, check_groups(groups, rows))

@@ -1,4 +1,4 @@
-"""Networks that stop training by rows of their own: the quick posterior.
+"""Ensembles of networks with early stopping on held-out rows: the quick posterior.
 
 The rows are dealt into ``folds``; each member holds out one fold, trains on the others with Adam,
 
@@ -64,7 +64,7 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True)
 class Ensemble(Method):
-    """Networks that stop training by rows they hold out: quick, and a start for chains.
+    """Networks with early stopping on held-out rows: quick, and the start of the chains.
 
     Parameters
     ----------
@@ -154,9 +154,9 @@ def weigh_scores(scores: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
 def deal_roles(
     seed: int, members: int, folds: int, rows: int, room: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """What each of ``room`` places is to each member, ``[members, room]``: TRAIN, STOP, SCORE or
-    PADDING. Of ``folds`` members in a row each holds out another part of the rows; rows of one of
-    the ``groups``, numbers from 0 on, have the same role."""
+    """The role of each of ``room`` rows for each member, ``[members, room]``: TRAIN, STOP, SCORE or
+    PADDING. Of ``folds`` consecutive members each holds out another part of the rows; rows of one
+    of the ``groups`` (numbers from 0) have the same role."""
     if groups is not None:
         count = int(groups.max()) + 1
         of_groups = deal_roles(seed, members, folds, count, count)

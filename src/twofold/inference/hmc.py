@@ -241,7 +241,7 @@ def transition(
     step_size: Float[Array, ""],
     power: Float[Array, ""],
 ) -> tuple[Any, Any]:
-    """One step of the chosen kernel: the chain's new place, and BlackJAX's report on the step.
+    """One step of the kernel: the chain's new state, and BlackJAX's report.
 
     Paths of plain HMC vary in length by a fifth, lest they close on themselves.
     """

@@ -227,7 +227,7 @@ def momentum_length(state: State) -> Float[Array, ""]:
 
 
 def learn(state: State, chain: Any, change: Array, error: Array, number: Any) -> State:
-    """What a step teaches about the step size and the spread."""
+    """Update the running estimates of step size and spread."""
     weight = 1.0 / jnp.minimum(number + 1.0, MEMORY)
     before = chain.position - state.mean
     mean = state.mean + weight * before
@@ -321,6 +321,6 @@ def build(config: Config) -> Algorithm:
 
 
 def set_up(config: Config, epochs: int, sets: int) -> Setup:
-    """A stage of so many epochs."""
+    """A stage with this number of epochs."""
     schedule = Schedule(jnp.int32(epochs))
     return Setup(config, build(config), schedule, epochs, np.ones(sets, int), f"× {STEPS} steps")

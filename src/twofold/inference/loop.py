@@ -1,4 +1,4 @@
-"""What every inference method looks like to the machine, and the one loop that runs them all.
+"""The common form of inference algorithms, and the loop that runs them.
 
 A method is an ``Algorithm``: ``init`` makes a state, ``step`` advances it by one epoch. ``run``
 compiles many epochs for many members (seeds, data sets, values of α) into one program, calls it
@@ -29,7 +29,7 @@ STEEP_DROP = 0.1
 
 
 class Info(NamedTuple):
-    """What one epoch reports: its mean energy per datum and the updates it had to skip."""
+    """Report of an epoch: mean energy per datum and number of skipped updates."""
 
     energy: Float[Array, ""]
     skipped: Int[Array, ""]
@@ -59,7 +59,7 @@ def bind(
 
 
 class Progress(NamedTuple):
-    """Where a run stands after a chunk; ``energies`` and ``skipped`` are the new epochs' only. The
+    """Progress of a run after a chunk; ``energies`` and ``skipped`` are the new epochs' only. The
     states are those of each core, until the next chunk."""
 
     parts: list[Any]
@@ -344,17 +344,17 @@ def convergence(energies: np.ndarray, planned_epochs: int) -> Convergence:
 
 
 def convergence_advice(report: Convergence) -> str | None:
-    """A sentence for the user when something is to be done, else None."""
+    """A warning if the run should be longer, else None."""
     if not report.steep:
         return None
     return (
         f"the energy still fell by {report.late_drop:.2f} nats per datum over the second half of "
-        f"the run ({report.epochs} epochs); increase epochs (twice as many is a good start)"
+        f"the run ({report.epochs} epochs); increase epochs (try twice as many)"
     )
 
 
 class Chains(NamedTuple):
-    """What Markov chains have drawn, chain by chain."""
+    """Draws of Markov chains, chain by chain."""
 
     weights: Float[Array, "C R P"]
     log_noise: Float[Array, "C R O"]
@@ -362,8 +362,8 @@ class Chains(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What is kept of a run: the posterior, and what says how far to trust it. ``nodes`` is 0 where
-    the latent input was not integrated out."""
+    """The result of a run: posterior and diagnostics. ``nodes`` is 0 if the latent input was not
+    integrated out."""
 
     posterior: Any
     nodes: int

@@ -1,6 +1,5 @@
-"""What an inference method is to the rest of twofold: a frozen dataclass of validated options that
-knows how to set up a run, and what to keep of it. The methods by their names, and the forms in
-which a user may give one."""
+"""The interface of inference methods: a frozen dataclass of validated options that sets up a run
+and defines its result; the registry of methods; and the accepted forms of ``inference=``."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -35,14 +34,6 @@ METHODS = {
 }
 NAMES = ", ".join(map(repr, METHODS))
 DEFAULT = "langevin"
-# Options that regressors had before methods had them.
-FORMER = {"inference_options", "alpha", "draws", "epochs", "batch_size"}
-FORMER |= {"learning_rate", "learning_rate_decay"}
-# Methods that are gone, and what takes their place, with its own options. "ensemble" was once
-# another method, known by options that today's does not have.
-REMOVED = {"stopped": "ensemble", "sghmc": DEFAULT}
-REMOVED_OPTIONS = {"bootstrap", "start", "log_noise_prior", "epochs", "learning_rate_decay"}
-REMOVED_OPTIONS |= {"step_size", "friction", "held_out"}
 
 
 def option(default: Any, check: Check) -> Any:
@@ -225,8 +216,8 @@ def option_names(method: type[Method] | Method) -> list[str]:
 
 
 def resolve_method(inference: Any) -> Method:
-    """The method that a user means: one of these objects, a name, or a mapping such as
-    ``{"method": "alpha", "alpha": 0.5}``, as JSON and TOML have it."""
+    """Resolve ``inference=``: a method object, a name, or a mapping such as
+    ``{"method": "alpha", "alpha": 0.5}`` from JSON or TOML."""
     if isinstance(inference, str):
         return method_class(inference)()
     if isinstance(inference, Mapping):
@@ -279,35 +270,6 @@ def nest_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     elif not isinstance(inference, Mapping):
         inference = to_mapping(inference)
     return rest | {"inference": {**inference, **own}}
-
-
-def upgrade_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a stored model or campaign as they are now. Once the regressor had the options of
-    all methods, and used those of its own; methods that are gone are replaced."""
-    if not FORMER & set(settings):
-        return _replace_removed(settings)
-    name = settings.get("inference", DEFAULT)
-    gone = name in REMOVED or name in ("ensemble", DEFAULT)
-    known = [] if gone else option_names(method_class(name))
-    flat = {**settings, **(settings.get("inference_options") or {})}
-    flat.pop("inference_options", None)
-    every = _every_option() | REMOVED_OPTIONS
-    used = {name for name, value in flat.items() if name in known and value is not None}
-    kept = {name: flat[name] for name in flat if name not in every or name in used}
-    return _replace_removed(nest_options(kept))
-
-
-def _replace_removed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with a method that is gone replaced by another one with its default options."""
-    inference = settings.get("inference")
-    options = inference if isinstance(inference, Mapping) else {"method": inference}
-    name = options.get("method")
-    if name in REMOVED:
-        return {**settings, "inference": REMOVED[name]}
-    without_nodes = "nodes" in options and options["nodes"] is None
-    if name == "ensemble" and (REMOVED_OPTIONS & set(options) or without_nodes):
-        return {**settings, "inference": "ensemble"}
-    return dict(settings)
 
 
 def _every_option() -> set[str]:

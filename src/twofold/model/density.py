@@ -90,7 +90,7 @@ def conditional(
 
 
 def _raise(model: BNNLV, log_variance: Float[Array, "K O ..."]) -> Float[Array, "K O ..."]:
-    """The log-variance with that of the noise floor added to it."""
+    """The log-variance after adding the variance of the noise floor."""
     if not model.noise_floor:
         return log_variance
     floor = _like(

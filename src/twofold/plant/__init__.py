@@ -13,6 +13,8 @@ from twofold.plant.quality import Doubt, PlanningWarning, Quality, assess
 from twofold.plant.raw_log import RawLog
 from twofold.plant.rollout import DynamicsModel, fit_regressors
 from twofold.plant.search import PAPER, SearchSettings, best_of, search_policies
+from twofold.plant.tuned import Tuning
+from twofold.plant.tuning import TuningSettings
 
 __all__ = [
     "PAPER",
@@ -35,6 +37,8 @@ __all__ = [
     "SearchSettings",
     "Transform",
     "Trial",
+    "Tuning",
+    "TuningSettings",
     "Window",
     "assess",
     "best_of",

@@ -1,7 +1,7 @@
-"""How a model sees the columns of a log: each through a transform, and all in one flat vector.
+"""The columns of a log as model inputs: each through a transform, all in one flat vector.
 
-A cost that is never negative and seldom large is seen as ``log(1 + c)``; a column with a range as
-the logit of its place in that range, which a prediction then cannot leave. A value beyond that
+A non-negative, long-tailed cost is seen as ``log(1 + c)``; a bounded column as the logit of its
+position in the range, which predictions then cannot leave. A value beyond that
 range, of a log that was not there when it was chosen, is seen as if it were at its end.
 
 For people the values of a column stand side by side, oldest first. Roll-outs keep those of one age
@@ -105,7 +105,7 @@ def choose_transform(name: str, transform: Any, values: np.ndarray) -> Transform
 
 
 def check_seen(name: str, transform: Transform, values: np.ndarray) -> None:
-    """Refuse values that have no logarithm, and warn of those beyond the bounds."""
+    """Raise for values without a logarithm, and warn of values beyond the bounds."""
     seen = _logarithms(name, transform.kind, values)
     beyond = values[(seen < transform.low) | (seen > transform.high)]
     if len(beyond) and transform.kind.endswith("logit"):
@@ -114,8 +114,8 @@ def check_seen(name: str, transform: Transform, values: np.ndarray) -> None:
         low, high = np.expm1(ends) if after else ends
         warnings.warn(
             f"{name!r} leaves the range of its transform, {low:g} to {high:g}, in {len(beyond):,} "
-            f"of {len(values):,} values ({beyond.min():g} to {beyond.max():g}), which are seen as "
-            "if they were at its end; do not score predictions of those, or embed with a wider "
+            f"of {len(values):,} values ({beyond.min():g} to {beyond.max():g}), which are clipped "
+            "to its end; do not score predictions of those, or embed with a wider "
             f"range: transforms={{{name!r}: Transform({transform.kind!r}, low, high)}}{after}",
             LogWarning,
             stacklevel=4,
@@ -138,7 +138,7 @@ def _logarithms(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
 def user_errors(
     function: Any, call: str, rule: str, has: str, known: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Errors of a user's function of columns, in one sentence with their file and line."""
+    """Convert errors of a user's function into a ``LogError`` with file and line."""
     try:
         yield
     except LogError:

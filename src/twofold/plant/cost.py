@@ -1,4 +1,4 @@
-"""What a step costs, the risk-sensitive criterion J of costs, and the two risks in it (paper, §5).
+"""Costs of steps, the risk-sensitive criterion J, and its two risks (paper, §5).
 
 Of costs ``c[t, m, n]`` at step t under weight draw m in its roll-out n,
 
@@ -30,8 +30,8 @@ NUMBERS = jax.Array, np.ndarray, np.generic, float, int
 # A row is near another that is moved by this part of the way to anywhere in the logged ranges.
 NEAR = 1e-3
 FINITE = (
-    "a search follows the slope: keep roots, logarithms and divisions away from 0 on the inside, "
-    "as in jnp.sqrt(jnp.maximum(x, 1e-6)) (jnp.where on the outside does not help)"
+    "the search needs finite gradients: keep the arguments of roots, logarithms and divisions away "
+    "from 0, as in jnp.sqrt(jnp.maximum(x, 1e-6)) (jnp.where around the result does not help)"
 )
 # A risk below this part of the costs' own spread is rounding, and its root all slope.
 SMALLEST = 1e-4
@@ -42,8 +42,8 @@ LIMIT_WEIGHT = 10.0
 
 @dataclass(frozen=True)
 class Cost:
-    """What a step costs: a function of a row, with the observations that the step led to and the
-    actions that were applied during it."""
+    """The cost of a step: a function of a row with the observations after the step and the actions
+    applied during it."""
 
     function: CostFunction
     observations: tuple[str, ...]
@@ -106,7 +106,7 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
         got = f"the shape {jnp.shape(value)}" if isinstance(value, NUMBERS) else _name_kind(value)
         if got != "the shape ()":
             where = f"{place_of(function)}cost(row)"
-            raise LogError(f"{where} must give one number for a row, got {got}")
+            raise LogError(f"{where} must return one number per row, got {got}")
         return value
 
     with user_errors(function, "cost(row)", rule, f"the log has {', '.join(known)}", known):
@@ -136,8 +136,8 @@ def check_slope(cost: Cost, log: Log) -> None:
         lost, steep = cost.find_lost(*near)
     if len(bad := np.concatenate([lost, steep])):
         raise LogError(
-            f"{place_of(cost.function)}{'cost(row)' if len(lost) else 'the slope of cost(row)'} is "
-            f"not finite near {len(bad):,} of {len(actions):,} logged steps, as where "
+            f"{place_of(cost.function)}{'cost(row)' if len(lost) else 'the gradient of cost(row)'} "
+            f"is not finite near {len(bad):,} of {len(actions):,} logged steps, as where "
             f"{cost.describe(*(part[bad[0]] for part in near))}; {FINITE}"
         )
 

@@ -1,4 +1,4 @@
-"""``Embedding``: from a log's recent past to a model's input, and from its output to what follows.
+"""``Embedding``: from a log's recent past to a model's input, and from its output to the next row.
 
 The same functions build the table a model is fitted to (NumPy) and run inside roll-outs (JAX:
 ``jit``, ``vmap``, ``grad``). Windows are in the log's units; the model sees each column through its
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Embedding:
-    """What a model sees and what it predicts; ``embed`` makes one for a log and checks it.
+    """Inputs and outputs of a dynamics model; ``embed`` makes one for a log and checks it.
 
     ``lags`` says for each observation how many of its last values are seen, ``action_lags`` the
     same for each action, the one about to be applied among them. ``targets`` are predicted, as
@@ -136,7 +136,7 @@ class Embedding:
         return Seen(past, jnp.stack([own[-1] for own in columns]), rows[-1])
 
     def features(self, window: Window | Start) -> Float[Array, "F"]:
-        """What a policy sees: the window's columns up to now, and the actions of the past."""
+        """The inputs of a policy: the window's columns up to now, and past actions."""
         return self.see(window).past[self.layout.features]
 
     def input(
@@ -207,14 +207,14 @@ class Embedding:
         return jnp.stack([*map(cast, seen)]), jnp.stack([*map(cast, values)])
 
     def _base(self, index: int, latest: Array, known: Mapping[str, Any]) -> Array | float:
-        """What the output of a target is added to."""
+        """The value to which the output of a target is added."""
         name = self.observations[index]
         if name in self.residual:
             return self.transforms[index].forward(known[name])
         return latest[index] if name in self.deltas else 0.0
 
     def _bound(self, index: int, seen: Array) -> Array:
-        """What becomes of a prediction, through its transform."""
+        """A prediction within its bounds, through its transform."""
         transform = self.transforms[index]
         if transform.kind.endswith("logit") or not self.ranges:
             return transform.clamp(seen)
@@ -226,7 +226,7 @@ class Embedding:
         action: Float[Array, "A"],
         coming: Float[Array, "E"] | None = None,
     ) -> dict[str, Any]:
-        """What is known of the next observation, by the names of its columns."""
+        """The known values of the next observation, by column."""
         given = {} if coming is None else dict(zip(self.exogenous, coming, strict=True))
         if self.known is None:
             return given
@@ -284,7 +284,7 @@ class Embedding:
         return x, y
 
     def fingerprint(self, log: Log) -> str:
-        """The same for two embeddings that see, predict and know the same."""
+        """Equal for embeddings with the same inputs, targets and known parts."""
         # What came later counts where it is used: folders of older versions are resumed.
         later = {"exogenous": (), "limited": False}
         values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "known"}
@@ -372,9 +372,9 @@ def embed(
         exogenous=outside,
     )
     if not embedding.input_names:
-        raise LogError("the model would see nothing: give it a window or an action_history")
+        raise LogError("the model has no inputs: give it a window or an action_history")
     if not len(embedding.layout.features):
-        raise LogError("a policy would see nothing: give at least one observation a window")
+        raise LogError("a policy has no inputs: give at least one observation a window")
     if embedding.computed:
         _check_computed(log, embedding)
     return embedding
@@ -429,9 +429,9 @@ def _targets(
     left = [name for name in names if name not in {*targets, *held, *exogenous, *known}]
     if left:
         raise LogError(
-            f"{left[0]!r} is neither a target, nor known, nor held, nor exogenous, so that nothing "
-            f"says how it goes on in a roll-out; predict it, keep its last value with "
-            f"held=[{left[0]!r}], or replay the log's with exogenous=[{left[0]!r}]"
+            f"{left[0]!r} is neither a target, nor known, nor held, nor exogenous: its next value "
+            f"in a roll-out is undefined; predict it, keep its last value with held=[{left[0]!r}], "
+            f"or replay the logged values with exogenous=[{left[0]!r}]"
         )
     if not targets:
         raise LogError("there is nothing to predict: name at least one target")
@@ -461,15 +461,15 @@ def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
 
 
 def _check_computed(log: Log, embedding: Embedding) -> None:
-    """Warn if what is said to be known is not what the log says."""
+    """Warn if ``known`` disagrees with the log."""
     found = steps(log, 1)
     with jax.enable_x64(True):
-        said = jax.jit(jax.vmap(embedding.known_values))(
+        found_known = jax.jit(jax.vmap(embedding.known_values))(
             found.windows.observations[:, -1], found.actions
         )
     for name in embedding.computed:
         true = found.next_observations[:, log.observations.index(name)]
-        off = np.abs(np.asarray(said[name]) - true)
+        off = np.abs(np.asarray(found_known[name]) - true)
         if not off.max() <= ROUNDING * (np.ptp(true) or 1.0):
             warnings.warn(
                 f"known gives {name!r} up to {off.max():.3g} from the log ({off.mean():.3g} on "

@@ -26,11 +26,19 @@ from twofold.model.spec import Draws
 from twofold.plant.cost import risks
 from twofold.plant.log import Log, Start, Window
 from twofold.plant.policy import DTYPE, LearnedPolicy
+from twofold.plant.replay import (
+    PASSAGES,
+    Passages,
+    choose_passages,
+    in_single,
+    replay_costs,
+    replay_task,
+)
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
 ROLLOUTS_AT_ONCE = 20_000
-# Held-out windows that a policy is rolled out from.
-STARTS = 32
+# Roll-outs of each weight draw from a held-out window.
+NOISE_DRAWS = 8
 # Times the epistemic risk is what a careful person adds to an expected cost.
 CAUTION = 2.0
 # Enough for a drawing, and a third of the file that all digits would make.
@@ -348,7 +356,9 @@ class Trial:
     they explain, largest first, and ``riskiest`` the visited states where it is largest, by column.
     ``rollouts`` are costs of some roll-outs ``[R, T]``, ``visited`` has for each column the
     quantiles ``[T, 5]`` of its values at each step, and ``logged`` the least, the same quantiles
-    and the largest of the log's values; these three are empty in files of an older version.
+    and the largest of the log's values; these three may be empty.
+    ``saving`` is what the policy saves per step against the logged actions, replayed from the same
+    starts, and ``saving_risk`` the deviation of that between weight draws; NaN is not known.
     """
 
     epistemic_weight: float
@@ -365,6 +375,8 @@ class Trial:
     rollouts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     visited: dict[str, np.ndarray] = field(default_factory=dict)
     logged: dict[str, np.ndarray] = field(default_factory=dict)
+    saving: float = np.nan
+    saving_risk: float = np.nan
 
     def __post_init__(self):
         for part in fields(self):
@@ -403,6 +415,11 @@ class Trial:
         return self.cost + CAUTION * self.epistemic_risk
 
     @property
+    def careful_saving(self) -> float:
+        """The expected saving less twice its epistemic risk."""
+        return self.saving - CAUTION * self.saving_risk
+
+    @property
     def share_beyond(self) -> float:
         """Of visited states, those beyond the data."""
         return float(self.beyond.mean())
@@ -411,12 +428,13 @@ class Trial:
 def evaluate_policy(
     model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int
 ) -> Trial:
-    """Forecast a policy from held-out windows, and see how far it leaves the data."""
-    windows = model.embedding.starts(held_out, horizon)
+    """Forecast a policy from the starts of the passages that the model is judged by, and see how
+    far it leaves the data."""
     rng = np.random.default_rng(random_state)
-    rows = rng.permutation(len(windows.observations))[:STARTS]
-    starts = jax.tree.map(lambda leaf: leaf[rows], windows)
-    costs = forecast(model, policy, starts, horizon, random_state=random_state)
+    passages, _ = choose_passages(model, held_out, horizon, PASSAGES, rng)
+    draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
+    costs = forecast(model, policy, passages.start, horizon, **draws)
+    saving = measure_saving(model, passages, costs, random_state)
     reach = measure_reach(model, policy, held_out, horizon, random_state=random_state)
     visited = {name: _round(bands) for name, bands in reach.visited.items()}
     ends = 0.0, *QUANTILES, 1.0
@@ -428,8 +446,22 @@ def evaluate_policy(
         aleatoric=_root(costs.aleatoric).mean(axis=0),
         rollouts=_round(costs.sampled),
         logged={name: _round(np.nanquantile(model.log.column(name), ends)) for name in visited},
+        saving=float(saving.mean()),
+        saving_risk=float(saving.std(ddof=1)),
         **reach._replace(visited=visited)._asdict(),
     )
+
+
+def measure_saving(
+    model: DynamicsModel, passages: Passages, costs: Forecast, random_state: int
+) -> Float[np.ndarray, "M"]:
+    """What a policy saves per step against the logged actions, under each weight draw of its
+    forecast from the same windows: whatever is off in both is not in their difference."""
+    draw_key, noise_key = jax.random.split(jax.random.key(random_state))
+    draws = model.posterior.sample(draw_key, len(costs.by_draw))
+    given = noise_key, model.scales, draws, in_single(passages)
+    logged = np.asarray(replay_costs(replay_task(model), NOISE_DRAWS, *given), float)
+    return logged.mean(axis=(1, 2, 3)) - costs.by_draw[:, : logged.shape[3]].mean(axis=1)
 
 
 def _round(values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""``Log``: what was seen, what was done and what it cost, episode by episode."""
+"""``Log``: observations, actions and costs, episode by episode."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +10,8 @@ from twofold.core.naming import nearest
 from twofold.envs.system import Episodes, System
 from twofold.tables import TableError
 
-# Users' functions are told apart by their values at so many places, of ranges so many times as wide
-# as the log's: a limit that no logged value comes near is a difference too.
+# Users' functions are distinguished by their values at this many points, in ranges this many times
+# as wide as the log's, so that limits beyond the logged values count as well.
 PROBES, WIDENING = 4096, 10.0
 
 
@@ -20,7 +20,7 @@ class LogError(TableError):
 
 
 class LogWarning(UserWarning):
-    """A log that can be used, but that somebody should look at."""
+    """A log is usable, but should be inspected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class Log:
         kept_back = max(1, round(held_out * len(runs)))
         if not 0.0 < held_out < 1.0 or kept_back >= len(runs):
             raise LogError(
-                f"held_out must be a part between 0 and 1 that leaves runs on both sides, got "
+                f"held_out must be a share between 0 and 1 that leaves runs on both sides, got "
                 f"{held_out} of {len(runs)} runs"
             )
         order = np.random.default_rng(seed).permutation(len(runs))

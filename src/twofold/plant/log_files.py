@@ -1,6 +1,6 @@
-"""Logs from CSV and Parquet files and from data frames, checked, and back.
+"""Reading, checking and writing logs: CSV and Parquet files, and data frames.
 
-Every fault of a log has a kind, a place and a sentence that says what to do.
+Every fault has a kind, a location and a message with the remedy.
 """
 
 import re
@@ -24,10 +24,10 @@ LIKELY = {
     "time": {"time", "t", "timestamp", "datetime", "date", "step"},
     "episode": {"episode", "run", "batch", "trial", "run_id", "batch_id", "episode_id"},
 }
-# Numbers with another decimal mark than was said, or with marks between thousands.
+# Numbers with an unexpected decimal mark, or with thousands separators.
 MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?\d+)?", re.I)
-# A step that differs from the usual one by more than this part of it is said to be uneven; so many
-# examples are given.
+# A step is uneven if it differs from the usual one by more than this share of it; number of
+# examples in a message.
 UNEVEN, FEW = 0.1, 3
 SENTENCES = {
     "text": "column {column!r} has text in {rows} ({examples}) at {where}; {remedy}",
@@ -37,9 +37,9 @@ SENTENCES = {
     "{where}; if it means no value, pass missing=[{value:.15g}]",
     "far": "column {column!r} is {range} in {rows}, more than a million times its usual spread, at "
     "{where}; correct it, or if it means no value, pass missing={values} and drop_missing=True",
-    "interleaved": "rows of another episode lie between those of {episodes}, which goes on at "
+    "interleaved": "rows of other episodes lie between those of {episodes}, which continues at "
     "{where}; {remedy}",
-    "mixed": "as if several episodes were one, the time starts over at {where}; name the episode "
+    "mixed": "the time restarts at {where}, as if several episodes were joined; name the episode "
     "column (episode=…), or cut there with split_at_restarts=True",
     "unsorted": "the time goes back at {where}; sort the rows of each episode with sort=True",
     "duplicate": "{rows} with the time of another one, at {where}; keep the first of each with "
@@ -47,17 +47,16 @@ SENTENCES = {
     "gap": "the time step is {usual:g}, but {range} before {where}; cut there with "
     "split_at_gaps=True",
     "uneven": "{steps} of the {where} differ by more than {part} from the usual {usual:g} "
-    "({range}); the model takes all steps for equal",
+    "({range}); the model assumes equal steps",
     "constant": "{where} is {value:g} in every row; {remedy}",
-    "stuck": "column {column!r} stands still for up to {most} while others move, at {where}; if "
+    "stuck": "column {column!r} is constant for up to {most} while others change, at {where}; if "
     "the sensor was stuck, leave those rows out with drop_stuck=True",
     "out_of_bounds": "action {column!r} leaves its bounds {low:g} and {high:g} in {rows} "
     "({range}), at {where}; widen the bounds or pass clip_actions=True",
     "unnamed": "no {role} column was named; if {column!r} is one, pass {role}={column!r}",
-    "short": "{brief} of {all} have too few rows to learn from, at least {least} are needed: "
-    "{where}; {remedy}",
+    "short": "{brief} of {all} are too short, at least {least} rows are needed: {where}; {remedy}",
 }
-# What is looked for before anything is mended.
+# Checked before any repair.
 BEFORE = ("text", "interleaved")
 WARNINGS = ("sentinel", "uneven", "constant", "stuck", "unnamed")
 # Its kind, rows or a place in words (none: no fault), and what its sentence says.
@@ -97,7 +96,7 @@ def read_log(
     )  # fmt: skip
     raw = mend(found, **mending)
     if not len(raw):
-        raise LogError(f"{found.source}: nothing is left of {len(found)} rows after mending")
+        raise LogError(f"{found.source}: no row of {len(found)} is left after the repairs")
     # Neither is mended: leaving out rows with text would leave out all that have decimal commas.
     cut = mending.get("split_at_restarts") and raw.times is None
     findings = [*_findings(found, _text_faults(found))]
@@ -182,7 +181,7 @@ def write_log(log: Log, path: Any) -> None:
 def _bounds(
     table: Table, actions: Any, missing: Sequence[str | float]
 ) -> dict[str, tuple[float, float]]:
-    """Checked bounds; who gives none is told the range in the table."""
+    """Checked bounds; without bounds, the error shows the range in the table."""
     if isinstance(actions, Mapping):
         return {name: check_bounds(name, bounds) for name, bounds in actions.items()}
     names = [actions] if isinstance(actions, str) else list(actions)
@@ -190,7 +189,7 @@ def _bounds(
     columns = {name: table.numbers(name, missing).values for name in names}
     ranges = [f"{one!r}: ({np.nanmin(own):g}, {np.nanmax(own):g})" for one, own in columns.items()]
     raise LogError(
-        "actions need bounds, which a policy will keep to: pass a mapping such as "
+        "actions need bounds, which policies will respect: pass a mapping such as "
         f"actions={{{', '.join(ranges)}}} (the range in {table.source})"
     )
 
@@ -286,13 +285,13 @@ def _column_faults(raw: RawLog) -> Iterator[Fault]:
             continue
         values = raw.values[name]
         if name in raw.actions:
-            (low, high), remedy = raw.actions[name], "what it does cannot be learnt from this log"
+            (low, high), remedy = raw.actions[name], "its effect cannot be learnt from this log"
             slack = 1e-6 * (high - low)
             rows = np.flatnonzero((values < low - slack) | (values > high + slack))
             facts = {"column": name, "low": low, "high": high, "range": _range(values[rows])}
             yield "out_of_bounds", rows, facts
         else:
-            remedy = "it tells the model nothing: leave it out"
+            remedy = "it carries no information: leave it out"
             yield from _odd_values(name, values)
         known = values[np.isfinite(values)]
         if name != raw.cost and len(known) > 1 and known.min() == known.max():
@@ -316,7 +315,7 @@ def _odd_values(name: str, values: np.ndarray) -> Iterator[Fault]:
 
 
 def _return_faults(raw: RawLog) -> Iterator[Fault]:
-    """Episodes whose rows are mixed with those of others."""
+    """Episodes whose rows are interleaved with others."""
     rows = raw_log.returns(raw)
     episodes = _list([repr(raw.parts[one]) for one in dict.fromkeys(raw.part[rows].tolist())])
     facts = {"severity": "warning", "remedy": "rows are put together by the name of their episode"}
@@ -368,9 +367,9 @@ def _remedy(words: Sequence[str]) -> str:
     marks = {re.sub(r"[\deE+-]", "", word) for word in words if MARKED.fullmatch(word)}
     for mark, name in ((",", "comma"), (".", "point")):
         if mark in marks:
-            decimal = f"if the {name} is decimal, pass decimal={mark!r}"
-            return f"{decimal}; if it sets thousands apart, take it out"
-    return "take out what sets thousands apart" if marks else ""
+            decimal = f"if the {name} is a decimal mark, pass decimal={mark!r}"
+            return f"{decimal}; if it separates thousands, remove it"
+    return "remove thousands separators" if marks else ""
 
 
 def _count(what: Sized, unit: str) -> str:

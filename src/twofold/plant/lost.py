@@ -1,5 +1,5 @@
-"""Why roll-outs of a policy are not finite: a value of the log, a column that the model predicts,
-or the cost, looked for in that order."""
+"""Diagnosis of non-finite roll-outs: a value of the log, a predicted column, or the cost, checked
+in that order."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ def explain_lost(
         if len(rows := find_far(values)):
             return (
                 f"column {name!r} of the log is {values[rows[0]]:g}, more than a million times its "
-                "usual spread; correct or leave out that row"
+                "usual spread; correct or remove that row"
             )
     trace = jax.jit(rollout, static_argnums=0)(task, scales, weights, draws, noise, windows)
     lost = ~np.isfinite(trace.observations).all(axis=(1, 2, 3))
@@ -44,7 +44,7 @@ def explain_lost(
     visited = [part.reshape(-1, part.shape[-1]) for part in (trace.observations, trace.actions)]
     lost, steep = task.cost.find_lost(*map(jnp.asarray, visited))
     if len(bad := np.concatenate([lost, steep])):
-        what = "cost(row)" if len(lost) else "the slope of cost(row)"
+        what = "cost(row)" if len(lost) else "the gradient of cost(row)"
         where = task.cost.describe(*(np.asarray(part)[bad[0]] for part in visited))
         return f"{place_of(task.cost.function)}{what} is not finite where {where}; {FINITE}"
     return "shorten the horizon, or lower learning_rate"

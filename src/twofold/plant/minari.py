@@ -1,4 +1,4 @@
-"""Logs as Minari data sets, for whatever reads those, and back."""
+"""Logs as Minari data sets, and back."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How actions move: rates that a log kept to, and actions that are only on or off."""
+"""Rates of change of logged actions, and on/off actions."""
 
 from collections.abc import Mapping
 

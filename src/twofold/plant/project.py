@@ -22,6 +22,7 @@ from twofold.core import persistence
 from twofold.core.persistence import FileFormatError, OtherRunError
 from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.estimators.storage import PAPER_SHAPE, plain_settings
+from twofold.estimators.training import Checkpoint, whole_fits
 from twofold.inference.alpha import Alpha
 from twofold.plant.cost import Cost, CostFunction, check_slope, cost_of
 from twofold.plant.embedding import Embedding, embed
@@ -39,11 +40,14 @@ from twofold.plant.search import (
     file_name,
     search_policies,
 )
+from twofold.plant.tuned import Tuning, choose_tuning, part_draws, tune_all
+from twofold.plant.tuning import TuningSettings
 
 CLAIM, QUALITY, POLICIES = "project.json", "quality.json", "policies"
+TUNING, TUNED, TUNING_CHECKPOINT = "tuning.json", "tuned.safetensors", "tuning.checkpoint"
 RISK_WEIGHTS = ((0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (4.0, 0.0))
-# Settings of a regressor that say how it is watched, and not what it learns.
-WATCHING = ("checkpoint", "checkpoint_seconds", "verbose")
+# Settings of a regressor that do not change the fitted model.
+WITHOUT_EFFECT = ("checkpoint", "checkpoint_seconds", "verbose")
 MADE_AGAIN = "delete it and run the same search again, which writes it again"
 
 
@@ -55,8 +59,9 @@ class ProjectError(ValueError):
 class Project:
     """Policies for a grid of risk weights, and what a model says of each of them.
 
-    ``about`` has numbers of the log: ``transitions``, ``episodes``, ``held_out_transitions`` and
-    ``logged_cost``, what a held-out step cost as it was run.
+    ``tuning`` says what tuning on roll-outs did, if it was asked for. ``about`` has numbers of the
+    log: ``transitions``, ``episodes``, ``held_out_transitions`` and ``logged_cost``, what a
+    held-out step cost as it was run.
     """
 
     folder: Path
@@ -64,6 +69,7 @@ class Project:
     policies: tuple[LearnedPolicy, ...]
     trials: tuple[Trial, ...]
     about: dict[str, Any]
+    tuning: Tuning | None = None
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
@@ -72,26 +78,34 @@ class Project:
 
     @property
     def logged_cost(self) -> float:
-        """What a held-out step cost, under whatever ran the plant."""
-        return self.about["logged_cost"]
+        """What a held-out step cost, under whatever ran the plant, in the passages from whose
+        starts policies are forecast."""
+        found = self.quality.multi_step.logged_cost
+        return found if np.isfinite(found) else self.about["logged_cost"]
 
     @property
     def recommended(self) -> LearnedPolicy | None:
         """The policy that ``twofold.plant.quality.recommend`` chooses; None if none is expected to
         be better than what ran the plant."""
-        number = recommend(self.trials, self.logged_cost, self.quality.multi_step.replay_bias)
+        number = recommend(self.trials, self.logged_cost, self.quality.multi_step.replay_margin)
         return None if number is None else self.policies[number]
 
     @property
     def advice(self) -> list[str]:
         """Which policy, why, and how far to believe it, in sentences; the first is the headline."""
-        known = self.logged_cost, self.quality.multi_step.replay_bias
+        known = self.logged_cost, self.quality.multi_step.replay_margin
         return advice(self.doubts, self.trials, *known)
 
     @property
     def regressor(self) -> BNNLVRegressor:
-        """The fitted model."""
-        return load(self.folder / MODEL)
+        """The fitted model, tuned if that was kept."""
+        tuned = self.folder / TUNED
+        return load(tuned if tuned.exists() else self.folder / MODEL)
+
+    @property
+    def model_report(self) -> str:
+        """How good the model is, and what tuning did to it."""
+        return f"{self.quality}\n{self.tuning}" if self.tuning else str(self.quality)
 
     def policy(self, epistemic_weight: float, aleatoric_weight: float = 0.0) -> LearnedPolicy:
         """The policy that was found with these weights."""
@@ -118,6 +132,7 @@ def find_policies(
     risk_weights: Sequence[Pair] = RISK_WEIGHTS,
     settings: SearchSettings = SearchSettings(),  # noqa: B008
     max_rate: Mapping[str, float] | None = None,
+    tuning: TuningSettings | None = TuningSettings(),  # noqa: B008
     held_out: float = 0.2,
     random_state: int = 0,
     verbose: bool | str = "auto",
@@ -137,6 +152,9 @@ def find_policies(
     max_rate : mapping from actions to numbers, or None
         The largest change of an action from one step to the next, in its units. By default actions
         move no faster than they did in the log (``logged_rates``); ``{}`` sets no limit.
+    tuning : TuningSettings or None
+        How the model is tuned on roll-outs, which is kept where it helps; None leaves it as it was
+        fitted.
     held_out : float
         The part of the runs that the model is judged by, and that policies are forecast from; of
         one run its last part.
@@ -168,12 +186,13 @@ def find_policies(
         "actions": embedding.actions,
         "inputs": embedding.input_names,
         "targets": embedding.target_names,
-        **{f"model {k}": v for k, v in of_model.items() if k not in WATCHING},
+        **{f"model {k}": v for k, v in of_model.items() if k not in WITHOUT_EFFECT},
         **asdict(settings),
         "risk_weights": pairs,
         "held_out": held_out,
         "random_state": random_state,
         **({"max_rate": rates} if rates else {}),
+        **({"tuning": asdict(tuning)} if tuning else {}),
     }
     about = {
         "transitions": log.transitions,
@@ -190,13 +209,16 @@ def find_policies(
         warn_of(project.doubts)
         return project
     (fit,) = fit_regressors([own], embedding, train, folder)
-    model = DynamicsModel(fit, embedding, cost, train, rates)
-    horizon = settings.horizon
+    model, horizon = DynamicsModel(fit, embedding, cost, train, rates), settings.horizon
+    found = None
+    if tuning:
+        model, found = _tune(model, horizon, folder, tuning, random_state, own)
+    planner, referee = part_draws(model) if found and found.kept else (model, model)
     judge = partial(assess, model, test, horizon, random_state=random_state)
     quality = _keep(folder / QUALITY, Quality.of, judge)
     warn_of(quality.doubts)
     policies = search_policies(
-        model,
+        planner,
         pairs,
         folder / POLICIES,
         settings=settings,
@@ -211,9 +233,36 @@ def find_policies(
         path = folder / POLICIES / f"{file_name(policy.risk_weights)}.json"
         if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
             policy.export_onnx(path.with_suffix(".onnx"))
-        evaluate = partial(evaluate_policy, model, policy, test, horizon, random_state)
+        evaluate = partial(evaluate_policy, referee, policy, test, horizon, random_state)
         trials.append(_keep(path, Trial, evaluate))
-    return Project(folder, quality, tuple(policies), tuple(trials), about)
+    return Project(folder, quality, tuple(policies), tuple(trials), about, found)
+
+
+def _tune(
+    model: DynamicsModel,
+    steps: int,
+    folder: Path,
+    settings: TuningSettings,
+    random_state: int,
+    watched: BNNLVRegressor,
+) -> tuple[DynamicsModel, Tuning]:
+    """The model, tuned on roll-outs where that helps, and what was found; kept in the folder, and
+    read from there."""
+    identity = {"settings": asdict(settings), "steps": steps, "model": model.fingerprint}
+    identity |= {"random_state": random_state}
+
+    def checkpoint(name: int | str) -> Checkpoint:
+        path = folder / f"{TUNING_CHECKPOINT}.{name}"
+        return Checkpoint(path, watched.checkpoint_seconds, identity)
+
+    options = settings, random_state
+    with whole_fits(f"{folder} keeps what there is, and the same call resumes from there"):
+        choose = partial(choose_tuning, model, steps, *options, checkpoint, watched.verbose)
+        tuning = _keep(folder / TUNING, Tuning, choose)
+        if tuning.kept and not (folder / TUNED).exists():
+            tuned = tune_all(model, tuning, *options, checkpoint("all"), watched.verbose)
+            tuned.regressor.save(folder / TUNED)
+    return (model.with_regressor(load(folder / TUNED)) if tuning.kept else model), tuning
 
 
 def open_project(folder: str | Path) -> Project:
@@ -225,8 +274,7 @@ def open_project(folder: str | Path) -> Project:
     try:
         content = persistence.read_claim(path)
         identity, about = content["identity"], content["about"]
-        older = "weights" in identity and "risk_weights" not in identity
-        pairs = [] if older else check_risk_weights(identity["risk_weights"])
+        pairs = check_risk_weights(identity["risk_weights"])
         if not np.isfinite(about["logged_cost"]):
             raise ValueError("the logged cost is not a number")
     except FileFormatError as error:
@@ -234,11 +282,6 @@ def open_project(folder: str | Path) -> Project:
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"
         raise ProjectError(f"{path} is damaged ({why}); {persistence.RESTORE}") from error
-    if older:
-        raise ProjectError(
-            f"{folder} was written by an older twofold; load_policy still reads its policies, but "
-            "for a report run the search again in a new folder"
-        )
     if absent := _missing_files(folder, pairs):
         raise ProjectError(
             f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; start "
@@ -247,7 +290,9 @@ def open_project(folder: str | Path) -> Project:
     files = [folder / POLICIES / file_name(pair) for pair in pairs]
     policies = tuple(load_policy(f"{file}.policy") for file in files)
     trials = tuple(read_json(Path(f"{file}.json"), Trial) for file in files)
-    return Project(folder, read_json(folder / QUALITY, Quality.of), policies, trials, about)
+    quality, path = read_json(folder / QUALITY, Quality.of), folder / TUNING
+    tuning = read_json(path, Tuning) if path.exists() else None
+    return Project(folder, quality, policies, trials, about, tuning)
 
 
 def planning_regressor() -> BNNLVRegressor:
@@ -303,7 +348,7 @@ def _check(
     if not log.actions:
         raise ProjectError("the log has no actions, so that there is nothing to decide")
     if not 0.0 < held_out < 1.0:
-        raise ProjectError(f"held_out must be a part between 0 and 1, got {held_out!r}")
+        raise ProjectError(f"held_out must be a share between 0 and 1, got {held_out!r}")
     if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**31:
         raise ProjectError(f"random_state must be an integer from 0 to 2**31, got {random_state!r}")
     try:

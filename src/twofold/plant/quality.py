@@ -10,20 +10,23 @@ if it is expected to save more than that. What a search found is summed up in wo
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from twofold.core.arrays import Array, Float, Key
+from twofold.core.arrays import Float
 from twofold.estimators.linear import LinearGaussian
-from twofold.model import network
-from twofold.model.spec import Draws
 from twofold.plant.forecast import CAUTION, Trial
-from twofold.plant.log import Log, Start, Window, steps
-from twofold.plant.rollout import DTYPE, DynamicsModel, Scales, Task, draw_noise, particles, rollout
+from twofold.plant.log import Log
+from twofold.plant.replay import (
+    PASSAGES,
+    choose_passages,
+    in_single,
+    replay_costs,
+    replay_task,
+)
+from twofold.plant.rollout import DynamicsModel
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
@@ -112,7 +115,9 @@ class MultiStep:
     ``mean_error`` that of always predicting the mean cost of the model's log. These and the
     coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
     ``non_finite`` is the share of roll-outs that have left the finite numbers. ``spread`` is the
-    deviation, over passages, of the predicted minus the observed mean cost of a passage.
+    deviation, over passages, of the predicted minus the observed mean cost of a passage, and
+    ``logged_cost`` what a step of them cost, in the cost's own units; so many are ``separate``, in
+    that they do not overlap.
     """
 
     windows: int
@@ -123,6 +128,8 @@ class MultiStep:
     coverage_90: np.ndarray
     non_finite: np.ndarray
     spread: float = np.nan
+    logged_cost: float = np.nan
+    separate: int = 0
 
     @property
     def horizon(self) -> int:
@@ -133,6 +140,13 @@ class MultiStep:
     def replay_bias(self) -> float:
         """Predicted minus observed mean cost of replayed passages, in the cost's own units."""
         return float(self.bias.mean()) * self.deviation
+
+    @property
+    def replay_margin(self) -> float:
+        """What an expected cost may be off by: the replay bias and twice its standard error over
+        passages that do not overlap (not known in files of an older version)."""
+        error = self.spread * self.deviation / np.sqrt(self.separate) if self.separate else 0.0
+        return abs(self.replay_bias) + CAUTION * error
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +230,7 @@ def assess(
     held_out: Log,
     horizon: int,
     *,
-    windows: int = 100,
+    windows: int = PASSAGES,
     weight_draws: int = 20,
     noise_draws: int = 10,
     random_state: int = 0,
@@ -233,15 +247,17 @@ def assess(
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
+    passages, costs = choose_passages(model, held_out, horizon, windows, rng)
     one = score_one_step(model, held_out, rng)
-    starts, actions, costs = choose_passages(model, held_out, horizon, windows, rng)
-    task = model.task(())
-    task = replace(task, shape=replace(task.shape, rates=(), switches=()))  # logged actions as is
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
-    given = jax.tree.map(lambda leaf: jnp.asarray(leaf, DTYPE), (starts, actions))
-    samples = replay_costs(task, noise_draws, noise_key, model.scales, draws, *given)
-    many = compare(np.asarray(samples, float), costs, model.cost_mean, model.cost_scale)
+    given = noise_key, model.scales, draws, in_single(passages)
+    samples = np.asarray(replay_costs(replay_task(model), noise_draws, *given), float)
+    samples = samples.reshape(-1, *costs.shape)
+    many = compare(samples, costs, model.cost_mean, model.cost_scale)
+    rows = (len(one) + 1 - model.embedding.history for one in held_out.episodes)
+    separate = sum(count // costs.shape[1] for count in rows if count > 0)
+    many = replace(many, separate=min(separate, len(costs)))
     targets = model.embedding.target_names
     return Quality(targets, horizon, one, many, find_doubts(targets, one, many))
 
@@ -267,50 +283,6 @@ def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator
     )
 
 
-def choose_passages(
-    model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
-) -> tuple[Window | Start, Float[np.ndarray, "B T A"], Float[np.ndarray, "B T"]]:
-    """Windows of at most ``num`` passages, with the actions and costs of the T steps after them, or
-    of as many as the longest episode has."""
-    history = model.embedding.history
-    length = min(horizon, max(map(len, log.episodes)) - history + 1)
-    found = steps(log, history + length - 1)
-    rows = rng.permutation(len(found.actions))[:num]
-    (seen, past), last, final = jax.tree.map(lambda leaf: leaf[rows], found)
-    seen = np.concatenate([seen, final[:, None]], axis=1)
-    done = np.concatenate([past, last[:, None]], axis=1)
-    actions = done[:, history - 1 :]
-    costs = jax.vmap(jax.vmap(model.cost))(jnp.asarray(seen[:, history:]), jnp.asarray(actions))
-    places = model.embedding.exogenous_places
-    past = seen[:, :history], done[:, : history - 1]
-    start = Start(*past, seen[:, history:, places]) if len(places) else Window(*past)
-    return start, actions, np.asarray(costs, np.float64)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def replay_costs(
-    task: Task,
-    noise_draws: int,
-    key: Key,
-    scales: Scales,
-    draws: Draws,
-    windows: Window | Start,
-    actions: Float[Array, "B T A"],
-) -> Float[Array, "K B T"]:
-    """Predicted costs of each passage, by all draws of weights and noise: a policy without weights
-    acts in the middle of its bounds, and offsets lead from there to the given actions."""
-    (num, horizon, _), count, shape = actions.shape, draws.weights.shape[0], task.shape
-    noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
-    idle = jnp.zeros((1, network.num_weights(shape.sizes)))
-    middle = 0.5 * (jnp.asarray(shape.low) + jnp.asarray(shape.high))
-    offsets = jnp.swapaxes(jnp.repeat(actions, noise_draws, axis=0) - middle, 0, 1)[:, None, None]
-    offsets = jnp.broadcast_to(offsets, (horizon, count, *offsets.shape[2:]))
-    starts = particles(windows, noise_draws)
-    found = rollout(task, scales, idle, draws, noise, starts, offsets).costs[:, :, 0]
-    apart = found.reshape(horizon, count, num, noise_draws)
-    return jnp.transpose(apart, (1, 3, 2, 0)).reshape(-1, num, horizon)
-
-
 def compare(
     samples: Float[np.ndarray, "K B T"],
     costs: Float[np.ndarray, "B T"],
@@ -331,7 +303,8 @@ def compare(
     gone, whole = lost.mean(axis=(0, 1)), ~lost.any(axis=(0, 2))
     apart = (samples[:, whole].mean(axis=0) - costs[whole]).mean(axis=1) / cost_scale
     spread = float(apart.std()) if whole.any() else np.nan
-    return MultiStep(len(costs), cost_scale, bias, error, mean_error, coverage, gone, spread)
+    seen = bias, error, mean_error, coverage, gone, spread
+    return MultiStep(len(costs), cost_scale, *seen, float(costs.mean()))
 
 
 def find_best(trials: Sequence[Trial]) -> int:
@@ -346,12 +319,18 @@ def find_best(trials: Sequence[Trial]) -> int:
     )
 
 
-def recommend(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> int | None:
-    """The number of the best policy, or None if its risk-adjusted cost is not below what logged
-    steps cost by more than the replayed costs are off."""
-    best = find_best(trials)
-    saved = logged_cost - trials[best].careful_cost
-    return best if saved > abs(replay_bias) else None
+def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> int | None:
+    """The number of the best policy, or None if it is not expected to save more than the replayed
+    costs may be off, and anything at all under most of what the data allow.
+
+    A trial that does not know its saving is compared with what logged steps cost.
+    """
+    number = find_best(trials)
+    best = trials[number]
+    saving, careful = best.saving, best.careful_saving
+    if np.isnan(saving):
+        saving = careful = logged_cost - best.careful_cost
+    return number if saving > margin and careful > 0.0 else None
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
@@ -365,9 +344,9 @@ def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
 
 
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
-    """The same for people, with headings."""
+    """The same as text, with headings."""
     headings = "β,γ,expected cost,epistemic risk,aleatoric risk,risk-adjusted cost,beyond the data"
-    found = [[*headings.split(","), "epistemic risk goes with"]]
+    found = [[*headings.split(","), "epistemic risk varies with"]]
     for one in trials:
         largest = list(one.columns.items())[:MOST_COLUMNS]
         names = [f"{name} {share:.0%}" for name, share in largest if share >= LEAST_EXPLAINED]
@@ -383,31 +362,36 @@ def list_costs(trial: Trial) -> list[str]:
     return [f"{cost:.4g}" for cost in costs] if finite else ["forecast not finite", "–", "–", "–"]
 
 
-def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> str:
-    """Which policy to run, or to keep what runs the plant now, and why."""
+def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> str:
+    """The recommended policy, or the present controller, with the reason."""
     best = trials[find_best(trials)]
     if not np.isfinite(best.careful_cost):
         return f"{KEEP} No forecast is finite; a logged step cost {logged_cost:.4g}."
     beta, gamma = best.risk_weights
     sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
-    if recommend(trials, logged_cost, replay_bias) is None:
-        small, off = best.careful_cost < logged_cost, ", but no replayed cost is finite"
-        if np.isfinite(replay_bias):
-            off = f", but the costs of logged actions, replayed, are off by {abs(replay_bias):.4g}"
+    known = not np.isnan(best.saving)
+    saved = f" It is expected to save {best.saving:.4g} ± {best.saving_risk:.4g} a step against "
+    saved = saved + "the logged actions." if known else ""
+    if recommend(trials, logged_cost, margin) is None:
+        careful = best.careful_saving if known else logged_cost - best.careful_cost
+        off = ", but no replayed cost is finite"
+        if np.isfinite(margin):
+            off = f", but replayed costs of logged actions may be off by {margin:.4g}"
         return (
             f"{KEEP} The best of them, with β = {beta:g} and γ = {gamma:g}, has a risk-adjusted "
-            f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if small else ''}."
+            f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if careful > 0.0 else ''}."
+            + saved
         )
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
     reason = f"it has the lowest risk-adjusted cost of {inside} policies"
     if not inside:
-        reason = "all are beyond the data most of the time, and it the least"
+        reason = "all are mostly beyond the data, and it the least"
     elif inside < len(trials):
-        reason = f"it has the lowest risk-adjusted cost of the {inside} of {len(trials)} that are "
-        reason += "mostly where the data are"
+        reason = f"it has the lowest risk-adjusted cost of the {inside} of {len(trials)} that "
+        reason += "stay mostly within the data"
     return (
         f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {reason}. Its "
-        f"risk-adjusted cost is {sums}; a logged step cost {logged_cost:.4g}."
+        f"risk-adjusted cost is {sums}; a logged step cost {logged_cost:.4g}." + saved
     )
 
 
@@ -415,19 +399,18 @@ def advice(
     doubts: Sequence[Doubt],
     trials: Sequence[Trial],
     logged_cost: float,
-    replay_bias: float = 0.0,
+    margin: float = 0.0,
 ) -> list[str]:
-    """Which policy, why, and how far to believe it, in sentences; the first is the headline."""
+    """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]
-    said = {
-        headline(trials, logged_cost, replay_bias): True,
+    sentences = {
+        headline(trials, logged_cost, margin): True,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
-        "plant. The smaller β, the more a policy goes where the model promises most, and the more "
-        "it loses where the model is wrong; a larger β trusts the data more, and stays where they "
-        "are.": True,
-        f"Of the states that it comes to, {best.share_beyond:.0%} are beyond the data: there "
-        "nothing has checked the model, neither its costs nor its risks. Log some runs nearer to "
-        "it before it runs alone.": best.share_beyond > MANY_BEYOND,
+        "plant. A policy with a small β exploits errors of the model; a larger β keeps it near the "
+        "data.": True,
+        f"{best.share_beyond:.0%} of the states it visits are beyond the data, where neither the "
+        "costs nor the risks of the model have been checked. Log runs closer to this policy before "
+        "relying on it.": best.share_beyond > MANY_BEYOND,
         f"But the model is not good enough to plan with: {'; '.join(map(str, doubts))}.": doubts,
     }
-    return [sentence for sentence, holds in said.items() if holds]
+    return [sentence for sentence, holds in sentences.items() if holds]

@@ -107,8 +107,8 @@ class RawLog:
         part, rows = self.part[index], self.rows[index]
         owners = list(dict.fromkeys(part.tolist()))
         ranges = [(self.parts[one], _ranges("step", rows[part == one])) for one in owners[:FIRST]]
-        said = "; ".join(f"episode {name!r} {steps}" for name, steps in ranges)
-        return said + _more(len(owners) - FIRST)
+        text = "; ".join(f"episode {name!r} {steps}" for name, steps in ranges)
+        return text + _more(len(owners) - FIRST)
 
     def log(self) -> Log:
         """The rows as a log; what is wrong with them has been dealt with before. The pieces of an
@@ -156,9 +156,9 @@ def _ranges(unit: str, rows: np.ndarray) -> str:
     """``lines 17-20, 33 and 2 more places``."""
     rows = np.unique(rows)
     stretches = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
-    said = [str(s[0]) if len(s) == 1 else f"{s[0]}-{s[-1]}" for s in stretches[:FIRST]]
+    texts = [str(s[0]) if len(s) == 1 else f"{s[0]}-{s[-1]}" for s in stretches[:FIRST]]
     plural = "s" if len(rows) > 1 else ""
-    return f"{unit}{plural} {', '.join(said)}" + _more(len(stretches) - FIRST)
+    return f"{unit}{plural} {', '.join(texts)}" + _more(len(stretches) - FIRST)
 
 
 def _more(count: int) -> str:
@@ -244,7 +244,7 @@ def missing_rows(raw: RawLog, name: str) -> np.ndarray:
 
 
 def returns(raw: RawLog) -> np.ndarray:
-    """Rows at which an episode goes on after rows of another one."""
+    """Rows at which an episode continues after rows of another."""
     starts = np.flatnonzero(np.diff(raw.part, prepend=-1))
     _, first = np.unique(raw.part[starts], return_index=True)
     return np.delete(starts, first)

@@ -20,6 +20,7 @@ Little is lost to rounding if the lags of a column differ little in mean and sca
 logs that are long beside them.
 """
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -368,6 +369,12 @@ class DynamicsModel:
         arrays = [*jax.tree.leaves(parts), self.bounds, np.frombuffer(functions.encode(), np.uint8)]
         arrays += [self.rates] if self.rates else []
         return persistence.fingerprint(*map(np.asarray, arrays))
+
+    def with_regressor(self, regressor: BNNLVRegressor) -> "DynamicsModel":
+        """The same with another regressor, fitted to the same design."""
+        other = copy.copy(self)
+        other.regressor = regressor
+        return other
 
     def task(self, hidden: tuple[int, ...]) -> Task:
         """Roll-outs under policies with these hidden layers."""

@@ -11,6 +11,13 @@ _HOMES = {
     "course": ("Course", "make_course", "make_course_of_rounds"),
     "figures": ("plot_choices", "plot_entropies", "plot_predictive_bands"),
     "model_page": ("write_model_page",),
+    "plots": (
+        "plot_calibration",
+        "plot_frontier",
+        "plot_measured",
+        "plot_prediction",
+        "plot_split",
+    ),
     "policy_page": ("write_policy_page", "write_policy_report"),
 }
 __all__ = [name for names in _HOMES.values() for name in names]

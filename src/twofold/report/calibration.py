@@ -1,4 +1,4 @@
-"""Is the predictive distribution right? Scores beside plain models, and calibration."""
+"""Scores of a predictive distribution beside baseline models, and its calibration."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -43,12 +43,12 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
     counts = [row["measurements"] for row in curve]
     shares = [100.0 * row["epistemic_share"] for row in curve]
     stop = 100.0 * SMALL_SHARE
-    noise = "noise: measuring again does not help"
+    noise = "noise"
     fill_band(axes, counts, shares, 100.0, figures.ALEATORIC, 0.35, noise)
     fill_band(axes, counts, shares, 0.0, figures.EPISTEMIC, 0.35)
     axes.plot(counts, shares, "o-", color=figures.EPISTEMIC, label="more data could remove")
     axes.axhline(stop, color=figures.CHOSEN, linestyle="--", label=f"stop below {stop:g} %")
-    axes.set(title="What is left to learn", ylabel="share of the variance (%)", ylim=(0, 100))
+    axes.set(title="Learning curve", ylabel="share of the variance (%)", ylim=(0, 100))
     _count_measurements(axes, counts, "measurements")
     return place_legend_below(axes)
 
@@ -71,7 +71,7 @@ def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
     look = {"where": "post", "color": figures.TOTAL, "linewidth": 1.2}
     for extreme, what, line in ((np.fmax, "highest", "-"), (np.fmin, "lowest", "--")):
         axes.step(numbers, extreme.accumulate(values), line, label=f"{what} so far", **look)
-    axes.set(ylabel=shorten_label(name), title="Results in the order they came")
+    axes.set(ylabel=shorten_label(name), title="Results over time")
     _count_measurements(axes, numbers, "measurement")
     return place_legend_below(axes, ncols=3)
 
@@ -83,10 +83,10 @@ def find_positions(space: Space, points: Sequence[Point]) -> np.ndarray:
 
 
 def choose_anchor(course: Course) -> Point:
-    """Where the inputs that a map does not show are held: at the first open proposal, else at the
-    medians of what was measured."""
-    if course.proposals:
-        return course.proposals[0].point
+    """Where the inputs that a map does not show are held: at the open proposal that teaches most,
+    else at the medians of what was measured."""
+    if course.next is not None:
+        return course.next.point
     order = find_positions(course.space, course.points).argsort(axis=0, kind="stable")
     middle = order[round((len(order) - 1) / 2)]
     return {

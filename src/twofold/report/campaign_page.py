@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twofold.campaign import Campaign, Proposal
-from twofold.campaign.definition import PARTS
+from twofold.campaign.definition import NATS, PARTS
 from twofold.campaign.inputs import Point
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
@@ -22,7 +22,7 @@ def write_campaign_page(
     path: str | Path, campaign: Campaign | Course, title: str = "Measurement campaign"
 ) -> Path:
     """Write the page of a campaign, or of any course of measurements (then with its own title),
-    one HTML file that needs nothing else.
+    one self-contained HTML file.
 
     Nothing is fitted, and the campaign is not changed: the map is that of the model which chose
     the last proposals.
@@ -34,7 +34,7 @@ def write_campaign_page(
 
 def describe_figures(course: Course) -> dict[str, Any]:
     """The figures of the page, drawn when it is rendered; maps are computed here."""
-    words = "Values of {} in the order they came, highest and lowest so far."
+    words = "Values of {} over time, highest and lowest so far."
     results = [
         make_picture(words.format(name), "", figures.plot_results, values, name)
         for name, values in zip(course.outputs, course.values.T, strict=True)
@@ -62,7 +62,7 @@ def _draw_curves(course: Course) -> list[Picture]:
     curve, name = course.curve, course.score_name
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
     left = f"Share of the predictive variance that more data could remove, {share}."
-    nats = "Mean of what one more measurement would teach, in nats."
+    nats = "Mean expected information gain of one more measurement, in nats."
     plot, label = figures.plot_curve, "mean epistemic part (nats)"
     pictures = [
         make_picture(left, "", figures.plot_remaining_share, curve),
@@ -102,24 +102,29 @@ def _describe_anchor(course: Course, pair: tuple[str, ...], at: Point | None) ->
     if at is None or not hidden:
         return ""
     held = ", ".join(f"{one.name} = {one.format(at[one.name])}" for one in hidden)
-    first = [f"as in proposal {one.number}" for one in course.proposals[:1]]
+    where = "typical values" if course.next is None else f"as in proposal {course.next.number}"
     words = " or ".join(figures.list_hidden_words(course.space, pair))
     pale = words and f" Pale points have another {words}."
-    return f"Map at {held} ({(first or ['typical values'])[0]}).{pale}"
+    blank = " It is blank where constraints allow nothing." if course.space.constraints else ""
+    return f"Map at {held} ({where}).{blank}{pale}"
 
 
 def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
+    """Places, what a measurement there teaches, and the parts of the uncertainty; why, where no
+    model has chosen."""
     is_split = any(proposal.split for proposal in proposals)
-    parts = [(output, part) for output in course.outputs for part in PARTS] if is_split else []
+    parts = [(output, part) for output in course.outputs for part in PARTS[1:]] if is_split else []
     several = len(course.outputs) > 1
-    headings = [f"{part} σ of {name}" if several else f"{part} σ" for name, part in parts]
+    headings = [f"{name}: {part} sd" if several else f"{part} sd" for name, part in parts]
     rows = []
     for one in proposals:
         known = one.split.get("standard_deviation", {})
         deviations = [known.get(part, {}).get(output, np.nan) for output, part in parts]
-        cells = *_list_values(course, one.point), *map(format_number, deviations)
-        rows.append([str(one.number), *cells, one.reason])
-    return ["proposal", *course.space.names, *headings, "why"], rows
+        nats = [format_number(one.split.get(NATS, np.nan))] if is_split else [one.reason]
+        cells = *_list_values(course, one.point), *nats, *map(format_number, deviations)
+        rows.append([str(one.number), *cells])
+    why = "teaches (nats)" if is_split else "why"
+    return ["proposal", *course.space.names, why, *headings], rows
 
 
 def _list_latest(course: Course) -> Rows:

@@ -1,4 +1,4 @@
-"""How a series of measurements went, whoever chose them: a campaign, or the pool loop."""
+"""The history of a series of measurements, from a campaign or the pool loop."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -7,6 +7,7 @@ import numpy as np
 
 from twofold.active import Round, advise, assess, is_enough, left_to_learn
 from twofold.campaign import Campaign, Continuous, Proposal, Space
+from twofold.campaign.definition import NATS
 from twofold.campaign.inputs import Point
 from twofold.estimators.regressor import BNNLVRegressor
 
@@ -34,13 +35,19 @@ class Course(NamedTuple):
     numbers: Sequence[int] = ()
 
     @property
+    def next(self) -> Proposal | None:
+        """The open proposal that teaches most, by the model that chose it; else the first one."""
+        every = self.proposals
+        return max(every, key=lambda one: one.split.get(NATS, 0.0)) if every else None
+
+    @property
     def complete(self) -> int:
         """How many measurements have every output."""
         return int(np.isfinite(self.values).all(axis=1).sum())
 
 
 def make_course(campaign: Campaign, title: str = "Measurement campaign") -> Course:
-    """What a campaign holds now; nothing is fitted and nothing is written."""
+    """The current state of a campaign; nothing is fitted or written."""
     status, rows, outputs = campaign.status(), campaign.export(), campaign.outputs
     points = [{name: row[name] for name in campaign.space.names} for row in rows]
     # An output that has not come is None, which is NaN as a number.

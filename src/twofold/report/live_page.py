@@ -1,6 +1,6 @@
-"""The page to live in during a campaign: that of ``campaign_page`` with forms, for a server.
+"""The live page of a campaign: that of ``campaign_page`` with forms, for a server.
 
-Figures take seconds, so they are drawn apart from the page; its tables are always those of now.
+Figures take seconds and are drawn separately; the tables are always current.
 """
 
 from dataclasses import replace
@@ -58,5 +58,5 @@ def render_live_page(campaign: Campaign, title: str, figures: Figures | None, no
 
 
 def name_shown(campaign: Campaign, figures: Figures | None) -> str:
-    """What a page shows: it is out of date when this has changed."""
+    """A key of the displayed content; the page is out of date when it has changed."""
     return f"{[*campaign.revision()]} {[*figures.revision] if figures else ''}"

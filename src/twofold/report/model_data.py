@@ -1,4 +1,4 @@
-"""What the page of a fitted model is about: the model, its data, and what it says of them."""
+"""The content of a model's page: the model, its data, and its predictions."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -174,15 +174,14 @@ def make_grid(values: np.ndarray) -> np.ndarray:
 
 
 def choose_anchors(about: Subject, here: Moments) -> dict[str, int]:
-    """Rows at which the other inputs are held: a typical one, and where least and most is known."""
+    """Rows at which the other inputs are held: a typical one, and where most is to be learned."""
     x = about.data.x
     scale = np.where(np.ptp(x, axis=0) > 0, np.std(x, axis=0), 1.0)
     distance = np.abs((x - np.median(x, axis=0)) / scale).sum(axis=1)
     share = (here.variances.epistemic / here.variances.total).mean(axis=1)
     rows = {
         "a typical row": int(np.argmin(distance)),
-        "the row with most to learn": int(np.argmax(share)),
-        "the row best known": int(np.argmin(share)),
+        "the row with the largest epistemic share": int(np.argmax(share)),
     }
     return {f"{name} ({about.data.names[row]})": row for name, row in rows.items()}
 

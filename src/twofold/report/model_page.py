@@ -1,4 +1,4 @@
-"""The page of a fitted model: its data, what it predicts, what it does not know, and how right."""
+"""The page of a fitted model: data, predictions, uncertainty and accuracy."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.active.suggestion import SPREAD, SUGGESTED, suggest_rows
-from twofold.estimators.comparison import compare_held_out, compare_out_of_bag
+from twofold.estimators.comparison import compare_held_out
 from twofold.estimators.linear import LinearGaussian
 from twofold.estimators.storage import find_worries
 from twofold.inference.method import resolve_method
@@ -24,19 +24,27 @@ from twofold.report.model_data import (
     compute_widths,
     pick,
 )
-from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
+from twofold.report.page import (
+    Chooser,
+    Picture,
+    Rows,
+    format_change,
+    format_number,
+    make_picture,
+    write_page,
+)
 from twofold.tables.coding import Column, decode, spread
 from twofold.uncertainty.decomposition import Parts
 
 METHODS = {
-    "langevin": "microcanonical Langevin chains",
+    "langevin": "Langevin chains",
     "ensemble": "ensemble",
     "alpha": "mean field (α-divergence)",
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
 }
-MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 36, 12
-GAUSSIAN = "Nothing in the held-out rows says that the noise is not Gaussian, given the inputs."
+MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 8, 12
+GAUSSIAN = "The held-out rows are consistent with Gaussian noise, given the inputs."
 NOT_GAUSSIAN = (
     "The noise is not Gaussian given the inputs: a latent input improved held-out predictions."
 )
@@ -52,7 +60,7 @@ def write_model_page(
     rows: Sequence[str] | None = None, columns: Sequence[Column] | None = None, y_error: Any = None,
     verdict: str | None = None,
 ) -> Path:  # fmt: skip
-    """Write the page of a fitted model, one HTML file that needs nothing else.
+    """Write the page of a fitted model, one self-contained HTML file.
 
     Parameters
     ----------
@@ -74,7 +82,7 @@ def write_model_page(
 
 
 def find_doubts(model: Any) -> str | None:
-    """Why a fitted model is not to be trusted yet, if there is a reason."""
+    """Warnings about a fitted model, None if there are none."""
     report = model.convergence_
     advice = find_worries(model)
     if report is None or report.epochs == report.planned_epochs:
@@ -88,29 +96,28 @@ def describe_verdict(
 ) -> str | None:
     """Whether rows that did not train the model are predicted better than by a linear one, by the
     model's scores at the test rows; nothing where there are no such rows."""
-    data, test, found = about.data, about.held_out, about.model.out_of_bag_
+    data, test, found = about.data, about.held_out, about.model.comparison_
     if test is not None:
         linear = LinearGaussian.fit(data.x, data.y)
         crps = np.stack([one.crps for one in scores.values()], axis=1)
         return compare_held_out(linear, test.x, test.y, densities, crps).sentence
-    comparison = None if found is None else compare_out_of_bag(found, data.x, data.y)
-    return None if comparison is None else comparison.sentence
+    return None if found is None else found.sentence
 
 
 def describe_noise(about: Subject) -> list[str]:
     """Whether the noise is Gaussian, where the fit has chosen, and where it is kept from zero."""
-    model, said = about.model, []
+    model, sentences = about.model, []
     if model.latent_dim == "auto" and resolve_method(model.inference).staged:
-        said.append(NOT_GAUSSIAN if model.model_.latents else GAUSSIAN)
+        sentences.append(NOT_GAUSSIAN if model.model_.latents else GAUSSIAN)
     floors = np.array(model.model_.noise_floor or [np.nan] * len(about.outputs))
     floors = floors * model.y_standardizer_.scale
     for name, step, floor in zip(about.outputs, about.steps, floors, strict=True):
         if np.isfinite(step) and np.isfinite(floor):
-            said.append(
-                f"{name} is rounded to steps of {format_number(step)}; its noise is never taken to "
-                f"be smaller than {format_number(floor)}."
+            sentences.append(
+                f"{name} is rounded to steps of {format_number(step)}; its noise is at least "
+                f"{format_number(floor)}."
             )
-    return said
+    return sentences
 
 
 def _collect(about: Subject) -> dict[str, Any]:
@@ -153,18 +160,20 @@ def _collect(about: Subject) -> dict[str, Any]:
 
 
 def _lead(about: Subject, here: Moments, accuracies: dict[str, Accuracy]) -> dict[str, Any]:
-    """The number of the headline: the error at held-out rows against that of a linear regression,
-    or without such rows the epistemic share of the variance."""
-    if about.held_out is None:
-        share = float((here.variances.epistemic / here.variances.total).mean())
-        words = "of the predictive variance is what more data would remove; the rest is noise"
-        return {"lead": (f"{share:.0%}", words), "useful": True}
-    own, linear = (accuracies[name].rmse for name in ("this model", "linear regression"))
-    if not (np.all(own > 0) and np.all(linear > 0)):
-        return {"lead": ("", ""), "useful": True}
-    change = float(np.exp(np.mean(np.log(own / linear)))) - 1.0
-    words = "error (RMSE) against a linear regression, on held-out rows"
-    return {"lead": (f"{change:+.0%}", words), "useful": change < 0.0}
+    """The number of the headline: the error at rows that did not train the model against that of a
+    linear regression, where both are known; and the epistemic share of the variance."""
+    change, words, found = np.nan, "", about.model.comparison_
+    if about.held_out is not None:
+        own, linear = (accuracies[name].rmse for name in ("this model", "linear regression"))
+        if np.all(own > 0) and np.all(linear > 0):
+            change = float(np.exp(np.mean(np.log(own / linear)))) - 1.0
+        words = "error (RMSE) against a linear regression, on held-out rows"
+    elif found is not None:
+        change = -found.crps_gain
+        words = "error (CRPS) against a linear regression, on rows kept out of training"
+    share = float((here.variances.epistemic / here.variances.total).mean())
+    lead = (format_change(change), words) if np.isfinite(change) else ("", "")
+    return {"lead": lead, "useful": not change >= 0.0, "share": f"{share:.0%}"}
 
 
 def _by_output(name: str, about: Subject, show: Callable[..., Any], *arguments: Any) -> Chooser:
@@ -177,9 +186,9 @@ def _by_output(name: str, about: Subject, show: Callable[..., Any], *arguments: 
 def _list_key_figures(about: Subject, here: Moments, own: Accuracy) -> dict[str, str]:
     noise = np.sqrt(here.variances.aleatoric.mean(axis=0))
     share = (here.variances.epistemic / here.variances.total).mean(axis=0)
-    kind = "held-out" if about.held_out else "fitted"
+    kind = "held-out" if about.held_out else "training"
     numbers = {
-        "rows fitted to": f"{about.rows:,}",
+        "training rows": f"{about.rows:,}",
         "held-out rows": f"{len(about.held_out.x):,}" if about.held_out else "none",
         "inputs and outputs": f"{len(about.inputs)} and {len(about.outputs)}",
         "inference": METHODS[resolve_method(about.model.inference).name],
@@ -216,9 +225,9 @@ def _show_predicted(about: Subject, i: int, output: str) -> list[Picture]:
     quantiles = model_data.compute_quantiles(about.model, about.test.x[shown])
     panel = figures.plot_predicted, about.test.y[shown, i], quantiles[:, i]
     words = f"Predicted against measured {output} with intervals of 50 % and 90 %."
-    rows = "held-out rows" if about.held_out else "rows it was fitted to"
+    rows = "held-out rows" if about.held_out else "training rows"
     caption = f"On {rows}, at most {figures.MOST_INTERVALS} of them. "
-    caption += "About 9 of 10 thin bars should reach the line, and half of the thick ones."
+    caption += "About 9 of 10 thin bars should reach the line, and half of the thick bars."
     tips = [_describe_row(about, row) for row in shown]
     labels: Any = {"xlabel": shorten_label(f"{output}, measured")}
     return [make_picture(words, caption, *panel, tips, wide=True, **labels)]
@@ -237,9 +246,9 @@ def _show_calibration(
     own = {output: scores[output]}
     bins = int(np.clip(scores[output].pit.size // 10, 4, 20))
     covered = f"Share of measurements of {output} inside intervals of each nominal coverage."
-    held = "Inside the grey band, the intervals hold as many measurements as they should."
+    held = "Within the grey band, coverage is as expected."
     places = f"Where measurements of {output} fall within their predictive distributions."
-    chance = "Bars inside the grey band are what a right model would show by chance."
+    chance = "Bars within the grey band are consistent with a calibrated model."
     return [
         make_picture(covered, held, calibration.plot_coverage, own),
         make_picture(places, chance, calibration.plot_pit, own, bins),
@@ -273,7 +282,7 @@ def _show_slice(about: Subject, along: Slice, name: str, i: int) -> list[Picture
     data = (x, y) if len(about.inputs) == 1 else None
     bands = figures.plot_quantile_bands, grid, along.quantiles[:, i], data
     predicted = f"Prediction of {output} along {name} with bands of 50 % and 90 %."
-    ticks = f"Ticks at the foot: where {name} was measured; beyond, the model extrapolates."
+    ticks = f"Ticks on the axis: measured values of {name}; beyond them, the model extrapolates."
     most = format_number(along.most_epistemic[i])
     split = f"Entropy of {output} along {name}, split in two; most epistemic at {most}."
     best = f"Along this line the epistemic part is largest at {name} = {most}."
@@ -291,8 +300,9 @@ def _list_suggestions(about: Subject) -> Rows:
     cells = decode(about.columns, x[best.rows])
     headings = [*cells, "expected information (nats)"]
     for name in about.outputs[:MOST_OUTPUTS]:
-        headings += [f"{name}, predicted", "epistemic σ", "aleatoric σ"]
-    every = np.stack([best.mean, *best.widths.parts[1:]], axis=2)[:, :MOST_OUTPUTS]
+        headings += [f"{name}, predicted", "epistemic sd", "aleatoric sd"]
+    deviations = best.deviations["epistemic"], best.deviations["aleatoric"]
+    every = np.stack([best.mean, *deviations], axis=2)[:, :MOST_OUTPUTS]
     values = np.hstack([best.nats[:, None], every.reshape(len(every), -1)])
     rows = zip(*cells.values(), values, strict=True)
     return headings, [

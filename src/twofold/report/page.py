@@ -1,4 +1,4 @@
-"""Pages as single HTML files that need nothing else, from templates that escape what they show.
+"""Pages as self-contained HTML files, from templates with autoescaping.
 
 A page is a template (``templates/``) with its words and HTML, and Python objects with its numbers
 and figures. ``page.html`` has what pages are made of: pictures, tables, cards, choosers.
@@ -116,11 +116,16 @@ def render_page(template: str, title: str, **content: Any) -> str:
 
 
 def format_number(value: float) -> str:
-    """A number with four digits, or all those of a whole number."""
+    """A number with four significant digits; whole numbers in full."""
     if not np.isfinite(value):
         return "—"
     whole = value == round(value) and abs(value) < 1e7
     return f"{value:.0f}" if whole else f"{value:.4g}"
+
+
+def format_change(change: float) -> str:
+    """A share with its sign."""
+    return f"{change:+.0%}".replace("-", "−")
 
 
 def find_text_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""The report of a search for policies: a page to choose β and γ by, and the same as text."""
+"""The report of a policy search: an interactive page, and the same as text."""
 
 import io
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project
 from twofold.report import figures as house
 from twofold.report.figures import LEGEND_ROOM, NO_ROOM, draw_panel, style
-from twofold.report.page import Chooser, find_text_columns, write_page
+from twofold.report.page import Chooser, find_text_columns, format_change, write_page
 from twofold.report.svg import make_clickable
 
 PAGE, REPORT, FRONTIER = "report.html", "report.md", "frontier.csv"
@@ -30,23 +30,23 @@ MOST_COLUMNS, SHOWN_STATES = 8, 5
 POLICY = "policy"
 TERMS = {
     "Expected cost": "is the mean over the model's weights and noise.",
-    "Epistemic risk": "is the deviation of the expected cost between models that the data allow, "
+    "Epistemic risk": "is the standard deviation of the expected cost between posterior samples, "
     "which more data would lower.",
-    "Aleatoric risk": "is the deviation that noise makes, which they would not.",
-    "Risk-adjusted cost": f"is the expected cost and {CAUTION:g} times the epistemic risk.",
+    "Aleatoric risk": "is the standard deviation due to noise.",
+    "Risk-adjusted cost": f"is the expected cost plus {CAUTION:g} times the epistemic risk.",
     "Beyond the data": "are states farther from the nearest logged one than 99 % of held-out "
     "states are; ordinary operation has 1 %.",
-    "Epistemic part": "is the variance of the expected next values between models that the data "
-    "allow, in squared deviations.",
-    "Goes with": "names observations, with the share of the variance of the epistemic part "
-    "between states that their deciles explain.",
+    "Epistemic part": "is the variance of the expected next values between posterior samples, in "
+    "standardised units.",
+    "Epistemic risk varies with": "names observations, with the share of the variance of the "
+    "epistemic part that their deciles explain.",
 }
 TEXT = """\
 # {title}
 
 From a log of {transitions:,} transitions in {episodes} episodes, of which \
-{held_out_transitions:,} were held out. Costs and risks are per step, over the {steps} steps \
-after held-out moments; a held-out step cost {logged_cost:.4g} as it was run.
+{held_out_transitions:,} were held out. Costs and risks are per step, over roll-outs of {steps} \
+steps from held-out states; the logged cost of held-out steps was {logged_cost:.4g}.
 
 ## Which policy
 
@@ -58,10 +58,10 @@ The best policy found is in `{file}`.
 
 {terms}
 
-## Where the data have not settled what happens
+## Where more data are needed
 
-Of the states that the best policy found comes to, those with the largest epistemic part of what \
-comes next: where to log.
+Visited states of the best policy with the largest epistemic uncertainty about the next step: log \
+more data there.
 
 {riskiest}
 
@@ -71,7 +71,7 @@ comes next: where to log.
 
 ![How far the policies leave the data](reach.png)
 
-## How good the model is
+## Quality of the model
 
 ```text
 {quality}
@@ -95,7 +95,7 @@ def write_policy_report(project: Project) -> Path:
 
 
 def write_policy_page(path: str | Path, project: Project) -> Path:
-    """Write the page of a search for policies, one HTML file that needs nothing else."""
+    """Write the page of a policy search, one self-contained HTML file."""
     trials = project.trials
     advice, opinion, *against = project.advice
     headings, *rows = quality.frontier_rows(trials)
@@ -111,7 +111,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     selects = {"β (ignorance)": betas, "γ (noise)": gammas}
     choices = Chooser(POLICY, selects, {one.choice: one for one in policies}, best.choice)
     content = {
-        "about": project.about, "quality": str(project.quality), "policies": policies, "best": best,
+        "about": project.about, "quality": project.model_report, "policies": policies, "best": best,
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
         "terms": TERMS, "choices": choices,
         "best_is": "recommended" if chosen else "best found, not recommended",
@@ -179,7 +179,7 @@ class PolicyView:
 def _compare(best: PolicyView) -> str:
     """The risk-adjusted cost against what a logged step cost, where that is a cost."""
     cost, logged = best.trial.careful_cost, best.logged_cost
-    return f"{cost / logged - 1.0:+.0%}" if np.isfinite(cost) and logged > 0.0 else ""
+    return format_change(cost / logged - 1.0) if np.isfinite(cost) and logged > 0.0 else ""
 
 
 def _describe(project: Project) -> str:
@@ -193,7 +193,7 @@ def _describe(project: Project) -> str:
         file=project.files[number], policies=_make_table(headings, rows),
         terms="\n".join(f"- *{term}* {words}" for term, words in TERMS.items()),
         riskiest=_make_table(list(best.riskiest), list_riskiest(best)[:SHOWN_STATES]),
-        quality=project.quality, **project.about,
+        quality=project.model_report, **project.about,
     )  # fmt: skip
 
 

@@ -65,6 +65,7 @@ def to_svg(figure: Figure, prefix: str, description: str, look: str = "") -> str
             _add_tips(element, json.loads(own)[1:])
             root.attrib |= {"class": root.attrib["class"] + " tips", "tabindex": "0"}
         _mend(element, prefix)
+    _shorten(root)
     return ET.tostring(root, encoding="unicode", short_empty_elements=True)
 
 
@@ -104,6 +105,23 @@ def _mend(element: ET.Element, prefix: str) -> None:
         if name in attributes:
             short = re.sub(r"-?\d+\.\d+", _round, attributes[name])
             attributes[name] = " ".join(short.split())
+
+
+def _shorten(root: ET.Element) -> None:
+    """Leave out styles that a marker has anyway, and draw strokes of one look as one path."""
+    styles = {f"#{one.get('id')}": one.get("style") for one in root.iter("path") if one.get("id")}
+    for marker in root.iter("use"):
+        if marker.get("style") == styles.get(marker.attrib["href"]):
+            marker.attrib.pop("style", None)
+    for group in root.iter("g"):
+        first, shared = None, {}
+        for path in list(group.iterfind("path")):
+            look = {name: value for name, value in path.items() if name != "d"}
+            if first is not None and look == shared and "fill: none" in look.get("style", ""):
+                first.attrib["d"] += f" {path.attrib['d']}"
+                group.remove(path)
+            else:
+                first, shared = path, look
 
 
 def _add_button(element: ET.Element, gid: str) -> None:

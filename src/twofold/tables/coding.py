@@ -1,5 +1,5 @@
-"""Columns of a table as inputs of a model: numbers as they are, dates as days, words as a column of
-zeros and ones for each of them or, where they have an order, as 0, 1, 2, …; and back again."""
+"""Columns of a table as model inputs, and back: numbers unchanged, dates as days, categories
+one-hot or, if ordered, as 0, 1, 2, …"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +77,7 @@ class Column:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The measured range; everything where it is not known."""
+        """The measured range, infinite if unknown."""
         if self.low is None or self.high is None:
             return -np.inf, np.inf
         return self.low, self.high
@@ -99,7 +99,7 @@ class Column:
         return np.clip(values, low, high)[:, None]
 
     def decode(self, values: np.ndarray) -> list[Any]:
-        """The cells that ``[N, features]`` stand for."""
+        """The table cells for rows of features."""
         if self.kind == "category":
             return [self.levels[index] for index in values.argmax(axis=1)]
         if self.kind == "ordered":
@@ -124,9 +124,8 @@ def describe_columns(
     categories: Mapping[str, Sequence[str]] = {},
     date_order: str | None = None,
 ) -> list[Column]:
-    """What each input column holds; ``categories`` names those that are categories whatever their
-    cells look like, each with its levels in order, or none to find them. ``date_order`` is that of
-    dates whose values do not tell it."""
+    """The kind of each input column. ``categories`` names columns to treat as categories, each with
+    its ordered levels, or none to infer them; ``date_order`` resolves ambiguous dates."""
     check_names(table, [*names, *categories])
     return [_describe(table, name, categories, date_order) for name in names]
 
@@ -137,8 +136,8 @@ def encode(
     others: Sequence[str] = (),
     drop_missing: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The features of the columns, then other columns as numbers, and which rows they are: all, or
-    with ``drop_missing`` those without a missing value."""
+    """Features of the columns followed by other numeric columns, and their row indices: all rows,
+    or with ``drop_missing`` those without missing values."""
     check_names(table, [*(one.name for one in columns), *others])
     parts = [(one.name, one.encode(table)) for one in columns]
     parts += [(name, table.only_numbers(name, AS_NUMBERS)[:, None]) for name in others]
@@ -146,7 +145,7 @@ def encode(
 
 
 def decode(columns: Sequence[Column], x: np.ndarray) -> dict[str, list[Any]]:
-    """The cells of each column that rows of features stand for."""
+    """The table cells of each column for rows of features."""
     return {one.name: one.decode(part) for one, part in split_features(columns, x)}
 
 

@@ -94,6 +94,6 @@ def _find_order(first: np.ndarray, second: np.ndarray, marks: np.ndarray) -> str
     differ = np.flatnonzero(first != second)[0]
     raise AmbiguousDatesError(
         f"dates such as {first[differ]:02.0f}{marks[differ]}{second[differ]:02.0f}{marks[differ]}… "
-        "may have the day or the month first, and no value tells which; pass "
+        "are ambiguous: no value shows whether the day or the month comes first; pass "
         f"date_order={ORDERS[0]!r} or date_order={ORDERS[1]!r}"
     )

@@ -67,12 +67,12 @@ class CsvFile:
         self._headings = [one or " " * (place + 1) for place, one in enumerate(headings)]
 
     def count_rows(self) -> int | None:
-        """How many rows there are: None, for only reading them all tells."""
+        """The number of rows: None, unknown before reading."""
         return None
 
     @cached_property
     def decimal(self) -> str:
-        """What marks decimals: a comma where columns are separated otherwise and one has it."""
+        """The decimal mark: a comma if a column uses it and it is not the delimiter."""
         if self._delimiter == ",":
             return "."
         columns = zip(*(cells for _, cells in islice(self._records(), SEEN)), strict=True)
@@ -151,8 +151,8 @@ def _encoding(path: Path, start: bytes, otherwise: str) -> str:
         ) from None
     if b"\0" in start and not name.startswith(("utf-16", "utf-32")):
         raise TableError(
-            f"{path} is no text file: expected CSV or Parquet; save a spreadsheet as CSV or "
-            "Parquet, unpack what is packed, and for UTF-16 without a mark pass "
+            f"{path} is not a text file: expected CSV or Parquet; save a spreadsheet as CSV or "
+            "Parquet, decompress an archive, and for UTF-16 without a byte-order mark pass "
             "encoding='utf-16-le' (in Python)"
         )
     return encoding
@@ -250,8 +250,7 @@ def _kinds(schema: Any) -> str:
 def _path(source: Any) -> Path:
     if not isinstance(source, str | os.PathLike):
         raise TableError(
-            f"expected the path of a table, got {type(source).__name__}; a model is fitted to what "
-            "is in memory with fit"
+            f"expected the path of a table, got {type(source).__name__}; for data in memory use fit"
         )
     return Path(source)
 

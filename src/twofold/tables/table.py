@@ -61,13 +61,13 @@ class Table:
         return [name for name in self.data.column_names if name.strip()]
 
     def take(self, index: np.ndarray) -> "Table":
-        """Some rows, by their place in this table."""
+        """Rows by index."""
         if len(index) == len(self) and np.array_equal(index, np.arange(len(self))):
             return self
         return replace(self, data=self.data.take(index), rows=self.rows[index])
 
     def places(self, index: np.ndarray) -> list[str]:
-        """Where rows are in the source: ``line 17``."""
+        """Locations of rows in the source: ``line 17``."""
         return [f"{self.unit} {number}" for number in self.rows[index]]
 
     def numbers(self, name: str, missing: Collection[str | float] = ()) -> Numbers:
@@ -115,14 +115,14 @@ class Table:
     def values(
         self, names: Sequence[str], drop_missing: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Columns as numbers ``[N, C]``, and which rows they are: all of them, or with
-        ``drop_missing`` those that have a finite number in every column."""
+        """Columns as numbers ``[N, C]``, and their row indices: all rows, or with ``drop_missing``
+        those with a finite number in every column."""
         check_names(self, names)
         columns = [(name, self.only_numbers(name)[:, None]) for name in names]
         return keep_finite(self, columns, drop_missing)
 
     def to_lists(self) -> dict[str, list[Any]]:
-        """All columns: those of numbers as numbers, the others as they are."""
+        """All columns, numeric ones as numbers, others unchanged."""
         found = {}
         for name in self.data.column_names:
             values, texts = self.numbers(name)
@@ -179,7 +179,7 @@ def check_headings(source: Any, headings: list[str]) -> None:
     """Refuse two columns of one name."""
     twice = sorted({one for one in headings if headings.count(one) > 1 and one})
     if twice:
-        raise TableError(f"{source} has two columns of one name: {listed(map(repr, twice))}")
+        raise TableError(f"{source} has duplicate column names: {listed(map(repr, twice))}")
 
 
 def join_tables(tables: Sequence[Table]) -> Table:
@@ -199,7 +199,7 @@ def list_of_names(what: str, given: Any) -> list[str]:
 
 @contextmanager
 def parsing_errors(source: Any, kind: str) -> Iterator[None]:
-    """Whatever is wrong with the content of a source, by its name and in one sentence."""
+    """Convert any parsing error into a ``TableError`` with the source's name."""
     import pyarrow as pa
 
     # Some errors of Arrow and of csv are of no kind but their own.
@@ -215,7 +215,7 @@ def parsing_errors(source: Any, kind: str) -> Iterator[None]:
 
 @contextmanager
 def disk_errors(path: Path, action: str) -> Iterator[None]:
-    """Errors of the disk, with the file or the folder that is not there."""
+    """Convert disk errors into a ``TableError`` with the file or missing folder."""
     try:
         yield
     except OSError as error:
@@ -316,8 +316,8 @@ def _text(cell: Any) -> str:
 
 
 def sentinels(values: np.ndarray) -> list[float]:
-    """The smallest and largest values of a column that look as if a logger wrote them where it had
-    no value: -999 among temperatures."""
+    """Extreme values of a column that look like markers for missing values, such as -999 among
+    temperatures."""
     found = np.unique(values[np.isfinite(values)])
     low = next((value for value in found if not _likely(value)), None)
     if low is None:

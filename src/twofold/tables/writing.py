@@ -29,7 +29,7 @@ def open_writer(path: Path) -> Iterator[Write]:
     """
     if path.suffix.lower() not in ENDINGS:
         raise TableError(
-            f"a table is written to a file that ends in .csv, {' or '.join(PARQUET)}, got {path}"
+            f"the name of a table file must end in .csv, {' or '.join(PARQUET)}, got {path}"
         )
     kind = _parquet_writer if path.suffix.lower() in PARQUET else _csv_writer
     with disk_errors(path, "written"), replace_file(path) as temporary, kind(temporary) as write:
@@ -44,7 +44,7 @@ def csv_text(columns: Mapping[str, Any]) -> str:
 
 
 def would_overwrite(source: Path, out: Path) -> bool:
-    """Whether a file is the table that is read, or a table in the folder that is."""
+    """Whether writing ``out`` would overwrite the source table or a part of it."""
     if source.is_dir() and out.parent.exists() and out.suffix.lower() in ENDINGS:
         return out.parent.samefile(source)
     return out.exists() and source.exists() and out.samefile(source)

@@ -1,4 +1,4 @@
-"""Have the chains of a sampler reached the same distribution? Asked of what they predict.
+"""Convergence diagnostics of chains, computed for their predictions.
 
 The weights of a network can be permuted without changing it, so that two perfect chains may never
 agree on a weight. They must agree on the predictions: the mean and the deviation of y given W.
@@ -83,12 +83,12 @@ def _extremes(trace: Float[Array, "C R quantities"]) -> tuple[Float[Array, ""], 
 
 
 def advice(diagnostics: Diagnostics) -> str | None:
-    """What is wrong with the chains, in words; None where nothing is."""
+    """A warning about the chains, None if they have converged."""
     worries, (r_hat, ess, divergences) = [], diagnostics
     if r_hat is None or ess is None:
         worries.append(
-            "whether the chains agree cannot be known (too few draws were kept, or their "
-            "predictions do not vary); use more warmup and samples"
+            "convergence of the chains cannot be judged (too few draws, or constant "
+            "predictions); use more warmup and samples"
         )
     elif r_hat > GOOD_R_HAT:
         worries.append(
@@ -97,7 +97,7 @@ def advice(diagnostics: Diagnostics) -> str | None:
         )
     if ess is not None and ess < GOOD_ESS:
         worries.append(
-            f"the draws are worth only {ess:.0f} independent ones (should be {GOOD_ESS}); use more "
+            f"the effective sample size is only {ess:.0f} (should be {GOOD_ESS}); use more "
             "samples or a larger thin"
         )
     if divergences:

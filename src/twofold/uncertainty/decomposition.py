@@ -101,7 +101,7 @@ def choose_estimator(name: str | PointEstimator, joint: bool, model: BNNLV) -> P
 
 
 def check_request(by: str, joint: bool) -> None:
-    """Refuse a split that does not exist."""
+    """Check ``by`` and ``joint``."""
     if by not in ("entropy", "variance"):
         raise ValueError(f"by must be 'entropy' or 'variance', got {by!r}")
     if joint and by == "variance":
@@ -183,7 +183,7 @@ class Decomposition:
         return Parts(self.total, self.epistemic, self.aleatoric)
 
     def take(self, rows: np.ndarray) -> "Decomposition":
-        """That of some rows."""
+        """The decomposition of some rows."""
         parts, errors = (
             Parts(*(part[rows] for part in every)) for every in (self.parts, self.standard_errors)
         )
@@ -191,9 +191,9 @@ class Decomposition:
 
     @property
     def doubtful(self) -> np.ndarray:
-        """Where the epistemic part, never negative in truth, is so beyond its error.
+        """Where the estimated epistemic part is negative beyond its error.
 
-        There the entropy estimator's bias is larger than what it is asked for.
+        There the bias of the entropy estimator exceeds the epistemic part.
         """
         least: np.ndarray = -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
         return self.epistemic < least

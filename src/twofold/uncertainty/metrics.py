@@ -1,4 +1,4 @@
-"""How good a predictive distribution is: its error, its score, and its calibration.
+"""Error, score and calibration of predictive distributions.
 
 Estimators and experiments call these on arrays that lie on the host already, once a run and in
 sizes that never repeat, so they are NumPy in float64: nothing to compile, and no digits lost in
@@ -65,7 +65,7 @@ def calibration_error(pit: np.ndarray, levels: np.ndarray = LEVELS) -> float:
 
 
 def chance_calibration_error(num: int, levels: np.ndarray = LEVELS) -> float:
-    """What ``calibration_error`` is on average for ``num`` independent, perfectly predicted points.
+    """Expected ``calibration_error`` of ``num`` independent, perfectly predicted points.
 
     The count k inside is binomial, and ``E|k − num p| = 2 m (1 − p) P(k = m)`` with
     ``m = ⌊num p⌋ + 1`` (de Moivre). That the levels share their points does not change the mean.
@@ -80,7 +80,7 @@ def chance_calibration_error(num: int, levels: np.ndarray = LEVELS) -> float:
 def share_band(
     probabilities: np.ndarray, num: int, confidence: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where an observed share of ``num`` points lies by chance, for each true probability.
+    """Confidence band of an observed share of ``num`` points, for each true probability.
 
     Quantiles of the binomial distribution: each share alone falls inside with at least the
     ``confidence``, all of them together less often.

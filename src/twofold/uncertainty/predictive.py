@@ -33,8 +33,9 @@ from twofold.model.spec import (
 CPU_VALUES, GPU_VALUES = 2**15, 2**26
 # The same of nested draws at all rows of a chunk.
 CHUNK_VALUES = 2**27
-# One program, and so the same rounding, for all small requests.
-FEWEST_ROWS = 32
+# One program, and so the same rounding, for all small requests, and on a CPU, where it takes longer
+# to trace a program than to run it, another one for all that are larger.
+FEWEST_ROWS, CPU_ROWS = 32, 256
 OnProgress = Callable[[int], None]
 
 
@@ -85,8 +86,8 @@ def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: in
 def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
     """How many latent draws are evaluated together: a divisor of their number.
 
-    A CPU takes one weight draw after another, and wants what it works on to stay in its cache; a
-    GPU takes all at once, and wants to be filled.
+    A CPU processes one weight draw after another, with data that should fit in its cache; a GPU
+    processes all at once.
     """
     values = max(model.hidden, default=1) * points
     most = CPU_VALUES // values if numerics.on_cpu() else GPU_VALUES // (values * draws)
@@ -202,12 +203,15 @@ def sample(
 
 
 def rows_at_once(model: BNNLV, weights: int, latents: int) -> int:
-    """How many rows' nested draws may be in memory together."""
+    """Rows whose nested draws fit in memory together."""
     return max(1, CHUNK_VALUES // (weights * latents * max(model.sizes)))
 
 
 def chunk_rows(rows: int, limit: int, fewest: int = FEWEST_ROWS) -> int:
-    """The rows of a chunk: a power of two, at least ``fewest``, where one chunk is all."""
+    """The rows of a chunk: a power of two, at least ``fewest``, where one chunk is all; on a CPU
+    ``fewest`` or CPU_ROWS, unless rows that nobody asked for cost too much (``fewest`` is 1)."""
+    if fewest > 1 and numerics.on_cpu():
+        return min(limit, fewest if rows <= fewest else CPU_ROWS)
     chunks = -(-rows // limit)
     size = -(-rows // chunks) if chunks > 1 else max(fewest, 2 ** (rows - 1).bit_length())
     return min(limit, size)
@@ -222,12 +226,12 @@ def in_chunks(
     on_progress: OnProgress | None = None,
     fewest: int = FEWEST_ROWS,
 ) -> Any:
-    """A function of ``sharding.by_rows`` or ``jax.jit`` of the ``shared`` arguments and of equal
-    chunks of rows (the last one padded), its results joined.
+    """Apply a compiled function to the ``shared`` arguments and equal chunks of rows (the last one
+    padded), and join the results.
 
     The results are arrays with the rows first, in float64 on the host. ``on_progress`` is called
-    with the number of rows done. A lone chunk is a power of two, at least ``fewest``. Several
-    devices share the rows of a chunk, and each may have ``limit`` of them.
+    with the number of rows done. Several devices share the rows of a chunk, and each may have
+    ``limit`` of them.
     """
     rows = len(columns[0])
     mesh = sharding.devices_for(max(rows, fewest))
@@ -249,7 +253,7 @@ def in_chunks(
 
 
 def _check_memory(lowered: Any, rows: int, size: int) -> None:
-    """Refuse what has no room on the devices for a chunk, or on the host for all results."""
+    """Check that a chunk fits on the devices, and all results on the host."""
     numbers = sum(leaf.size for leaf in jax.tree.leaves(lowered.out_info)) / size
     what, remedy = f"a prediction of {rows:,} rows", "ask for fewer rows at a time, or fewer draws"
     memory.check_program(lowered.compile(), what, remedy)

@@ -1,4 +1,4 @@
-"""Entropy from samples alone, where no density is at hand: four estimators, one interface.
+"""Entropy from samples alone: four estimators with one interface.
 
 An estimator takes samples ``[n, d]`` and gives the *surprisals*, estimates of ``−log p(y_i)`` in
 nats at each sample; their mean estimates the entropy. All run under ``jit`` and ``vmap``;
@@ -240,7 +240,7 @@ def estimate_from_samples(
 
 
 def from_samples(surprisals: Callable[[Array], Array]) -> PointEstimator:
-    """An estimator that sees nothing but draws of y; ``surprisals`` maps samples ``[n, O]`` to
+    """A split estimator that uses draws of y only; ``surprisals`` maps samples ``[n, O]`` to
     estimates ``[n]`` of their ``−log p``."""
     return partial(estimate_from_samples, surprisals)
 

@@ -1,4 +1,4 @@
-"""Which inputs drive a function of them: shares of its variance (total effects).
+"""Sensitivity of a function to its inputs: shares of its variance (total effects).
 
 ``T_j = E[(p(x) − p(x'))²] / (2 Var p(x))``, where ``x'`` is ``x`` with its column j taken from
 another row of the data (Jansen 1999; the total effect of Sobol's analysis). For independent columns

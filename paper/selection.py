@@ -1,0 +1,208 @@
+"""Is the recommended policy the right one? Offline selection beside the truth.
+
+On each task ``twofold policy search --quick`` finds policies for a grid of β from one log, and
+recommends one of them or none. All of them and the logged controller are then tried on the true
+system, from the same starts. The *regret* of a rule is the true cost of its choice above that of
+the best of them all, as a share of the logged controller's. Rules: the product's recommendation;
+the lowest predicted cost; the lowest cost by fitted Q evaluation, or the logged controller if the
+log cost less. The *replay bias* is as in ``dynamics``.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from paper.control_problems import ControlProblem
+from paper.dynamics import score_replay
+from paper.fitted_q import evaluate_by_q
+from paper.frontier import LUCK_STREAM, START_STREAM
+from paper.markdown import markdown, mean_and_error, metrics
+from paper.records import Context, Record, commit, device
+from paper.selection_tasks import TASKS, Task
+from paper.truth import logged_costs, true_costs
+from twofold.cli.policy import (
+    QUICK_DRAWS,
+    QUICK_EPOCHS,
+    QUICK_SEARCH,
+    QUICK_TUNING,
+    QUICK_UPDATES,
+)
+from twofold.core import persistence
+from twofold.plant.cost import cost_of
+from twofold.plant.log import Log
+from twofold.plant.project import Project, find_policies, planning_regressor
+from twofold.plant.rollout import DynamicsModel
+from twofold.plant.search import SearchSettings
+from twofold.plant.tuning import TuningSettings
+
+NAME, SEEDS = "selection", (0, 1, 2)
+BETAS = (0.0, 1.0, 2.0, 4.0)
+PASSAGES = 500
+RULES = "regret", "lowest_predicted_regret", "fqe_regret"
+
+
+def judge_selection(context: Context) -> Record:
+    """All tasks and seeds that are not there yet, and the record of all."""
+    tasks = {name: shrink(task) for name, task in TASKS.items()} if context.smoke else TASKS
+    seeds = SEEDS[:1] if context.smoke else SEEDS
+    found: dict[str, list[dict[str, Any]]] = {}
+    for seed in seeds:
+        for name, task in tasks.items():
+            one = finish_task(task, seed, context.work / NAME / f"{name}-{seed}", context.smoke)
+            found.setdefault(name, []).append(one)
+    made_by = {
+        name: [{key: one[key] for key in ("device", "commit")} for one in own]
+        for name, own in found.items()
+    }
+    record = Record(NAME, {"betas": list(BETAS), "made_by": made_by}, list(seeds))
+    for name, every in found.items():
+        add_task(record, name, every)
+    return record
+
+
+def shrink(task: Task) -> Task:
+    """The same at the size of a smoke run."""
+    problem = replace(task.problem(), transitions=400, length=40, horizon=5)
+    return Task(lambda: problem, horizon=5, starts=4, repeats=2)
+
+
+def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, Any]:
+    """A log, its policies, and what they truly cost, from a file where it is there."""
+    path = folder / "found.json"
+    if not path.exists():
+        problem = task.problem()
+        log = problem.batch(seed)
+        project = find_quickly(problem, task.horizon, log, folder, seed, smoke)
+        found = {
+            **try_all(task, problem, project, seed),
+            **say(problem, log, project, seed, 5 if smoke else PASSAGES),
+        }
+        persistence.write_text(path, json.dumps(persistence.to_plain(found), indent=1))
+    return json.loads(path.read_text())
+
+
+def find_quickly(
+    problem: ControlProblem, horizon: int, log: Log, folder: Path, seed: int, smoke: bool
+) -> Project:
+    """What ``policy search --quick`` does."""
+    regressor = planning_regressor()
+    updates = 10 if smoke else QUICK_UPDATES
+    passes = updates * regressor.get_params()["inference__batch_size"] // log.transitions
+    epochs = max(1 if smoke else QUICK_EPOCHS, passes)
+    regressor.set_params(inference__draws=QUICK_DRAWS, inference__epochs=epochs)
+    brief = {"epochs": 1, "updates": 2} if smoke else {}
+    return find_policies(
+        log,
+        problem.cost,
+        folder,
+        embedding=problem.embed(log),
+        regressor=regressor,
+        risk_weights=[(beta, 0.0) for beta in BETAS],
+        settings=SearchSettings(horizon=horizon, **{**QUICK_SEARCH, **brief}),
+        tuning=TuningSettings(**{**QUICK_TUNING, **brief}),
+        random_state=seed,
+    )
+
+
+def try_all(task: Task, problem: ControlProblem, project: Project, seed: int) -> dict[str, Any]:
+    """True costs per step of all policies and of the logged controller."""
+    starts = problem.starts(jax.random.key(seed + START_STREAM), task.starts)
+    luck = jax.random.key(seed + LUCK_STREAM)
+    fixed = starts, problem.horizon, task.repeats
+    true = [
+        float(true_costs(luck, problem.system, policy, *fixed).mean())
+        for policy in project.policies
+    ]
+    logged = float(logged_costs(luck, problem.system, problem.behaviour, *fixed).mean())
+    return {"true": true, "logged": logged, "device": device(), "commit": commit()}
+
+
+def say(
+    problem: ControlProblem, log: Log, project: Project, seed: int, passages: int
+) -> dict[str, Any]:
+    """What the model, the recommendation and fitted Q evaluation say, from the log alone."""
+    recommended = project.recommended
+    weights = None if recommended is None else recommended.epistemic_weight
+    policies, horizon = project.policies, project.trials[0].expected.shape[0]
+    model = DynamicsModel(project.regressor, problem.embed(log), problem.cost, log)
+    replay = score_replay(problem, model, seed, passages, horizon)
+    return {
+        "predicted": [trial.cost for trial in project.trials],
+        "risk": [trial.epistemic_risk for trial in project.trials],
+        "beyond": [trial.share_beyond for trial in project.trials],
+        "in_log": project.logged_cost,
+        "tuned": bool(project.tuning and project.tuning.kept),
+        "seen_bias": project.quality.multi_step.replay_bias,
+        "recommended": None if weights is None else BETAS.index(weights),
+        "by_q": evaluate_by_q(log, cost_of(problem.cost, log), policies, horizon, seed).tolist(),
+        "replay_bias": replay["bias"],
+    }
+
+
+def choices(found: dict[str, Any]) -> dict[str, int | None]:
+    """What each rule chooses: a policy by its number, or None for the logged controller."""
+    predicted, by_q = (
+        np.nan_to_num(np.array(found[name], float), nan=np.inf) for name in ("predicted", "by_q")
+    )
+    best = int(np.argmin(by_q))
+    return {
+        "regret": found["recommended"],
+        "lowest_predicted_regret": int(np.argmin(predicted)),
+        "fqe_regret": best if by_q[best] < found["in_log"] else None,
+    }
+
+
+def paid(found: dict[str, Any]) -> dict[str, float]:
+    """What each rule's choice truly costs."""
+    costs = *found["true"], found["logged"]
+    return {name: costs[-1 if one is None else one] for name, one in choices(found).items()}
+
+
+def regrets(found: dict[str, Any]) -> dict[str, float]:
+    """Of each rule, as a share of what the logged controller costs."""
+    best = min(*found["true"], found["logged"])
+    return {name: (cost - best) / abs(found["logged"]) for name, cost in paid(found).items()}
+
+
+def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None:
+    """Means over seeds."""
+    record.add_means(name, [regrets(one) for one in found])
+    bias = [one["replay_bias"] for one in found]
+    record.add(f"{name}/replay_bias", sum(map(abs, bias)) / len(bias))
+    record.add_mean(f"{name}/signed_replay_bias", bias)
+    kept = [one["recommended"] is None for one in found]
+    record.add(f"{name}/abstained", sum(kept) / len(kept))
+    record.add(f"{name}/tuned", sum(one["tuned"] for one in found) / len(found))
+    record.add_mean(f"{name}/logged_cost", [one["logged"] for one in found])
+    record.add_mean(f"{name}/cost/recommended", [paid(one)["regret"] for one in found])
+    record.add_mean(f"{name}/cost/best", [min(*one["true"], one["logged"]) for one in found])
+    for number, beta in enumerate(BETAS):
+        for field in ("true", "predicted", "risk", "beyond", "by_q"):
+            values = [np.nan if one[field][number] is None else one[field][number] for one in found]
+            if np.isfinite(values).all():
+                record.add_mean(f"{name}/beta_{beta:g}/{field}", values)
+
+
+def tabulate_regrets(results: Path) -> str:
+    """What each rule's choice costs above the best, and whether the model replays the plant."""
+    values = metrics(NAME, results)
+    rows = []
+    for name in TASKS:
+        shares = [
+            f"{values[f'{name}/{rule}/mean']:.1%} ± {values[f'{name}/{rule}/se']:.1%}"
+            for rule in RULES
+        ]
+        costs = [
+            mean_and_error(values, f"{name}/{kind}", 3)
+            for kind in ("logged_cost", "cost/best", "cost/recommended")
+        ]
+        kept, bias = values[f"{name}/abstained"], values[f"{name}/replay_bias"]
+        rows.append([name.replace("_", " "), *costs, *shares, f"{kept:.0%}", f"{bias:.2f}"])
+    titles = ["logged cost", "best", "recommended", "regret", "of the lowest predicted cost"]
+    titles += ["of fitted Q evaluation", "controller kept", "replay bias"]
+    return markdown(["task", *titles], rows)

@@ -1,0 +1,30 @@
+"""The figures of ``twofold.report.plots`` as methods of a fitted model."""
+
+from importlib import import_module
+from typing import Any
+
+
+class Plots:
+    """Methods that draw a fitted model on matplotlib axes, those given or new ones, and return
+    them; documented in ``twofold.report.plots``."""
+
+    def plot_prediction(self, X: Any, y: Any = None, **options: Any) -> Any:
+        """Median and bands along one ``feature``."""
+        return self._plot("plot_prediction", X, y, options)
+
+    def plot_split(self, X: Any, **options: Any) -> Any:
+        """Total and aleatoric entropy along one ``feature``; the gap is the epistemic part."""
+        return self._plot("plot_split", X, options)
+
+    def plot_measured(self, X: Any, y: Any, **options: Any) -> Any:
+        """Predicted medians and intervals over what was measured."""
+        return self._plot("plot_measured", X, y, options)
+
+    def plot_calibration(self, X: Any, y: Any, **options: Any) -> Any:
+        """Observed against nominal coverage of intervals."""
+        return self._plot("plot_calibration", X, y, options)
+
+    def _plot(self, name: str, *given: Any) -> Any:
+        *arguments, options = given
+        # Reports import estimators, and matplotlib is loaded only for who draws.
+        return getattr(import_module("twofold.report.plots"), name)(self, *arguments, **options)

@@ -1,0 +1,105 @@
+"""Passages of a log, and their replay: roll-outs from logged windows under the *logged* actions.
+
+A replay needs no truth but the log, so that it says of passages that a model has not seen how far
+off its roll-outs are.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.core.arrays import Array, Float, Key
+from twofold.model import network
+from twofold.model.spec import Draws
+from twofold.plant.embedding import Embedding
+from twofold.plant.log import Log, Start, Window, steps
+from twofold.plant.policy import DTYPE
+from twofold.plant.rollout import DynamicsModel, Scales, Task, Trace, draw_noise, particles, rollout
+
+# Held-out passages that a model is judged by, and from whose starts policies are forecast: what is
+# gained is compared with what the same passages cost.
+PASSAGES = 100
+
+
+class Passages(NamedTuple):
+    """Windows of B passages, and the action and the observation that followed at each of T
+    steps."""
+
+    start: Window | Start
+    actions: Float[Any, "B T A"]
+    observations: Float[Any, "B T D"]
+
+
+def as_passages(
+    embedding: Embedding, seen: Float[Any, "B rows D"], done: Float[Any, "B rows-1 A"]
+) -> Passages:
+    """Passages from their rows: the first are those of the window."""
+    history, places = embedding.history, embedding.exogenous_places
+    past, following = (seen[:, :history], done[:, : history - 1]), seen[:, history:]
+    start = Start(*past, following[:, :, places]) if len(places) else Window(*past)
+    return Passages(start, done[:, history - 1 :], following)
+
+
+def choose_passages(
+    model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
+) -> tuple[Passages, Float[np.ndarray, "B T"]]:
+    """At most ``num`` passages of T steps, or of as many as the longest episode has, in the order
+    of the log, and their costs."""
+    history = model.embedding.history
+    length = min(horizon, max(map(len, log.episodes)) - history + 1)
+    found = steps(log, history + length - 1)
+    rows = np.sort(rng.permutation(len(found.actions))[:num])
+    (seen, past), last, final = jax.tree.map(lambda leaf: leaf[rows], found)
+    joined = (np.concatenate([a, b[:, None]], axis=1) for a, b in ((seen, final), (past, last)))
+    chosen = as_passages(model.embedding, *joined)
+    pay = jax.vmap(jax.vmap(model.cost))
+    costs = pay(jnp.asarray(chosen.observations), jnp.asarray(chosen.actions))
+    return chosen, np.asarray(costs, np.float64)
+
+
+def replay_task(model: DynamicsModel) -> Task:
+    """What roll-outs of logged actions are compiled for: nothing limits those."""
+    task = model.task(())
+    return replace(task, shape=replace(task.shape, rates=(), switches=()))
+
+
+def replay(
+    task: Task,
+    noise_draws: int,
+    key: Key,
+    scales: Scales,
+    draws: Draws,
+    passages: Passages,
+) -> Trace:
+    """Roll-outs of each passage, ``noise_draws`` side by side, for each weight draw: a policy
+    without weights acts in the middle of its bounds, and offsets lead from there to the given
+    actions."""
+    (num, horizon, _), count, shape = passages.actions.shape, draws.weights.shape[0], task.shape
+    noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
+    idle = jnp.zeros((1, network.num_weights(shape.sizes)))
+    middle = 0.5 * (jnp.asarray(shape.low) + jnp.asarray(shape.high))
+    wanted = jnp.repeat(passages.actions, noise_draws, axis=0)
+    offsets = jnp.swapaxes(wanted - middle, 0, 1)[:, None, None]
+    offsets = jnp.broadcast_to(offsets, (horizon, count, *offsets.shape[2:]))
+    starts = particles(passages.start, noise_draws)
+    return rollout(task, scales, idle, draws, noise, starts, offsets)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def replay_costs(
+    task: Task, noise_draws: int, key: Key, scales: Scales, draws: Draws, passages: Passages
+) -> Float[Array, "M N B T"]:
+    """Predicted costs of each passage, by all draws of weights and noise."""
+    (num, horizon, _), count = passages.actions.shape, draws.weights.shape[0]
+    found = replay(task, noise_draws, key, scales, draws, passages).costs[:, :, 0]
+    apart = found.reshape(horizon, count, num, noise_draws)
+    return jnp.transpose(apart, (1, 3, 2, 0))
+
+
+def in_single(passages: Passages) -> Passages:
+    """Passages in the precision of roll-outs."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, DTYPE), passages)

@@ -1,0 +1,165 @@
+"""Whether tuning on roll-outs helps a model, and with which settings.
+
+Some weight draws are tuned on one part of the runs of the model's log, for each horizon T and each
+weight λ of the cost. Passages of the other runs are then replayed, and what counts is how far off
+the mean cost of a passage is. If the best pair makes it smaller, by more than chance would, all
+draws are tuned with it on all runs; if none does, the model stays as it was fitted.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from twofold.core.arrays import Float
+from twofold.estimators.training import Checkpoint
+from twofold.model.spec import Draws, SampledPosterior
+from twofold.plant.log import LogError
+from twofold.plant.replay import Passages, choose_passages, in_single, replay_costs, replay_task
+from twofold.plant.rollout import DynamicsModel
+from twofold.plant.tuning import TuningSettings, gather, tune_draws
+
+HELD_OUT = 0.25
+PASSAGES, NOISE_DRAWS = 100, 5
+# Neighbouring passages share rows: chance is judged by the means of so many groups of them.
+GROUPS = 8
+DRAW_STREAM, REPLAY_STREAM = 1, 2
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What tuning did to the mean cost of replayed passages of ``steps`` steps, in the cost's own
+    units: how far off it was on average, and the root of its mean square, for the draws as they
+    were fitted and for those tuned with the best horizon and weight of the cost. With a horizon of
+    0 no run of the log was long enough to try."""
+
+    steps: int
+    horizon: int
+    cost_weight: float
+    kept: bool
+    bias_before: float = 0.0
+    error_before: float = 0.0
+    bias_after: float = 0.0
+    error_after: float = 0.0
+
+    def __str__(self) -> str:
+        if not self.horizon:
+            return "The model was not tuned on roll-outs: the runs of the log are too short."
+        found = (
+            f"on runs that tuning had not seen, the mean cost of {self.steps} replayed steps was "
+            f"off by {self.error_before:.3g} before and {self.error_after:.3g} after "
+            f"(on average {self.bias_before:+.3g} and {self.bias_after:+.3g})"
+        )
+        if self.kept:
+            return f"The model was tuned on roll-outs of {self.horizon} steps: {found}."
+        return f"Tuning the model on roll-outs did not help and was dropped: {found}."
+
+
+NOTHING = Tuning(0, 0, 0.0, False)
+
+
+def tune_all(
+    model: DynamicsModel,
+    tuning: Tuning,
+    settings: TuningSettings,
+    random_state: int,
+    checkpoint: Checkpoint,
+    verbose: bool | str,
+) -> DynamicsModel:
+    """The model with weight draws that are tuned on all runs of its log."""
+    draws = draw_weights(model, settings.draws, random_state)
+    weights = [tuning.cost_weight] * len(draws.weights)
+    found = tune_draws(
+        model, model.log, draws, tuning.horizon, weights, settings, random_state=random_state,
+        checkpoint=checkpoint, verbose=verbose,
+    )  # fmt: skip
+    return with_draws(model, found)
+
+
+def part_draws(model: DynamicsModel) -> tuple[DynamicsModel, DynamicsModel]:
+    """A tuned model with one half of its draws, to search policies with, and one with the other
+    half, to judge them: a policy also exploits what the draws that it was found with have in common
+    by chance."""
+    posterior = model.regressor.posterior_
+    middle = max(1, len(posterior.weights) // 2)
+    first, last = (
+        with_draws(model, Draws(*(part[rows] for part in posterior)))
+        for rows in (slice(None, middle), slice(-middle, None))
+    )
+    return first, last
+
+
+def with_draws(model: DynamicsModel, draws: Draws) -> DynamicsModel:
+    """The model with a posterior of these draws."""
+    regressor = copy.copy(model.regressor)
+    regressor.posterior_ = SampledPosterior(*jax.device_get(draws))
+    return model.with_regressor(regressor)
+
+
+def choose_tuning(
+    model: DynamicsModel,
+    steps: int,
+    settings: TuningSettings,
+    random_state: int,
+    checkpoint: Callable[[int], Checkpoint],
+    verbose: bool | str,
+) -> Tuning:
+    """The best settings by replays of ``steps`` steps of runs that tuning has not seen."""
+    try:
+        fit, judge = model.log.split(HELD_OUT, seed=random_state)
+        rng = np.random.default_rng(random_state)
+        passages, costs = choose_passages(model, judge, steps, PASSAGES, rng)
+    except LogError:
+        return NOTHING
+    draws = draw_weights(model, settings.trial_draws, random_state)
+    before = replay_errors(model, draws, passages, costs, random_state)
+    count, weights = len(draws.weights), settings.cost_weights
+    tiled = Draws(*(jnp.tile(part, (len(weights), 1)) for part in draws))
+    found = {}
+    for horizon in settings.horizons:
+        if not len(gather(model, fit, horizon, settings).starts):
+            continue
+        tuned = tune_draws(
+            model, fit, tiled, horizon, np.repeat(weights, count).tolist(), settings,
+            random_state=random_state, checkpoint=checkpoint(horizon), verbose=verbose,
+        )  # fmt: skip
+        for number, weight in enumerate(weights):
+            own = Draws(*(part[number * count : (number + 1) * count] for part in tuned))
+            found[horizon, weight] = replay_errors(model, own, passages, costs, random_state)
+    if not found:
+        return NOTHING
+    best = min(found, key=lambda pair: float(np.square(found[pair]).mean()))
+    kept = is_better(found[best], before)
+    return Tuning(costs.shape[1], *best, kept, *_summary(before), *_summary(found[best]))
+
+
+def _summary(errors: np.ndarray) -> tuple[float, float]:
+    return float(errors.mean()), float(np.sqrt(np.square(errors).mean()))
+
+
+def is_better(after: Float[np.ndarray, "B"], before: Float[np.ndarray, "B"]) -> bool:
+    """Whether squared errors of passages in a row have fallen, by more than the standard error of
+    that over groups of neighbours."""
+    fallen = np.square(before) - np.square(after)
+    groups = [part.mean() for part in np.array_split(fallen, min(GROUPS, len(fallen)))]
+    error = np.std(groups, ddof=1) / np.sqrt(len(groups)) if len(groups) > 1 else 0.0
+    return bool(np.mean(groups) > error)
+
+
+def replay_errors(
+    model: DynamicsModel, draws: Draws, passages: Passages, costs: np.ndarray, random_state: int
+) -> Float[np.ndarray, "B"]:
+    """Predicted minus observed mean cost of each passage."""
+    key = jax.random.fold_in(jax.random.key(REPLAY_STREAM), random_state)
+    given = key, model.scales, draws, in_single(passages)
+    found = np.asarray(replay_costs(replay_task(model), NOISE_DRAWS, *given), float)
+    return found.mean(axis=(0, 1, 3)) - costs.mean(axis=1)
+
+
+def draw_weights(model: DynamicsModel, wanted: int, random_state: int) -> Draws:
+    """Weight draws to be tuned, of a set of draws no more than it has."""
+    key = jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state)
+    return model.posterior.sample(key, model.draws_of(wanted))
