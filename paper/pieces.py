@@ -108,9 +108,6 @@ PIECES = {
     "toy_fit": _beyond(
         "test log-likelihood on the toy problems", "toy_fit:score_toy_fits", "toy_fit"
     ),
-    "alpha_gap": _beyond(
-        "what α = 1 lacks of the paper's Table 1", "alpha_gap:look_for_the_gap", "alpha_gap"
-    ),
     "alpha_vs_hmc": _beyond(
         "posteriors beside Hamiltonian Monte Carlo",
         "alpha_vs_hmc:compare_with_hmc",
