@@ -9,7 +9,7 @@ if it is expected to save more than that. What a search found is summed up in wo
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -116,7 +116,8 @@ class MultiStep:
     coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
     ``non_finite`` is the share of roll-outs that have left the finite numbers. ``spread`` is the
     deviation, over passages, of the predicted minus the observed mean cost of a passage, and
-    ``logged_cost`` what a step of them cost, in the cost's own units.
+    ``logged_cost`` what a step of them cost, in the cost's own units; so many are ``separate``, in
+    that they do not overlap.
     """
 
     windows: int
@@ -128,6 +129,7 @@ class MultiStep:
     non_finite: np.ndarray
     spread: float = np.nan
     logged_cost: float = np.nan
+    separate: int = 0
 
     @property
     def horizon(self) -> int:
@@ -138,6 +140,13 @@ class MultiStep:
     def replay_bias(self) -> float:
         """Predicted minus observed mean cost of replayed passages, in the cost's own units."""
         return float(self.bias.mean()) * self.deviation
+
+    @property
+    def replay_margin(self) -> float:
+        """What an expected cost may be off by: the replay bias and twice its standard error over
+        passages that do not overlap (not known in files of an older version)."""
+        error = self.spread * self.deviation / np.sqrt(self.separate) if self.separate else 0.0
+        return abs(self.replay_bias) + CAUTION * error
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +255,9 @@ def assess(
     samples = np.asarray(replay_costs(replay_task(model), noise_draws, *given), float)
     samples = samples.reshape(-1, *costs.shape)
     many = compare(samples, costs, model.cost_mean, model.cost_scale)
+    rows = (len(one) + 1 - model.embedding.history for one in held_out.episodes)
+    separate = sum(count // costs.shape[1] for count in rows if count > 0)
+    many = replace(many, separate=min(separate, len(costs)))
     targets = model.embedding.target_names
     return Quality(targets, horizon, one, many, find_doubts(targets, one, many))
 
@@ -308,9 +320,9 @@ def find_best(trials: Sequence[Trial]) -> int:
     )
 
 
-def recommend(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> int | None:
+def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> int | None:
     """The number of the best policy, or None if it is mostly beyond the data, or not expected to
-    save more than the replayed costs are off, and anything at all under most of what the data
+    save more than the replayed costs may be off, and anything at all under most of what the data
     allow.
 
     A trial that does not know its saving is compared with what logged steps cost.
@@ -321,7 +333,7 @@ def recommend(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 
     if np.isnan(saving):
         saving = careful = logged_cost - best.careful_cost
     known = best.share_beyond <= MOST_BEYOND
-    return number if known and saving > abs(replay_bias) and careful > 0.0 else None
+    return number if known and saving > margin and careful > 0.0 else None
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
@@ -353,7 +365,7 @@ def list_costs(trial: Trial) -> list[str]:
     return [f"{cost:.4g}" for cost in costs] if finite else ["forecast not finite", "–", "–", "–"]
 
 
-def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> str:
+def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> str:
     """The recommended policy, or the present controller, with the reason."""
     best = trials[find_best(trials)]
     if not np.isfinite(best.careful_cost):
@@ -367,11 +379,11 @@ def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0
         return (
             f"{KEEP} All of them are mostly beyond the data, where nothing has checked the model."
         )
-    if recommend(trials, logged_cost, replay_bias) is None:
+    if recommend(trials, logged_cost, margin) is None:
         careful = best.careful_saving if known else logged_cost - best.careful_cost
         off = ", but no replayed cost is finite"
-        if np.isfinite(replay_bias):
-            off = f", but replayed costs of logged actions are off by {abs(replay_bias):.4g}"
+        if np.isfinite(margin):
+            off = f", but replayed costs of logged actions may be off by {margin:.4g}"
         return (
             f"{KEEP} The best of them, with β = {beta:g} and γ = {gamma:g}, has a risk-adjusted "
             f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if careful > 0.0 else ''}."
@@ -392,12 +404,12 @@ def advice(
     doubts: Sequence[Doubt],
     trials: Sequence[Trial],
     logged_cost: float,
-    replay_bias: float = 0.0,
+    margin: float = 0.0,
 ) -> list[str]:
     """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]
     sentences = {
-        headline(trials, logged_cost, replay_bias): True,
+        headline(trials, logged_cost, margin): True,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
         "plant. A policy with a small β exploits errors of the model; a larger β keeps it near the "
         "data.": True,
