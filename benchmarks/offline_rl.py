@@ -42,7 +42,7 @@ from benchmarks.offline_tasks import (
     try_logged,
     try_policy,
 )
-from benchmarks.regression import child_environment, interpreter
+from benchmarks.peers.processes import child_environment, interpreter
 from paper.control_problems import ControlProblem
 from paper.records import Record
 from twofold.core.jobs import Job, run_jobs
