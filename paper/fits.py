@@ -57,7 +57,7 @@ LABELS = {
     "vb_integrated": "VB, z integrated",
     "langevin": "Langevin chains",
     "ensemble": "ensemble",
-    "hmc": "reference",
+    "hmc": "reference of the paper's model",
     "reference": "reference of the default's model, with z",
     "reference_plain": "reference of the default's model, without z",
 }

@@ -7,11 +7,10 @@ are plentiful, calibration. Outside: whether the epistemic part grows with the d
 there is a place to hide, where it is no larger than among the data.
 
 The references, one for each form of the model, are made first and by themselves, on a GPU; what
-others are held against is stored beside the record (``FILES``).
+others are held against is stored beside the record (``paper.reference.answers``).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -27,6 +26,8 @@ from paper.fits import (
 )
 from paper.problems import ONE_DIMENSIONAL, PROBLEMS, Problem
 from paper.records import Context, Record
+from paper.reference.answers import Answers, References, read_references, store_answers
+from paper.reference.populations import Case
 from twofold import BNNLVRegressor
 from twofold.uncertainty.chains import Diagnostics
 from twofold.uncertainty.metrics import calibration_error, pit
@@ -45,32 +46,14 @@ DISTANCES = (0.0, 0.25, 0.5, 1.0, 2.0)
 FAR = 0.5
 SAMPLES = 500
 SMOKE_SAMPLES = 20
-FILES = {
-    "hmc": "reference_paper",
-    "reference": "reference_latent",
-    "reference_plain": "reference_plain",
-}
-
 Models = Mapping[Fit, BNNLVRegressor]
-
-
-class Asked(NamedTuple):
-    """What a model says inside the range of the data, and of the test data."""
-
-    total: np.ndarray
-    epistemic: np.ndarray
-    aleatoric: np.ndarray
-    log_density: np.ndarray
-
-
-References = Mapping[Fit, Asked]
 
 
 def compare_posteriors(context: Context, methods: Sequence[str] = METHODS) -> Record:
     """Fit methods on all problems and compare them."""
     seeds = {"merging": SEEDS["merging"][:2]} if context.smoke else SEEDS
     record, models = _fit_all(context, seeds, methods)
-    references = read_references(context)
+    references = read_references(context.folder_with)
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
     for name, own in seeds.items():
         measure(PROBLEMS[name], own, models, methods, samples, record, references)
@@ -90,30 +73,15 @@ def compare_halves(form: str, context: Context) -> Record:
         seeds = {"merging": SEEDS["merging"][:1]}
     record, models = _fit_all(context, seeds, [form])
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
-    arrays = {}
+    answers = {}
     for name, own in seeds.items():
         measure(PROBLEMS[name], own, models, [form], samples, record, {})
         for seed in own:
             model = models[Fit(name, form, seed)]
             add_diagnostics(f"{name}/{form}", seed, model.diagnostics_, record)
-            asked = ask(PROBLEMS[name], seed, model)
-            arrays[f"{name}/{seed}"] = np.stack(asked[:3]).astype(np.float32)
-            arrays[f"{name}/{seed}/test"] = asked.log_density.astype(np.float32)
-    np.savez_compressed(context.output / f"{FILES[form]}.npz", **arrays)
+            answers[Case(name, seed)] = ask(PROBLEMS[name], seed, model)
+    store_answers(form, answers, context.output)
     return record
-
-
-def read_references(context: Context) -> References:
-    """What the references say, by problem, form and seed."""
-    references = {}
-    for form, name in FILES.items():
-        file = f"{name}.npz"
-        with np.load(context.folder_with(file) / file) as found:
-            for place in (one for one in found.files if not one.endswith("/test")):
-                problem, seed = place.split("/")
-                asked = Asked(*found[place], found[f"{place}/test"])
-                references[Fit(problem, form, int(seed))] = asked
-    return references
 
 
 def add_diagnostics(place: str, seed: int, found: Diagnostics, record: Record) -> None:
@@ -155,7 +123,7 @@ def measure(
         oracle.append(problem.log_density(*problem.test(seed)).mean())
         for method in methods:
             model = models[Fit(problem.name, method, seed)]
-            reference = references.get(Fit(problem.name, reference_of(method, model), seed))
+            reference = references.get((reference_of(method, model), Case(problem.name, seed)))
             numbers = compare(problem, seed, model, reference, samples)
             numbers["oracle_gap"] = oracle[-1] - numbers["test_log_likelihood"]
             found[method].append(numbers)
@@ -167,7 +135,7 @@ def measure(
 
 
 def compare(
-    problem: Problem, seed: int, model: BNNLVRegressor, reference: Asked | None, samples: int
+    problem: Problem, seed: int, model: BNNLVRegressor, reference: Answers | None, samples: int
 ) -> dict[str, float]:
     """The metrics of one method on one seed's data; without a reference, its own halves are held
     against each other."""
@@ -186,14 +154,14 @@ def compare(
     }
 
 
-def ask(problem: Problem, seed: int, model: BNNLVRegressor) -> Asked:
+def ask(problem: Problem, seed: int, model: BNNLVRegressor) -> Answers:
     """A model's split and log-densities."""
     split = split_jointly(model, problem.inside(seed))
     log_density = model.log_likelihood(*problem.test(seed))
-    return Asked(split.total, split.epistemic, split.aleatoric, log_density)
+    return Answers(split.total, split.epistemic, split.aleatoric, log_density)
 
 
-def hold_against(asked: Asked, reference: Asked) -> dict[str, float]:
+def hold_against(asked: Answers, reference: Answers) -> dict[str, float]:
     """The epistemic parts, and the log-densities of the same test data."""
     close = compare_epistemic(asked, reference)
     close["epistemic_rank_correlation"] = close.pop("rank_correlation")

@@ -35,9 +35,7 @@ def tabulate_posteriors(results: Path) -> str:
         [
             f"{problem.replace('_', '-')}, {LABELS[method]}",
             *(
-                mean_and_error(values, f"{problem}/{method}/{name}", digits)
-                if f"{problem}/{method}/{name}/mean" in values
-                else "–"
+                _cell(values, f"{problem}/{method}/{name}", digits)
                 for name, (_, digits) in columns.items()
             ),
             *(
@@ -51,6 +49,10 @@ def tabulate_posteriors(results: Path) -> str:
     ]
     headings = [heading for heading, _ in columns.values()]
     return markdown(["", *headings, "s, two cores", "s, GPU"], rows)
+
+
+def _cell(values: Mapping[str, float], name: str, digits: int) -> str:
+    return mean_and_error(values, name, digits) if f"{name}/mean" in values else "–"
 
 
 def _seconds(values: Mapping[str, float], name: str) -> str:
@@ -78,7 +80,7 @@ def tabulate_chains(results: Path) -> str:
                     f"{problem.replace('_', '-')}, {LABELS[method]}",
                     f"{min(found['r_hat_max']):.2f} … {max(found['r_hat_max']):.2f}",
                     f"{min(found['ess_min']):.0f}",
-                    *(mean_and_error(values, f"{place}/{n}", d) for n, d in halves.items()),
+                    *(_cell(values, f"{place}/{n}", d) for n, d in halves.items()),
                 ]
             )
     headings = ["", "largest R-hat of each seed", "smallest effective sample size"]

@@ -88,9 +88,10 @@ class Record:
         self.add(f"{name}/se", standard_error(values))
 
     def add_means(self, place: str, every: Sequence[Mapping[str, float]]) -> None:
-        """``add_mean`` of each quantity that the seeds' numbers hold, under ``place``."""
+        """``add_mean`` of each quantity that all seeds' numbers hold, under ``place``."""
         for name in every[0]:
-            self.add_mean(f"{place}/{name}", [one[name] for one in every])
+            if all(name in one for one in every):
+                self.add_mean(f"{place}/{name}", [one[name] for one in every])
 
     def write(self, folder: Path) -> Path:
         """Write ``folder/<name>.json`` atomically."""

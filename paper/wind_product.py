@@ -26,7 +26,7 @@ from twofold.core import persistence
 from twofold.envs.system import constant
 from twofold.envs.wind import task as wind
 from twofold.plant.policy import LearnedPolicy
-from twofold.plant.project import Project, find_policies
+from twofold.plant.project import Project, find_policies, open_project
 from twofold.plant.quality import find_best
 from twofold.plant.search import SearchSettings
 from twofold.plant.tuning import TuningSettings
@@ -47,8 +47,8 @@ class Case(NamedTuple):
     exploration: float
     fit_epochs: int
     seeds: tuple[int, ...]
-    search: SearchSettings = SearchSettings(50, 20, 2, starts=8, epochs=10, learning_rate=3e-3)
-    tuning: TuningSettings = TuningSettings(40, horizons=(30,), epochs=10)
+    search: SearchSettings = SearchSettings(50, 10, 2, starts=8, epochs=6, learning_rate=3e-3)
+    tuning: TuningSettings = TuningSettings(20, horizons=(30,), cost_weights=(1.0,), epochs=10)
     draws: int = 20
     winds: int = 200
 
@@ -111,9 +111,10 @@ def add_case(record: Record, case: Case, found: Sequence[Found]) -> None:
 def tabulate_product(results: Path) -> str:
     """What came of the recommendations for both logs."""
     values, rows = metrics("wind_frontier", results), list[list[str]]()
-    if f"{CASES[0].place}abstained/share" not in values:
+    measured = [case for case in CASES if f"{case.place}abstained/share" in values]
+    if not measured:
         return markdown(["not measured yet"], [])
-    for case in CASES:
+    for case in measured:
         gain, share = f"{case.place}over_neutral", values[f"{case.place}abstained/share"]
         shown = [mean_and_error(values, f"{gain}{part}", 4) for part in ("", *PARTS)]
         label = f"{case.transitions:,} transitions, exploration {case.exploration:g}"
@@ -156,7 +157,8 @@ def find_case(case: Case, seed: int, work: Path) -> Found:
     folder = work / f"{case.name}-{seed}"
     path = folder / "found.json"
     if path.exists():
-        return Found(**json.loads(path.read_text()))
+        known = json.loads(path.read_text())
+        return describe(open_project(folder / "policies"), **known)
     problem = product_problem(case)
     log = problem.batch(seed)
     inference = Alpha(draws=case.draws, epochs=case.fit_epochs, batch_size=250, learning_rate=5e-3)
@@ -171,24 +173,25 @@ def find_case(case: Case, seed: int, work: Path) -> Found:
         tuning=case.tuning,
         random_state=seed,
     )
-    found = try_project(problem, project, seed, case.winds)
-    persistence.write_text(path, json.dumps(found._asdict()))
-    return found
+    gains = gains_over_neutral(problem, project.policies, seed, case.winds)
+    known = {"gains": gains, "made_by": {"device": device(), "commit": commit()}}
+    persistence.write_text(path, json.dumps(known))
+    return describe(project, **known)
 
 
-def try_project(problem: ControlProblem, project: Project, seed: int, winds: int) -> Found:
-    """All policies in winds of their own seed."""
+def describe(project: Project, gains: list[float], made_by: dict[str, str]) -> Found:
+    """What became of a project's policies, and what it says of them."""
     number = find_best(project.trials)
     best = project.trials[number]
     return Found(
-        gains_over_neutral(problem, project.policies, seed, winds),
+        gains,
         number,
         project.recommended is not None,
         best.saving,
         best.saving_risk,
         project.quality.multi_step.replay_bias,
         bool(project.tuning and project.tuning.kept),
-        {"device": device(), "commit": commit()},
+        made_by,
     )
 
 

@@ -68,19 +68,22 @@ def tabulate_regression(results: Path) -> str:
 
 
 def tabulate_beside(results: Path) -> str:
-    """Log-likelihood and CRPS on public tables, each table in one row."""
+    """Log-likelihood and CRPS on public tables of which this library has several splits, each in
+    one row; of libraries with another number of splits that number too."""
     values = metrics("regression", results)
     rows = []
     for table in dict.fromkeys(name.split("/")[0] for name in values):
         places = [f"{table}/{library}" for library in BESIDE]
-        if f"{places[0]}/crps/mean" not in values:
+        splits = [values.get(f"{place}/splits") for place in places]
+        if f"{places[0]}/crps/mean" not in values or splits[0] == 1:
             continue
         cells = [
-            f"{mean_and_error(values, f'{place}/test_log_likelihood')}; "
+            UNKNOWN
+            if f"{place}/crps/mean" not in values
+            else f"{mean_and_error(values, f'{place}/test_log_likelihood')}; "
             f"{mean_and_error(values, f'{place}/crps')}"
-            if f"{place}/crps/mean" in values
-            else UNKNOWN
-            for place in places
+            + (f" ({own:.0f} splits)" if own and own != splits[0] else "")
+            for place, own in zip(places, splits, strict=True)
         ]
         rows.append([table, *cells])
     return markdown(["table", *(LIBRARIES[library] for library in BESIDE)], rows)

@@ -95,15 +95,22 @@ class Run(NamedTuple):
         part.replace(path)
 
     @classmethod
-    def load(cls, path: Path, density: Density) -> "Run":
-        """With the log-likelihoods of the stored positions."""
+    def load(cls, path: Path) -> "Run":
+        """As it was stored."""
         with np.load(path) as found:
             state = State(*(jnp.asarray(found[name], jnp.float32) for name in State._fields))
-            stage, whole, kept = int(found["stage"]), int(found["whole"]), list(found["kept"])
-        flat = state.positions.reshape(-1, state.positions.shape[-1])
+            return cls(state, int(found["stage"]), int(found["whole"]), list(found["kept"]))
+
+    def look_again(self, density: Density) -> "Run":
+        """With the log-likelihoods of the positions as they were stored."""
+        flat = self.state.positions.reshape(-1, self.state.positions.shape[-1])
         values = jax.jit(density.log_likelihood)(flat)
-        state = state._replace(log_likelihood=values.reshape(state.log_likelihood.shape))
-        return cls(state, stage, whole, kept)
+        values = values.reshape(self.state.log_likelihood.shape)
+        return self._replace(state=self.state._replace(log_likelihood=values))
+
+    def done(self, size: Size) -> bool:
+        """Whether it has come to its end."""
+        return self.whole >= size.stages or self.stage >= size.end
 
 
 def anneal(
@@ -112,8 +119,14 @@ def anneal(
     """The populations of a form, continued from ``path``, until they are done or for so long."""
     density, begun = density_of(form, cases, size), time.monotonic()
     key, saved = jax.random.key(seed), begun
-    run = Run.load(path, density) if path.exists() else begin(form, cases, size, density, key)
-    while run.whole < size.stages and run.stage < size.end and time.monotonic() - begun < seconds:
+    if path.exists():
+        run = Run.load(path)
+        if run.done(size):
+            return run
+        run = run.look_again(density)
+    else:
+        run = begin(form, cases, size, density, key)
+    while not run.done(size) and time.monotonic() - begun < seconds:
         rng = np.random.default_rng([seed, run.stage])
         most = size.steps * (2 if run.whole else 1)
         steps = annealing.path_steps(rng, run.state, size.work, most)

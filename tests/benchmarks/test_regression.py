@@ -165,13 +165,15 @@ def test_the_table_has_a_row_for_each_library_that_was_measured(tmp_path):
 def test_the_short_table_has_a_row_for_each_table_and_a_column_for_each_library(tmp_path):
     record = Record("regression", {}, [0])
     scores = {"test_log_likelihood": -1.0, "crps": 0.5}
-    for place in ("diabetes/twofold", "diabetes/gp", "skewed/twofold"):
-        record.add_means(place, [scores if "diabetes" in place else {"epistemic_rank": 1.0}])
+    for place, splits in {"diabetes/twofold": 2, "diabetes/gp": 3, "wine/twofold": 1}.items():
+        record.add_means(place, [scores])
+        record.add(f"{place}/splits", splits)
+    record.add_means("skewed/twofold", [{"epistemic_rank": 1.0}])
     record.write(tmp_path)
     heading, _, row = tabulate_beside(tmp_path).splitlines()
     assert heading.count("|") == row.count("|") == 7
     known = "-1.00 ± 0.00; 0.50 ± 0.00"
-    assert row == f"| diabetes | {known} | – | – | – | {known} |"
+    assert row == f"| diabetes | {known} | – | – | – | {known} (3 splits) |"
 
 
 def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):

@@ -7,11 +7,10 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from paper.fits import Fit
-from paper.posteriors import FILES, Asked, hold_against, read_references
-from paper.records import Context
+from paper.posteriors import hold_against
 from paper.reference import annealing
 from paper.reference.annealing import Density, State
+from paper.reference.answers import Answers, read_references, store_answers
 from paper.reference.forces import (
     Tables,
     Target,
@@ -164,7 +163,7 @@ def test_a_stored_run_goes_on_from_its_positions(tmp_path):
     state = annealing.init(density, jax.random.key(0), 2, 2, dimension)
     kept = [np.asarray(state.positions, np.float16)]
     Run(state, 7, 1, kept).save(tmp_path / "run.npz")
-    found = Run.load(tmp_path / "run.npz", density)
+    found = Run.load(tmp_path / "run.npz").look_again(density)
     assert (found.stage, found.whole, len(found.kept)) == (7, 1, 1)
     np.testing.assert_allclose(found.state.positions, state.positions, atol=3e-3)
     expected = density.log_likelihood(found.state.positions.reshape(4, -1)).reshape(2, 2)
@@ -185,7 +184,7 @@ def test_data_are_standardised_and_draws_ordered_by_case_population_and_particle
 
 
 def test_gaps_to_the_reference_are_paired():
-    one = Asked(np.zeros(3), np.array([1.0, 2.0, 3.0]), np.zeros(3), np.array([-1.0, -2.0]))
+    one = Answers(np.zeros(3), np.array([1.0, 2.0, 3.0]), np.zeros(3), np.array([-1.0, -2.0]))
     other = one._replace(epistemic=one.epistemic + 0.5, log_density=np.array([-0.5, -1.7]))
     found = hold_against(one, other)
     assert found["reference_gap"] == pytest.approx(0.4)
@@ -194,13 +193,11 @@ def test_gaps_to_the_reference_are_paired():
     assert found["epistemic_rank_correlation"] == pytest.approx(1.0)
 
 
-def test_stored_references_are_read_as_they_were_written(tmp_path):
-    parts = np.arange(12.0).reshape(3, 4)
-    for name in FILES.values():
-        stored = {"skewed/2": parts, "skewed/2/test": parts[0]}
-        np.savez(tmp_path / f"{name}.npz", **stored)
-    references = read_references(Context(True, tmp_path, tmp_path))
-    assert set(references) == {("skewed", form, 2) for form in FILES}
-    found = references[Fit("skewed", "reference", 2)]
-    np.testing.assert_array_equal(found.epistemic, parts[1])
-    np.testing.assert_array_equal(found.log_density, parts[0])
+def test_stored_references_are_read_as_they_were_written(tmp_path, rng):
+    own, case = Answers(*rng.normal(size=(4, 5))), Case("skewed", 2)
+    for form in ("hmc", "reference"):
+        store_answers(form, {case: own}, tmp_path)
+    references = read_references(lambda file: tmp_path)
+    assert set(references) == {("hmc", case), ("reference", case)}
+    for found, stored in zip(references["reference", case], own, strict=True):
+        np.testing.assert_allclose(found, stored, rtol=1e-6)

@@ -193,7 +193,7 @@ def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are
 
     def judged(bias, saving, risk):
         seen = project.quality.multi_step
-        multi_step = replace(seen, bias=np.full(4, bias / seen.deviation))
+        multi_step = replace(seen, bias=np.full(4, bias / seen.deviation), separate=0)
         trials = [replace(one, saving=saving, saving_risk=risk) for one in project.trials]
         quality = replace(project.quality, multi_step=multi_step)
         return replace(project, quality=quality, trials=tuple(trials)).recommended

@@ -87,13 +87,13 @@ class Project:
     def recommended(self) -> LearnedPolicy | None:
         """The policy that ``twofold.plant.quality.recommend`` chooses; None if none is expected to
         be better than what ran the plant."""
-        number = recommend(self.trials, self.logged_cost, self.quality.multi_step.replay_bias)
+        number = recommend(self.trials, self.logged_cost, self.quality.multi_step.replay_margin)
         return None if number is None else self.policies[number]
 
     @property
     def advice(self) -> list[str]:
         """Which policy, why, and how far to believe it, in sentences; the first is the headline."""
-        known = self.logged_cost, self.quality.multi_step.replay_bias
+        known = self.logged_cost, self.quality.multi_step.replay_margin
         return advice(self.doubts, self.trials, *known)
 
     @property

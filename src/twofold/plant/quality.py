@@ -9,7 +9,7 @@ if it is expected to save more than that. What a search found is summed up in wo
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -116,7 +116,8 @@ class MultiStep:
     coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
     ``non_finite`` is the share of roll-outs that have left the finite numbers. ``spread`` is the
     deviation, over passages, of the predicted minus the observed mean cost of a passage, and
-    ``logged_cost`` what a step of them cost, in the cost's own units.
+    ``logged_cost`` what a step of them cost, in the cost's own units; so many are ``separate``, in
+    that they do not overlap.
     """
 
     windows: int
@@ -128,6 +129,7 @@ class MultiStep:
     non_finite: np.ndarray
     spread: float = np.nan
     logged_cost: float = np.nan
+    separate: int = 0
 
     @property
     def horizon(self) -> int:
@@ -138,6 +140,13 @@ class MultiStep:
     def replay_bias(self) -> float:
         """Predicted minus observed mean cost of replayed passages, in the cost's own units."""
         return float(self.bias.mean()) * self.deviation
+
+    @property
+    def replay_margin(self) -> float:
+        """What an expected cost may be off by: the replay bias and twice its standard error over
+        passages that do not overlap (not known in files of an older version)."""
+        error = self.spread * self.deviation / np.sqrt(self.separate) if self.separate else 0.0
+        return abs(self.replay_bias) + CAUTION * error
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +255,9 @@ def assess(
     samples = np.asarray(replay_costs(replay_task(model), noise_draws, *given), float)
     samples = samples.reshape(-1, *costs.shape)
     many = compare(samples, costs, model.cost_mean, model.cost_scale)
+    rows = (len(one) + 1 - model.embedding.history for one in held_out.episodes)
+    separate = sum(count // costs.shape[1] for count in rows if count > 0)
+    many = replace(many, separate=min(separate, len(costs)))
     targets = model.embedding.target_names
     return Quality(targets, horizon, one, many, find_doubts(targets, one, many))
 
@@ -297,7 +309,8 @@ def compare(
 
 def find_best(trials: Sequence[Trial]) -> int:
     """The number of the policy with the lowest risk-adjusted cost, of those with a finite forecast
-    that are mostly where the data are; if none is, of the one that is beyond them least."""
+    that are mostly where the data are; if none is, of the one that is beyond them least, which is
+    never recommended."""
     costs = np.array([one.careful_cost for one in trials])
     beyond = np.array([one.share_beyond for one in trials])
     finite = np.isfinite(costs)
@@ -307,9 +320,10 @@ def find_best(trials: Sequence[Trial]) -> int:
     )
 
 
-def recommend(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> int | None:
-    """The number of the best policy, or None if it is not expected to save more than the replayed
-    costs are off, and anything at all under most of what the data allow.
+def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> int | None:
+    """The number of the best policy, or None if it is mostly beyond the data, or not expected to
+    save more than the replayed costs may be off, and anything at all under most of what the data
+    allow.
 
     A trial that does not know its saving is compared with what logged steps cost.
     """
@@ -318,7 +332,8 @@ def recommend(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 
     saving, careful = best.saving, best.careful_saving
     if np.isnan(saving):
         saving = careful = logged_cost - best.careful_cost
-    return number if saving > abs(replay_bias) and careful > 0.0 else None
+    known = best.share_beyond <= MOST_BEYOND
+    return number if known and saving > margin and careful > 0.0 else None
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
@@ -350,7 +365,7 @@ def list_costs(trial: Trial) -> list[str]:
     return [f"{cost:.4g}" for cost in costs] if finite else ["forecast not finite", "–", "–", "–"]
 
 
-def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0.0) -> str:
+def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> str:
     """The recommended policy, or the present controller, with the reason."""
     best = trials[find_best(trials)]
     if not np.isfinite(best.careful_cost):
@@ -360,11 +375,15 @@ def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0
     known = not np.isnan(best.saving)
     saved = f" It is expected to save {best.saving:.4g} ± {best.saving_risk:.4g} a step against "
     saved = saved + "the logged actions." if known else ""
-    if recommend(trials, logged_cost, replay_bias) is None:
+    if best.share_beyond > MOST_BEYOND:
+        return (
+            f"{KEEP} All of them are mostly beyond the data, where nothing has checked the model."
+        )
+    if recommend(trials, logged_cost, margin) is None:
         careful = best.careful_saving if known else logged_cost - best.careful_cost
         off = ", but no replayed cost is finite"
-        if np.isfinite(replay_bias):
-            off = f", but replayed costs of logged actions are off by {abs(replay_bias):.4g}"
+        if np.isfinite(margin):
+            off = f", but replayed costs of logged actions may be off by {margin:.4g}"
         return (
             f"{KEEP} The best of them, with β = {beta:g} and γ = {gamma:g}, has a risk-adjusted "
             f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if careful > 0.0 else ''}."
@@ -372,9 +391,7 @@ def headline(trials: Sequence[Trial], logged_cost: float, replay_bias: float = 0
         )
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
     reason = f"it has the lowest risk-adjusted cost of {inside} policies"
-    if not inside:
-        reason = "all are mostly beyond the data, and it the least"
-    elif inside < len(trials):
+    if inside < len(trials):
         reason = f"it has the lowest risk-adjusted cost of the {inside} of {len(trials)} that "
         reason += "stay mostly within the data"
     return (
@@ -387,12 +404,12 @@ def advice(
     doubts: Sequence[Doubt],
     trials: Sequence[Trial],
     logged_cost: float,
-    replay_bias: float = 0.0,
+    margin: float = 0.0,
 ) -> list[str]:
     """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]
     sentences = {
-        headline(trials, logged_cost, replay_bias): True,
+        headline(trials, logged_cost, margin): True,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
         "plant. A policy with a small β exploits errors of the model; a larger β keeps it near the "
         "data.": True,

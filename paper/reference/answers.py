@@ -1,0 +1,52 @@
+"""What the references say, stored beside the records: what other methods are held against."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from paper.reference.populations import Case
+
+FILES = {
+    "hmc": "reference_paper.npz",
+    "reference": "reference_latent.npz",
+    "reference_plain": "reference_plain.npz",
+}
+
+
+class Answers(NamedTuple):
+    """What a model says inside the range of the data, and of the test data."""
+
+    total: np.ndarray
+    epistemic: np.ndarray
+    aleatoric: np.ndarray
+    log_density: np.ndarray
+
+
+References = Mapping[tuple[str, Case], Answers]
+
+
+def store_answers(form: str, answers: Mapping[Case, Answers], folder: Path) -> None:
+    """Of one form of the model."""
+    arrays = {}
+    for case, own in answers.items():
+        place = f"{case.problem}/{case.seed}"
+        arrays[place] = np.stack([own.total, own.epistemic, own.aleatoric]).astype(np.float32)
+        arrays[f"{place}/test"] = own.log_density.astype(np.float32)
+    np.savez_compressed(folder / FILES[form], **arrays)
+
+
+def read_references(folder_with: Callable[[str], Path]) -> References:
+    """What the references that there are say; ``folder_with`` gives the folder of a file."""
+    found = {}
+    for form, name in FILES.items():
+        path = folder_with(name) / name
+        if not path.exists():
+            continue
+        with np.load(path) as arrays:
+            for place in (one for one in arrays.files if not one.endswith("/test")):
+                problem, seed = place.split("/")
+                own = Answers(*arrays[place], arrays[f"{place}/test"])
+                found[form, Case(problem, int(seed))] = own
+    return found
