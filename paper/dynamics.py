@@ -28,7 +28,7 @@ from paper.frontier import (
     fit_model,
     group_folder,
 )
-from paper.markdown import markdown, mean_and_error, metrics
+from paper.markdown import markdown, metrics
 from paper.records import Context, Record
 from twofold.core import persistence
 from twofold.plant.quality import LEVELS
@@ -58,7 +58,6 @@ def _methods(sizes: dict[str, Any], settings: SearchSettings) -> tuple[Method, .
         "langevin": {"inference": "langevin"},
         "alpha": mean_field,
         "alpha_0.5": {**mean_field, "alpha": 0.5},
-        "ensemble": {"inference": "ensemble"},
     }
     pairs = [(beta, 0.0) for beta in BETAS]
     return tuple(Method(name, options, pairs, settings) for name, options in found.items())
@@ -90,11 +89,12 @@ def contests() -> dict[str, Contest]:
     }
 
 
-SEEDS: dict[str, tuple[int, ...]] = {"industrial_behaviour": (0, 1, 2), "wet_chicken": (0, 1, 2)}
+# One log of wet-chicken so far; the industrial benchmark needs a GPU of its own for an hour.
+SEEDS: dict[str, tuple[int, ...]] = {"industrial_behaviour": (), "wet_chicken": (0,)}
 
 
 def compare_posteriors(context: Context) -> Record:
-    """All posteriors on both systems."""
+    """All posteriors, on the logs of ``SEEDS``."""
     found: dict[tuple[str, str], list[tuple[Group, dict[str, float]]]] = {}
     for task, contest in contests().items():
         contest = shrink(contest) if context.smoke else contest
@@ -195,7 +195,6 @@ POSTERIORS = {
     "langevin": "Langevin chains",
     "alpha": "mean field, α = 1",
     "alpha_0.5": "mean field, α = 0.5",
-    "ensemble": "ensemble",
 }
 
 
@@ -208,13 +207,14 @@ def tabulate_dynamics(results: Path) -> str:
             place = f"{task}/{method}"
             if f"{place}/seconds/mean" not in values:
                 continue
-            cells = [mean_and_error(values, f"{place}/one_step/log_likelihood", 2)]
+            cells = [f"{values[f'{place}/one_step/log_likelihood/mean']:.2f}"]
             for steps in HORIZONS:
                 own = f"{place}/replay/{steps}"
                 likelihood = values[f"{own}/log_likelihood/mean"]
                 cells.append(f"{likelihood:.2f} / {values[f'{own}/coverage_90/mean']:.0%}")
-            cells.append(mean_and_error(values, f"{place}/replay/bias", 2))
-            cells += [mean_and_error(values, f"{place}/beta_{b:g}/true_cost", 2) for b in (0, 2, 4)]
+            cells.append(f"{values[f'{place}/replay/bias/mean']:.2f}")
+            costs = [f"{place}/beta_{beta:g}/true_cost/mean" for beta in (0, 2, 4)]
+            cells += [f"{values[cost]:.2f}" for cost in costs]
             rows.append([f"{task.replace('_', ' ')}, {title}", *cells])
     steps_ahead = [f"log-likelihood / coverage after {steps}" for steps in HORIZONS]
     titles = ["one step", *steps_ahead, "replay bias"]

@@ -20,7 +20,7 @@ from paper.control_problems import ControlProblem, industrial_random
 from paper.direct_search import Strategy, direct_search
 from paper.frontier import LUCK_STREAM, START_STREAM, build_model, fit_model, group_folder
 from paper.industrial_random_batch import METHOD, NAME, TRIALS
-from paper.markdown import markdown, mean_and_error, metrics
+from paper.markdown import markdown, metrics
 from paper.records import Context, Record, commit, device
 from paper.simulator_search import search_by_slope
 from paper.truth import true_costs
@@ -200,7 +200,7 @@ def tabulate_gap(results: Path) -> str:
     rows = []
     for name, title in TITLES.items():
         if f"gap/{name}/cost/mean" in values:
-            cells = [mean_and_error(values, f"gap/{name}/cost", 1)]
+            cells = [f"{values[f'gap/{name}/cost/mean']:.1f}"]
             for who in ("own", "tuned"):
                 said = [f"gap/{name}/{who}{part}/mean" for part in ("", "_risk")]
                 known = said[0] in values

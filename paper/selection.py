@@ -21,7 +21,7 @@ from paper.control_problems import ControlProblem
 from paper.dynamics import score_replay
 from paper.fitted_q import evaluate_by_q
 from paper.frontier import LUCK_STREAM, START_STREAM
-from paper.markdown import markdown, mean_and_error, metrics
+from paper.markdown import markdown, metrics
 from paper.records import Context, Record, commit, device
 from paper.selection_tasks import TASKS, Task
 from paper.truth import logged_costs, true_costs
@@ -40,7 +40,7 @@ from twofold.plant.rollout import DynamicsModel
 from twofold.plant.search import SearchSettings
 from twofold.plant.tuning import TuningSettings
 
-NAME, SEEDS = "selection", (0, 1, 2)
+NAME = "selection"
 BETAS = (0.0, 1.0, 2.0, 4.0)
 PASSAGES = 500
 RULES = "regret", "lowest_predicted_regret", "fqe_regret"
@@ -49,17 +49,17 @@ RULES = "regret", "lowest_predicted_regret", "fqe_regret"
 def judge_selection(context: Context) -> Record:
     """All tasks and seeds that are not there yet, and the record of all."""
     tasks = {name: shrink(task) for name, task in TASKS.items()} if context.smoke else TASKS
-    seeds = SEEDS[:1] if context.smoke else SEEDS
     found: dict[str, list[dict[str, Any]]] = {}
-    for seed in seeds:
-        for name, task in tasks.items():
+    for name, task in tasks.items():
+        for seed in task.seeds:
             one = finish_task(task, seed, context.work / NAME / f"{name}-{seed}", context.smoke)
             found.setdefault(name, []).append(one)
     made_by = {
         name: [{key: one[key] for key in ("device", "commit")} for one in own]
         for name, own in found.items()
     }
-    record = Record(NAME, {"betas": list(BETAS), "made_by": made_by}, list(seeds))
+    seeds = sorted({seed for task in tasks.values() for seed in task.seeds})
+    record = Record(NAME, {"betas": list(BETAS), "made_by": made_by}, seeds)
     for name, every in found.items():
         add_task(record, name, every)
     return record
@@ -68,7 +68,7 @@ def judge_selection(context: Context) -> Record:
 def shrink(task: Task) -> Task:
     """The same at the size of a smoke run."""
     problem = replace(task.problem(), transitions=400, length=40, horizon=5)
-    return Task(lambda: problem, horizon=5, starts=4, repeats=2)
+    return Task(lambda: problem, horizon=5, seeds=(0,), starts=4, repeats=2)
 
 
 def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, Any]:
@@ -171,6 +171,7 @@ def regrets(found: dict[str, Any]) -> dict[str, float]:
 
 def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None:
     """Means over seeds."""
+    record.add(f"{name}/seeds", len(found))
     record.add_means(name, [regrets(one) for one in found])
     bias = [one["replay_bias"] for one in found]
     record.add(f"{name}/replay_bias", sum(map(abs, bias)) / len(bias))
@@ -193,16 +194,12 @@ def tabulate_regrets(results: Path) -> str:
     values = metrics(NAME, results)
     rows = []
     for name in TASKS:
-        shares = [
-            f"{values[f'{name}/{rule}/mean']:.1%} ± {values[f'{name}/{rule}/se']:.1%}"
-            for rule in RULES
-        ]
-        costs = [
-            mean_and_error(values, f"{name}/{kind}", 3)
-            for kind in ("logged_cost", "cost/best", "cost/recommended")
-        ]
+        means = [f"{name}/{kind}/mean" for kind in ("logged_cost", "cost/best", "cost/recommended")]
+        costs = [f"{values[mean]:.3g}" for mean in means]
+        shares = [f"{values[f'{name}/{rule}/mean']:.1%}" for rule in RULES]
         kept, bias = values[f"{name}/abstained"], values[f"{name}/replay_bias"]
-        rows.append([name.replace("_", " "), *costs, *shares, f"{kept:.0%}", f"{bias:.2f}"])
+        label = f"{name.replace('_', ' ')} ({values[f'{name}/seeds']:.0f})"
+        rows.append([label, *costs, *shares, f"{kept:.0%}", f"{bias:.3f}"])
     titles = ["logged cost", "best", "recommended", "regret", "of the lowest predicted cost"]
     titles += ["of fitted Q evaluation", "controller kept", "replay bias"]
-    return markdown(["task", *titles], rows)
+    return markdown(["task (logs)", *titles], rows)

@@ -75,10 +75,9 @@ class Assessment(NamedTuple):
 
     @property
     def deviations(self) -> dict[str, np.ndarray]:
-        """Predictive standard deviation, and that of each part, ``[N, O]``."""
-        epistemic, aleatoric = self.epistemic.T, self.aleatoric.T
-        variances = {"total": epistemic + aleatoric, "epistemic": epistemic, "aleatoric": aleatoric}
-        return {part: np.sqrt(variance) for part, variance in variances.items()}
+        """Standard deviations ``[N, O]`` of Gaussians with the same entropies, in total and of each
+        part: rare wild weight draws, which can own a variance, do not dominate them."""
+        return self.split.equivalent_deviations().parts._asdict()
 
     def select(self, outputs: Sequence[int]) -> "Assessment":
         """Restrict to some outputs, by position."""

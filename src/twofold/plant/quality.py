@@ -309,7 +309,8 @@ def compare(
 
 def find_best(trials: Sequence[Trial]) -> int:
     """The number of the policy with the lowest risk-adjusted cost, of those with a finite forecast
-    that are mostly where the data are; if none is, of the one that is beyond them least."""
+    that are mostly where the data are; if none is, of the one that is beyond them least, which is
+    never recommended."""
     costs = np.array([one.careful_cost for one in trials])
     beyond = np.array([one.share_beyond for one in trials])
     finite = np.isfinite(costs)
@@ -320,8 +321,9 @@ def find_best(trials: Sequence[Trial]) -> int:
 
 
 def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> int | None:
-    """The number of the best policy, or None if it is not expected to save more than the replayed
-    costs may be off, and anything at all under most of what the data allow.
+    """The number of the best policy, or None if it is mostly beyond the data, or not expected to
+    save more than the replayed costs may be off, and anything at all under most of what the data
+    allow.
 
     A trial that does not know its saving is compared with what logged steps cost.
     """
@@ -330,7 +332,8 @@ def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) 
     saving, careful = best.saving, best.careful_saving
     if np.isnan(saving):
         saving = careful = logged_cost - best.careful_cost
-    return number if saving > margin and careful > 0.0 else None
+    known = best.share_beyond <= MOST_BEYOND
+    return number if known and saving > margin and careful > 0.0 else None
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
@@ -372,6 +375,10 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
     known = not np.isnan(best.saving)
     saved = f" It is expected to save {best.saving:.4g} ± {best.saving_risk:.4g} a step against "
     saved = saved + "the logged actions." if known else ""
+    if best.share_beyond > MOST_BEYOND:
+        return (
+            f"{KEEP} All of them are mostly beyond the data, where nothing has checked the model."
+        )
     if recommend(trials, logged_cost, margin) is None:
         careful = best.careful_saving if known else logged_cost - best.careful_cost
         off = ", but no replayed cost is finite"
@@ -384,9 +391,7 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
         )
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
     reason = f"it has the lowest risk-adjusted cost of {inside} policies"
-    if not inside:
-        reason = "all are mostly beyond the data, and it the least"
-    elif inside < len(trials):
+    if inside < len(trials):
         reason = f"it has the lowest risk-adjusted cost of the {inside} of {len(trials)} that "
         reason += "stay mostly within the data"
     return (
