@@ -212,11 +212,10 @@ def measure(
             groups += [([task], method, [seed]) for task in own for seed in seeds]
         else:
             groups += [(own, method, seeds)] if together else [([t], method, seeds) for t in own]
-    jobs = [plan_job(*group, smoke) for group in groups]
-    found = run_jobs(jobs, work)
-    machines = sorted({one["machine"] for one in found})
-    settings = {"steps": STEPS, "seconds": SECONDS, "machines": machines}
+    settings: dict[str, Any] = {"steps": STEPS, "seconds": SECONDS}
     record = Record("offline_rl", settings, list(seeds))
+    found = run_jobs([plan_job(*group, smoke) for group in groups], work)
+    settings["machines"] = sorted({one["machine"] for one in found})
     numbers: dict[tuple[str, str], list[Numbers]] = {}
     for (_, method, _), one in zip(groups, found, strict=True):
         for task, every in one["numbers"].items():

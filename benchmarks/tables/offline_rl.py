@@ -22,23 +22,39 @@ METHODS = {
 }
 HINDSIGHT = {"twofold_best": "twofold, in hindsight"}
 UNKNOWN = "–"
+# After fewer updates there is nothing to compare.
+LEAST_STEPS = 10_000
 
 
 def tabulate_costs(results: Path) -> str:
-    """True costs a step; bold is what is within two standard errors of the best."""
+    """True costs a step; of those with several seeds bold is what is within two standard errors of
+    the best."""
     values = metrics("offline_rl", results)
     rows = []
     for task, label in TASKS.items():
         best = leading(values, task)
         cells = []
         for method in [*METHODS, *HINDSIGHT]:
-            place = f"{task}/{method}/cost"
-            known = f"{place}/mean" in values
-            cell = mean_and_error(values, place) if known else UNKNOWN
+            cell = describe_cost(values, f"{task}/{method}")
             cells.append(f"**{cell}**" if method in best else cell)
         if best:
             rows.append([label, *cells])
     return markdown(["", *METHODS.values(), *HINDSIGHT.values()], rows)
+
+
+def is_measured(values: dict[str, float], place: str) -> bool:
+    """Whether there is a policy after enough updates."""
+    updates = values.get(f"{place}/steps", 0.0) or LEAST_STEPS  # none are counted of a search
+    return f"{place}/cost/mean" in values and updates >= LEAST_STEPS
+
+
+def describe_cost(values: dict[str, float], place: str) -> str:
+    """Mean and standard error, or what one seed has."""
+    if not is_measured(values, place):
+        return UNKNOWN
+    if values.get(f"{place}/cost/se"):
+        return mean_and_error(values, f"{place}/cost", 3 if values[f"{place}/cost/mean"] < 1 else 2)
+    return f"{values[f'{place}/cost/mean']:.3f} (one seed)"
 
 
 def leading(values: dict[str, float], task: str) -> list[str]:
@@ -47,7 +63,7 @@ def leading(values: dict[str, float], task: str) -> list[str]:
     found = {
         name: (values[f"{place}/mean"], values[f"{place}/se"])
         for name, place in places.items()
-        if f"{place}/mean" in values
+        if is_measured(values, place.removesuffix("/cost")) and values[f"{place}/se"]
     }
     if not found:
         return []
@@ -60,7 +76,7 @@ def leading(values: dict[str, float], task: str) -> list[str]:
 
 
 def tabulate_seconds(results: Path) -> str:
-    """Wall and CPU seconds of learning a policy, and updates."""
+    """Wall and CPU seconds of learning a policy, and its updates."""
     values = metrics("offline_rl", results)
     learners = {name: label for name, label in METHODS.items() if name != "logged"}
     rows = []
@@ -70,7 +86,8 @@ def tabulate_seconds(results: Path) -> str:
             place = f"{task}/{method}"
             found = [values.get(f"{place}/{kind}_seconds") for kind in ("wall", "cpu")]
             times = [f"{value:.0f}" for value in found if value is not None]
-            cells.append(" / ".join(times) or UNKNOWN)
+            steps = f" ({values[f'{place}/steps']:,.0f})" if values.get(f"{place}/steps") else ""
+            cells.append(" / ".join(times) + steps or UNKNOWN)
         if any(cell != UNKNOWN for cell in cells):
             rows.append([label, *cells])
-    return markdown(["wall / CPU seconds", *learners.values()], rows)
+    return markdown(["wall / CPU seconds (updates)", *learners.values()], rows)

@@ -11,7 +11,12 @@ import pytest
 
 from benchmarks import offline_rl, offline_tasks
 from benchmarks.peers import offline
-from benchmarks.tables.offline_rl import leading, tabulate_costs, tabulate_seconds
+from benchmarks.tables.offline_rl import (
+    describe_cost,
+    leading,
+    tabulate_costs,
+    tabulate_seconds,
+)
 from paper.control_problems import ControlProblem
 from paper.outside_tasks import OUTSIDE
 from paper.records import Record
@@ -245,7 +250,7 @@ def test_a_process_that_fails_says_why(monkeypatch, tmp_path):
 def write_record(folder):
     """Two methods on one task, by seeds."""
     record = Record("offline_rl", {}, [0, 1])
-    times = {"wall_seconds": 10.0, "cpu_seconds": 20.0, "steps": 5}
+    times = {"wall_seconds": 10.0, "cpu_seconds": 20.0, "steps": 20_000}
     own = [{"cost": cost, "best": cost - 1.0} | times for cost in (1.0, 3.0)]
     offline_rl.add_results(record, "pendulum", "twofold", own)
     offline_rl.add_results(record, "pendulum", "cql", [{"cost": c} | times for c in (8.0, 10.0)])
@@ -268,10 +273,16 @@ def test_the_table_marks_what_is_within_two_standard_errors_of_the_best(tmp_path
     close = values | {"pendulum/cql/cost/mean": 4.0, "pendulum/cql/cost/se": 0.1}
     assert leading(close, "pendulum") == ["twofold", "cql"]
     assert leading(values, "reactor") == []
+    few = values | {"pendulum/twofold/steps": 500.0}
+    assert leading(few, "pendulum") == ["cql"]
+    assert describe_cost(few, "pendulum/twofold") == "–"
+    assert (
+        describe_cost(values | {"pendulum/cql/cost/se": 0.0}, "pendulum/cql") == "9.000 (one seed)"
+    )
     (row,) = tabulate_costs(tmp_path).splitlines()[2:]
     assert row.startswith("| pendulum | **2.0") and row.count("**") == 2 and "| – |" in row
     (row,) = tabulate_seconds(tmp_path).splitlines()[2:]
-    assert row == "| pendulum | 10 / 20 | – | – | 10 / 20 | – | – |"
+    assert row == "| pendulum | 10 / 20 (20,000) | – | – | 10 / 20 (20,000) | – | – |"
 
 
 def test_smoke_size_never_joins_the_record(monkeypatch, capsys):
