@@ -151,7 +151,7 @@ def say(
         starts = problem.starts(jax.random.key(START_STREAM), OPINION_STARTS)
         own = [load_policy(folder / f"{seed}.policy") for seed in SEEDS]
         ask = partial(forecast, model, weight_draws=10, noise_draws=2)
-        said = {}
+        said: dict[str, list[float]] = {}
         for name, policies in (("own", own), ("tuned", tuned)):
             found = [ask(one, starts.windows, problem.horizon) for one in policies]
             said |= {name: [one.cost for one in found]}

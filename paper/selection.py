@@ -95,7 +95,7 @@ def find_quickly(
     passes = updates * regressor.get_params()["inference__batch_size"] // log.transitions
     epochs = max(1 if smoke else QUICK_EPOCHS, passes)
     regressor.set_params(inference__draws=QUICK_DRAWS, inference__epochs=epochs)
-    brief = {"epochs": 1, "updates": 2} if smoke else {}
+    brief: dict[str, Any] = {"epochs": 1, "updates": 2} if smoke else {}
     return find_policies(
         log,
         problem.cost,

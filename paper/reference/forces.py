@@ -1,10 +1,10 @@
 """The force on many networks at once: the gradient of their log-likelihood, z integrated out.
 
 On a GPU it comes from ``forces.cu``, which is compiled when first needed and several times as fast
-as XLA's program. Its products have the few digits of TF32: enough for a path, not for the test
-at its end: any force that depends on the position alone leaves a path reversible and its volume
-unchanged, so that the chains sample exactly the density that the test looks at, which is that of
-``log_likelihoods``.
+as XLA's program. Its products have the few digits of TF32. That is enough for a path, not for the
+test at its end: any force that depends on the position alone leaves a path reversible and its
+volume unchanged, so that the chains sample exactly the density that the test looks at, which is
+that of ``log_likelihoods``.
 """
 
 import ctypes

@@ -370,7 +370,7 @@ def step(
 
 def build(config: Config) -> Algorithm:
     """The algorithm for ``loop.run``; its problems are ``Problem``s, one for each member."""
-    return loop.bind(init, step, config)
+    return loop.bind(init, step, config, captured=True)
 
 
 def posterior(config: Config, state: State) -> MeanFieldPosterior:

@@ -19,10 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from twofold.core import cores, sharding
+from twofold.core import cores, numerics, sharding
 from twofold.core.arrays import Array, Float, Int, Key, Keys
 from twofold.core.numerics import Padded
 
+# What a GPU takes as one graph, loops and conditions included, instead of waiting for each kernel.
+CAPTURED = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE"
+GRAPHS = {"xla_gpu_graph_min_graph_size": 1, "xla_gpu_enable_command_buffer": CAPTURED}
 CHUNK_SECONDS = 0.5
 CHUNK_EPOCHS = 256
 STEEP_DROP = 0.1
@@ -41,21 +44,27 @@ class Algorithm(NamedTuple):
     ``init(key, problem)`` makes a state. ``step(key, state, problem, schedule, epoch)`` advances it
     by one epoch; ``problem`` differs between members fitted together, ``schedule`` does not. With
     ``together`` a step takes all members at once, each argument but the last two with an axis S in
-    front. ``finished(states, epoch)`` says which members will change no more.
+    front. ``finished(states, epoch)`` says which members will change no more. A step of small
+    kernels is ``captured``: a GPU runs all of them as one graph.
     """
 
     init: Callable[..., Any]
     step: Callable[..., tuple[Any, Info]]
     together: bool = False
     finished: Callable[[Any, int], np.ndarray] | None = None
+    captured: bool = False
 
 
 @lru_cache
 def bind(
-    init: Callable[..., Any], step: Callable[..., Any], config: Any, together: bool = False
+    init: Callable[..., Any],
+    step: Callable[..., Any],
+    config: Any,
+    together: bool = False,
+    captured: bool = False,
 ) -> Algorithm:
     """A method with its config; the same config gives the same object, so compiles once."""
-    return Algorithm(partial(init, config), partial(step, config), together)
+    return Algorithm(partial(init, config), partial(step, config), together, captured=captured)
 
 
 class Progress(NamedTuple):
@@ -121,6 +130,14 @@ def _advance(
 _compile = partial(jax.jit, static_argnames=("algorithm", "mesh"), donate_argnames="states")
 advance = _compile(_advance)
 advance_portion = _compile(_advance, compiler_options=cores.UNDIVIDED)
+advance_captured = _compile(_advance, compiler_options=GRAPHS)
+
+
+def program_of(algorithm: Algorithm, parts: int = 1) -> Any:
+    """What advances an algorithm, compiled for so many portions of its members."""
+    if parts > 1:
+        return advance_portion
+    return advance_captured if algorithm.captured and not numerics.on_cpu() else advance
 
 
 def _over_members(step: Callable[..., Any], members: int) -> Callable[..., Any]:
@@ -152,7 +169,7 @@ def compile_run(
     """The program that ``run`` runs, compiled once, and how many copies of it run at once."""
     portions, one = _portions(keys, mesh), np.int32(1)
     given = cores.describe_portion((keys, states, problems), portions)
-    program = advance if len(portions) == 1 else advance_portion
+    program = program_of(algorithm, len(portions))
     return program.lower(algorithm, *given, schedule, one, one, mesh).compile(), len(portions)
 
 
