@@ -17,10 +17,8 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from twofold import Alpha, BNNLVRegressor, Ensemble, fit_many, load
-from twofold.core import persistence
 from twofold.core.persistence import FileFormatError
 from twofold.envs.toy import HETEROSCEDASTIC
-from twofold.estimators import storage
 from twofold.estimators.training import NonFiniteEnergyError
 from twofold.inference import alpha
 from twofold.uncertainty import ESTIMATORS
@@ -83,16 +81,6 @@ def test_scikit_learn_checks(estimator, check):
 )
 def test_scikit_learn_checks_of_the_mean_field(estimator, check):
     check(estimator)
-
-
-def test_files_of_the_first_versions_are_mean_fields(fitted, tmp_path):
-    stored = storage.pack(fitted)
-    # Then the mean field was all there was, and its options were the regressor's.
-    stored.metadata["settings"] |= {"epochs": 20, "draws": 10, "alpha": 1.0, "learning_rate": None}
-    del stored.metadata["settings"]["inference"], stored.metadata["integration_error"]
-    persistence.write(tmp_path / "old", "model", stored.arrays, stored.metadata)
-    loaded = load(tmp_path / "old")
-    assert loaded.inference == fitted.inference and loaded.integration_error_ is None
 
 
 def test_learns_a_linear_relation():

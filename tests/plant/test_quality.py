@@ -234,3 +234,10 @@ def test_a_trial_survives_its_file(tmp_path):
         (tmp_path / "one.json").write_text(text)
         with pytest.raises(ProjectError, match="is damaged"):
             read_json(tmp_path / "one.json", Trial)
+
+
+def test_a_number_of_a_quality_file_that_is_none_is_named():
+    training, held_out = log_of(50, 20), log_of(30, 7, seed=1)
+    found = assess(model_of(training, TRUE), held_out, 5).multi_step
+    with pytest.raises(ValueError, match="logged_cost of a quality cannot be"):
+        replace(found, logged_cost=np.array([]))

@@ -1,6 +1,7 @@
 """Validation of a file's content: JSON values against the fields of a class, arrays against shapes
 and ranges. A checksum shows that a file is unchanged, not that it holds a valid model."""
 
+import dataclasses
 import math
 import types
 from collections.abc import Mapping
@@ -66,6 +67,15 @@ def take(
             f"its array {name!r} must be finite numbers{bounds}, got {array[wrong][0]:g}; {RESTORE}"
         )
     return array
+
+
+def check_kinds(made: Any, what: str) -> None:
+    """Refuse a dataclass with a field that is not of its kind."""
+    for part in dataclasses.fields(made):
+        value, kind = getattr(made, part.name), get_origin(part.type) or part.type
+        kinds: Any = (int, float) if kind is float else kind
+        if not isinstance(value, kinds):
+            raise ValueError(f"{part.name} of a {what} cannot be {value!r}")
 
 
 def shorten(value: Any) -> str:

@@ -10,9 +10,9 @@ the numbers of both that a report needs.
 """
 
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, get_origin
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from twofold.core import memory, sharding
 from twofold.core.arrays import Array, Float, Key
+from twofold.core.content import check_kinds
 from twofold.model.spec import Draws
 from twofold.plant.cost import risks
 from twofold.plant.log import Log, Start, Window
@@ -379,11 +380,7 @@ class Trial:
     saving_risk: float = np.nan
 
     def __post_init__(self):
-        for part in fields(self):
-            value, kind = getattr(self, part.name), get_origin(part.type) or part.type
-            kinds: Any = (int, float) if kind is float else kind
-            if not isinstance(value, kinds):
-                raise ValueError(f"{part.name} of a trial cannot be {value!r}")
+        check_kinds(self, "trial")
         stepwise = self.expected, self.epistemic, self.aleatoric, self.apart, self.beyond
         steps = set(map(len, stepwise))
         if len(steps) != 1 or 0 in steps:

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from twofold.core.arrays import Float
+from twofold.core.content import check_kinds
 from twofold.estimators.linear import LinearGaussian
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.log import Log
@@ -130,6 +131,9 @@ class MultiStep:
     spread: float = np.nan
     logged_cost: float = np.nan
     separate: int = 0
+
+    def __post_init__(self) -> None:
+        check_kinds(self, "quality")
 
     @property
     def horizon(self) -> int:
