@@ -148,7 +148,7 @@ class MultiStep:
     @property
     def replay_margin(self) -> float:
         """What an expected cost may be off by: the replay bias and twice its standard error over
-        passages that do not overlap (not known in files of an older version)."""
+        passages that do not overlap."""
         error = self.spread * self.deviation / np.sqrt(self.separate) if self.separate else 0.0
         return abs(self.replay_bias) + CAUTION * error
 
