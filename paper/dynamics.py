@@ -19,6 +19,7 @@ from scipy.stats import norm
 from paper import control_problems
 from paper.control_problems import ControlProblem
 from paper.frontier import (
+    CAREFUL,
     TEST_STREAM,
     Group,
     Method,
@@ -34,7 +35,7 @@ from twofold.core import persistence
 from twofold.plant.quality import LEVELS
 from twofold.plant.replay import choose_passages, in_single, replay_costs, replay_task
 from twofold.plant.rollout import DynamicsModel
-from twofold.plant.search import SearchSettings
+from twofold.plant.search import PAPER, SearchSettings
 from twofold.uncertainty.metrics import coverage, pit
 
 NAME, REPLAY = "dynamics", "replay.json"
@@ -75,14 +76,14 @@ def contests() -> dict[str, Contest]:
     return {
         "industrial_behaviour": Contest(
             control_problems.industrial(),
-            _methods(plant, SearchSettings(100, 25, 5, 5, epochs=30)),
+            _methods(plant, SearchSettings(100, 25, 5, 5, epochs=30, **CAREFUL)),
             Trials(),
         ),
         "wet_chicken": Contest(
             control_problems.river(),
             _methods(
                 {"hidden_layer_sizes": (20, 20), "epochs": 600, "draws": 20},
-                SearchSettings(25, 16, 5, 2, learning_rate=3e-3),
+                SearchSettings(25, 16, 5, 2, learning_rate=3e-3, clip=PAPER.clip),
             ),
             Trials(),
         ),

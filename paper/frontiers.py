@@ -10,6 +10,7 @@ import numpy as np
 from paper import control_problems
 from paper.control_problems import ControlProblem
 from paper.frontier import (
+    CAREFUL,
     MAIN,
     NEIGHBOUR,
     TRIALS,
@@ -26,7 +27,7 @@ from paper.frontier_claims import at, claims, pairs, rank_correlations, regrets
 from paper.frontier_figures import draw_figures
 from paper.records import Context, Record
 from twofold.core.jobs import Job, run_jobs
-from twofold.plant.search import SearchSettings
+from twofold.plant.search import PAPER, SearchSettings
 
 BETAS = (0.0, 1.0, 2.0, 4.0, 8.0)
 MEASURED = (
@@ -95,7 +96,7 @@ INDUSTRIAL = Frontier(
             "draws": 50,
             "learning_rate": 5e-3,
         },
-        SearchSettings(horizon=100, weight_draws=25, noise_draws=5, starts=5, epochs=30),
+        SearchSettings(100, 25, 5, 5, epochs=30, **CAREFUL),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 3.0, 10.0, 30.0, 100.0),
         posteriors=("ensemble", "alpha_0.5", "variational"),
@@ -114,7 +115,7 @@ QUICK = Frontier(
             "draws": 25,
             "learning_rate": 5e-3,
         },
-        SearchSettings(horizon=100, weight_draws=20, noise_draws=2, starts=2, epochs=15),
+        SearchSettings(100, 20, 2, 2, epochs=15, **CAREFUL),
         gammas=(0.0,),
         distances=(0.0, 10.0, 100.0),
         posteriors=(),
@@ -127,9 +128,7 @@ RIVER = Frontier(
     control_problems.river,
     _methods(
         {"hidden_layer_sizes": (20, 20), "epochs": 600, "draws": 20},
-        SearchSettings(
-            horizon=25, weight_draws=16, noise_draws=5, starts=2, epochs=20, learning_rate=3e-3
-        ),
+        SearchSettings(25, 16, 5, 2, epochs=20, learning_rate=3e-3, clip=PAPER.clip),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 0.3, 1.0, 3.0, 10.0),
         posteriors=("ensemble", "alpha_0.5", "variational"),
@@ -149,9 +148,7 @@ WIND = Frontier(
             "draws": 50,
             "learning_rate": 5e-3,
         },
-        SearchSettings(
-            horizon=50, weight_draws=16, noise_draws=4, starts=1, epochs=15, learning_rate=3e-3
-        ),
+        SearchSettings(50, 16, 4, 1, epochs=15, learning_rate=3e-3, clip=PAPER.clip),
         gammas=(0.0, 1.0, 7.5),
         distances=(0.0, 0.03, 0.1, 0.3, 1.0),
         posteriors=(),

@@ -12,7 +12,7 @@ import numpy as np
 
 from paper.control_problems import industrial_random
 from paper.direct_search import Strategy, direct_search
-from paper.frontier import LUCK_STREAM, START_STREAM, Method, Trials, finish_group
+from paper.frontier import CAREFUL, LUCK_STREAM, START_STREAM, Method, Trials, finish_group
 from paper.records import Context, Record
 from paper.truth import true_costs
 from twofold.core.numerics import Standardizer
@@ -36,7 +36,7 @@ METHOD = Method(
         "learning_rate": 5e-3,
     },
     [(beta, 0.0) for beta in BETAS],
-    SearchSettings(horizon=75, weight_draws=30, noise_draws=2, starts=12, epochs=40),
+    SearchSettings(75, 30, 2, 12, epochs=40, **CAREFUL),
     fits=3,
 )
 

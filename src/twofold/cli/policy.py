@@ -23,7 +23,7 @@ app = typer.Typer(help="Find policies from a log and a cost function.", no_args_
 
 FUNCTION = "FILE.py:FUNCTION"
 BETAS, QUICK_BETAS = "0,1,2,4", "0,2"
-QUICK_SEARCH = {"starts": 1, "epochs": 8, "weight_draws": 10}
+QUICK_SEARCH = {"epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
 QUICK_TUNING: dict[str, Any] = {
     "draws": 10,

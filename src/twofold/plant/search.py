@@ -56,20 +56,21 @@ class SearchSettings:
     """How long and how finely to search; the defaults are a few minutes on two cores.
 
     ``horizon`` T, ``weight_draws`` M, ``noise_draws`` N and ``starts`` are sizes of an update;
-    ``PAPER`` has the paper's. ``clip`` bounds the norm of the gradient of J per step, in units of
-    the deviation of the costs.
+    ``PAPER`` has the paper's. Few starts an update make gradients that contradict one another where
+    the plant's behaviour depends on where it begins. ``clip`` bounds the norm of the gradient of J
+    per step, in units of the deviation of the costs.
     """
 
     horizon: int = 50
     weight_draws: int = 20
     noise_draws: int = 5
-    starts: int = 2
+    starts: int = 8
     epochs: int = 20
     updates: int = 100
-    learning_rate: float = 1e-3
+    learning_rate: float = 5e-3
     learning_rate_decay: bool = True
     hidden: tuple[int, ...] = (20, 20)
-    clip: float = 10.0
+    clip: float = 1.0
 
     def __post_init__(self):
         for name in ("horizon", "weight_draws", "noise_draws", "starts", "epochs", "updates"):
@@ -80,7 +81,9 @@ class SearchSettings:
         object.__setattr__(self, "hidden", layers("hidden", self.hidden))
 
 
-PAPER = SearchSettings(100, 50, 25, 1, epochs=750, learning_rate=1e-4, learning_rate_decay=False)
+PAPER = SearchSettings(
+    100, 50, 25, 1, epochs=750, learning_rate=1e-4, learning_rate_decay=False, clip=10.0
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Config:
     noise_draws: int
     starts: int
     updates: int = 100
-    clip: float = 10.0
+    clip: float = 1.0
     distance: bool = False
 
     def __post_init__(self):
