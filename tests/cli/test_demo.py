@@ -5,11 +5,10 @@ from typer.testing import CliRunner
 from twofold.cli.app import app
 
 
-def test_the_demo_writes_a_figure_and_a_page(tmp_path):
+def test_the_demo_writes_a_page(tmp_path):
     folder = tmp_path / "made" / "demo"
     result = CliRunner().invoke(app, ["demo", "--smoke", "--out", str(folder)])
     assert result.exit_code == 0, result.output
-    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     page = (folder / "index.html").read_text()
     assert page.count("<svg") == 3 and "src=" not in page
     assert "http://" not in page and "https://" not in page

@@ -134,9 +134,9 @@ def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(oven, 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[fit]\ntraget = "yield"', "unknown key 'traget'; valid keys are data, target,"),
+        ('[fit]\ntraget = "yield"', "valid names for [fit] in run.toml: data, target,"),
         ('[fit]\ntraget = "yield"', "did you mean 'target'?"),
-        ('[fits]\ntarget = "yield"', "'fits', which is not a twofold command"),
+        ('[fits]\ntarget = "yield"', "got 'fits'; did you mean 'fit'?"),
         ("[suggest]\nnum = 3", "has no table [fit]"),
         ("[fit]\nseed = {a = 1}", "seed of [fit] in run.toml must be one value, got a table"),
         ("[fit\n", "run.toml is not a TOML file"),

@@ -29,6 +29,8 @@ def demo(
     from twofold.core.sharding import enable_compile_cache
     from twofold.envs.toy import HETEROSCEDASTIC as problem
     from twofold.report import plot_choices, plot_entropies, plot_predictive_bands
+    from twofold.report.figures import draw_panel
+    from twofold.report.page import write_page
 
     check_folder(out)
     enable_compile_cache()
@@ -47,39 +49,21 @@ def demo(
     variances, entropies = (model.decompose(grid[:, None], by=by) for by in ("variance", "entropy"))
     truth = 0.5 * np.log(2 * np.pi * np.e * np.square(3 * np.cos(grid / 2)))
     choices = candidates[places, 0], split.epistemic[places]
-    panels = [
+    panels: list[Any] = [
         (plot_predictive_bands, grid, model.predict(grid[:, None]), variances, (x[:, 0], y)),
         (plot_entropies, grid, entropies, truth),
         (plot_choices, grid, entropies.epistemic, x[:, 0], choices),
     ]
-    figure, page = _write(out, panels, rows)
+    figures = [draw_panel(*panel, xlim=(problem.low, problem.high)) for panel in panels]
+    out.mkdir(parents=True, exist_ok=True)
+    page, title = out / "index.html", "twofold: where to measure next"
+    write_page(page, "demo.html", title, figures=figures, headings=HEADINGS, rows=rows)
     test_x, test_y = problem.test_data(SEED)
     reached = model.log_likelihood(test_x, test_y).mean()
     best = problem.log_density(test_x[:, 0], test_y).mean()
     run.show(
-        {"figure": figure, "page": page, "test_log_likelihood": reached, "true_process": best},
+        {"page": page, "test_log_likelihood": reached, "true_process": best},
         to_table(HEADINGS, rows, f"Measure here next (best {CHOICES} of {CANDIDATES}, nats)"),
         f"test log-likelihood {reached:.3f}; the true process itself reaches {best:.3f}",
-        f"figure: {figure}\npage:   {page}",
+        f"wrote {page}",
     )
-
-
-def _write(folder: Path, panels: list[Any], rows: list[list[str]]) -> tuple[Path, Path]:
-    """The panels as ``figure.png``, and the page ``index.html``."""
-    from matplotlib.figure import Figure
-
-    from twofold.report.figures import draw_panel, style
-    from twofold.report.page import write_page
-
-    limits = panels[0][1][[0, -1]]
-    folder.mkdir(parents=True, exist_ok=True)
-    with style():
-        figure = Figure(figsize=(8, 10), layout="constrained")
-        for axes, (plot, *arguments) in zip(figure.subplots(3, 1), panels, strict=True):
-            plot(axes, *arguments)
-            axes.set(xlim=limits)
-        figure.savefig(folder / "figure.png")
-    drawn = [draw_panel(*panel, xlim=limits) for panel in panels]
-    content = {"figures": drawn, "headings": HEADINGS, "rows": rows}
-    write_page(folder / "index.html", "demo.html", "twofold: where to measure next", **content)
-    return folder / "figure.png", folder / "index.html"

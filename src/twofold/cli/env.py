@@ -28,13 +28,13 @@ def list_systems(run: Run) -> None:
     """
     from twofold.envs import catalogue
 
-    systems = {name: catalogue.make(name) for name in catalogue.SYSTEMS}
-    parts, rows = ("observations", "actions", "horizon"), []
-    for name, system in systems.items():
-        observations = f"{len(system.observations)}: {', '.join(system.observations[:5])}"
-        observations += ", …" if len(system.observations) > 5 else ""
-        rows.append([name, observations, ", ".join(system.actions), str(system.horizon)])
-    content = {k: {part: getattr(v, part) for part in parts} for k, v in systems.items()}
+    content, rows = {}, []
+    for name in catalogue.SYSTEMS:
+        system = catalogue.make(name)
+        seen, actions, horizon = system.observations, system.actions, system.horizon
+        content[name] = {"observations": seen, "actions": actions, "horizon": horizon}
+        some = f"{len(seen)}: {', '.join(seen[:5])}{', …' if len(seen) > 5 else ''}"
+        rows.append([name, some, ", ".join(actions), str(horizon)])
     run.show(content, to_table(["system", "observations", "actions", "episode length"], rows))
 
 
@@ -72,10 +72,8 @@ def sample(
         )
     if minari is not None:
         check_new_name(minari)
-    numbers = len(system.observations) + len(system.actions) + 2
-    memory.refuse_beyond(
-        COPIES * 8.0 * transitions * numbers, f"a log of {transitions} transitions", "ask for fewer"
-    )
+    size = COPIES * 8.0 * transitions * (len(system.observations) + len(system.actions) + 2)
+    memory.refuse_beyond(size, f"a log of {transitions} transitions", "ask for fewer")
     with run.timed("sample"):
         log = _sample_log(system, policy, transitions, seed)
     counts = {"transitions": log.transitions, "episodes": len(log.episodes)}

@@ -187,5 +187,4 @@ def _describe_inputs(
         categories[name.strip()] = [level.strip() for level in levels.split("<") if level.strip()]
         if name.strip() not in names:
             raise CommandError(f"--category must name an input: {listed(names)}; got {text!r}")
-    with rows.name_options():
-        return describe_columns(table, names, categories, date_order)
+    return describe_columns(table, names, categories, date_order)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twofold.cli.models import About
-from twofold.cli.rows import Rows, draw_streamed, name_options, split_rows
+from twofold.cli.rows import Rows, draw_streamed, split_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, say
 
@@ -78,7 +78,7 @@ def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", about: About, run
             yield values[~held_out]
 
     with tempfile.TemporaryDirectory(prefix="twofold-") as folder:
-        with run.timed("read"), name_options():
+        with run.timed("read"):
             scratch = write_scratch(Path(folder) / "rows", read_training_rows())
         ends = np.stack([scratch.running.low, scratch.running.high])
         _check_targets(table.source, ends[:, inputs:], about.outputs)

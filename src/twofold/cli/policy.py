@@ -9,11 +9,11 @@ from typer import Argument, Option
 
 from twofold.cli import terminal
 from twofold.cli.fit import DateOrder, Seed
-from twofold.cli.policy_words import announce_log, typed_options
 from twofold.cli.run import Run, verb
 from twofold.cli.terminal import CommandError, parse_settings, to_table
 
 if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
     from twofold.plant.log import Window
     from twofold.plant.policy import LearnedPolicy
     from twofold.plant.project import Project
@@ -25,18 +25,14 @@ FUNCTION = "FILE.py:FUNCTION"
 BETAS, QUICK_BETAS = "0,1,2,4", "0,2"
 QUICK_SEARCH = {"starts": 1, "epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
-QUICK_TUNING: dict[str, Any] = {
-    "draws": 10,
-    "trial_draws": 4,
-    "horizons": (10,),
-    "stretches": 8,
-    "epochs": 4,
-}
+QUICK_TUNING = dict[str, Any](draws=10, trial_draws=4, horizons=(10,), stretches=8, epochs=4)
+# Without an explicit number of passes, a model is fitted to at most this many rows: about an hour
+# on two cores.
+MOST_ROWS = 1_500_000
 PolicyFile = Annotated[Path, Argument(help="Policy file (*.policy) of a search.")]
 
 
 @verb(app)
-@typed_options()
 def search(
     run: Run,
     log: Annotated[Path, Argument(help="CSV or Parquet file with a row per time step.")],
@@ -84,8 +80,6 @@ def search(
     Example: twofold policy search tank.csv --observations temperature,heater --action valve:0:1
     --cost tank.py:cost --episode run --time time --history 6 --out tank
     """
-    from sklearn.base import clone
-
     from twofold.plant.cost import keep_within
     from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
@@ -98,24 +92,21 @@ def search(
     betas = terminal.parse_numbers("beta", beta or (QUICK_BETAS if quick else BETAS))
     gammas = terminal.parse_numbers("gamma", gamma)
     settings = build_search_settings(horizon, setting or [], QUICK_SEARCH if quick else {})
-    base = planning_regressor()
-    if quick:
-        base.set_params(inference__draws=QUICK_DRAWS, inference__epochs=QUICK_EPOCHS)
-    regressor = terminal.build_regressor(model or [], "model", clone(base))
-    repairs: dict[str, Any] = dict.fromkeys(terminal.split_words(",".join(mend or [])), True)
     names, bounds = terminal.split_words(observations), dict(map(terminal.parse_bounds, action))
-    announce_log(log, regressor)
+    repairs: dict[str, Any] = dict.fromkeys(terminal.split_words(",".join(mend or [])), True)
     episodes = read_log(
         log, observations=names, actions=bounds, episode=episode, time=time,
         date_order=date_order, missing=missing or [], history=history, **repairs,
     )  # fmt: skip
+    base = planning_regressor()
     if quick:
         batch_size = base.get_params()["inference__batch_size"]
         passes = QUICK_UPDATES * batch_size // episodes.transitions
-        base.set_params(inference__epochs=max(QUICK_EPOCHS, passes))
+        base.set_params(inference__draws=QUICK_DRAWS, inference__epochs=max(QUICK_EPOCHS, passes))
         if passes >= QUICK_EPOCHS:
             terminal.say("a first answer takes one to two minutes on two cores")
-        regressor = terminal.build_regressor(model or [], "model", base)
+    regressor = terminal.build_regressor(model or [], "model", base)
+    _check_size(episodes.transitions, regressor)
     transforms = terminal.parse_pairs(transform or [])
     embedding = embed(
         episodes, history=history, held=held or [], transforms=transforms, known=dynamics,
@@ -138,7 +129,6 @@ def search(
 
 
 @verb(app)
-@typed_options()
 def report(run: Run, folder: Annotated[Path, Argument(help="Output folder of a search.")]) -> None:
     """Show the policies of a search and write its report again; nothing is fitted.
 
@@ -153,7 +143,6 @@ def report(run: Run, folder: Annotated[Path, Argument(help="Output folder of a s
 
 
 @verb(app)
-@typed_options()
 def act(
     run: Run,
     file: PolicyFile,
@@ -180,7 +169,6 @@ def act(
 
 
 @verb(app)
-@typed_options()
 def export(
     run: Run, file: PolicyFile, out: Annotated[Path, Argument(help="ONNX file to write.")]
 ) -> None:
@@ -194,12 +182,25 @@ def export(
     run.show({"file": out}, f"wrote {out}")
 
 
+def _check_size(rows: int, regressor: "BNNLVRegressor") -> None:
+    """Refuse logs that would take days to fit."""
+    from twofold.inference.method import MIN_EPOCHS
+
+    if getattr(regressor.inference, "epochs", 0) is None and rows > MOST_ROWS:
+        passes = max(1, MIN_EPOCHS * MOST_ROWS // rows)
+        raise CommandError(
+            f"the log has {rows:,} rows, over which the model would make {MIN_EPOCHS} passes, "
+            f"meant for at most {MOST_ROWS:,} rows; set the number with "
+            f"--model epochs={passes}, or write every {-(-rows // MOST_ROWS)}th row to another file"
+        )
+
+
 def parse_rates(texts: list[str]) -> dict[str, float] | None:
     """``NAME=VALUE`` of each, nothing for the log's own rates, ``none`` for no limits."""
-    if not texts or texts == ["none"]:
-        return {} if texts else None
+    if texts == ["none"]:
+        return {}
     try:
-        return {name: float(value) for name, value in terminal.parse_pairs(texts).items()}
+        return {name: float(value) for name, value in terminal.parse_pairs(texts).items()} or None
     except ValueError as error:
         raise CommandError(
             f"--max-rate takes NAME=VALUE with a number, or none: {error}"
@@ -216,7 +217,7 @@ def build_search_settings(
 
     settings = parse_settings(texts)
     names = [field.name for field in fields(SearchSettings) if field.name != "horizon"]
-    terminal.check_names("setting", settings, names)
+    terminal.check_names("--setting", settings, names)
     return SearchSettings(horizon=horizon, **{**base, **settings})
 
 

@@ -54,7 +54,7 @@ def decompose(
         open_table(data)
         run.reads(data)
         settings: Any = {"inputs": opened.columns, "outputs": opened.outputs, "quantiles": levels}
-        with run.timed("decompose"), rows.name_options():
+        with run.timed("decompose"):
             written = decompose_table(
                 opened.model, data, out, by, **settings, drop_missing=drop_missing
             )

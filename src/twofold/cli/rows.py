@@ -1,8 +1,7 @@
 """The rows of a table as a fit sees them: inputs, outputs and what else is known of each, for
 training or held out."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 2**27
 FEWEST_GROUPS = 4  # that are left to train on
-# Advice of the library, and the option of the command line that follows it.
-OPTIONS = {
-    "drop_missing=True": "--drop-missing",
-    "leave the column out": "leave it out with --ignore, or make it a category with --category",
-    "pass encoding='cp1252'": "save it again in UTF-8",
-    "pass date_order='day-first' or date_order='month-first'": "use --date-order with twofold fit",
-}
 
 
 class Rows(NamedTuple):
@@ -63,28 +55,13 @@ def is_large(path: Path) -> bool:
     return path.is_dir() or (path.is_file() and path.stat().st_size > LARGE_BYTES)
 
 
-@contextmanager
-def name_options() -> Iterator[None]:
-    """Errors of a table name the option of the command line."""
-    from twofold.tables import TableError
-
-    try:
-        yield
-    except TableError as error:
-        text = str(error)
-        for words, option in OPTIONS.items():
-            text = text.replace(words, option)
-        raise CommandError(text) from error
-
-
 def read_values(
     table: "Table", columns: "Sequence[Column]", others: Sequence[str], drop_missing: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Features of a whole table and other columns as numbers, and the row numbers."""
     from twofold.tables.coding import encode
 
-    with name_options():
-        values, kept = encode(table, columns, others, drop_missing)
+    values, kept = encode(table, columns, others, drop_missing)
     if not len(kept):
         raise CommandError(f"{table.source}: no row has a value in every column")
     return values, kept

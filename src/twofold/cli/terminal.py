@@ -179,7 +179,7 @@ def build_regressor(
     try:
         regressor.set_params(**{name: settings[name] for name in settings if name in own})
         options = option_names(resolve_method(regressor.inference))
-        check_names(option, settings, [*own, *options])
+        check_names(f"--{option}", settings, [*own, *options])
         regressor.set_params(
             **{f"inference__{name}": settings[name] for name in settings if name in options}
         )
@@ -189,14 +189,12 @@ def build_regressor(
     return regressor
 
 
-def check_names(option: str, names: Iterable[str], valid: Sequence[str]) -> None:
-    """Refuse names that an option does not have."""
+def check_names(where: str, names: Iterable[str], valid: Sequence[str]) -> None:
+    """Refuse names that are not valid at a place, such as an option."""
     for name in names:
         if name not in valid:
-            raise CommandError(
-                f"valid names for --{option}: {', '.join(valid)}; "
-                f"got {name!r}{nearest(name, valid)}"
-            )
+            suggestion = f"got {name!r}{nearest(name, valid)}"
+            raise CommandError(f"valid names for {where}: {', '.join(valid)}; {suggestion}")
 
 
 def load_function(option: str, text: str) -> Callable:
