@@ -120,8 +120,7 @@ def suggest(
     title = f"Measure here next, of {len(x)} candidates"
     if not any(cells[OUTSIDE]):
         del cells[OUTSIDE]
-    headings = [f"point {index + 1}" for index in range(num)]
-    run.show(to_records(columns), to_point_table(cells, headings, title))
+    run.show(to_records(columns), to_point_table(cells, title))
 
 
 def _choose_rows(

@@ -64,14 +64,14 @@ def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     return table
 
 
-def to_point_table(
-    columns: Mapping[str, Sequence[str]], headings: Sequence[str], title: str = ""
-) -> Any:
+def to_point_table(columns: Mapping[str, Sequence[str]], title: str = "") -> Any:
     """A table of points with so many columns; where these are too wide for a terminal, and the
     points are few, with a column for each point."""
-    if len(columns) <= WIDE or len(headings) > WIDE:
+    points = len(next(iter(columns.values())))
+    if len(columns) <= WIDE or points > WIDE:
         return to_table(list(columns), list(zip(*columns.values(), strict=True)), title)
-    return to_table(["", *headings], [[name, *column] for name, column in columns.items()], title)
+    headings = ["", *(f"point {number}" for number in range(1, points + 1))]
+    return to_table(headings, [[name, *column] for name, column in columns.items()], title)
 
 
 def _is_number(cell: str) -> bool:
