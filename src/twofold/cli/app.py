@@ -13,7 +13,6 @@ from typer import Option
 
 from twofold import __version__
 from twofold.cli import campaign, env, policy
-from twofold.cli.demo import demo
 from twofold.cli.doctor import doctor
 from twofold.cli.example import example
 from twofold.cli.fit import fit
@@ -54,7 +53,7 @@ app = typer.Typer(
     epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
-for command in (fit, update, decompose, suggest, report, demo, example, doctor):
+for command in (fit, update, decompose, suggest, report, example, doctor):
     verb(app)(command)
 for group in (campaign, policy, env):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])

@@ -12,6 +12,7 @@ from twofold.cli.fit import Quick
 from twofold.cli.run import Run, verb
 from twofold.cli.serve import serve
 from twofold.cli.terminal import CommandError, check_place, say, to_table
+from twofold.tables import write_table
 
 if TYPE_CHECKING:
     from twofold.campaign import Campaign, Status
@@ -200,8 +201,6 @@ def export(run: Run, place: Place, out: Out = None) -> None:
 
     Example: twofold campaign export oven.db --out results.csv
     """
-    from twofold.tables import write_table
-
     campaign = _open(place)
     check_place(out)
     rows = campaign.export()

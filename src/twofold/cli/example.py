@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 from typer import Argument, Option
 
 from twofold.cli.fit import Force
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, check_folder, check_names, to_table
+from twofold.cli.terminal import CommandError, check_names, to_table
+from twofold.core.persistence import write_text
+from twofold.tables import csv_text
 
 SEED = 0
 MEASUREMENTS, CANDIDATES = 150, 40
@@ -64,7 +67,6 @@ class Example(NamedTuple):
 
 def write_oven(rng: Any) -> dict[str, str]:
     """Yields of an oven: noisier when hot, and few measurements there."""
-    from twofold.tables import csv_text
 
     def settings(count: int, power: float) -> dict[str, Any]:
         celsius = (150 + 100 * rng.uniform(size=count) ** power).round(1)
@@ -83,10 +85,6 @@ def write_oven(rng: Any) -> dict[str, str]:
 def write_tank(rng: Any) -> dict[str, str]:
     """A heated tank that cold water cools; every five minutes a rough controller sets its valve,
     with some exploration. Hot water is restless."""
-    import numpy as np
-
-    from twofold.tables import csv_text
-
     names = "run", "minute", "temperature_celsius", "heater_kilowatts", "valve"
     rows = []
     for run in range(RUNS):
@@ -157,11 +155,8 @@ def example(
 
 def write_example(name: str, folder: Path, force: bool = False) -> list[Path]:
     """Write the files of an example, unless one is there with other content; returns them."""
-    import numpy as np
-
-    from twofold.core.persistence import write_text
-
-    check_folder(folder)
+    if folder.exists() and not folder.is_dir():
+        raise CommandError(f"--out must be a folder, got the file {folder}")
     content = EXAMPLES[name].write(np.random.default_rng(SEED))
     files = {folder / file: text for file, text in content.items()}
     for path, text in files.items():

@@ -1,7 +1,7 @@
 """``twofold fit``: a model of some columns of a table."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -17,9 +17,8 @@ from twofold.cli.terminal import (
     to_table,
 )
 from twofold.core.naming import listed
-
-if TYPE_CHECKING:
-    from twofold.tables.coding import Column
+from twofold.tables import open_table, read_table
+from twofold.tables.coding import Column, describe_columns
 
 DropMissing = Annotated[bool, Option("--drop-missing", help="Drop rows with missing values.")]
 Stream = Annotated[bool, Option("--stream", help="Read in blocks, as large tables are.")]
@@ -79,7 +78,6 @@ def fit(
     """
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.streaming import STREAMED_NOTE, replace_default
-    from twofold.tables import open_table, read_table
 
     check_model_place(out, [data, run.config])
     if (held_out is not None and not 0 <= held_out <= 0.9) or not 0 <= seed < 2**32:
@@ -147,7 +145,7 @@ def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[
         say(f"note: {doubt}")
 
 
-def _describe(column: "Column") -> str:
+def _describe(column: Column) -> str:
     """How a column that holds no numbers became inputs; nothing of one that does."""
     if column.kind == "date":
         return f"{column.name}: dates, in days"
@@ -175,10 +173,8 @@ def _find_inputs(
 
 def _describe_inputs(
     table: Any, names: list[str], texts: list[str], date_order: str | None, streamed: bool
-) -> "list[Column]":
+) -> list[Column]:
     """What each input column holds; ``texts`` are categories, as one types them."""
-    from twofold.tables.coding import Column, describe_columns
-
     if streamed:
         return [Column(name) for name in names]
     categories = {}

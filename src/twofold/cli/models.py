@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError
+from twofold.core import content, persistence
 from twofold.tables.coding import Column
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ class About(NamedTuple):
 
 def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
     """Write both to one file."""
-    from twofold.core import persistence
     from twofold.estimators.storage import pack
 
     stored = pack(model)
@@ -61,7 +61,6 @@ def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
 def load_model(path: Path) -> "tuple[BNNLVRegressor, About]":
     """Read a model, which then takes arrays without names, and what its file says about the table:
     names of columns at the most if Python code saved it."""
-    from twofold.core import persistence
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.storage import unpack
 
@@ -77,8 +76,6 @@ def load_model(path: Path) -> "tuple[BNNLVRegressor, About]":
 def _unpack_about(table: Any, model: "BNNLVRegressor") -> About:
     """What is stored about the table, if it fits the model. Of a path no more than the name is
     believed: it may be of another machine, and must not lead to other files."""
-    from twofold.core import content, persistence
-
     if table is None:
         names, outputs = getattr(model, "feature_names_in_", ()), model.model_.outputs
         called = [f"y{index}" for index in range(outputs)] if outputs > 1 else ["y"]

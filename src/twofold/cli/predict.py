@@ -3,7 +3,7 @@ uncertainty in two parts, and where to measure next."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -11,9 +11,8 @@ from twofold.cli import models, rows
 from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream
 from twofold.cli.run import Run, to_records
 from twofold.cli.terminal import CommandError, check_place, parse_numbers, say, to_point_table
-
-if TYPE_CHECKING:
-    from twofold.tables.coding import Column
+from twofold.tables import open_table
+from twofold.tables.coding import OUTSIDE, Column, decode, name_outside, spread
 
 NATS = "information_nats"
 
@@ -42,7 +41,6 @@ def decompose(
     Example: twofold decompose oven.twofold new.csv --by variance --out split.csv
     """
     from twofold.estimators.streaming import decompose_table, split_columns
-    from twofold.tables import open_table
 
     check_place(out, reads=[model, data, run.config])
     fitted, about = models.open_model(model, run)
@@ -97,7 +95,6 @@ def suggest(
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """
     from twofold.active.suggestion import SPREAD, SUGGESTED, suggest_rows
-    from twofold.tables.coding import OUTSIDE, decode, spread
 
     check_place(out, reads=[model, candidates, run.config])
     fitted, about = models.open_model(model, run)
@@ -131,10 +128,8 @@ def suggest(
     run.show(to_records(columns), to_point_table(cells, title))
 
 
-def _mark_outside(columns: "Sequence[Column]", x: Any) -> dict[str, list[str]]:
+def _mark_outside(columns: Sequence[Column], x: Any) -> dict[str, list[str]]:
     """A column with the inputs of each row that lie outside the measured range, and a note."""
-    from twofold.tables.coding import OUTSIDE, name_outside
-
     marks = name_outside(columns, x)
     if any(marks):
         say(

@@ -12,6 +12,7 @@ from twofold.cli import models
 from twofold.cli.rows import find_tables, is_large, split_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, check_place, name_unreadable, say
+from twofold.tables import read_table
 
 SQLITE = b"SQLite format 3\0"
 
@@ -72,7 +73,6 @@ def default_place(subject: str, kind: str) -> Path:
 
 def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> None:
     from twofold.report import write_model_page
-    from twofold.tables import read_table
 
     run.reads(path)
     model, about = models.load_model(path)

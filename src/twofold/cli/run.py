@@ -25,7 +25,9 @@ import typer
 from typer import Option
 
 from twofold.cli.terminal import CommandError, check_names, name_unreadable, print_json, say
+from twofold.core import persistence
 from twofold.core.persistence import to_plain
+from twofold.tables import csv_text, write_table
 
 ENDING = ".record.json"
 # Options about the command line itself make no sense in a file.
@@ -135,8 +137,6 @@ class Run:
 
     def show_columns(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
         """Print columns as a JSON list of rows, or, if they are in no file, as CSV."""
-        from twofold.tables import csv_text
-
         if self.as_json:
             print_json(to_records(columns))
         elif out is None:
@@ -144,8 +144,6 @@ class Run:
 
     def write_table(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write the result to its file, if it has one, and the record."""
-        from twofold.tables import write_table
-
         if out is not None:
             write_table(out, columns)
         record = self.write(out)
@@ -155,8 +153,6 @@ class Run:
     def write(self, wrote: Path | None = None) -> Path:
         """Write the record beside the output, or to the folder of runs; if that fails there is a
         note, and the result stays."""
-        from twofold.core import persistence
-
         path = self._place(wrote)
         text = json.dumps(self._document(wrote), indent=2, ensure_ascii=False) + "\n"
         try:
@@ -176,15 +172,13 @@ class Run:
         return wrote.with_name(wrote.name + ENDING)
 
     def _document(self, wrote: Path | None) -> dict[str, Any]:
-        from twofold.core.persistence import device, versions
-
         # A record beside a result goes where the result goes, and says nothing of this machine.
         own = {"folder": str(Path.cwd())} if wrote is None else {}
         return own | {
             "command": shlex.join(["twofold", *sys.argv[1:]]),
             "begun": self._begun.isoformat(timespec="seconds"),
-            "versions": versions(),
-            "device": device(),
+            "versions": persistence.versions(),
+            "device": persistence.device(),
             "seconds": round(time.perf_counter() - self._clock, 1),
             "times": self._times,
             "settings": self._settings,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twofold.core.naming import nearest
 from twofold.core.persistence import to_plain
+from twofold.tables import would_overwrite
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
@@ -86,8 +87,6 @@ def check_place(
     out: Path | None, endings: Sequence[str] = TABLES, reads: Sequence[Path | None] = ()
 ) -> None:
     """Refuse an output file that cannot be written, or that the command reads, before any work."""
-    from twofold.tables import would_overwrite
-
     if out is None:
         return
     if endings and out.suffix.lower() not in endings:
@@ -97,12 +96,6 @@ def check_place(
     for source in reads:
         if source is not None and would_overwrite(source, out):
             raise CommandError(f"{out} is read by this command; write to another file")
-
-
-def check_folder(out: Path) -> None:
-    """Refuse an output folder that is a file."""
-    if out.exists() and not out.is_dir():
-        raise CommandError(f"--out must be a folder, got the file {out}")
 
 
 def split_words(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """``twofold update``: new rows for a model that was fitted before."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from typer import Argument, Option
@@ -11,9 +11,7 @@ from twofold.cli.fit import Force, ModelFile, check_model_place, finish
 from twofold.cli.rows import find_tables, read_rows, split_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, say
-
-if TYPE_CHECKING:
-    from twofold.tables import Table
+from twofold.tables import Table, read_table
 
 
 def update(
@@ -64,10 +62,8 @@ def update(
 
 def _join(
     about: models.About, old: list[Path], data: Path, source: tuple[str, str], run: Run
-) -> "tuple[list[Table], models.About]":
+) -> tuple[list[Table], models.About]:
     """The tables to fit to and their description: the new table alone if it has the old rows."""
-    from twofold.tables import read_table
-
     new = read_table(data)
     if not old:
         return [new], about._replace(tables=[source])

@@ -7,15 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twofold.core.naming import listed, nearest, shortened
+from twofold.tables.arrow import pa, pc
 from twofold.tables.dates import AmbiguousDatesError, read_dates, to_timestamps
-
-if TYPE_CHECKING:
-    import pyarrow
 
 MOST_QUOTED = 300  # characters of another library's message
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-"})
@@ -48,7 +46,7 @@ class Table:
 
     source: str
     unit: str
-    data: "pyarrow.Table"
+    data: Any  # a pyarrow.Table
     rows: np.ndarray
     decimal: str = "."
 
@@ -184,8 +182,6 @@ def check_headings(source: Any, headings: list[str]) -> None:
 
 def join_tables(tables: Sequence[Table]) -> Table:
     """Blocks of one table, one after the other."""
-    import pyarrow as pa
-
     rows = np.concatenate([table.rows for table in tables])
     return replace(tables[0], data=pa.concat_tables([one.data for one in tables]), rows=rows)
 
@@ -200,8 +196,6 @@ def list_of_names(what: str, given: Any) -> list[str]:
 @contextmanager
 def parsing_errors(source: Any, kind: str) -> Iterator[None]:
     """Convert any parsing error into a ``TableError`` with the source's name."""
-    import pyarrow as pa
-
     # Some errors of Arrow and of csv are of no kind but their own.
     wrong = (OSError, ValueError, TypeError, KeyError, ArithmeticError, MemoryError, csv.Error)
     try:
@@ -228,8 +222,6 @@ def disk_errors(path: Path, action: str) -> Iterator[None]:
 def _dates(
     column: Any, missing: Collection[str | float], decimal: str, date_order: str | None
 ) -> Numbers:
-    import pyarrow as pa
-
     column = to_timestamps(column)
     kind = column.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
@@ -243,8 +235,6 @@ def _dates(
 
 
 def _labels(column: Any, decimal: str) -> list[str]:
-    import pyarrow as pa
-
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     coded = array.dictionary_encode(null_encoding="encode")  # each name once
@@ -267,9 +257,6 @@ def parse_number(text: str, decimal: str = ".") -> float:
 
 
 def _numbers(column: Any, missing: Collection[str | float], decimal: str) -> Numbers:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -295,16 +282,11 @@ def _numbers(column: Any, missing: Collection[str | float], decimal: str) -> Num
 
 
 def _floats(column: Any) -> np.ndarray:
-    import pyarrow as pa
-
     return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), float)
 
 
 def _texts(column: Any) -> Any:
     """A column as one array of texts without blanks around them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()])
