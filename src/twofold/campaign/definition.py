@@ -24,11 +24,10 @@ FEWEST = 256  # points that constraints must leave
 def define(
     inputs: Sequence[Input],
     outputs: Sequence[str],
-    *,
-    candidates: Sequence[Mapping[str, Any]] | None = None,
-    constraints: Sequence[str] = (),
-    target: str | None = None,
-    settings: Mapping[str, Any] | None = None,
+    candidates: Sequence[Mapping[str, Any]] | None,
+    constraints: Sequence[str],
+    target: str | None,
+    settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The definition as JSON values."""
     space = Space(tuple(inputs), parse_constraints(constraints, inputs))
@@ -45,7 +44,7 @@ def define(
         "candidates": None if candidates is None else _check_candidates(space, candidates),
         "constraints": [one.text for one in space.constraints],
         "target": target,
-        "settings": check_model_settings(settings or {}),
+        "settings": check_model_settings(settings),
     }
 
 

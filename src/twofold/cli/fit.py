@@ -20,11 +20,15 @@ from twofold.core.naming import listed
 from twofold.tables import open_table, read_table
 from twofold.tables.coding import Column, describe_columns
 
+CATEGORY = 'Input that is a category: NAME, or in order "NAME=small<medium<large"'
+ERROR = "Column with the known standard deviation of each measurement; several: a,b"
+GROUP = "Column whose equal values (of dates: the same day) are held out together."
+SHARE = "Share of rows to hold out (default: 0 with an out-of-bag score, else 0.1)."
+Text = str | None
+Texts = list[str] | None
 DropMissing = Annotated[bool, Option("--drop-missing", help="Drop rows with missing values.")]
 Stream = Annotated[bool, Option("--stream", help="Read in blocks, as large tables are.")]
-Quick = Annotated[
-    bool, Option("--quick", help="Fit in seconds, without chains: inference=ensemble.")
-]
+Quick = Annotated[bool, Option("--quick", help="Fit in seconds: inference=ensemble, no chains.")]
 DateOrder = Annotated[
     Literal["day-first", "month-first"] | None,
     Option(help="Order of day and month in dates like 03/04/2025."),
@@ -39,31 +43,17 @@ def fit(
     data: Annotated[Path, Argument(help="CSV or Parquet file, or a folder of Parquet files.")],
     target: Annotated[str, Option(help="Column to predict; several: a,b")],
     out: Annotated[Path, Option(help="Model file to write.")],
-    inputs: Annotated[
-        str | None, Option(help="Input columns: a,b,c (default: all others).")
-    ] = None,
-    ignore: Annotated[str | None, Option(help="Columns to ignore: a,b")] = None,
-    category: Annotated[
-        list[str] | None,
-        Option(help='Input that is a category: NAME, or in order "NAME=small<medium<large"'),
-    ] = None,
-    weight: Annotated[str | None, Option(help="Column with the weight of each row.")] = None,
-    error: Annotated[
-        str | None,
-        Option(help="Column with the known standard deviation of each measurement; several: a,b"),
-    ] = None,
-    group: Annotated[
-        str | None,
-        Option(help="Column whose equal values (of dates: the same day) are held out together."),
-    ] = None,
-    held_out: Annotated[
-        float | None,
-        Option(help="Share of rows to hold out (default: 0 with an out-of-bag score, else 0.1)."),
-    ] = None,
+    inputs: Annotated[Text, Option(help="Input columns: a,b,c (default: all others).")] = None,
+    ignore: Annotated[Text, Option(help="Columns to ignore: a,b")] = None,
+    category: Annotated[Texts, Option(help=CATEGORY)] = None,
+    weight: Annotated[Text, Option(help="Column with the weight of each row.")] = None,
+    error: Annotated[Text, Option(help=ERROR)] = None,
+    group: Annotated[Text, Option(help=GROUP)] = None,
+    held_out: Annotated[float | None, Option(help=SHARE)] = None,
     date_order: DateOrder = None,
     drop_missing: DropMissing = False,
     quick: Quick = False,
-    setting: Annotated[list[str] | None, Option(help="Model setting, such as chains=20")] = None,
+    setting: Annotated[Texts, Option(help="Model setting, such as chains=20")] = None,
     seed: Seed = 0,
     stream: Stream = False,
     force: Force = False,

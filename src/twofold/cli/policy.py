@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from twofold.cli import terminal
-from twofold.cli.fit import DateOrder, Seed
+from twofold.cli.fit import DateOrder, Seed, Text, Texts
 from twofold.cli.run import Run, verb
 from twofold.cli.terminal import CommandError, parse_settings, to_table
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Find policies from a log and a cost function.", no_args_is_help=True)
 
 FUNCTION = "FILE.py:FUNCTION"
+RATE = "Largest change of an action a step: NAME=VALUE, or none (default: the log's)"
+LIMIT = "Where an observation must stay: NAME:LOW:HIGH; an end may be inf"
 BETAS, QUICK_BETAS = "0,1,2,4", "0,2"
 QUICK_SEARCH = {"starts": 1, "epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
@@ -40,38 +42,26 @@ def search(
     action: Annotated[list[str], Option(help="Action column with bounds: NAME:LOW:HIGH")],
     cost: Annotated[str, Option(help=f"Cost of a row: {FUNCTION}")],
     out: Annotated[Path, Option(help="Output folder; an existing one is resumed.")],
-    episode: Annotated[str | None, Option(help="Column that identifies episodes.")] = None,
-    time: Annotated[str | None, Option(help="Time column.")] = None,
+    episode: Annotated[Text, Option(help="Column that identifies episodes.")] = None,
+    time: Annotated[Text, Option(help="Time column.")] = None,
     date_order: DateOrder = None,
     history: Annotated[int, Option(help="Number of past rows the model sees.")] = 1,
-    known: Annotated[str | None, Option(help=f"Known dynamics: {FUNCTION}")] = None,
-    held: Annotated[list[str] | None, Option(help="Column that stays constant.")] = None,
-    exogenous: Annotated[
-        str | None, Option(help="Columns that no action influences, such as weather: a,b")
-    ] = None,
-    max_rate: Annotated[
-        list[str] | None,
-        Option(help="Largest change of an action a step: NAME=VALUE, or none (default: the log's)"),
-    ] = None,
-    limit: Annotated[
-        list[str] | None,
-        Option(help="Where an observation must stay: NAME:LOW:HIGH; an end may be inf"),
-    ] = None,
-    transform: Annotated[list[str] | None, Option(help="NAME=log1p, logit or log1p_logit")] = None,
-    missing: Annotated[list[str] | None, Option(help="Marker for missing values.")] = None,
-    mend: Annotated[list[str] | None, Option(help="Repairs to allow: sort,drop_missing, …")] = None,
-    beta: Annotated[
-        str | None, Option(help=f"Weights of the epistemic risk (default: {BETAS}).")
-    ] = None,
+    known: Annotated[Text, Option(help=f"Known dynamics: {FUNCTION}")] = None,
+    held: Annotated[Texts, Option(help="Column that stays constant.")] = None,
+    exogenous: Annotated[Text, Option(help="Columns that no action influences: a,b")] = None,
+    max_rate: Annotated[Texts, Option(help=RATE)] = None,
+    limit: Annotated[Texts, Option(help=LIMIT)] = None,
+    transform: Annotated[Texts, Option(help="NAME=log1p, logit or log1p_logit")] = None,
+    missing: Annotated[Texts, Option(help="Marker for missing values.")] = None,
+    mend: Annotated[Texts, Option(help="Repairs to allow: sort,drop_missing, …")] = None,
+    beta: Annotated[Text, Option(help=f"Weights of the epistemic risk (default: {BETAS}).")] = None,
     gamma: Annotated[str, Option(help="Weights of the aleatoric risk.")] = "0",
     horizon: Annotated[int, Option(help="Number of steps to plan ahead.")] = 50,
-    setting: Annotated[list[str] | None, Option(help="Search setting, such as epochs=50")] = None,
-    model: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
-    tune: Annotated[
-        bool, Option("--tune/--no-tune", help="Tune the model on roll-outs, where that helps.")
-    ] = True,
+    setting: Annotated[Texts, Option(help="Search setting, such as epochs=50")] = None,
+    model: Annotated[Texts, Option(help="Model setting, such as epochs=2000")] = None,
+    tune: Annotated[bool, Option(help="Tune the model on roll-outs, where that helps.")] = True,
     quick: Annotated[
-        bool, Option("--quick", help="A first answer: a short fit and search.")
+        bool, Option("--quick", help="A short fit and search: a first answer.")
     ] = False,
     seed: Seed = 0,
 ) -> None:

@@ -8,26 +8,23 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Option
 
 from twofold.cli import models, rows
-from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream
+from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream, Text
 from twofold.cli.run import Run, to_records
 from twofold.cli.terminal import CommandError, check_place, parse_numbers, say, to_point_table
 from twofold.tables import open_table
 from twofold.tables.coding import OUTSIDE, Column, decode, name_outside, spread
 
 NATS = "information_nats"
+BY = "Entropies in nats, or standard deviations in units of the target."
+CANDIDATES = "Table of candidates (default: the measured range)."
 
 
 def decompose(
     run: Run,
     model: ModelFile,
     data: Annotated[Path, Argument(help="CSV or Parquet file with the model's inputs.")],
-    by: Annotated[
-        Literal["entropy", "variance"],
-        Option(help="Entropies in nats, or standard deviations in units of the target."),
-    ] = "entropy",
-    quantiles: Annotated[
-        str | None, Option(help="Also these quantiles of the prediction: 0.05,0.5,0.95")
-    ] = None,
+    by: Annotated[Literal["entropy", "variance"], Option(help=BY)] = "entropy",
+    quantiles: Annotated[Text, Option(help="Also quantiles of the prediction: 0.1,0.9")] = None,
     out: Annotated[Path | None, Option(help="*.csv or *.parquet file (default: stdout).")] = None,
     drop_missing: DropMissing = False,
     stream: Stream = False,
@@ -76,12 +73,8 @@ def decompose(
 def suggest(
     run: Run,
     model: ModelFile,
-    candidates: Annotated[
-        Path | None, Argument(help="Table of candidates (default: the measured range).")
-    ] = None,
-    num: Annotated[
-        int | None, Option("--num", "-n", help="Number of points (default: 5, or all if fewer).")
-    ] = None,
+    candidates: Annotated[Path | None, Argument(help=CANDIDATES)] = None,
+    num: Annotated[int | None, Option("--num", "-n", help="Points (default: at most 5).")] = None,
     out: Annotated[Path | None, Option(help="Also write a *.csv or *.parquet file.")] = None,
     seed: Seed = 0,
     drop_missing: DropMissing = False,

@@ -19,9 +19,7 @@ def update(
     model: ModelFile,
     data: Annotated[Path, Argument(help="Table of the new rows, or of old and new ones.")],
     out: Annotated[Path | None, Option(help="Model file to write (default: the same).")] = None,
-    old: Annotated[
-        Path | None, Option("--data", help="Table of the model, if it was moved.")
-    ] = None,
+    old: Annotated[Path | None, Option("--data", help="The model's table, if moved.")] = None,
     force: Force = False,
 ) -> None:
     """Add new rows to a fitted model, with the settings it was fitted with.

@@ -50,23 +50,14 @@ def run_jobs(
     executor: str = "local",
     ray_options: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """The results of all jobs, in their order.
+    """The results of all jobs, in their order; ``JobError`` names those that failed, after all have
+    ended.
 
-    Parameters
-    ----------
-    folder : path or None
-        Where results are kept; those that are there already are not computed again.
-    executor : "local" or "ray"
-        Run jobs one by one in this process, or on the Ray cluster of this process, else the one at
-        ``RAY_ADDRESS``, else one that Ray starts on this machine.
-    ray_options : mapping or None
-        Options of ``ray.remote``, such as ``num_cpus`` and ``num_gpus`` of each job, and
-        ``max_retries`` of a job whose worker dies (3 unless given).
-
-    Raises
-    ------
-    JobError
-        After all jobs have ended, naming those that failed.
+    Results that are in the ``folder`` already are not computed again. ``executor`` is ``"local"``
+    (one by one in this process) or ``"ray"``: on the Ray cluster of this process, else the one at
+    ``RAY_ADDRESS``, else one that Ray starts on this machine. ``ray_options`` are those of
+    ``ray.remote``, such as ``num_cpus`` and ``num_gpus`` of each job, and ``max_retries`` of a job
+    whose worker dies (3 unless given).
     """
     if executor not in EXECUTORS:
         raise ValueError(
@@ -94,8 +85,8 @@ def run_jobs(
             if files:
                 _keep(files[number], jobs[number].name, outcome)
     if failed:
-        reasons = [f"{jobs[n].name}: {_describe(error)}" for n, error in sorted(failed.items())]
-        message = f"{len(failed)} of {len(jobs)} jobs failed – {'; '.join(reasons)}"
+        reasons = "; ".join(f"{jobs[n].name}: {_describe(failed[n])}" for n in sorted(failed))
+        message = f"{len(failed)} of {len(jobs)} jobs failed – {reasons}"
         raise JobError(message) from failed[min(failed)]
     return [results[number] for number in range(len(jobs))]
 
@@ -160,12 +151,12 @@ def _connect() -> Any:
         os.environ.update(RAY_TIMEOUTS | dict(os.environ))
     try:
         import ray
+
+        if not ray.is_initialized():
+            ray.init()
     except ImportError as error:
         needed = "jobs on a cluster need Ray, which is not installed"
         raise ImportError(f"{needed}; pip install 'twofold[ray]'") from error
-    try:
-        if not ray.is_initialized():
-            ray.init()
     except Exception as error:
         raise ConnectionError(
             f"no Ray cluster for RAY_ADDRESS={address} ({_describe(error)}); name one that "

@@ -59,7 +59,6 @@ class Table:
         return [name for name in self.data.column_names if name.strip()]
 
     def take(self, index: np.ndarray) -> "Table":
-        """Rows by index."""
         if len(index) == len(self) and np.array_equal(index, np.arange(len(self))):
             return self
         return replace(self, data=self.data.take(index), rows=self.rows[index])
@@ -149,11 +148,10 @@ def keep_finite(
     """Columns of numbers, each ``[N, …]``, side by side, and which rows they are: all of them, or
     with ``drop_missing`` those that have a finite number in every column."""
     values = np.hstack([np.zeros((len(table), 0)), *(own for _, own in columns)])
-    missing = {name: ~np.isfinite(own).all(axis=1) for name, own in columns}
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any() and not drop_missing:
-        counts = {shortened(name): int(rows.sum()) for name, rows in missing.items() if rows.any()}
-        parts = listed(f"{name!r} {count}" for name, count in counts.items())
+        missing = {name: (~np.isfinite(own).all(axis=1)).sum() for name, own in columns}
+        parts = listed(f"{shortened(name)!r} {count}" for name, count in missing.items() if count)
         raise TableError(
             f"{table.source}: {bad.sum()} of {len(table)} rows have no finite number in a column "
             f"({parts}), the first of them {table.unit} {table.rows[bad.argmax()]}; fill them in, "
