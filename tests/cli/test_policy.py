@@ -197,7 +197,7 @@ def test_from_a_log_to_an_action(twofold, place):
         (words(setting="noise_draws=1"), "noise_draws must be at least 2"),
         (words(model="epochs=0"), "epochs must be an integer of at least 1, got 0"),
         (words(model="layers=3"), "got 'layers'"),
-        (words(seed=-1), "--seed must be an integer"),
+        (words(seed=-1), "Invalid value for '--seed'"),
         (words(out="tank.csv"), "is not empty and has no project.json"),
         (words(out="."), "is not empty and has no project.json"),
     ],

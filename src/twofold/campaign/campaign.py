@@ -59,7 +59,6 @@ class Snapshot(NamedTuple):
 
     @property
     def measurements(self) -> list[dict[str, Any]]:
-        """Those that were not removed."""
         return [row for row in self.recorded if row["removed"] is None]
 
     @property
@@ -76,7 +75,6 @@ class Snapshot(NamedTuple):
         return [Proposal(*(row[name] for name in Proposal._fields)) for row in pending]
 
     def complete(self, outputs: Sequence[str]) -> list[dict[str, Any]]:
-        """Measurements that have every output."""
         return [row for row in self.measurements if len(row["outputs"]) == len(outputs)]
 
 
@@ -326,7 +324,6 @@ class Campaign:
         return {"measurements": seen, "numbers": numbers, "model": fit.name}
 
     def check_num(self, num: Any) -> None:
-        """Check the number of points for ``ask``."""
         require(is_whole(num) and num >= 1, f"ask for at least 1 point, got {num!r}")
         require(num <= MOST_ASKED, f"ask for at most {MOST_ASKED} points at once, got {num}")
         most = MOST_ASKED if self.candidates is None else len(self.candidates)
@@ -334,7 +331,6 @@ class Campaign:
 
     @property
     def _wanted(self) -> list[int]:
-        """Positions of the outputs that are to be learned."""
         return [i for i, name in enumerate(self.outputs) if self.target in (None, name)]
 
     def _choose(self, model: "BNNLVRegressor | None", num: int, snapshot: Snapshot) -> Chosen:

@@ -82,7 +82,6 @@ class Space:
         return found[:num]
 
     def find_allowed(self, points: Sequence[Point]) -> np.ndarray:
-        """Which points meet the constraints, ``[N]``."""
         met = np.ones(len(points), bool)
         for one in self.constraints:
             met &= one.excess({name: [p[name] for p in points] for name, _ in one.weights}) <= 0.0
@@ -95,7 +94,6 @@ class Space:
         return list(compress(points, self.find_allowed(points)))
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """The inputs as JSON values."""
         return [{"kind": type(one).__name__.lower()} | asdict(one) for one in self.inputs]
 
     @classmethod

@@ -50,11 +50,9 @@ class Background:
         self.wake()
 
     def wake(self) -> None:
-        """Check for work."""
         self._wake.set()
 
     def start(self) -> None:
-        """Work in a thread that ends with the process."""
         threading.Thread(target=self._run, daemon=True).start()
 
     def step(self) -> bool:

@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from twofold.cli import terminal
-from twofold.cli.fit import Quick
+from twofold.cli.fit import Quick, Text, Texts
 from twofold.cli.run import Run, verb
 from twofold.cli.serve import serve
 from twofold.cli.terminal import CommandError, check_place, say, to_table
@@ -23,7 +23,7 @@ app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_
 Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
 SETTING = "Model setting: NAME=VALUE, such as chains=20"
 Out = Annotated[Path | None, Option(help="Write a *.csv or *.parquet file instead.")]
-Note = Annotated[str | None, Option(help="Free text, stored with the measurement and exported.")]
+Note = Annotated[Text, Option(help="Free text, stored with the measurement and exported.")]
 INPUT = "NAME=LOW..HIGH, NAME=LOW..HIGH:int, NAME=LOW..HIGH:log or NAME=a|b|c"
 CONSTRAINT = 'Linear inequality of numeric inputs, such as "heat + 2*acid <= 90".'
 BAR = 20
@@ -36,9 +36,9 @@ def init(
     input: Annotated[list[str], Option(help=INPUT)],
     output: Annotated[list[str], Option(help="Name of an output.")],
     candidates: Annotated[Path | None, Option(help="Table of the only points allowed.")] = None,
-    constraint: Annotated[list[str] | None, Option(help=CONSTRAINT)] = None,
-    target: Annotated[str | None, Option(help="Output to learn (default: all of them).")] = None,
-    setting: Annotated[list[str] | None, Option(help=SETTING)] = None,
+    constraint: Annotated[Texts, Option(help=CONSTRAINT)] = None,
+    target: Annotated[Text, Option(help="Output to learn (default: all of them).")] = None,
+    setting: Annotated[Texts, Option(help=SETTING)] = None,
     quick: Quick = False,
 ) -> None:
     """Create a new campaign.
@@ -62,7 +62,7 @@ def init(
 
 @verb(app)
 def configure(
-    run: Run, place: Place, settings: Annotated[list[str] | None, Argument(help=SETTING)] = None
+    run: Run, place: Place, settings: Annotated[Texts, Argument(help=SETTING)] = None
 ) -> None:
     """Replace the settings of the model; without any, restore the defaults.
 
@@ -103,7 +103,7 @@ def ask(
 def tell(
     run: Run,
     place: Place,
-    values: Annotated[list[str] | None, Argument(help="NAME=VALUE of outputs, inputs.")] = None,
+    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs, inputs.")] = None,
     proposal: Annotated[int | None, Option(help="Number of the proposal.")] = None,
     table: Annotated[Path | None, Option(help="CSV or Parquet file of results.")] = None,
     repeat: Annotated[bool, Option(help="Record a repeated measurement.")] = False,
@@ -135,7 +135,7 @@ def correct(
     run: Run,
     place: Place,
     measurement: Annotated[int, Argument(help="Number of the measurement.")],
-    values: Annotated[list[str] | None, Argument(help="NAME=VALUE of outputs.")] = None,
+    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs.")] = None,
     note: Note = None,
 ) -> None:
     """Replace a recorded value; the earlier one stays in the history of the database.

@@ -33,7 +33,7 @@ DateOrder = Annotated[
     Literal["day-first", "month-first"] | None,
     Option(help="Order of day and month in dates like 03/04/2025."),
 ]
-Seed = Annotated[int, Option(help="Random seed.")]
+Seed = Annotated[int, Option(help="Random seed.", min=0, max=2**32 - 1)]
 Force = Annotated[bool, Option("--force", help="Overwrite existing files that differ.")]
 ModelFile = Annotated[Path, Argument(help="Model file of twofold fit.")]
 
@@ -49,7 +49,7 @@ def fit(
     weight: Annotated[Text, Option(help="Column with the weight of each row.")] = None,
     error: Annotated[Text, Option(help=ERROR)] = None,
     group: Annotated[Text, Option(help=GROUP)] = None,
-    held_out: Annotated[float | None, Option(help=SHARE)] = None,
+    held_out: Annotated[float | None, Option(help=SHARE, min=0.0, max=0.9)] = None,
     date_order: DateOrder = None,
     drop_missing: DropMissing = False,
     quick: Quick = False,
@@ -70,10 +70,6 @@ def fit(
     from twofold.estimators.streaming import STREAMED_NOTE, replace_default
 
     check_model_place(out, [data, run.config])
-    if (held_out is not None and not 0 <= held_out <= 0.9) or not 0 <= seed < 2**32:
-        raise CommandError(
-            f"expected --held-out of 0 to 0.9 and a seed below 2**32, got {held_out} and {seed}"
-        )
     streamed = stream or rows.is_large(data)
     table: Any = open_table(data) if streamed else read_table(data)
     source = [(data.resolve().name, run.reads(data))]

@@ -138,7 +138,6 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
 
 
 def _to_rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
-    """Columns as inputs and outputs."""
     targets = values[:, inputs:]
     return Rows(values[:, :inputs], targets[:, 0] if targets.shape[1] == 1 else targets, places)
 

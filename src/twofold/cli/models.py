@@ -34,7 +34,6 @@ class About(NamedTuple):
 
     @property
     def inputs(self) -> list[str]:
-        """The input columns of the table."""
         return [one.name for one in self.columns]
 
     @property
@@ -49,7 +48,6 @@ class About(NamedTuple):
 
 
 def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
-    """Write both to one file."""
     from twofold.estimators.storage import pack
 
     stored = pack(model)

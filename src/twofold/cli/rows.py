@@ -29,7 +29,6 @@ class Rows(NamedTuple):
     groups: np.ndarray | None = None
 
     def take(self, mask: np.ndarray) -> "Rows":
-        """Some of the rows."""
         parts: Any = (None if part is None else part[mask] for part in self)
         return Rows(*parts)
 
@@ -92,13 +91,14 @@ def read_rows(table: Table, about: About) -> Rows:
     values, kept = read_values(table, about.columns, about.numbers, about.drop_missing)
     ends = np.cumsum([len(about.features), len(about.outputs), int(about.weight is not None)])
     x, y, weight, error = np.split(values, ends, axis=1)
-    known = {"weight": weight[:, 0] if about.weight else None, "error": error}
-    if about.errors is None:
-        known["error"] = None
-    elif len(about.outputs) == 1:
-        known["error"] = error[:, 0]
-    groups = None if about.group is None else read_groups(table, about.group)[kept]
-    return Rows(x, y[:, 0] if len(about.outputs) == 1 else y, kept, **known, groups=groups)
+    if len(about.outputs) == 1:
+        y, error = y[:, 0], error[:, :1].reshape(-1)
+    return Rows(
+        x, y, kept,
+        weight[:, 0] if about.weight else None,
+        error if about.errors else None,
+        read_groups(table, about.group)[kept] if about.group else None,
+    )  # fmt: skip
 
 
 def read_groups(table: Table, name: str) -> np.ndarray:

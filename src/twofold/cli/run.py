@@ -191,7 +191,6 @@ class Run:
 
 
 def to_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Columns as rows."""
     rows = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 

@@ -30,7 +30,6 @@ class Portion(NamedTuple):
 
 
 def count_cores() -> int:
-    """Number of cores available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -127,7 +127,6 @@ def name_file(path: FilePath, kind: str) -> Iterator[None]:
 
 
 def write_text(path: FilePath, text: str) -> None:
-    """``write_bytes`` for text, as UTF-8."""
     write_bytes(path, text.encode())
 
 

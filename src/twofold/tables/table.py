@@ -172,7 +172,6 @@ def check_names(table: Any, names: Sequence[str]) -> None:
 
 
 def check_headings(source: Any, headings: list[str]) -> None:
-    """Refuse two columns of one name."""
     twice = sorted({one for one in headings if headings.count(one) > 1 and one})
     if twice:
         raise TableError(f"{source} has duplicate column names: {listed(map(repr, twice))}")

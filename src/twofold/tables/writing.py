@@ -38,7 +38,6 @@ def open_writer(path: Path) -> Iterator[Write]:
 
 
 def csv_text(columns: Mapping[str, Any]) -> str:
-    """Columns as the text of a CSV file."""
     text = io.StringIO()
     _write_csv(text, columns, True)
     return text.getvalue()
