@@ -176,28 +176,28 @@ def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
     """Where the results of jobs are kept."""
     files: dict[str, WorkFile] = {}
     for job in jobs:
-        refusal = f"the result of job {job.name!r} can only be kept if its"
+        refusal, remedy = (
+            f"the result of job {job.name!r} can only be kept if its",
+            "give no folder",
+        )
         name = getattr(job.function, "__qualname__", "<unnamed>")
         if "<" in name:
             raise ValueError(
                 f"{refusal} function has a name of its own, got {job.function!r}; define it in a "
-                "module with def, or give no folder"
+                f"module with def, or {remedy}"
             )
         function, version = f"{job.function.__module__}.{name}", persistence.LIBRARY_VERSION
         identity = {"function": function, "identity": job.identity, "version": version}
         try:
             place = hash_identity(identity)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{refusal} identity consists of JSON values ({error}); change the identity, or "
-                "give no folder"
-            ) from error
+            problem = f"{refusal} identity consists of JSON values ({error})"
+            raise ValueError(f"{problem}; change the identity, or {remedy}") from error
         if place in files:
             same = jobs[list(files).index(place)].name
             raise ValueError(
                 f"jobs {same!r} and {job.name!r} have the same function and identity, so that one "
-                "result would be mistaken for the other; include the difference in the identity, "
-                "remove one of the jobs, or give no folder"
+                f"result would be mistaken for the other; make the identities differ, or {remedy}"
             )
         files[place] = WorkFile(folder / place, "result", identity)
     return list(files.values())
@@ -220,5 +220,6 @@ def _keep(file: WorkFile, name: str, result: str) -> None:
         file.write({}, {"name": name, "result": result})
     except OSError as error:
         problem = f"the result of job {name!r} could not be kept ({error})"
-        message = f"{problem}; it will be computed again next time"
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"{problem}; it will be computed again next time", RuntimeWarning, stacklevel=3
+        )
