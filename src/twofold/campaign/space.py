@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.campaign.constraints import Constraint, parse_constraints
+from twofold.campaign.constraints import Constraint, parse_constraint
 from twofold.campaign.inputs import KINDS, Input, Point, check_names, require
 
 # As a power of two, how many points are tried for each that is to meet the constraints.
@@ -107,4 +107,4 @@ class Space:
             rule = f"an input's kind must be one of {', '.join(KINDS)}"
             require(kind in KINDS, f"{rule}, got {kind!r}")
             inputs.append(KINDS[kind](**own))
-        return cls(tuple(inputs), parse_constraints(constraints, inputs))
+        return cls(tuple(inputs), tuple(parse_constraint(text, inputs) for text in constraints))
