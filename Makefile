@@ -29,7 +29,10 @@ help:  ## list the targets
 	  | while IFS='|' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 demo: .venv/.installed-run  ## fit a small model and show its uncertainty in two parts
-	$(BIN)/twofold demo
+	$(BIN)/twofold example oven --out demo-output --force
+	$(BIN)/twofold fit demo-output/oven.csv --target yield_percent --out demo-output/oven.twofold --quick --force
+	$(BIN)/twofold suggest demo-output/oven.twofold demo-output/candidates.csv --num 5
+	$(BIN)/twofold report demo-output/oven.twofold --out demo-output/index.html
 
 reproduce: .venv/.installed-dev  ## make a table or figure of the paper: make reproduce WHAT=table_1 [ARGS="--smoke"]
 	$(BIN)/python -m paper $(WHAT) $(ARGS)

@@ -143,7 +143,7 @@ def test_proposals_of_a_model_say_what_is_known_and_why(twofold, place, tmp_path
     fill_in(table, **{"yield": lambda i, _: i})
     assert "recorded 2" in twofold("tell", place, "--table", table)[1]
     shown = twofold("ask", place)[1]
-    assert all(part in shown for part in ("total sd", "epistemic sd", "aleatoric sd"))
+    assert all(part in shown for part in ("yield total", "epistemic", "aleatoric", "information"))
     shown = twofold("status", place)[1]
     assert "█" in shown and "below 5%" in shown and "without a result" in shown
 

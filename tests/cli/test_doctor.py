@@ -66,7 +66,10 @@ def test_the_doctor_says_what_is_wrong(command, monkeypatch):
         """numbers are numbers"""
         raise AssertionError("2 is 3")
 
-    monkeypatch.setattr(doctor, "CHECKS", (broken, doctor.check_double_precision))
+    def sound():
+        """text is text"""
+
+    monkeypatch.setattr(doctor, "CHECKS", (broken, sound))
     code, shown, _ = command("doctor")
     assert code == UNSOUND and "AssertionError: 2 is 3" in shown and "passed" in shown
 

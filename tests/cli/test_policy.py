@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from twofold.cli import app as cli
-from twofold.cli.policy_words import as_typed
+from twofold.cli.spelling import as_typed
 from twofold.cli.terminal import MISTAKE, build_regressor
 from twofold.estimators.training import StoppedFit
 from twofold.plant.policy import load_policy
@@ -197,7 +197,7 @@ def test_from_a_log_to_an_action(twofold, place):
         (words(setting="noise_draws=1"), "noise_draws must be at least 2"),
         (words(model="epochs=0"), "epochs must be an integer of at least 1, got 0"),
         (words(model="layers=3"), "got 'layers'"),
-        (words(seed=-1), "--seed must be an integer"),
+        (words(seed=-1), "Invalid value for '--seed'"),
         (words(out="tank.csv"), "is not empty and has no project.json"),
         (words(out="."), "is not empty and has no project.json"),
     ],
@@ -354,7 +354,7 @@ def test_pasting_the_options_of_a_message_mends_the_log(twofold, place, monkeypa
     ],
 )
 def test_options_of_a_message_are_read_by_the_real_parser(message, expected):
-    typed = shlex.split(re.search(r"--.*?(?=, or|$)", as_typed(message))[0])
+    typed = shlex.split(re.search(r"--.*?(?=, or|$)", as_typed(message, "policy"))[0])
     assert typed == expected
     search = get_command(cli.app).commands["policy"].commands["search"]
     given = [word for word in words()[1:] if word not in ("--time", "t")]
@@ -363,16 +363,14 @@ def test_options_of_a_message_are_read_by_the_real_parser(message, expected):
     build_regressor(models, "model", planning_regressor())
 
 
-def test_a_large_log_is_announced_and_refused_before_it_is_read(twofold, place, monkeypatch):
-    from twofold.cli import policy_words
+def test_a_log_that_would_take_days_is_refused(twofold, place, monkeypatch):
+    from twofold.cli import policy
 
-    monkeypatch.setattr(policy_words, "LARGE", 1000)
     monkeypatch.setattr("twofold.plant.project.find_policies", lambda *_, **__: 1 / 0)
-    _, _, said = twofold(*words())
-    assert "reading tank.csv: 0 MB, about 91 rows" in said and "division by zero" in said
-    monkeypatch.setattr(policy_words, "MOST_ROWS", 10)
+    assert "division by zero" in twofold(*words())[2]
+    monkeypatch.setattr(policy, "MOST_ROWS", 10)
     code, _, said = twofold(*words())
-    assert code == MISTAKE and "--model epochs=10, or write every 10th row" in said
+    assert code == MISTAKE and re.search(r"--model epochs=\d+, or write every \d+th row", said)
     assert "division" in twofold(*words("--model", "epochs=10"))[2]
 
 

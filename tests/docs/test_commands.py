@@ -33,7 +33,6 @@ SMALL = {
         "--horizon", "3",
     ],
     ("env", "sample"): ["--transitions", "200"],
-    ("demo",): ["--smoke"],
 }  # fmt: skip
 
 

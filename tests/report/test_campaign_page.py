@@ -18,7 +18,7 @@ from twofold.active import (
 )
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.campaign.campaign import Proposal
-from twofold.campaign.constraints import parse_constraints
+from twofold.campaign.constraints import parse_constraint
 from twofold.campaign.space import Space
 from twofold.report import (
     Course,
@@ -100,7 +100,7 @@ def test_an_input_on_a_logarithmic_scale_has_such_an_axis(tmp_path, axes):
 def test_a_map_is_blank_where_a_constraint_allows_no_measurement(campaign):
     inputs = campaign.space.inputs
     rule = "stirring <= 500"
-    space = Space(inputs, parse_constraints([rule], inputs))
+    space = Space(inputs, (parse_constraint(rule, inputs),))
     names, at = tuple(space.names[:2]), campaign.pending()[0].point
     (known,) = figures.compute_maps(campaign.model(), space, at, [names])
     np.testing.assert_array_equal(np.isnan(known.nats).all(axis=1), known.second > 500)

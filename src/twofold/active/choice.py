@@ -40,7 +40,6 @@ def total_score(decomposition: "Decomposition") -> np.ndarray:
 
 
 def random_score(seed: int, num: int) -> np.ndarray:
-    """Random scores."""
     return np.random.default_rng(seed).uniform(size=num)
 
 
@@ -82,9 +81,9 @@ class Assessment(NamedTuple):
     def select(self, outputs: Sequence[int]) -> "Assessment":
         """Restrict to some outputs, by position."""
         of, split = list(outputs), self.split
+        errors = split.standard_errors
         parts, errors = (
-            type(every)(*(part[:, of] for part in every))
-            for every in (split.parts, split.standard_errors)
+            type(each)(*(part[:, of] for part in each)) for each in (split.parts, errors)
         )
         narrowed = type(split)(split.by, *parts, errors)
         return Assessment(narrowed, self.means[:, of], self.variances[:, of])
@@ -163,25 +162,17 @@ def choose_batch(
     pairs = list(zip(covariances, noise, strict=True))
     alone = sum(information_left(*pair, np.zeros(0, int)) for pair in pairs)
     measured = list(underway)
+    # Half the distance of as many points spread evenly over a unit cube.
+    apart = 0.0 if positions is None else 0.5 * num ** (-1.0 / max(positions.shape[1], 1))
     for _ in range(num):
         left = sum(information_left(*pair, np.array(measured, int)) for pair in pairs)
         worth = scores * left / np.maximum(alone, np.finfo(float).tiny)
         if positions is not None and measured:
-            near = _distances(positions, positions[measured]) < _apart(num, positions.shape[1])
-            worth[near.any(axis=1)] -= np.max(worth) + 1.0
+            distances = np.linalg.norm(positions[:, None] - positions[measured], axis=2)
+            worth[(distances < apart).any(axis=1)] -= np.max(worth) + 1.0
         worth[measured] = -np.inf
         measured.append(int(np.argmax(worth)))
     return np.array(measured[len(underway) :])
-
-
-def _apart(num: int, dimensions: int) -> float:
-    """Half the distance of ``num`` points spread evenly over a unit cube."""
-    return 0.5 * float(num) ** (-1.0 / max(dimensions, 1))
-
-
-def _distances(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """``[N, others]``, Euclidean."""
-    return np.linalg.norm(positions[:, None] - others[None], axis=2)
 
 
 def information_left(covariance: np.ndarray, noise: np.ndarray, measured: np.ndarray) -> np.ndarray:
@@ -229,11 +220,8 @@ def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> s
         return f"no model yet: {missing} more complete measurement{are} needed"
     share, seen = curve[-1]["epistemic_share"], int(curve[-1]["measurements"])
     verdict = "consider stopping" if is_enough(curve) else "more measurements are worthwhile"
-    later = (
-        f" ({complete - seen} more since then: ask again to include them)"
-        if complete > seen
-        else ""
-    )
+    later = f" ({complete - seen} more since then: ask again to include them)"
+    later = later if complete > seen else ""
     return (
         f"{verdict}: after {seen} measurements{later}, more of them could remove about {share:.0%} "
         f"of the predictive variance; the other {1 - share:.0%} is noise"

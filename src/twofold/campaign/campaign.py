@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twofold.active.choice import advise, assess, is_enough, left_to_learn
+from twofold.active.choice import advise, assess, choose_batch, is_enough, left_to_learn
 from twofold.campaign import choosing, recording
 from twofold.campaign.choosing import Chosen, Proposal
 from twofold.campaign.definition import NOTE, NUMBERS, check_model_settings, define
@@ -59,7 +59,6 @@ class Snapshot(NamedTuple):
 
     @property
     def measurements(self) -> list[dict[str, Any]]:
-        """Those that were not removed."""
         return [row for row in self.recorded if row["removed"] is None]
 
     @property
@@ -76,7 +75,6 @@ class Snapshot(NamedTuple):
         return [Proposal(*(row[name] for name in Proposal._fields)) for row in pending]
 
     def complete(self, outputs: Sequence[str]) -> list[dict[str, Any]]:
-        """Measurements that have every output."""
         return [row for row in self.measurements if len(row["outputs"]) == len(outputs)]
 
 
@@ -116,10 +114,7 @@ class Campaign:
         informative about the ``target``, one of the outputs, or about all outputs. ``settings``
         are those of the ``BNNLVRegressor``.
         """
-        definition = define(
-            inputs, outputs, candidates=candidates, constraints=constraints, target=target,
-            settings=settings,
-        )  # fmt: skip
+        definition = define(inputs, outputs, candidates, constraints, target, settings or {})
         return cls(Storage.create(place, definition))
 
     @classmethod
@@ -270,7 +265,7 @@ class Campaign:
     @property
     def columns(self) -> list[str]:
         """Column names of ``export``."""
-        return list(dict.fromkeys([*NUMBERS[::-1], *self.space.names, *self.outputs, NOTE]))
+        return [*NUMBERS[::-1], *self.space.names, *self.outputs, NOTE]
 
     def export(self) -> list[dict[str, Any]]:
         """Every measurement as one flat row: its number, its proposal, inputs, outputs, note."""
@@ -285,11 +280,12 @@ class Campaign:
         """Corrected and removed outputs, and until when they were valid (Unix time)."""
         found = []
         for row in self._read().recorded:
-            past = [(float(until), outputs) for until, outputs in row["earlier"].items()]
-            if row["removed"] is not None:
-                past.append((row["removed"], row["outputs"]))
-            number = {"measurement": row["number"]}
-            found += [number | {"until": until, "outputs": outputs} for until, outputs in past]
+            past = row["earlier"] | {row["removed"]: row["outputs"]}
+            found += [
+                {"measurement": row["number"], "until": float(until), "outputs": outputs}
+                for until, outputs in past.items()
+                if until is not None
+            ]
         return found
 
     def _read(self) -> Snapshot:
@@ -328,7 +324,6 @@ class Campaign:
         return {"measurements": seen, "numbers": numbers, "model": fit.name}
 
     def check_num(self, num: Any) -> None:
-        """Check the number of points for ``ask``."""
         require(is_whole(num) and num >= 1, f"ask for at least 1 point, got {num!r}")
         require(num <= MOST_ASKED, f"ask for at most {MOST_ASKED} points at once, got {num}")
         most = MOST_ASKED if self.candidates is None else len(self.candidates)
@@ -336,15 +331,19 @@ class Campaign:
 
     @property
     def _wanted(self) -> list[int]:
-        """Positions of the outputs that are to be learned."""
         return [i for i, name in enumerate(self.outputs) if self.target in (None, name)]
 
     def _choose(self, model: "BNNLVRegressor | None", num: int, snapshot: Snapshot) -> Chosen:
+        """Evenly spread points, or the most informative batch, given the points underway."""
         asked = len(snapshot.proposals)
         if model is None:
             return choosing.choose_evenly(self.space, self.candidates, num, asked)
         pool = self.candidates or self.space.spread(max(choosing.POOL, 4 * num), seed=asked + 1)
         cancelled = [row["point"] for row in snapshot.proposals if row["cancelled"] is not None]
         underway = [proposal.point for proposal in snapshot.pending]
-        question = choosing.Question(self.space, self.outputs, self._wanted, underway, cancelled)
-        return choosing.choose_informative(model, pool, num, question)
+        free = [point for point in pool if point not in underway and point not in cancelled]
+        points = [*underway, *(free if len(free) >= num else pool)]
+        known = assess(model, self.space.encode(points))
+        own, taken = known.select(self._wanted), range(len(underway))
+        chosen = choose_batch(own.information, own.means, own.aleatoric, num, taken)
+        return choosing.describe_choice(points, chosen, known, own.information, self.outputs)

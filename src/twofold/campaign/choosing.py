@@ -1,17 +1,14 @@
-"""Points for ``ask``: evenly spread at first, then the most informative batch."""
+"""Proposals of ``ask``: points that are evenly spread, or chosen by a model, and why."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from twofold.active.choice import Assessment, assess, choose_batch
+from twofold.active.choice import Assessment
 from twofold.campaign.definition import NATS
 from twofold.campaign.inputs import Point
 from twofold.campaign.space import Space
-
-if TYPE_CHECKING:
-    from twofold.estimators.regressor import BNNLVRegressor
 
 POOL = 256  # candidates of a question
 SPREAD = "evenly spread: too few measurements for a model"
@@ -37,33 +34,8 @@ def choose_evenly(space: Space, candidates: list[Point] | None, num: int, asked:
     return [{"point": point, "split": {}, "reason": SPREAD} for point in points]
 
 
-class Question(NamedTuple):
-    """Inputs of a choice besides the model: the outputs, positions of the outputs to learn
-    (``wanted``), points ``underway``, and points that were ``cancelled``."""
-
-    space: Space
-    outputs: Sequence[str]
-    wanted: Sequence[int]
-    underway: list[Point]
-    cancelled: list[Point]
-
-
-def choose_informative(
-    model: "BNNLVRegressor", pool: list[Point], num: int, question: Question
-) -> Chosen:
-    """The most informative batch of a pool, given the points underway."""
-    underway = question.underway
-    free = [point for point in pool if point not in underway and point not in question.cancelled]
-    points = [*underway, *(free if len(free) >= num else pool)]
-    known = assess(model, question.space.encode(points))
-    wanted = known.select(question.wanted)
-    taken = range(len(underway))
-    chosen = choose_batch(wanted.information, wanted.means, wanted.aleatoric, num, taken)
-    return _describe(points, known, wanted.information, chosen, question.outputs)
-
-
-def _describe(
-    points: list[Point], known: Assessment, nats: np.ndarray, chosen: np.ndarray,
+def describe_choice(
+    points: list[Point], chosen: np.ndarray, known: Assessment, nats: np.ndarray,
     outputs: Sequence[str],
 ) -> Chosen:  # fmt: skip
     """Chosen points with their information, and the standard deviations of the outputs there."""

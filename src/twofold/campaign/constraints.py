@@ -28,11 +28,6 @@ class Constraint:
         return sum(weight * np.asarray(values[name]) for name, weight in self.weights) - self.limit
 
 
-def parse_constraints(texts: Sequence[str], inputs: Sequence[Input]) -> tuple[Constraint, ...]:
-    """``parse_constraint`` of each."""
-    return tuple(parse_constraint(text, inputs) for text in texts)
-
-
 def parse_constraint(text: str, inputs: Sequence[Input]) -> Constraint:
     """A linear inequality over numeric inputs; both sides may hold inputs and numbers."""
     ranges = {one.name: one.high - one.low for one in inputs if not isinstance(one, Categorical)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twofold.campaign.constraints import parse_constraints
+from twofold.campaign.constraints import parse_constraint
 from twofold.campaign.inputs import CampaignError, Input, Point, require
 from twofold.campaign.space import Space
 from twofold.core.naming import nearest
@@ -24,14 +24,14 @@ FEWEST = 256  # points that constraints must leave
 def define(
     inputs: Sequence[Input],
     outputs: Sequence[str],
-    *,
-    candidates: Sequence[Mapping[str, Any]] | None = None,
-    constraints: Sequence[str] = (),
-    target: str | None = None,
-    settings: Mapping[str, Any] | None = None,
+    candidates: Sequence[Mapping[str, Any]] | None,
+    constraints: Sequence[str],
+    target: str | None,
+    settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The definition as JSON values."""
-    space = Space(tuple(inputs), parse_constraints(constraints, inputs))
+    limits = tuple(parse_constraint(text, inputs) for text in constraints)
+    space = Space(tuple(inputs), limits)
     named = outputs and not isinstance(outputs, str)
     require(named, f"a campaign needs a list of outputs, such as ['yield'], got {outputs!r}")
     _check_new_names(space.names, list(outputs))
@@ -45,7 +45,7 @@ def define(
         "candidates": None if candidates is None else _check_candidates(space, candidates),
         "constraints": [one.text for one in space.constraints],
         "target": target,
-        "settings": check_model_settings(settings or {}),
+        "settings": check_model_settings(settings),
     }
 
 

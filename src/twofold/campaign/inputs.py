@@ -24,17 +24,15 @@ class CampaignError(ValueError):
 
 
 def require(condition: Any, message: str) -> None:
-    """Raise a ``CampaignError`` unless the condition holds."""
     if not condition:
         raise CampaignError(message)
 
 
 def check_number(name: str, value: Any) -> float:
     """The value as a finite float."""
+    numeric = is_whole(value) or isinstance(value, float | np.floating)
     try:
-        number = (
-            float(value) if is_whole(value) or isinstance(value, float | np.floating) else np.nan
-        )
+        number = float(value) if numeric else np.nan
     except OverflowError:
         number = np.inf
     require(np.isfinite(number), f"{name} must be a finite number, got {reprlib.repr(value)}")
@@ -42,7 +40,6 @@ def check_number(name: str, value: Any) -> float:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, of Python or NumPy."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -68,11 +65,9 @@ class _Number(_Input):
     width = 1
 
     def columns(self, values: Sequence[Any]) -> np.ndarray:
-        """``[N, 1]``."""
         return np.asarray(values, float)[:, None]
 
     def check(self, value: Any) -> float | int:
-        """The value as a number within bounds."""
         number = check_number(self.name, value)
         rule = f"{self.name} must lie between {self.low} and {self.high}"
         require(self.low <= number <= self.high, f"{rule}, got {number:.10g}")
@@ -140,7 +135,6 @@ class Integer(_Number):
         require(inside, f"{self.name}: {rule}, {given}")
 
     def check(self, value: Any) -> int:
-        """The value as an int within bounds."""
         number = check_number(self.name, value)
         require(number == round(number), f"{self.name} must be a whole number, got {value!r}")
         return int(super().check(number))
@@ -166,22 +160,18 @@ class Categorical(_Input):
 
     @property
     def width(self) -> int:
-        """Number of feature columns."""
         return len(self.choices)
 
     def check(self, value: Any) -> str:
-        """The value, if it is one of the choices."""
         rule = f"{self.name} must be one of {', '.join(self.choices)}, got {value!r}"
         known = isinstance(value, str) and value in self.choices
         require(known, f"{rule}{nearest(value, self.choices)}")
         return str(value)
 
     def columns(self, values: Sequence[Any]) -> np.ndarray:
-        """``[N, choices]``, one-hot."""
         return np.eye(self.width)[[self.choices.index(value) for value in values]]
 
     def at_fractions(self, u: np.ndarray) -> list[str]:
-        """Values at fractions of the list, all equally often."""
         return [self.choices[min(int(v * self.width), self.width - 1)] for v in u]
 
 

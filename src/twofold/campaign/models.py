@@ -45,7 +45,6 @@ class Origin(NamedTuple):
 
     @property
     def warm(self) -> bool:
-        """Whether the model continues an earlier one."""
         return self.rows > self.rows_from_scratch
 
 

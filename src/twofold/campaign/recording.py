@@ -191,7 +191,6 @@ def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | 
 
 
 def _agree(outputs: Mapping[str, float], values: Mapping[str, float], rounding: float) -> bool:
-    """Whether outputs that are in both are the same."""
     both = outputs.keys() & values
     return all(np.isclose(values[name], outputs[name], rtol=rounding, atol=0.0) for name in both)
 

@@ -25,8 +25,7 @@ def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
     machines must see the same files.
     """
     # Workers may be in another folder, where a relative path leads nowhere.
-    absolute = [str(p) if "://" in str(p) else str(Path(p).resolve()) for p in places]
-    named = zip(map(str, places), absolute, strict=True)
+    named = [(p, p if "://" in p else str(Path(p).resolve())) for p in map(str, places)]
     jobs = [Job(place, update_model, (where,), {}) for place, where in named]
     try:
         results = run_jobs(jobs, executor=executor)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.campaign.constraints import Constraint, parse_constraints
+from twofold.campaign.constraints import Constraint, parse_constraint
 from twofold.campaign.inputs import KINDS, Input, Point, check_names, require
 
 # As a power of two, how many points are tried for each that is to meet the constraints.
@@ -82,7 +82,6 @@ class Space:
         return found[:num]
 
     def find_allowed(self, points: Sequence[Point]) -> np.ndarray:
-        """Which points meet the constraints, ``[N]``."""
         met = np.ones(len(points), bool)
         for one in self.constraints:
             met &= one.excess({name: [p[name] for p in points] for name, _ in one.weights}) <= 0.0
@@ -95,7 +94,6 @@ class Space:
         return list(compress(points, self.find_allowed(points)))
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """The inputs as JSON values."""
         return [{"kind": type(one).__name__.lower()} | asdict(one) for one in self.inputs]
 
     @classmethod
@@ -109,4 +107,4 @@ class Space:
             rule = f"an input's kind must be one of {', '.join(KINDS)}"
             require(kind in KINDS, f"{rule}, got {kind!r}")
             inputs.append(KINDS[kind](**own))
-        return cls(tuple(inputs), parse_constraints(constraints, inputs))
+        return cls(tuple(inputs), tuple(parse_constraint(text, inputs) for text in constraints))

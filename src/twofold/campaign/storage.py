@@ -81,8 +81,16 @@ class Storage:
         with storage.reading() as connection:
             held = sql.inspect(connection).has_table(ABOUT.name)
             require(held, f"{storage._place} is a database without a campaign")
-            storage._check_pages(connection)
-            storage._check_version(connection)
+            if storage._engine.url.get_backend_name() == "sqlite":
+                # Finds pages that were changed or cut; what cells say it cannot know.
+                found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()).strip()
+                require(found == "ok", storage._damaged(f" ({found}); restore it from a copy"))
+            version = storage._about(connection, "version")
+            number = isinstance(version, int) and version >= 1
+            require(number, storage._damaged(f": its version is {version!r}"))
+            limit = f"this twofold reads version {VERSION}; upgrade twofold"
+            own = f"{storage._place} has schema version {version}, {limit}"
+            require(version == VERSION, own)
             storage.definition = storage._about(connection, "definition")
         return storage
 
@@ -128,29 +136,16 @@ class Storage:
             connection.execute(TURN)
             yield connection
 
-    def _check_pages(self, connection: sql.Connection) -> None:
-        """Find pages of an SQLite file that were changed or cut; what cells say it cannot know."""
-        if self._engine.url.get_backend_name() == "sqlite":
-            found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
-            if found != "ok":
-                raise self._damaged(f" ({found.strip()}); restore it from a copy")
-
-    def _check_version(self, connection: sql.Connection) -> None:
-        version = self._about(connection, "version")
-        if not isinstance(version, int) or version < 1:
-            raise self._damaged(f": its version is {version!r}")
-        limit = f"this twofold reads version {VERSION}; upgrade twofold"
-        require(version == VERSION, f"{self._place} has schema version {version}, {limit}")
-
     def _about(self, connection: sql.Connection, name: str) -> Any:
         query = sql.select(ABOUT.c.value).where(ABOUT.c.name == name)
         try:
             return json.loads(connection.execute(query).scalar_one())
         except (sql.exc.NoResultFound, ValueError) as error:
-            raise self._damaged(f": its {name} is missing or cannot be read") from error
+            problem = self._damaged(f": its {name} is missing or cannot be read")
+            raise CampaignError(problem) from error
 
-    def _damaged(self, how: str) -> CampaignError:
-        return CampaignError(f"{self._place} is damaged{how}")
+    def _damaged(self, how: str) -> str:
+        return f"{self._place} is damaged{how}"
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
@@ -161,7 +156,8 @@ class Storage:
             raise CampaignError(f"{self._place} cannot be used as a campaign: {cause}") from error
         except UnicodeError as error:
             # What SQLite says of a damaged schema may hold bytes of it that are no text.
-            raise self._damaged(f" ({error}); restore it from a copy") from error
+            problem = self._damaged(f" ({error}); restore it from a copy")
+            raise CampaignError(problem) from error
 
 
 def insert(connection: sql.Connection, table: sql.Table, **values: Any) -> int:

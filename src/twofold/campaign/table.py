@@ -54,7 +54,7 @@ def read_results(path: Path, campaign: Campaign) -> Results:
     """Results: outputs, and inputs or a number."""
     rows, decimal = read_rows(path)
     names = dict.fromkeys(name for _, row in rows for name in row)
-    own = _own_columns(campaign)
+    own = [*campaign.columns, *definition.explanation_columns(campaign.outputs)]
     # What is nearly a name of the campaign is a mistake.
     ignored = [name for name in names if name not in own and not nearest(name, own)]
     results = []
@@ -67,24 +67,17 @@ def read_results(path: Path, campaign: Campaign) -> Results:
     return Results(results, len(rows) - len(results), ignored)
 
 
-def _own_columns(campaign: Campaign) -> list[str]:
-    """All columns that a table of results may have."""
-    own = [*definition.NUMBERS, *campaign.space.names, *campaign.outputs, definition.NOTE]
-    return [*own, *definition.explanation_columns(campaign.outputs)]
-
-
 def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".") -> Result:
     """One row of results; the columns that explain a proposal are ignored."""
     inputs, outputs = campaign.space.names, campaign.outputs
-    explaining = [name for name in definition.explanation_columns(outputs) if name not in row]
-    own = [name for name in _own_columns(campaign) if name not in explaining]
-    check_names("column", row, own, complete=False)
+    explaining = definition.explanation_columns(outputs)
+    row = {name: text for name, text in row.items() if name not in explaining}
+    check_names("column", row, campaign.columns, complete=False)
     values = {name: _number(name, row[name], decimal) for name in outputs if name in row}
     filled = {name: row[name] for name in inputs if name in row}
     point = parse_point(campaign.space, filled, decimal)
     numbers = {name: _whole(name, row[name]) for name in definition.NUMBERS if name in row}
-    note = None if definition.NOTE in [*inputs, *outputs] else row.get(definition.NOTE)
-    return Result(values, point or None, **numbers, note=note)
+    return Result(values, point or None, **numbers, note=row.get(definition.NOTE))
 
 
 def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:

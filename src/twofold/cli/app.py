@@ -13,13 +13,13 @@ from typer import Option
 
 from twofold import __version__
 from twofold.cli import campaign, env, policy
-from twofold.cli.demo import demo
 from twofold.cli.doctor import doctor
 from twofold.cli.example import example
 from twofold.cli.fit import fit
 from twofold.cli.predict import decompose, suggest
 from twofold.cli.report import report
 from twofold.cli.run import verb
+from twofold.cli.spelling import as_typed
 from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, say
 from twofold.cli.update import update
 
@@ -53,7 +53,7 @@ app = typer.Typer(
     epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
-for command in (fit, update, decompose, suggest, report, demo, example, doctor):
+for command in (fit, update, decompose, suggest, report, example, doctor):
     verb(app)(command)
 for group in (campaign, policy, env):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
@@ -72,36 +72,38 @@ def about(
 
 def main() -> None:
     """Run; an error is one sentence on stderr and an exit code."""
-    words = sys.argv[1:]
+    words = [word for word in sys.argv[1:] if word != DEBUG]
+    group = words[0] if words else ""
     # Messages of compilers are not for users; errors come as exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with warnings.catch_warnings():
             # Without the line of code.
-            warnings.showwarning = lambda message, *_, **__: say(f"note: {message}")
-            app(args=[word for word in words if word != DEBUG], prog_name="twofold")
+            warnings.showwarning = lambda message, *_, **__: say(
+                f"note: {as_typed(str(message), group)}"
+            )
+            app(args=words, prog_name="twofold")
     except BrokenPipeError:
         # The reader closed the pipe; the rest must not be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (Exception, KeyboardInterrupt) as error:
-        raise SystemExit(report_error(error, DEBUG in words)) from error
+        if DEBUG in sys.argv:
+            traceback.print_exception(error)
+        code, text = explain(error)
+        say(as_typed(text, group))
+        raise SystemExit(code) from error
 
 
-def report_error(error: BaseException, debug: bool) -> int:
-    """Print an error; returns the exit code."""
-    if debug:
-        traceback.print_exception(error)
+def explain(error: BaseException) -> tuple[int, str]:
+    """The exit code and the sentence of an error."""
     text = str(error) or "stopped"
     if isinstance(error, KeyboardInterrupt | StoppedError):
-        code = STOPPED
-    elif isinstance(error, OSError) and error.filename is not None:
+        return STOPPED, text
+    if isinstance(error, OSError) and error.filename is not None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "; free some space (df shows it), or write to another disk" if full else ""
-        text, code = f"{error.filename}: {error.strerror}{remedy}", MISTAKE
-    elif isinstance(error, EXPECTED):
-        code = MISTAKE
-    else:
-        text = f"{type(error).__name__}: {text}; please report this bug, with the output of {DEBUG}"
-        code = FAULT
-    say(text)
-    return code
+        return MISTAKE, f"{error.filename}: {error.strerror}{remedy}"
+    if isinstance(error, EXPECTED):
+        return MISTAKE, text
+    name = type(error).__name__
+    return FAULT, f"{name}: {text}; please report this bug, with the output of {DEBUG}"

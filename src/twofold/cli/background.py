@@ -29,7 +29,6 @@ class Background:
         self._wake, self._refit = threading.Event(), False
         self._fitted = ""
         self._drawn: Revision | None = None
-        self._looked: Revision | None = None
         self._begun = 0.0
         self.activity, self.error = "", ""
         self.figures: Figures | None = None
@@ -50,11 +49,9 @@ class Background:
         self.wake()
 
     def wake(self) -> None:
-        """Check for work."""
         self._wake.set()
 
     def start(self) -> None:
-        """Work in a thread that ends with the process."""
         threading.Thread(target=self._run, daemon=True).start()
 
     def step(self) -> bool:
@@ -87,10 +84,8 @@ class Background:
             Campaign.open(self._place).ask(num)
 
     def _fit_is_due(self, revision: Revision) -> bool:
-        known = revision == self._looked or revision.measurements == self._fitted
-        if known and not self._refit:
+        if revision.measurements == self._fitted and not self._refit:
             return False
-        self._looked = revision
         status = self._campaign.status()
         return not status.missing and (self._refit or not status.pending)
 

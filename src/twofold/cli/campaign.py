@@ -8,13 +8,14 @@ import typer
 from typer import Argument, Option
 
 from twofold.cli import terminal
-from twofold.cli.fit import Quick
+from twofold.cli.fit import Quick, Text, Texts
 from twofold.cli.run import Run, verb
 from twofold.cli.serve import serve
 from twofold.cli.terminal import CommandError, check_place, say, to_table
+from twofold.tables import write_table
 
 if TYPE_CHECKING:
-    from twofold.campaign import Campaign, Proposal, Status
+    from twofold.campaign import Campaign, Status
     from twofold.campaign.inputs import Input
 
 app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_args_is_help=True)
@@ -22,7 +23,7 @@ app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_
 Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
 SETTING = "Model setting: NAME=VALUE, such as chains=20"
 Out = Annotated[Path | None, Option(help="Write a *.csv or *.parquet file instead.")]
-Note = Annotated[str | None, Option(help="Free text, stored with the measurement and exported.")]
+Note = Annotated[Text, Option(help="Free text, stored with the measurement and exported.")]
 INPUT = "NAME=LOW..HIGH, NAME=LOW..HIGH:int, NAME=LOW..HIGH:log or NAME=a|b|c"
 CONSTRAINT = 'Linear inequality of numeric inputs, such as "heat + 2*acid <= 90".'
 BAR = 20
@@ -35,9 +36,9 @@ def init(
     input: Annotated[list[str], Option(help=INPUT)],
     output: Annotated[list[str], Option(help="Name of an output.")],
     candidates: Annotated[Path | None, Option(help="Table of the only points allowed.")] = None,
-    constraint: Annotated[list[str] | None, Option(help=CONSTRAINT)] = None,
-    target: Annotated[str | None, Option(help="Output to learn (default: all of them).")] = None,
-    setting: Annotated[list[str] | None, Option(help=SETTING)] = None,
+    constraint: Annotated[Texts, Option(help=CONSTRAINT)] = None,
+    target: Annotated[Text, Option(help="Output to learn (default: all of them).")] = None,
+    setting: Annotated[Texts, Option(help=SETTING)] = None,
     quick: Quick = False,
 ) -> None:
     """Create a new campaign.
@@ -51,18 +52,17 @@ def init(
     space = Space(tuple(parse_input(text) for text in input))
     allowed = None if candidates is None else read_points(candidates, space)
     settings = terminal.parse_settings(terminal.add_quick(setting or [], quick))
+    options: dict[str, Any] = {"constraints": constraint or [], "target": target}
     campaign = Campaign.create(
-        place, space.inputs, output, candidates=allowed, constraints=constraint or (),
-        target=target, settings=settings,
-    )  # fmt: skip
-    names = {"inputs": campaign.space.names, "outputs": campaign.outputs, "target": target}
-    content = {"campaign": place, **names, "constraints": constraint or []}
-    run.show({**content, "settings": campaign.settings}, f"created {place}")
+        place, space.inputs, output, candidates=allowed, settings=settings, **options
+    )
+    content = {"campaign": place, "inputs": space.names, "outputs": output, **options}
+    run.show(content | {"settings": campaign.settings}, f"created {place}")
 
 
 @verb(app)
 def configure(
-    run: Run, place: Place, settings: Annotated[list[str] | None, Argument(help=SETTING)] = None
+    run: Run, place: Place, settings: Annotated[Texts, Argument(help=SETTING)] = None
 ) -> None:
     """Replace the settings of the model; without any, restore the defaults.
 
@@ -95,7 +95,7 @@ def ask(
     run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
     rows = [proposal_row(one, campaign.outputs) for one in proposals]
     run.write_table(out, {name: [row[name] for row in rows] for name in rows[0]})
-    shown = _describe_proposals(proposals, campaign) if out is None else []
+    shown = _describe_proposals(rows, campaign) if out is None else []
     run.show([one._asdict() for one in proposals], *shown)
 
 
@@ -103,7 +103,7 @@ def ask(
 def tell(
     run: Run,
     place: Place,
-    values: Annotated[list[str] | None, Argument(help="NAME=VALUE of outputs, inputs.")] = None,
+    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs, inputs.")] = None,
     proposal: Annotated[int | None, Option(help="Number of the proposal.")] = None,
     table: Annotated[Path | None, Option(help="CSV or Parquet file of results.")] = None,
     repeat: Annotated[bool, Option(help="Record a repeated measurement.")] = False,
@@ -118,20 +118,15 @@ def tell(
     campaign = _open(place)
     if (table is None) == (not values):
         raise CommandError("give either NAME=VALUE … or --table FILE")
+    pairs = terminal.parse_pairs(values or [])
+    for name, value in (("proposal", proposal), ("note", note)):
+        if value is not None and table is not None:
+            raise CommandError(f"--{name} needs NAME=VALUE; in a table, use the column {name!r}")
+        if value is not None and pairs.setdefault(name, str(value)) != str(value):
+            raise CommandError(f"{name}={pairs[name]} and --{name} {value} differ")
     if table is not None:
-        for option, value in (("proposal", proposal), ("note", note)):
-            if value is not None:
-                raise CommandError(
-                    f"--{option} needs NAME=VALUE; in a table, use the column {option!r}"
-                )
         return _tell_table(run, campaign, table, repeat)
-    result = parse_result(campaign, terminal.parse_pairs(values or []))
-    result = result if note is None else result._replace(note=note)
-    if proposal is not None:
-        if result.proposal not in (None, proposal):
-            raise CommandError(f"proposal={result.proposal} and --proposal {proposal} differ")
-        result = result._replace(proposal=proposal)
-    number = campaign.tell_all([result], repeat)[0]
+    (number,) = campaign.tell_all([parse_result(campaign, pairs)], repeat)
     run.show({"recorded": [number]}, f"recorded measurement {number}")
 
 
@@ -140,7 +135,7 @@ def correct(
     run: Run,
     place: Place,
     measurement: Annotated[int, Argument(help="Number of the measurement.")],
-    values: Annotated[list[str] | None, Argument(help="NAME=VALUE of outputs.")] = None,
+    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs.")] = None,
     note: Note = None,
 ) -> None:
     """Replace a recorded value; the earlier one stays in the history of the database.
@@ -151,13 +146,11 @@ def correct(
 
     campaign = _open(place)
     result = parse_result(campaign, terminal.parse_pairs(values or []))
-    if result.point is not None:
+    if result.point or result.proposal or result.measurement:
         raise CommandError(
             "only outputs can be corrected; to change inputs, remove the measurement and record it "
             "again"
         )
-    if result.proposal is not None or result.measurement is not None:
-        raise CommandError("give the number of the measurement alone, then NAME=VALUE of outputs")
     campaign.correct(measurement, result.outputs, note=note or result.note)
     run.show({"corrected": measurement}, f"corrected measurement {measurement}")
 
@@ -208,8 +201,6 @@ def export(run: Run, place: Place, out: Out = None) -> None:
 
     Example: twofold campaign export oven.db --out results.csv
     """
-    from twofold.tables import write_table
-
     campaign = _open(place)
     check_place(out)
     rows = campaign.export()
@@ -250,22 +241,21 @@ def _open(place: str) -> "Campaign":
 
 def parse_input(text: str) -> "Input":
     """``NAME=LOW..HIGH``, with ``:int`` or ``:log``, or ``NAME=a|b|c``."""
-    from twofold.campaign import CampaignError, Categorical, Continuous, Integer
+    from twofold.campaign import Categorical, Continuous, Integer
 
     name, values = terminal.parse_pair(text)
     if "|" in values:
         return Categorical(name, tuple(word.strip() for word in values.split("|")))
     bounds, _, kind = values.partition(":")
-    low, dots, high = bounds.partition("..")
     try:
-        if dots and kind == "int":
-            return Integer(name, int(low), int(high))
-        if dots and kind in ("", "log"):
-            return Continuous(name, float(low), float(high), log=kind == "log")
-    except ValueError as error:
-        if isinstance(error, CampaignError):
-            raise
-    raise CommandError(f"an input is {INPUT}, got {text!r}")
+        low, high = map(int if kind == "int" else float, bounds.split(".."))
+    except ValueError:
+        kind = "unknown"
+    if kind == "int":
+        return Integer(name, low, high)
+    if kind not in ("", "log"):
+        raise CommandError(f"an input is {INPUT}, got {text!r}")
+    return Continuous(name, low, high, log=kind == "log")
 
 
 def _list_numbers(what: str, numbers: Sequence[int]) -> str:
@@ -287,26 +277,22 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
     run.show({"recorded": numbers, "known": duplicates, "blank": blank}, text)
 
 
-def _describe_proposals(proposals: "Sequence[Proposal]", campaign: "Campaign") -> Iterator[Any]:
-    """Proposed points with the predicted uncertainty, if there is a model, and reasons."""
-    from twofold.campaign.definition import NATS, PARTS
+def _describe_proposals(rows: Sequence[dict[str, Any]], campaign: "Campaign") -> Iterator[Any]:
+    """Proposed points with the predicted uncertainty, if there is a model, else with reasons."""
+    from twofold.campaign.definition import NATS
 
-    columns = {one.name: [one.format(p.point[one.name]) for p in proposals] for one in
-               campaign.space.inputs}  # fmt: skip
-    why = list(dict.fromkeys(one.reason for one in proposals))
-    if all(one.split for one in proposals):
-        known = [one.split["standard_deviation"] for one in proposals]
-        for name in campaign.outputs:
-            own = f"{name}: " if len(campaign.outputs) > 1 else ""
-            for part in PARTS:
-                columns[f"{own}{part} sd"] = [f"{values[part][name]:.3g}" for values in known]
-        columns["information (nats)"] = [f"{one.split[NATS]:.2f}" for one in proposals]
-        why = []
-    numbers = [str(one.number) for one in proposals]
-    if len(columns) < terminal.WIDE:
-        columns = {"proposal": numbers, **columns}
-    yield terminal.to_point_table(columns, [f"proposal {number}" for number in numbers])
-    yield from why
+    inputs, texts = {one.name: one for one in campaign.space.inputs}, dict[str, list[str]]()
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    reasons = columns.pop("reason")
+    for name, cells in columns.items():
+        if name in inputs:
+            texts[name] = list(map(inputs[name].format, cells))
+        elif cells[0] is not None:
+            numbers = [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in cells]
+            texts[name.replace("_", " ")] = numbers
+    yield terminal.to_point_table(texts)
+    if all(row[NATS] is None for row in rows):
+        yield from dict.fromkeys(reasons)
 
 
 def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
@@ -323,11 +309,10 @@ def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
         heading = f"of the variance\n(stop below {SMALL_SHARE:.0%})"
         yield to_table(["measurements", "left to learn (nats)", heading, ""], rows)
     if state.pending:
-        rows = [_place(one, campaign) for one in state.pending]
+        inputs = campaign.space.inputs
+        rows = [
+            [str(each.number), *(one.format(each.point[one.name]) for one in inputs)]
+            for each in state.pending
+        ]
         yield to_table(["proposal", *campaign.space.names], rows, "without a result")
     yield state.advice
-
-
-def _place(proposal: "Proposal", campaign: "Campaign") -> list[str]:
-    point = [one.format(proposal.point[one.name]) for one in campaign.space.inputs]
-    return [str(proposal.number), *point]

@@ -1,12 +1,12 @@
 """``twofold env``: the systems that come with the library, and logs of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
-from twofold.cli.fit import Seed
+from twofold.cli.fit import Seed, Texts
 from twofold.cli.run import Run, verb
 from twofold.cli.terminal import CommandError, check_place, parse_settings, to_table
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # A log in memory: on the device, on the host, and as columns of a table.
 COPIES = 4
+POLICY = "Policy: behaviour or uniform."
 
 app = typer.Typer(help="Simulated systems, and logs of them.", no_args_is_help=True)
 
@@ -28,13 +29,13 @@ def list_systems(run: Run) -> None:
     """
     from twofold.envs import catalogue
 
-    systems = {name: catalogue.make(name) for name in catalogue.SYSTEMS}
-    parts, rows = ("observations", "actions", "horizon"), []
-    for name, system in systems.items():
-        observations = f"{len(system.observations)}: {', '.join(system.observations[:5])}"
-        observations += ", …" if len(system.observations) > 5 else ""
-        rows.append([name, observations, ", ".join(system.actions), str(system.horizon)])
-    content = {k: {part: getattr(v, part) for part in parts} for k, v in systems.items()}
+    content, rows = {}, []
+    for name in catalogue.SYSTEMS:
+        system = catalogue.make(name)
+        seen, actions, horizon = system.observations, system.actions, system.horizon
+        content[name] = {"observations": seen, "actions": actions, "horizon": horizon}
+        some = f"{len(seen)}: {', '.join(seen[:5])}{', …' if len(seen) > 5 else ''}"
+        rows.append([name, some, ", ".join(actions), str(horizon)])
     run.show(content, to_table(["system", "observations", "actions", "episode length"], rows))
 
 
@@ -42,12 +43,12 @@ def list_systems(run: Run) -> None:
 def sample(
     run: Run,
     name: Annotated[str, Argument(help="Name of a system (see twofold env list).")],
-    transitions: Annotated[int, Option(help="Minimum number of transitions.")] = 30_000,
+    transitions: Annotated[int, Option(help="Minimum number of transitions.", min=1)] = 30_000,
     out: Annotated[Path | None, Option(help="Log to write, *.csv or *.parquet.")] = None,
     minari: Annotated[str | None, Option(help="Minari data set, such as mine/a-v0.")] = None,
-    policy: Annotated[str, Option(help="Policy: behaviour or uniform.")] = "behaviour",
+    policy: Annotated[Literal["behaviour", "uniform"], Option(help=POLICY)] = "behaviour",
     seed: Seed = 0,
-    param: Annotated[list[str] | None, Option(help="NAME=VALUE, such as history=1")] = None,
+    param: Annotated[Texts, Option(help="NAME=VALUE, such as history=1")] = None,
 ) -> None:
     """Simulate a system under a policy and write a log.
 
@@ -65,17 +66,10 @@ def sample(
         system = catalogue.make(name, **parse_settings(param or []))
     except TypeError as error:
         raise CommandError(str(error)) from error
-    if policy not in ("behaviour", "uniform") or transitions < 1 or not 0 <= seed < 2**32:
-        raise CommandError(
-            "expected a policy that is behaviour or uniform, at least 1 transition and a seed "
-            f"below 2**32, got {policy}, {transitions} and {seed}"
-        )
     if minari is not None:
         check_new_name(minari)
-    numbers = len(system.observations) + len(system.actions) + 2
-    memory.refuse_beyond(
-        COPIES * 8.0 * transitions * numbers, f"a log of {transitions} transitions", "ask for fewer"
-    )
+    size = COPIES * 8.0 * transitions * (len(system.observations) + len(system.actions) + 2)
+    memory.refuse_beyond(size, f"a log of {transitions} transitions", "ask for fewer")
     with run.timed("sample"):
         log = _sample_log(system, policy, transitions, seed)
     counts = {"transitions": log.transitions, "episodes": len(log.episodes)}

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 from typer import Argument, Option
 
 from twofold.cli.fit import Force
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, check_folder, to_table
-from twofold.core.naming import nearest
+from twofold.cli.terminal import CommandError, check_names, to_table
+from twofold.core.persistence import write_text
+from twofold.tables import csv_text
 
 SEED = 0
 MEASUREMENTS, CANDIDATES = 150, 40
@@ -65,35 +67,24 @@ class Example(NamedTuple):
 
 def write_oven(rng: Any) -> dict[str, str]:
     """Yields of an oven: noisier when hot, and few measurements there."""
-    from twofold.tables import csv_text
 
     def settings(count: int, power: float) -> dict[str, Any]:
-        return {
-            "temperature_celsius": (150 + 100 * rng.uniform(size=count) ** power).round(1),
-            "duration_minutes": rng.uniform(5, 40, count).round(1),
-        }
+        celsius = (150 + 100 * rng.uniform(size=count) ** power).round(1)
+        minutes = rng.uniform(5, 40, count).round(1)
+        return {"temperature_celsius": celsius, "duration_minutes": minutes}
 
     measured = settings(MEASUREMENTS, 2.0)
     heat = (measured["temperature_celsius"] - 150) / 100
-    minutes = (measured["duration_minutes"] - 5) / 35
+    time = (measured["duration_minutes"] - 5) / 35
     noise = (0.5 + 5 * heat**2) * rng.normal(size=MEASUREMENTS)
-    yields = 40 + 30 * heat + 25 * minutes - 30 * heat * minutes**2 + noise
+    measured["yield_percent"] = (40 + 30 * heat + 25 * time - 30 * heat * time**2 + noise).round(2)
     candidates = settings(CANDIDATES, 1.0)
-    columns = measured | {"yield_percent": yields.round(2)}
-    tables = {"oven.csv": columns, "candidates.csv": candidates}
-    return {
-        file: csv_text({name: column.tolist() for name, column in table.items()})
-        for file, table in tables.items()
-    }
+    return {"oven.csv": csv_text(measured), "candidates.csv": csv_text(candidates)}
 
 
 def write_tank(rng: Any) -> dict[str, str]:
     """A heated tank that cold water cools; every five minutes a rough controller sets its valve,
     with some exploration. Hot water is restless."""
-    import numpy as np
-
-    from twofold.tables import csv_text
-
     names = "run", "minute", "temperature_celsius", "heater_kilowatts", "valve"
     rows = []
     for run in range(RUNS):
@@ -150,15 +141,10 @@ def example(
     Example: twofold example oven
     """
     if name is None:
-        rows = [[name, one.about] for name, one in EXAMPLES.items()]
-        run.show(
-            {name: one.about for name, one in EXAMPLES.items()},
-            to_table(["example", "what it is"], rows),
-        )
+        every = {name: one.about for name, one in EXAMPLES.items()}
+        run.show(every, to_table(["example", "what it is"], list(every.items())))
         return
-    if name not in EXAMPLES:
-        valid = ", ".join(EXAMPLES)
-        raise CommandError(f"valid examples: {valid}; got {name!r}{nearest(name, EXAMPLES)}")
+    check_names("twofold example", [name], list(EXAMPLES))
     files = write_example(name, out, force)
     commands = list(EXAMPLES[name].commands)
     if out != Path():
@@ -169,13 +155,10 @@ def example(
 
 def write_example(name: str, folder: Path, force: bool = False) -> list[Path]:
     """Write the files of an example, unless one is there with other content; returns them."""
-    import numpy as np
-
-    from twofold.core.persistence import write_text
-
-    check_folder(folder)
-    texts = EXAMPLES[name].write(np.random.default_rng(SEED))
-    files = {folder / file: text for file, text in texts.items()}
+    if folder.exists() and not folder.is_dir():
+        raise CommandError(f"--out must be a folder, got the file {folder}")
+    content = EXAMPLES[name].write(np.random.default_rng(SEED))
+    files = {folder / file: text for file, text in content.items()}
     for path, text in files.items():
         if path.exists() and not force and path.read_bytes() != text.encode():
             raise CommandError(

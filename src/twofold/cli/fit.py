@@ -1,7 +1,7 @@
 """``twofold fit``: a model of some columns of a table."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -17,20 +17,23 @@ from twofold.cli.terminal import (
     to_table,
 )
 from twofold.core.naming import listed
+from twofold.tables import open_table, read_table
+from twofold.tables.coding import Column, describe_columns
 
-if TYPE_CHECKING:
-    from twofold.tables.coding import Column
-
+CATEGORY = 'Input that is a category: NAME, or in order "NAME=small<medium<large"'
+ERROR = "Column with the known standard deviation of each measurement; several: a,b"
+GROUP = "Column whose equal values (of dates: the same day) are held out together."
+SHARE = "Share of rows to hold out (default: 0 with an out-of-bag score, else 0.1)."
+Text = str | None
+Texts = list[str] | None
 DropMissing = Annotated[bool, Option("--drop-missing", help="Drop rows with missing values.")]
 Stream = Annotated[bool, Option("--stream", help="Read in blocks, as large tables are.")]
-Quick = Annotated[
-    bool, Option("--quick", help="Fit in seconds, without chains: inference=ensemble.")
-]
+Quick = Annotated[bool, Option("--quick", help="Fit in seconds: inference=ensemble, no chains.")]
 DateOrder = Annotated[
     Literal["day-first", "month-first"] | None,
     Option(help="Order of day and month in dates like 03/04/2025."),
 ]
-Seed = Annotated[int, Option(help="Random seed.")]
+Seed = Annotated[int, Option(help="Random seed.", min=0, max=2**32 - 1)]
 Force = Annotated[bool, Option("--force", help="Overwrite existing files that differ.")]
 ModelFile = Annotated[Path, Argument(help="Model file of twofold fit.")]
 
@@ -40,31 +43,17 @@ def fit(
     data: Annotated[Path, Argument(help="CSV or Parquet file, or a folder of Parquet files.")],
     target: Annotated[str, Option(help="Column to predict; several: a,b")],
     out: Annotated[Path, Option(help="Model file to write.")],
-    inputs: Annotated[
-        str | None, Option(help="Input columns: a,b,c (default: all others).")
-    ] = None,
-    ignore: Annotated[str | None, Option(help="Columns to ignore: a,b")] = None,
-    category: Annotated[
-        list[str] | None,
-        Option(help='Input that is a category: NAME, or in order "NAME=small<medium<large"'),
-    ] = None,
-    weight: Annotated[str | None, Option(help="Column with the weight of each row.")] = None,
-    error: Annotated[
-        str | None,
-        Option(help="Column with the known standard deviation of each measurement; several: a,b"),
-    ] = None,
-    group: Annotated[
-        str | None,
-        Option(help="Column whose equal values (of dates: the same day) are held out together."),
-    ] = None,
-    held_out: Annotated[
-        float | None,
-        Option(help="Share of rows to hold out (default: 0 with an out-of-bag score, else 0.1)."),
-    ] = None,
+    inputs: Annotated[Text, Option(help="Input columns: a,b,c (default: all others).")] = None,
+    ignore: Annotated[Text, Option(help="Columns to ignore: a,b")] = None,
+    category: Annotated[Texts, Option(help=CATEGORY)] = None,
+    weight: Annotated[Text, Option(help="Column with the weight of each row.")] = None,
+    error: Annotated[Text, Option(help=ERROR)] = None,
+    group: Annotated[Text, Option(help=GROUP)] = None,
+    held_out: Annotated[float | None, Option(help=SHARE, min=0.0, max=0.9)] = None,
     date_order: DateOrder = None,
     drop_missing: DropMissing = False,
     quick: Quick = False,
-    setting: Annotated[list[str] | None, Option(help="Model setting, such as chains=20")] = None,
+    setting: Annotated[Texts, Option(help="Model setting, such as chains=20")] = None,
     seed: Seed = 0,
     stream: Stream = False,
     force: Force = False,
@@ -79,13 +68,8 @@ def fit(
     """
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.streaming import STREAMED_NOTE, replace_default
-    from twofold.tables import open_table, read_table
 
     check_model_place(out, [data, run.config])
-    if (held_out is not None and not 0 <= held_out <= 0.9) or not 0 <= seed < 2**32:
-        raise CommandError(
-            f"expected --held-out of 0 to 0.9 and a seed below 2**32, got {held_out} and {seed}"
-        )
     streamed = stream or rows.is_large(data)
     table: Any = open_table(data) if streamed else read_table(data)
     source = [(data.resolve().name, run.reads(data))]
@@ -147,7 +131,7 @@ def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[
         say(f"note: {doubt}")
 
 
-def _describe(column: "Column") -> str:
+def _describe(column: Column) -> str:
     """How a column that holds no numbers became inputs; nothing of one that does."""
     if column.kind == "date":
         return f"{column.name}: dates, in days"
@@ -175,10 +159,8 @@ def _find_inputs(
 
 def _describe_inputs(
     table: Any, names: list[str], texts: list[str], date_order: str | None, streamed: bool
-) -> "list[Column]":
+) -> list[Column]:
     """What each input column holds; ``texts`` are categories, as one types them."""
-    from twofold.tables.coding import Column, describe_columns
-
     if streamed:
         return [Column(name) for name in names]
     categories = {}
@@ -187,5 +169,4 @@ def _describe_inputs(
         categories[name.strip()] = [level.strip() for level in levels.split("<") if level.strip()]
         if name.strip() not in names:
             raise CommandError(f"--category must name an input: {listed(names)}; got {text!r}")
-    with rows.name_options():
-        return describe_columns(table, names, categories, date_order)
+    return describe_columns(table, names, categories, date_order)

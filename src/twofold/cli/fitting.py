@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twofold.cli.models import About
-from twofold.cli.rows import Rows, draw_streamed, name_options, split_rows
+from twofold.cli.rows import Rows, draw_streamed, split_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, say
+from twofold.tables import Table, TableFile
+from twofold.tables.coding import split_features
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
-    from twofold.tables import Table, TableFile
 
 HELD_OUT = 0.1
 # Scores of fewer rows say nothing; that of so many has a standard error of a hundredth of a row's.
@@ -36,11 +37,10 @@ class Result(NamedTuple):
 
 
 def fit_in_memory(
-    model: "BNNLVRegressor", tables: "Sequence[Table]", about: About, run: Run
+    model: "BNNLVRegressor", tables: Sequence[Table], about: About, run: Run
 ) -> Result:
     """Fit to whole tables."""
     from twofold.inference.method import resolve_method
-    from twofold.tables.coding import split_features
 
     every, _ = split_rows(tables, about._replace(held_out=0.0))
     _check_targets(tables[-1].source, every.y.reshape(len(every.y), -1), about.outputs)
@@ -54,7 +54,7 @@ def fit_in_memory(
     return Result(about._replace(columns=measured), train, test, len(train.x), doubts)
 
 
-def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", about: About, run: Run) -> Result:
+def fit_in_blocks(model: "BNNLVRegressor", table: TableFile, about: About, run: Run) -> Result:
     """Fit to a table of numbers that need not fit into memory."""
     from twofold.estimators.streaming import BLOCK_ROWS, check_streamed, fit_scratch, write_scratch
 
@@ -78,7 +78,7 @@ def fit_in_blocks(model: "BNNLVRegressor", table: "TableFile", about: About, run
             yield values[~held_out]
 
     with tempfile.TemporaryDirectory(prefix="twofold-") as folder:
-        with run.timed("read"), name_options():
+        with run.timed("read"):
             scratch = write_scratch(Path(folder) / "rows", read_training_rows())
         ends = np.stack([scratch.running.low, scratch.running.high])
         _check_targets(table.source, ends[:, inputs:], about.outputs)
@@ -138,7 +138,6 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
 
 
 def _to_rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
-    """Columns as inputs and outputs."""
     targets = values[:, inputs:]
     return Rows(values[:, :inputs], targets[:, 0] if targets.shape[1] == 1 else targets, places)
 

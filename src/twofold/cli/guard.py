@@ -27,7 +27,6 @@ class Guard(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The address to open."""
         named = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
         shown = f"[{named}]" if ":" in named else named
         return f"http://{shown}:{self.port}/" + (f"?token={self.token}" if self.token else "")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError
+from twofold.core import content, persistence
 from twofold.tables.coding import Column
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ class About(NamedTuple):
 
     @property
     def inputs(self) -> list[str]:
-        """The input columns of the table."""
         return [one.name for one in self.columns]
 
     @property
@@ -48,8 +48,6 @@ class About(NamedTuple):
 
 
 def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
-    """Write both to one file."""
-    from twofold.core import persistence
     from twofold.estimators.storage import pack
 
     stored = pack(model)
@@ -58,30 +56,28 @@ def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
     persistence.write(path, "model", stored.arrays, metadata)
 
 
-def load_model(path: Path) -> "tuple[BNNLVRegressor, About | None]":
-    """Read a model, and what its file says about the table: nothing if Python code saved it."""
-    from twofold.core import persistence
+def load_model(path: Path) -> "tuple[BNNLVRegressor, About]":
+    """Read a model, which then takes arrays without names, and what its file says about the table:
+    names of columns at the most if Python code saved it."""
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.storage import unpack
 
-    def build(stored: persistence.Stored) -> "tuple[BNNLVRegressor, About | None]":
+    def build(stored: persistence.Stored) -> "tuple[BNNLVRegressor, About]":
         model = unpack(stored, BNNLVRegressor)
         about = _unpack_about(stored.metadata.get("table"), model)
-        if about is not None:
-            # The command line matches columns itself, and gives the model arrays without names.
-            del model.feature_names_in_
+        model.__dict__.pop("feature_names_in_", None)
         return model, about
 
     return persistence.load(path, "model", build)
 
 
-def _unpack_about(table: Any, model: "BNNLVRegressor") -> About | None:
+def _unpack_about(table: Any, model: "BNNLVRegressor") -> About:
     """What is stored about the table, if it fits the model. Of a path no more than the name is
     believed: it may be of another machine, and must not lead to other files."""
-    from twofold.core import content, persistence
-
     if table is None:
-        return None
+        names, outputs = getattr(model, "feature_names_in_", ()), model.model_.outputs
+        called = [f"y{index}" for index in range(outputs)] if outputs > 1 else ["y"]
+        return About([Column(str(name)) for name in names], called, [], None, 0, False)
     columns = table.get("columns") if isinstance(table, dict) else None
     if not isinstance(columns, list):
         raise persistence.FileFormatError("its table has no columns")
@@ -93,27 +89,13 @@ def _unpack_about(table: Any, model: "BNNLVRegressor") -> About | None:
     return about._replace(tables=[(PureWindowsPath(n).name, digest) for n, digest in about.tables])
 
 
-class Opened(NamedTuple):
-    """A model from a file, its input columns and its outputs."""
-
-    model: "BNNLVRegressor"
-    columns: list[Column]
-    outputs: list[str]
-
-
-def open_model(path: Path, run: Run) -> Opened:
+def open_model(path: Path, run: Run) -> "tuple[BNNLVRegressor, About]":
     """The model that a command uses, with its columns."""
     run.reads(path)
     model, about = load_model(path)
-    if about is not None:
-        return Opened(model, about.columns, about.outputs)
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
+    if not about.columns:
         raise CommandError(
             f"{path} does not store the names of its {model.n_features_in_} inputs: fit it with "
             "twofold fit, or in Python to a DataFrame"
         )
-    outputs = [f"y{index}" for index in range(model.model_.outputs)]
-    del model.feature_names_in_
-    columns = [Column(str(name)) for name in names]
-    return Opened(model, columns, outputs if len(outputs) > 1 else ["y"])
+    return model, about

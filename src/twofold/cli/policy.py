@@ -8,12 +8,12 @@ import typer
 from typer import Argument, Option
 
 from twofold.cli import terminal
-from twofold.cli.fit import DateOrder, Seed
-from twofold.cli.policy_words import announce_log, typed_options
+from twofold.cli.fit import DateOrder, Seed, Text, Texts
 from twofold.cli.run import Run, verb
 from twofold.cli.terminal import CommandError, parse_settings, to_table
 
 if TYPE_CHECKING:
+    from twofold.estimators.regressor import BNNLVRegressor
     from twofold.plant.log import Window
     from twofold.plant.policy import LearnedPolicy
     from twofold.plant.project import Project
@@ -22,21 +22,19 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Find policies from a log and a cost function.", no_args_is_help=True)
 
 FUNCTION = "FILE.py:FUNCTION"
+RATE = "Largest change of an action a step: NAME=VALUE, or none (default: the log's)"
+LIMIT = "Where an observation must stay: NAME:LOW:HIGH; an end may be inf"
 BETAS, QUICK_BETAS = "0,1,2,4", "0,2"
 QUICK_SEARCH = {"epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
-QUICK_TUNING: dict[str, Any] = {
-    "draws": 10,
-    "trial_draws": 4,
-    "horizons": (10,),
-    "stretches": 8,
-    "epochs": 4,
-}
+QUICK_TUNING = dict[str, Any](draws=10, trial_draws=4, horizons=(10,), stretches=8, epochs=4)
+# Without an explicit number of passes, a model is fitted to at most this many rows: about an hour
+# on two cores.
+MOST_ROWS = 1_500_000
 PolicyFile = Annotated[Path, Argument(help="Policy file (*.policy) of a search.")]
 
 
 @verb(app)
-@typed_options()
 def search(
     run: Run,
     log: Annotated[Path, Argument(help="CSV or Parquet file with a row per time step.")],
@@ -44,38 +42,26 @@ def search(
     action: Annotated[list[str], Option(help="Action column with bounds: NAME:LOW:HIGH")],
     cost: Annotated[str, Option(help=f"Cost of a row: {FUNCTION}")],
     out: Annotated[Path, Option(help="Output folder; an existing one is resumed.")],
-    episode: Annotated[str | None, Option(help="Column that identifies episodes.")] = None,
-    time: Annotated[str | None, Option(help="Time column.")] = None,
+    episode: Annotated[Text, Option(help="Column that identifies episodes.")] = None,
+    time: Annotated[Text, Option(help="Time column.")] = None,
     date_order: DateOrder = None,
     history: Annotated[int, Option(help="Number of past rows the model sees.")] = 1,
-    known: Annotated[str | None, Option(help=f"Known dynamics: {FUNCTION}")] = None,
-    held: Annotated[list[str] | None, Option(help="Column that stays constant.")] = None,
-    exogenous: Annotated[
-        str | None, Option(help="Columns that no action influences, such as weather: a,b")
-    ] = None,
-    max_rate: Annotated[
-        list[str] | None,
-        Option(help="Largest change of an action a step: NAME=VALUE, or none (default: the log's)"),
-    ] = None,
-    limit: Annotated[
-        list[str] | None,
-        Option(help="Where an observation must stay: NAME:LOW:HIGH; an end may be inf"),
-    ] = None,
-    transform: Annotated[list[str] | None, Option(help="NAME=log1p, logit or log1p_logit")] = None,
-    missing: Annotated[list[str] | None, Option(help="Marker for missing values.")] = None,
-    mend: Annotated[list[str] | None, Option(help="Repairs to allow: sort,drop_missing, …")] = None,
-    beta: Annotated[
-        str | None, Option(help=f"Weights of the epistemic risk (default: {BETAS}).")
-    ] = None,
+    known: Annotated[Text, Option(help=f"Known dynamics: {FUNCTION}")] = None,
+    held: Annotated[Texts, Option(help="Column that stays constant.")] = None,
+    exogenous: Annotated[Text, Option(help="Columns that no action influences: a,b")] = None,
+    max_rate: Annotated[Texts, Option(help=RATE)] = None,
+    limit: Annotated[Texts, Option(help=LIMIT)] = None,
+    transform: Annotated[Texts, Option(help="NAME=log1p, logit or log1p_logit")] = None,
+    missing: Annotated[Texts, Option(help="Marker for missing values.")] = None,
+    mend: Annotated[Texts, Option(help="Repairs to allow: sort,drop_missing, …")] = None,
+    beta: Annotated[Text, Option(help=f"Weights of the epistemic risk (default: {BETAS}).")] = None,
     gamma: Annotated[str, Option(help="Weights of the aleatoric risk.")] = "0",
     horizon: Annotated[int, Option(help="Number of steps to plan ahead.")] = 50,
-    setting: Annotated[list[str] | None, Option(help="Search setting, such as epochs=50")] = None,
-    model: Annotated[list[str] | None, Option(help="Model setting, such as epochs=2000")] = None,
-    tune: Annotated[
-        bool, Option("--tune/--no-tune", help="Tune the model on roll-outs, where that helps.")
-    ] = True,
+    setting: Annotated[Texts, Option(help="Search setting, such as epochs=50")] = None,
+    model: Annotated[Texts, Option(help="Model setting, such as epochs=2000")] = None,
+    tune: Annotated[bool, Option(help="Tune the model on roll-outs, where that helps.")] = True,
     quick: Annotated[
-        bool, Option("--quick", help="A first answer: a short fit and search.")
+        bool, Option("--quick", help="A short fit and search: a first answer.")
     ] = False,
     seed: Seed = 0,
 ) -> None:
@@ -84,8 +70,6 @@ def search(
     Example: twofold policy search tank.csv --observations temperature,heater --action valve:0:1
     --cost tank.py:cost --episode run --time time --history 6 --out tank
     """
-    from sklearn.base import clone
-
     from twofold.plant.cost import keep_within
     from twofold.plant.embedding import embed
     from twofold.plant.log_files import read_log
@@ -98,24 +82,21 @@ def search(
     betas = terminal.parse_numbers("beta", beta or (QUICK_BETAS if quick else BETAS))
     gammas = terminal.parse_numbers("gamma", gamma)
     settings = build_search_settings(horizon, setting or [], QUICK_SEARCH if quick else {})
-    base = planning_regressor()
-    if quick:
-        base.set_params(inference__draws=QUICK_DRAWS, inference__epochs=QUICK_EPOCHS)
-    regressor = terminal.build_regressor(model or [], "model", clone(base))
-    repairs: dict[str, Any] = dict.fromkeys(terminal.split_words(",".join(mend or [])), True)
     names, bounds = terminal.split_words(observations), dict(map(terminal.parse_bounds, action))
-    announce_log(log, regressor)
+    repairs: dict[str, Any] = dict.fromkeys(terminal.split_words(",".join(mend or [])), True)
     episodes = read_log(
         log, observations=names, actions=bounds, episode=episode, time=time,
         date_order=date_order, missing=missing or [], history=history, **repairs,
     )  # fmt: skip
+    base = planning_regressor()
     if quick:
         batch_size = base.get_params()["inference__batch_size"]
         passes = QUICK_UPDATES * batch_size // episodes.transitions
-        base.set_params(inference__epochs=max(QUICK_EPOCHS, passes))
+        base.set_params(inference__draws=QUICK_DRAWS, inference__epochs=max(QUICK_EPOCHS, passes))
         if passes >= QUICK_EPOCHS:
             terminal.say("a first answer takes one to two minutes on two cores")
-        regressor = terminal.build_regressor(model or [], "model", base)
+    regressor = terminal.build_regressor(model or [], "model", base)
+    _check_size(episodes.transitions, regressor)
     transforms = terminal.parse_pairs(transform or [])
     embedding = embed(
         episodes, history=history, held=held or [], transforms=transforms, known=dynamics,
@@ -138,7 +119,6 @@ def search(
 
 
 @verb(app)
-@typed_options()
 def report(run: Run, folder: Annotated[Path, Argument(help="Output folder of a search.")]) -> None:
     """Show the policies of a search and write its report again; nothing is fitted.
 
@@ -153,7 +133,6 @@ def report(run: Run, folder: Annotated[Path, Argument(help="Output folder of a s
 
 
 @verb(app)
-@typed_options()
 def act(
     run: Run,
     file: PolicyFile,
@@ -180,7 +159,6 @@ def act(
 
 
 @verb(app)
-@typed_options()
 def export(
     run: Run, file: PolicyFile, out: Annotated[Path, Argument(help="ONNX file to write.")]
 ) -> None:
@@ -194,12 +172,25 @@ def export(
     run.show({"file": out}, f"wrote {out}")
 
 
+def _check_size(rows: int, regressor: "BNNLVRegressor") -> None:
+    """Refuse logs that would take days to fit."""
+    from twofold.inference.method import MIN_EPOCHS
+
+    if getattr(regressor.inference, "epochs", 0) is None and rows > MOST_ROWS:
+        passes = max(1, MIN_EPOCHS * MOST_ROWS // rows)
+        raise CommandError(
+            f"the log has {rows:,} rows, over which the model would make {MIN_EPOCHS} passes, "
+            f"meant for at most {MOST_ROWS:,} rows; set the number with "
+            f"--model epochs={passes}, or write every {-(-rows // MOST_ROWS)}th row to another file"
+        )
+
+
 def parse_rates(texts: list[str]) -> dict[str, float] | None:
     """``NAME=VALUE`` of each, nothing for the log's own rates, ``none`` for no limits."""
-    if not texts or texts == ["none"]:
-        return {} if texts else None
+    if texts == ["none"]:
+        return {}
     try:
-        return {name: float(value) for name, value in terminal.parse_pairs(texts).items()}
+        return {name: float(value) for name, value in terminal.parse_pairs(texts).items()} or None
     except ValueError as error:
         raise CommandError(
             f"--max-rate takes NAME=VALUE with a number, or none: {error}"
@@ -216,7 +207,7 @@ def build_search_settings(
 
     settings = parse_settings(texts)
     names = [field.name for field in fields(SearchSettings) if field.name != "horizon"]
-    terminal.check_names("setting", settings, names)
+    terminal.check_names("--setting", settings, names)
     return SearchSettings(horizon=horizon, **{**base, **settings})
 
 

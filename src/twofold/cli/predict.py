@@ -1,30 +1,30 @@
 """``twofold decompose`` and ``suggest``: predictions of a model for the rows of a table, with their
 uncertainty in two parts, and where to measure next."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
 from twofold.cli import models, rows
-from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream
+from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream, Text
 from twofold.cli.run import Run, to_records
 from twofold.cli.terminal import CommandError, check_place, parse_numbers, say, to_point_table
+from twofold.tables import open_table
+from twofold.tables.coding import OUTSIDE, Column, decode, name_outside, spread
 
 NATS = "information_nats"
+BY = "Entropies in nats, or standard deviations in units of the target."
+CANDIDATES = "Table of candidates (default: the measured range)."
 
 
 def decompose(
     run: Run,
     model: ModelFile,
     data: Annotated[Path, Argument(help="CSV or Parquet file with the model's inputs.")],
-    by: Annotated[
-        Literal["entropy", "variance"],
-        Option(help="Entropies in nats, or standard deviations in units of the target."),
-    ] = "entropy",
-    quantiles: Annotated[
-        str | None, Option(help="Also these quantiles of the prediction: 0.05,0.5,0.95")
-    ] = None,
+    by: Annotated[Literal["entropy", "variance"], Option(help=BY)] = "entropy",
+    quantiles: Annotated[Text, Option(help="Also quantiles of the prediction: 0.1,0.9")] = None,
     out: Annotated[Path | None, Option(help="*.csv or *.parquet file (default: stdout).")] = None,
     drop_missing: DropMissing = False,
     stream: Stream = False,
@@ -38,10 +38,9 @@ def decompose(
     Example: twofold decompose oven.twofold new.csv --by variance --out split.csv
     """
     from twofold.estimators.streaming import decompose_table, split_columns
-    from twofold.tables import open_table
 
     check_place(out, reads=[model, data, run.config])
-    opened = models.open_model(model, run)
+    fitted, about = models.open_model(model, run)
     levels = [] if quantiles is None else parse_numbers("quantiles", quantiles)
     if not all(0 < level < 1 for level in levels):
         raise CommandError(f"--quantiles must lie between 0 and 1, got {quantiles}")
@@ -53,20 +52,20 @@ def decompose(
         # Refuses a pipe before its bytes are read, which would wait for its other end.
         open_table(data)
         run.reads(data)
-        settings: Any = {"inputs": opened.columns, "outputs": opened.outputs, "quantiles": levels}
-        with run.timed("decompose"), rows.name_options():
+        with run.timed("decompose"):
             written = decompose_table(
-                opened.model, data, out, by, **settings, drop_missing=drop_missing
-            )
+                fitted, data, out, by, inputs=about.columns, outputs=about.outputs,
+                quantiles=levels, drop_missing=drop_missing,
+            )  # fmt: skip
         run.metrics |= {f"mean {name}": mean for name, mean in written.means.items()}
         say(f"wrote {out}: {written.rows} rows; record: {run.write(out)}")
         return
-    result, values = rows.read_inputs(data, opened.columns, drop_missing, run)
+    result, values = rows.read_inputs(data, about.columns, drop_missing, run)
     with run.timed("decompose"):
-        parts = split_columns(opened.model, values, opened.outputs, by, levels)
+        parts = split_columns(fitted, values, about.outputs, by, levels)
     result |= {name: column.tolist() for name, column in parts.items()}
     run.metrics |= {f"mean {name}": float(column.mean()) for name, column in parts.items()}
-    result |= _mark_outside(opened, values)
+    result |= _mark_outside(about.columns, values)
     run.write_table(out, result)
     run.show_columns(out, result)
 
@@ -74,12 +73,8 @@ def decompose(
 def suggest(
     run: Run,
     model: ModelFile,
-    candidates: Annotated[
-        Path | None, Argument(help="Table of candidates (default: the measured range).")
-    ] = None,
-    num: Annotated[
-        int | None, Option("--num", "-n", help="Number of points (default: 5, or all if fewer).")
-    ] = None,
+    candidates: Annotated[Path | None, Argument(help=CANDIDATES)] = None,
+    num: Annotated[int | None, Option("--num", "-n", help="Points (default: at most 5).")] = None,
     out: Annotated[Path | None, Option(help="Also write a *.csv or *.parquet file.")] = None,
     seed: Seed = 0,
     drop_missing: DropMissing = False,
@@ -92,16 +87,15 @@ def suggest(
 
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """
-    from twofold.active.suggestion import SPREAD, SUGGESTED
-    from twofold.tables.coding import OUTSIDE, decode, spread
+    from twofold.active.suggestion import SPREAD, SUGGESTED, suggest_rows
 
     check_place(out, reads=[model, candidates, run.config])
-    opened = models.open_model(model, run)
+    fitted, about = models.open_model(model, run)
     if candidates is not None:
-        pool, x = rows.read_inputs(candidates, opened.columns, drop_missing, run)
-    elif all(one.kind == "category" or one.low is not None for one in opened.columns):
-        x = spread(opened.columns, SPREAD, seed)
-        pool = decode(opened.columns, x)
+        pool, x = rows.read_inputs(candidates, about.columns, drop_missing, run)
+    elif all(one.kind == "category" or one.low is not None for one in about.columns):
+        x = spread(about.columns, SPREAD, seed)
+        pool = decode(about.columns, x)
     else:
         raise CommandError(
             f"{model} does not store the range of its inputs; give a table of candidates"
@@ -110,40 +104,26 @@ def suggest(
     if not 1 <= num <= len(x):
         raise CommandError(f"--num must lie between 1 and {len(x)} candidates, got {num}")
     with run.timed("choose"):
-        columns = _choose_rows(opened, pool, x, num)
+        best = suggest_rows(fitted, x, num)
+    columns = {name: [column[i] for i in best.rows] for name, column in pool.items()}
+    found = {"mean": best.mean} | {f"{part}_sd": each for part, each in best.deviations.items()}
+    for i, name in enumerate(about.outputs):
+        columns |= {f"{name}_{kind}": values[:, i].tolist() for kind, values in found.items()}
+    columns |= {NATS: best.nats.tolist()} | _mark_outside(about.columns, x[best.rows])
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
     run.write_table(out, columns)
     cells = {
         name: [f"{value:.4g}" if isinstance(value, float) else str(value) for value in column]
         for name, column in columns.items()
+        if name != OUTSIDE or any(column)
     }
     title = f"Measure here next, of {len(x)} candidates"
-    if not any(cells[OUTSIDE]):
-        del cells[OUTSIDE]
-    headings = [f"point {index + 1}" for index in range(num)]
-    run.show(to_records(columns), to_point_table(cells, headings, title))
+    run.show(to_records(columns), to_point_table(cells, title))
 
 
-def _choose_rows(
-    opened: models.Opened, pool: dict[str, list[Any]], x: Any, num: int
-) -> dict[str, list[Any]]:
-    """The rows to measure, best first, with the prediction and its standard deviations there."""
-    from twofold.active.suggestion import suggest_rows
-
-    best = suggest_rows(opened.model, x, num)
-    columns = {name: [column[i] for i in best.rows] for name, column in pool.items()}
-    found = {"mean": best.mean}
-    found |= {f"{part}_sd": values for part, values in best.deviations.items()}
-    for i, name in enumerate(opened.outputs):
-        columns |= {f"{name}_{kind}": values[:, i].tolist() for kind, values in found.items()}
-    return columns | {NATS: best.nats.tolist()} | _mark_outside(opened, x[best.rows])
-
-
-def _mark_outside(opened: models.Opened, x: Any) -> dict[str, list[str]]:
+def _mark_outside(columns: Sequence[Column], x: Any) -> dict[str, list[str]]:
     """A column with the inputs of each row that lie outside the measured range, and a note."""
-    from twofold.tables.coding import OUTSIDE, name_outside
-
-    marks = name_outside(opened.columns, x)
+    marks = name_outside(columns, x)
     if any(marks):
         say(
             f"note: {sum(map(bool, marks))} of {len(x)} rows lie outside the range that the model "

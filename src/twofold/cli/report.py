@@ -12,6 +12,7 @@ from twofold.cli import models
 from twofold.cli.rows import find_tables, is_large, split_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, check_place, name_unreadable, say
+from twofold.tables import read_table
 
 SQLITE = b"SQLite format 3\0"
 
@@ -72,22 +73,20 @@ def default_place(subject: str, kind: str) -> Path:
 
 def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> None:
     from twofold.report import write_model_page
-    from twofold.tables import read_table
 
     run.reads(path)
     model, about = models.load_model(path)
-    if about is None:
+    if not about.tables:
         raise CommandError(
             f"{path} does not store which table it was fitted to; fit it with twofold fit, or call "
             "twofold.report.write_model_page from Python"
         )
     paths = find_tables(path, about) if data is None else [data]
-    part = "; give a part of it with --data FILE"
-    for table in paths:
-        if table.is_dir():
-            raise CommandError(f"a page needs files with all rows, and {table} is a folder{part}")
-        if is_large(table):
-            raise CommandError(f"a page needs all rows in memory, and {table} is too large{part}")
+    for table in filter(is_large, paths):
+        raise CommandError(
+            f"a page needs all rows in memory, and {table} is a folder or too large; give a part "
+            "of it with --data FILE"
+        )
     if data is not None and run.reads(data) not in dict(about.tables).values():
         say(f"note: {data} differs from the table that {path} was fitted to")
     tables = [read_table(table) for table in paths]

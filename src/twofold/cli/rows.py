@@ -1,30 +1,20 @@
 """The rows of a table as a fit sees them: inputs, outputs and what else is known of each, for
 training or held out."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twofold.cli.models import About
 from twofold.cli.run import Run, hash_files
 from twofold.cli.terminal import CommandError, split_words
-
-if TYPE_CHECKING:
-    from twofold.tables import Table, TableFile
-    from twofold.tables.coding import Column
+from twofold.tables import Table, TableFile, check_names, read_table
+from twofold.tables.coding import DAY, Column, encode
 
 LARGE_BYTES = 2**27
 FEWEST_GROUPS = 4  # that are left to train on
-# Advice of the library, and the option of the command line that follows it.
-OPTIONS = {
-    "drop_missing=True": "--drop-missing",
-    "leave the column out": "leave it out with --ignore, or make it a category with --category",
-    "pass encoding='cp1252'": "save it again in UTF-8",
-    "pass date_order='day-first' or date_order='month-first'": "use --date-order with twofold fit",
-}
 
 
 class Rows(NamedTuple):
@@ -39,7 +29,6 @@ class Rows(NamedTuple):
     groups: np.ndarray | None = None
 
     def take(self, mask: np.ndarray) -> "Rows":
-        """Some of the rows."""
         parts: Any = (None if part is None else part[mask] for part in self)
         return Rows(*parts)
 
@@ -49,10 +38,8 @@ class Rows(NamedTuple):
         return {"sample_weight": self.weight, "y_error": self.error, "groups": self.groups}
 
 
-def find_columns(table: "Table | TableFile", text: str) -> list[str]:
+def find_columns(table: Table | TableFile, text: str) -> list[str]:
     """``a,b,c``, or the one column of that very name; all of them must exist."""
-    from twofold.tables import check_names
-
     names = [text] if text in table.names else split_words(text)
     check_names(table, names)
     return names
@@ -63,39 +50,20 @@ def is_large(path: Path) -> bool:
     return path.is_dir() or (path.is_file() and path.stat().st_size > LARGE_BYTES)
 
 
-@contextmanager
-def name_options() -> Iterator[None]:
-    """Errors of a table name the option of the command line."""
-    from twofold.tables import TableError
-
-    try:
-        yield
-    except TableError as error:
-        text = str(error)
-        for words, option in OPTIONS.items():
-            text = text.replace(words, option)
-        raise CommandError(text) from error
-
-
 def read_values(
-    table: "Table", columns: "Sequence[Column]", others: Sequence[str], drop_missing: bool
+    table: Table, columns: Sequence[Column], others: Sequence[str], drop_missing: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Features of a whole table and other columns as numbers, and the row numbers."""
-    from twofold.tables.coding import encode
-
-    with name_options():
-        values, kept = encode(table, columns, others, drop_missing)
+    values, kept = encode(table, columns, others, drop_missing)
     if not len(kept):
         raise CommandError(f"{table.source}: no row has a value in every column")
     return values, kept
 
 
 def read_inputs(
-    path: Path, columns: "Sequence[Column]", drop_missing: bool, run: Run
+    path: Path, columns: Sequence[Column], drop_missing: bool, run: Run
 ) -> tuple[dict[str, list[Any]], np.ndarray]:
     """The rows of a table that have all inputs of a model, as columns, and those inputs."""
-    from twofold.tables import read_table
-
     table = read_table(path)
     run.reads(path)
     values, kept = read_values(table, columns, (), drop_missing)
@@ -118,25 +86,23 @@ def find_tables(path: Path, about: About) -> list[Path]:
     return found
 
 
-def read_rows(table: "Table", about: About) -> Rows:
+def read_rows(table: Table, about: About) -> Rows:
     """All rows of a model's table; ``places`` are row numbers of it."""
     values, kept = read_values(table, about.columns, about.numbers, about.drop_missing)
     ends = np.cumsum([len(about.features), len(about.outputs), int(about.weight is not None)])
     x, y, weight, error = np.split(values, ends, axis=1)
-    known = {"weight": weight[:, 0] if about.weight else None, "error": error}
-    if about.errors is None:
-        known["error"] = None
-    elif len(about.outputs) == 1:
-        known["error"] = error[:, 0]
-    groups = None if about.group is None else read_groups(table, about.group)[kept]
-    return Rows(x, y[:, 0] if len(about.outputs) == 1 else y, kept, **known, groups=groups)
+    if len(about.outputs) == 1:
+        y, error = y[:, 0], error[:, :1].reshape(-1)
+    return Rows(
+        x, y, kept,
+        weight[:, 0] if about.weight else None,
+        error if about.errors else None,
+        read_groups(table, about.group)[kept] if about.group else None,
+    )  # fmt: skip
 
 
-def read_groups(table: "Table", name: str) -> np.ndarray:
+def read_groups(table: Table, name: str) -> np.ndarray:
     """The group of each row: a label, or the day of a date; a row without one is its own group."""
-    from twofold.tables import check_names
-    from twofold.tables.coding import DAY
-
     check_names(table, [name])
     dates, texts = table.dates(name)
     if np.isfinite(dates).any() and not texts:
@@ -146,7 +112,7 @@ def read_groups(table: "Table", name: str) -> np.ndarray:
     return np.array([label or f"row {row}" for row, label in enumerate(labels)])
 
 
-def join_rows(parts: "Sequence[Rows]", sizes: Sequence[int]) -> Rows:
+def join_rows(parts: Sequence[Rows], sizes: Sequence[int]) -> Rows:
     """Rows of several tables of these sizes, numbered as if they were one."""
     starts = np.cumsum([0, *sizes[:-1]])
     parts = [
@@ -157,7 +123,7 @@ def join_rows(parts: "Sequence[Rows]", sizes: Sequence[int]) -> Rows:
     return Rows(*joined)
 
 
-def split_rows(tables: "Sequence[Table]", about: About) -> tuple[Rows, Rows | None]:
+def split_rows(tables: Sequence[Table], about: About) -> tuple[Rows, Rows | None]:
     """Training rows and held-out rows of a model's tables."""
     share = about.held_out or 0.0
     rows = join_rows([read_rows(one, about) for one in tables], [len(one) for one in tables])

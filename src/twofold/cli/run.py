@@ -24,9 +24,10 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from twofold.cli.terminal import CommandError, name_unreadable, print_json, say
-from twofold.core.naming import nearest
+from twofold.cli.terminal import CommandError, check_names, name_unreadable, print_json, say
+from twofold.core import persistence
 from twofold.core.persistence import to_plain
+from twofold.tables import csv_text, write_table
 
 ENDING = ".record.json"
 # Options about the command line itself make no sense in a file.
@@ -40,7 +41,7 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     """Take a command's defaults from its table of a TOML file: ``[fit]``, ``[policy.search]``."""
     if path is not None and not ctx.resilient_parsing:
         words = ctx.command_path.split()[1:]
-        table = _find_table(path, _read_toml(path), words, ctx.find_root().command)
+        table = _find_table(path, words, ctx.find_root().command)
         ctx.default_map = _to_defaults(f"[{'.'.join(words)}] in {path}", table, ctx.command.params)
     return path
 
@@ -136,8 +137,6 @@ class Run:
 
     def show_columns(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
         """Print columns as a JSON list of rows, or, if they are in no file, as CSV."""
-        from twofold.tables import csv_text
-
         if self.as_json:
             print_json(to_records(columns))
         elif out is None:
@@ -145,8 +144,6 @@ class Run:
 
     def write_table(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write the result to its file, if it has one, and the record."""
-        from twofold.tables import write_table
-
         if out is not None:
             write_table(out, columns)
         record = self.write(out)
@@ -156,8 +153,6 @@ class Run:
     def write(self, wrote: Path | None = None) -> Path:
         """Write the record beside the output, or to the folder of runs; if that fails there is a
         note, and the result stays."""
-        from twofold.core import persistence
-
         path = self._place(wrote)
         text = json.dumps(self._document(wrote), indent=2, ensure_ascii=False) + "\n"
         try:
@@ -177,15 +172,13 @@ class Run:
         return wrote.with_name(wrote.name + ENDING)
 
     def _document(self, wrote: Path | None) -> dict[str, Any]:
-        from twofold.core.persistence import device, versions
-
         # A record beside a result goes where the result goes, and says nothing of this machine.
         own = {"folder": str(Path.cwd())} if wrote is None else {}
         return own | {
             "command": shlex.join(["twofold", *sys.argv[1:]]),
             "begun": self._begun.isoformat(timespec="seconds"),
-            "versions": versions(),
-            "device": device(),
+            "versions": persistence.versions(),
+            "device": persistence.device(),
             "seconds": round(time.perf_counter() - self._clock, 1),
             "times": self._times,
             "settings": self._settings,
@@ -198,7 +191,6 @@ class Run:
 
 
 def to_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Columns as rows."""
     rows = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
@@ -219,46 +211,34 @@ def _identity(settings: Mapping[str, Any], reads: Mapping[str, str]) -> tuple[An
     return own, sorted(reads.values())
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _find_table(path: Path, words: list[str], command: Any) -> dict[str, Any]:
+    """The table of a command; every table on the way must be that of a command."""
     try:
         with name_unreadable(path):
-            return tomllib.loads(path.read_text(encoding="utf-8"))
+            table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} is not a TOML file: {error}") from error
-
-
-def _find_table(path: Path, table: Any, words: list[str], command: Any) -> dict[str, Any]:
-    """The table of a command; every table on the way must be that of a command."""
-    for depth, word in enumerate(words):
-        where = f"[{'.'.join(words[:depth])}] in {path}" if depth else str(path)
-        valid = list(command.commands)
-        for name in table:
-            if name not in valid:
-                raise CommandError(
-                    f"{where} has {name!r}, which is not a twofold command; expected tables such "
-                    f"as [{'.'.join(words)}]{nearest(name, valid)}"
-                )
+    where = str(path)
+    for depth, word in enumerate(words, start=1):
+        check_names(where, table, list(command.commands))
+        name = f"[{'.'.join(words[:depth])}]"
+        where = f"{name} in {path}"
         if not isinstance(table.get(word), dict):
-            raise CommandError(f"{path} has no table [{'.'.join(words)}]")
+            raise CommandError(f"{path} has no table {name}")
         table, command = table[word], command.commands[word]
     return table
 
 
 def _to_defaults(where: str, table: dict[str, Any], params: list[Any]) -> dict[str, Any]:
-    by_key = {}
-    for param in params:
-        # Its long option, or the argument's name.
-        long = next((name for name in param.opts if name.startswith("--")), param.name)
-        by_key[long.removeprefix("--").replace("_", "-")] = param
-    valid = [key for key in by_key if key not in NOT_IN_FILES]
-    defaults = {}
-    for key, value in table.items():
-        if key.replace("_", "-") not in valid:
-            known = f"{', '.join(valid)}{nearest(key, valid)}"
-            raise CommandError(f"{where} has the unknown key {key!r}; valid keys are {known}")
-        param = by_key[key.replace("_", "-")]
-        defaults[param.name] = _to_argument(f"{key} of {where}", param, value)
-    return defaults
+    given = {key.replace("_", "-"): value for key, value in table.items()}
+    # Long options, and names of arguments.
+    every = {max(one.opts, key=len).strip("-").replace("_", "-"): one for one in params}
+    known = {key: one for key, one in every.items() if key not in NOT_IN_FILES}
+    check_names(where, given, list(known))
+    return {
+        known[key].name: _to_argument(f"{key} of {where}", known[key], value)
+        for key, value in given.items()
+    }
 
 
 def _to_argument(where: str, param: Any, value: Any) -> Any:

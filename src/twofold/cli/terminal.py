@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twofold.core.naming import nearest
 from twofold.core.persistence import to_plain
+from twofold.tables import would_overwrite
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
@@ -64,14 +65,14 @@ def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     return table
 
 
-def to_point_table(
-    columns: Mapping[str, Sequence[str]], headings: Sequence[str], title: str = ""
-) -> Any:
+def to_point_table(columns: Mapping[str, Sequence[str]], title: str = "") -> Any:
     """A table of points with so many columns; where these are too wide for a terminal, and the
     points are few, with a column for each point."""
-    if len(columns) <= WIDE or len(headings) > WIDE:
+    points = len(next(iter(columns.values())))
+    if len(columns) <= WIDE or points > WIDE:
         return to_table(list(columns), list(zip(*columns.values(), strict=True)), title)
-    return to_table(["", *headings], [[name, *column] for name, column in columns.items()], title)
+    headings = ["", *(f"point {number}" for number in range(1, points + 1))]
+    return to_table(headings, [[name, *column] for name, column in columns.items()], title)
 
 
 def _is_number(cell: str) -> bool:
@@ -86,8 +87,6 @@ def check_place(
     out: Path | None, endings: Sequence[str] = TABLES, reads: Sequence[Path | None] = ()
 ) -> None:
     """Refuse an output file that cannot be written, or that the command reads, before any work."""
-    from twofold.tables import would_overwrite
-
     if out is None:
         return
     if endings and out.suffix.lower() not in endings:
@@ -97,12 +96,6 @@ def check_place(
     for source in reads:
         if source is not None and would_overwrite(source, out):
             raise CommandError(f"{out} is read by this command; write to another file")
-
-
-def check_folder(out: Path) -> None:
-    """Refuse an output folder that is a file."""
-    if out.exists() and not out.is_dir():
-        raise CommandError(f"--out must be a folder, got the file {out}")
 
 
 def split_words(text: str) -> list[str]:
@@ -179,7 +172,7 @@ def build_regressor(
     try:
         regressor.set_params(**{name: settings[name] for name in settings if name in own})
         options = option_names(resolve_method(regressor.inference))
-        check_names(option, settings, [*own, *options])
+        check_names(f"--{option}", settings, [*own, *options])
         regressor.set_params(
             **{f"inference__{name}": settings[name] for name in settings if name in options}
         )
@@ -189,14 +182,12 @@ def build_regressor(
     return regressor
 
 
-def check_names(option: str, names: Iterable[str], valid: Sequence[str]) -> None:
-    """Refuse names that an option does not have."""
+def check_names(where: str, names: Iterable[str], valid: Sequence[str]) -> None:
+    """Refuse names that are not valid at a place, such as an option."""
     for name in names:
         if name not in valid:
-            raise CommandError(
-                f"valid names for --{option}: {', '.join(valid)}; "
-                f"got {name!r}{nearest(name, valid)}"
-            )
+            suggestion = f"got {name!r}{nearest(name, valid)}"
+            raise CommandError(f"valid names for {where}: {', '.join(valid)}; {suggestion}")
 
 
 def load_function(option: str, text: str) -> Callable:

@@ -1,7 +1,7 @@
 """``twofold update``: new rows for a model that was fitted before."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from typer import Argument, Option
@@ -11,9 +11,7 @@ from twofold.cli.fit import Force, ModelFile, check_model_place, finish
 from twofold.cli.rows import find_tables, read_rows, split_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, say
-
-if TYPE_CHECKING:
-    from twofold.tables import Table
+from twofold.tables import Table, read_table
 
 
 def update(
@@ -21,9 +19,7 @@ def update(
     model: ModelFile,
     data: Annotated[Path, Argument(help="Table of the new rows, or of old and new ones.")],
     out: Annotated[Path | None, Option(help="Model file to write (default: the same).")] = None,
-    old: Annotated[
-        Path | None, Option("--data", help="Table of the model, if it was moved.")
-    ] = None,
+    old: Annotated[Path | None, Option("--data", help="The model's table, if moved.")] = None,
     force: Force = False,
 ) -> None:
     """Add new rows to a fitted model, with the settings it was fitted with.
@@ -38,14 +34,21 @@ def update(
     check_model_place(place, [data, old, run.config])
     run.reads(model)
     fitted, about = models.load_model(model)
-    if about is None or about.streamed:
+    if not about.tables or about.streamed:
         raise CommandError(
             f"{model} was not fitted by twofold fit to a table in memory; fit it again to all rows"
         )
     source = data.name, run.reads(data)
     if source[1] in [digest for _, digest in about.tables]:
         raise CommandError(f"{model} was fitted to {data} already: it holds no new rows")
-    tables, about = _join(model, about, old, data, source, run)
+    old_tables = [] if old is None else [old]
+    try:
+        old_tables = old_tables or find_tables(model, about)
+    except CommandError:
+        if source[0] not in dict(about.tables):
+            raise
+        say(f"note: assuming that {source[0]} contains the rows the model was fitted to")
+    tables, about = _join(about, old_tables, data, source, run)
     if place != model:
         run.protect(place, force)
     checkpoint = place.with_name(place.name + ".checkpoint")
@@ -56,31 +59,18 @@ def update(
 
 
 def _join(
-    model: Path,
-    about: models.About,
-    old: Path | None,
-    data: Path,
-    source: tuple[str, str],
-    run: Run,
-) -> "tuple[list[Table], models.About]":
+    about: models.About, old: list[Path], data: Path, source: tuple[str, str], run: Run
+) -> tuple[list[Table], models.About]:
     """The tables to fit to and their description: the new table alone if it has the old rows."""
-    from twofold.tables import read_table
-
     new = read_table(data)
-    try:
-        paths = find_tables(model, about) if old is None else [old]
-    except CommandError:
-        if source[0] not in dict(about.tables):
-            raise
-        say(f"note: assuming that {source[0]} contains the rows the model was fitted to")
+    if not old:
         return [new], about._replace(tables=[source])
-    tables = [read_table(path) for path in paths]
+    tables = [read_table(path) for path in old]
     before, _ = split_rows(tables, about._replace(held_out=0.0))
     rows, count = read_rows(new, about), len(before.x)
-    known = [(path.name, run.reads(path)) for path in paths]
-    if len(rows.x) >= count and np.array_equal(rows.x[:count], before.x):
-        added, tables, sources = len(rows.x) - count, [new], [source]
-    else:
-        added, tables, sources = len(rows.x), [*tables, new], [*known, source]
-    say(f"{added} new rows, {count} before")
-    return tables, about._replace(tables=sources)
+    known = [(path.name, run.reads(path)) for path in old]
+    contained = len(rows.x) >= count and np.array_equal(rows.x[:count], before.x)
+    say(f"{len(rows.x) - count * contained} new rows, {count} before")
+    if contained:
+        return [new], about._replace(tables=[source])
+    return [*tables, new], about._replace(tables=[*known, source])

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from twofold.core.naming import shortened
 from twofold.core.persistence import RESTORE, FileFormatError
 
 T = TypeVar("T")
@@ -25,8 +26,7 @@ def build(kind: type[T], content: Any, where: str) -> T:
     for name, value in content.items():
         fits, values[name] = _convert(value, hints.get(name))
         if not fits:
-            wanted = getattr(hints[name], "__name__", hints[name])
-            wanted = hints[name] if get_origin(hints[name]) else wanted
+            wanted = hints[name] if get_origin(hints[name]) else hints[name].__name__
             raise FileFormatError(
                 f"{name!r} of its {where} must be {wanted}, got {shorten(value)}; {RESTORE}"
             )
@@ -58,13 +58,9 @@ def take(
     low, high = (np.broadcast_to(bound, array.shape) for bound in (low, high))
     wrong = ~(np.isfinite(array) & (array >= low) & (array <= high))
     if wrong.any():
-        bounds = (
-            ""
-            if np.isinf([low[wrong][0], high[wrong][0]]).all()
-            else (f" from {low[wrong][0]:.3g} to {high[wrong][0]:.3g}")
-        )
         raise FileFormatError(
-            f"its array {name!r} must be finite numbers{bounds}, got {array[wrong][0]:g}; {RESTORE}"
+            f"its array {name!r} must be finite numbers from {low[wrong][0]:.3g} to "
+            f"{high[wrong][0]:.3g}, got {array[wrong][0]:g}; {RESTORE}"
         )
     return array
 
@@ -80,8 +76,7 @@ def check_kinds(made: Any, what: str) -> None:
 
 def shorten(value: Any) -> str:
     """A value, shortened for an error message."""
-    text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return shortened(repr(value), LONGEST)
 
 
 def _convert(value: Any, hint: Any) -> tuple[bool, Any]:
@@ -91,11 +86,10 @@ def _convert(value: Any, hint: Any) -> tuple[bool, Any]:
         found = [one for one in (_convert(value, part) for part in inner) if one[0]]
         return found[0] if found else (False, value)
     if origin in (tuple, list):
-        parts = (
-            [_convert(one, inner[0]) for one in value] if isinstance(value, list | tuple) else []
-        )
-        fits = isinstance(value, list | tuple) and all(fit for fit, _ in parts)
-        return fits, origin(one for _, one in parts)
+        if not isinstance(value, list | tuple):
+            return False, value
+        parts = [_convert(one, inner[0]) for one in value]
+        return all(fit for fit, _ in parts), origin(one for _, one in parts)
     if hint is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return number and abs(value) < math.inf, value

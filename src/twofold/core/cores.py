@@ -26,12 +26,10 @@ class Portion(NamedTuple):
 
     @property
     def length(self) -> int:
-        """The number of its entries."""
         return int(self.rows.stop - self.rows.start)
 
 
 def count_cores() -> int:
-    """Number of cores available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -44,7 +42,8 @@ def portions_for(entries: int) -> list[Portion]:
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     devices = jax.devices() if chosen is None else [chosen]
     parts, cores = 1, count_cores()
-    if len(devices) == 1 and _is_cpu(devices[0]) and cores <= MOST_CORES * entries:
+    on_cpu = len(devices) == 1 and getattr(devices[0], "platform", devices[0]) == "cpu"
+    if on_cpu and cores <= MOST_CORES * entries:
         parts = max(1, min(entries, cores))
     length = -(-entries // parts)
     portions = []
@@ -52,10 +51,6 @@ def portions_for(entries: int) -> list[Portion]:
         start = min(end, entries) - length
         portions.append(Portion(slice(start, start + length), end - length - start))
     return portions
-
-
-def _is_cpu(device: Any) -> bool:
-    return bool(getattr(device, "platform", device) == "cpu")
 
 
 def split(tree: Any, portions: Sequence[Portion]) -> list[Any]:

@@ -50,23 +50,14 @@ def run_jobs(
     executor: str = "local",
     ray_options: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """The results of all jobs, in their order.
+    """The results of all jobs, in their order; ``JobError`` names those that failed, after all have
+    ended.
 
-    Parameters
-    ----------
-    folder : path or None
-        Where results are kept; those that are there already are not computed again.
-    executor : "local" or "ray"
-        Run jobs one by one in this process, or on the Ray cluster of this process, else the one at
-        ``RAY_ADDRESS``, else one that Ray starts on this machine.
-    ray_options : mapping or None
-        Options of ``ray.remote``, such as ``num_cpus`` and ``num_gpus`` of each job, and
-        ``max_retries`` of a job whose worker dies (3 unless given).
-
-    Raises
-    ------
-    JobError
-        After all jobs have ended, naming those that failed.
+    Results that are in the ``folder`` already are not computed again. ``executor`` is ``"local"``
+    (one by one in this process) or ``"ray"``: on the Ray cluster of this process, else the one at
+    ``RAY_ADDRESS``, else one that Ray starts on this machine. ``ray_options`` are those of
+    ``ray.remote``, such as ``num_cpus`` and ``num_gpus`` of each job, and ``max_retries`` of a job
+    whose worker dies (3 unless given).
     """
     if executor not in EXECUTORS:
         raise ValueError(
@@ -94,8 +85,8 @@ def run_jobs(
             if files:
                 _keep(files[number], jobs[number].name, outcome)
     if failed:
-        reasons = [f"{jobs[n].name}: {_describe(error)}" for n, error in sorted(failed.items())]
-        message = f"{len(failed)} of {len(jobs)} jobs failed – {'; '.join(reasons)}"
+        reasons = "; ".join(f"{jobs[n].name}: {_describe(failed[n])}" for n in sorted(failed))
+        message = f"{len(failed)} of {len(jobs)} jobs failed – {reasons}"
         raise JobError(message) from failed[min(failed)]
     return [results[number] for number in range(len(jobs))]
 
@@ -160,12 +151,12 @@ def _connect() -> Any:
         os.environ.update(RAY_TIMEOUTS | dict(os.environ))
     try:
         import ray
+
+        if not ray.is_initialized():
+            ray.init()
     except ImportError as error:
         needed = "jobs on a cluster need Ray, which is not installed"
         raise ImportError(f"{needed}; pip install 'twofold[ray]'") from error
-    try:
-        if not ray.is_initialized():
-            ray.init()
     except Exception as error:
         raise ConnectionError(
             f"no Ray cluster for RAY_ADDRESS={address} ({_describe(error)}); name one that "
@@ -185,28 +176,28 @@ def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
     """Where the results of jobs are kept."""
     files: dict[str, WorkFile] = {}
     for job in jobs:
-        refusal = f"the result of job {job.name!r} can only be kept if its"
+        refusal, remedy = (
+            f"the result of job {job.name!r} can only be kept if its",
+            "give no folder",
+        )
         name = getattr(job.function, "__qualname__", "<unnamed>")
         if "<" in name:
             raise ValueError(
                 f"{refusal} function has a name of its own, got {job.function!r}; define it in a "
-                "module with def, or give no folder"
+                f"module with def, or {remedy}"
             )
         function, version = f"{job.function.__module__}.{name}", persistence.LIBRARY_VERSION
         identity = {"function": function, "identity": job.identity, "version": version}
         try:
             place = hash_identity(identity)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{refusal} identity consists of JSON values ({error}); change the identity, or "
-                "give no folder"
-            ) from error
+            problem = f"{refusal} identity consists of JSON values ({error})"
+            raise ValueError(f"{problem}; change the identity, or {remedy}") from error
         if place in files:
             same = jobs[list(files).index(place)].name
             raise ValueError(
                 f"jobs {same!r} and {job.name!r} have the same function and identity, so that one "
-                "result would be mistaken for the other; include the difference in the identity, "
-                "remove one of the jobs, or give no folder"
+                f"result would be mistaken for the other; make the identities differ, or {remedy}"
             )
         files[place] = WorkFile(folder / place, "result", identity)
     return list(files.values())
@@ -229,5 +220,6 @@ def _keep(file: WorkFile, name: str, result: str) -> None:
         file.write({}, {"name": name, "result": result})
     except OSError as error:
         problem = f"the result of job {name!r} could not be kept ({error})"
-        message = f"{problem}; it will be computed again next time"
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"{problem}; it will be computed again next time", RuntimeWarning, stacklevel=3
+        )

@@ -17,7 +17,6 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 def on_cpu() -> bool:
-    """Whether programs run on a CPU."""
     return jax.default_backend() == "cpu"
 
 
@@ -104,7 +103,6 @@ class Padded(NamedTuple):
         return self.size if self.place is None else self.place.total
 
     def errors_of(self, rows: Any) -> Any:
-        """The errors of rows with these numbers."""
         return None if self.error is None else self.error[rows]
 
     def weigh(self, values: Any, rows: Any = slice(None)) -> Any:
@@ -136,12 +134,10 @@ class Standardizer(NamedTuple):
         return cls(np.where(constant, low, mean), np.where(constant, 1.0, deviation))
 
     def transform(self, values: np.ndarray) -> np.ndarray:
-        """Raw units to standardised ones."""
         scaled: np.ndarray = (values - self.mean) / self.scale
         return scaled
 
     def inverse(self, values: np.ndarray) -> np.ndarray:
-        """Standardised units to raw ones."""
         raw: np.ndarray = values * self.scale + self.mean
         return raw
 

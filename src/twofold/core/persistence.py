@@ -28,9 +28,8 @@ import safetensors.numpy
 
 FORMAT_VERSION, CLAIM_VERSION = 1, 1
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "bool")
-LIBRARIES = (
-    "twofold jax jaxlib optax blackjax numpy scipy scikit-learn tinygp".split()
-)  # that decide numbers
+# That decide numbers.
+LIBRARIES = "twofold jax jaxlib optax blackjax numpy scipy scikit-learn tinygp".split()
 RESTORE = "restore it from a copy or write it again"
 FilePath: TypeAlias = str | os.PathLike[str]
 T = TypeVar("T")
@@ -128,7 +127,6 @@ def name_file(path: FilePath, kind: str) -> Iterator[None]:
 
 
 def write_text(path: FilePath, text: str) -> None:
-    """``write_bytes`` for text, as UTF-8."""
     write_bytes(path, text.encode())
 
 

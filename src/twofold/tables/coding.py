@@ -69,7 +69,6 @@ class Column:
         return np.where(known[:, None], numbers[:, None] == np.arange(len(self.levels)), np.nan)
 
     def measured(self, values: np.ndarray) -> "Column":
-        """The column with the range and the step of its values ``[N, features]``."""
         if self.kind == "category":
             return self
         low, high = float(values.min()), float(values.max())
@@ -83,7 +82,6 @@ class Column:
         return self.low, self.high
 
     def outside(self, values: np.ndarray) -> np.ndarray:
-        """Which rows of ``[N, features]`` lie outside the measured range."""
         low, high = (0.0, 1.0) if self.kind == "category" else self.bounds
         beyond: np.ndarray = np.any((values < low) | (values > high), axis=1)
         return beyond
@@ -145,7 +143,6 @@ def encode(
 
 
 def decode(columns: Sequence[Column], x: np.ndarray) -> dict[str, list[Any]]:
-    """The table cells of each column for rows of features."""
     return {one.name: one.decode(part) for one, part in split_features(columns, x)}
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from twofold.tables.arrow import pa, pc
+
 ORDERS = ("day-first", "month-first")
 CENTURY = 70  # years of two digits before it are of this century
 DATE = r"^(?P<first>\d{1,2})(?P<mark>[./-])(?P<second>\d{1,2})[./-](?P<year>\d{4}|\d{2})"
@@ -23,8 +25,6 @@ class AmbiguousDatesError(ValueError):
 def to_timestamps(column: Any) -> Any:
     """A column of texts that are all ISO dates, all with a zone or all without, as timestamps; any
     other as it is."""
-    import pyarrow as pa
-
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
     for zone in (None, "UTC"):
@@ -38,9 +38,6 @@ def to_timestamps(column: Any) -> Any:
 def read_dates(texts: Sequence[str], order: str | None = None) -> np.ndarray:
     """Seconds since 1970 of each text, NaN where it is no date. ``order`` is one of ``ORDERS``, or
     None for what the values say."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     parts = pc.extract_regex(pa.array(texts, pa.string()), DATE + CLOCK + HALF)
     known = np.asarray(parts.is_valid())
     seconds = np.full(len(texts), np.nan)
@@ -57,8 +54,6 @@ def read_dates(texts: Sequence[str], order: str | None = None) -> np.ndarray:
 
 def _read_parts(parts: Any, order: str | None) -> np.ndarray:
     """Seconds of dates whose parts are known."""
-    import pyarrow.compute as pc
-
     texts = {name: pc.struct_field(parts, name) for name in parts.type.names}
     first, second, year, hours, minutes, rest = (
         np.array(pc.if_else(pc.equal(texts[name], ""), "0", texts[name]).cast("float64"))

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 
 from twofold.core.naming import listed
+from twofold.tables.arrow import pa, parquet
 from twofold.tables.table import (
     Table,
     TableError,
@@ -87,8 +88,6 @@ class CsvFile:
 
     def _tables(self, records: Iterator[Record], names: list[str]) -> Iterator[Table]:
         """A few rows at a time, for Python's texts need far more memory than Arrow's."""
-        import pyarrow as pa
-
         while rows := list(islice(records, PARSED_ROWS)):
             columns = zip(*(cells for _, cells in rows), strict=True)
             cells = dict(zip(self._headings, columns, strict=True))
@@ -190,8 +189,6 @@ class ParquetFiles:
 
     def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
         """At most ``size`` rows at a time, in their order; of some columns, or of all."""
-        import pyarrow as pa
-
         columns, first = list(self._headings if names is None else names), 0
         for part in self._parts:
             with parsing_errors(part, "Parquet file"):
@@ -201,8 +198,6 @@ class ParquetFiles:
                     first += len(batch)
 
     def _open(self, part: Path) -> Any:
-        import pyarrow.parquet as parquet
-
         with parsing_errors(part, "Parquet file"):
             # Buffered ahead, every row group that was read would stay in memory; without a buffer's
             # size each column of a row group, which may be the whole file, is read at once.
@@ -260,8 +255,6 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _from_data_frame(frame: Any) -> Table:
-    import pyarrow as pa
-
     names = [str(name) for name in frame.columns]
     check_headings("the data frame", names)
     with parsing_errors("the data frame", "table"):
@@ -271,8 +264,6 @@ def _from_data_frame(frame: Any) -> Table:
 
 def _arrow_column(column: Any) -> Any:
     """A column of a data frame; one of values of several types as texts."""
-    import pyarrow as pa
-
     try:
         streams = hasattr(column, "__arrow_c_stream__")
         return pa.chunked_array(column) if streams else pa.array(column, from_pandas=True)

@@ -7,15 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twofold.core.naming import listed, nearest, shortened
+from twofold.tables.arrow import pa, pc
 from twofold.tables.dates import AmbiguousDatesError, read_dates, to_timestamps
-
-if TYPE_CHECKING:
-    import pyarrow
 
 MOST_QUOTED = 300  # characters of another library's message
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-"})
@@ -48,7 +46,7 @@ class Table:
 
     source: str
     unit: str
-    data: "pyarrow.Table"
+    data: Any  # a pyarrow.Table
     rows: np.ndarray
     decimal: str = "."
 
@@ -61,7 +59,6 @@ class Table:
         return [name for name in self.data.column_names if name.strip()]
 
     def take(self, index: np.ndarray) -> "Table":
-        """Rows by index."""
         if len(index) == len(self) and np.array_equal(index, np.arange(len(self))):
             return self
         return replace(self, data=self.data.take(index), rows=self.rows[index])
@@ -151,11 +148,10 @@ def keep_finite(
     """Columns of numbers, each ``[N, …]``, side by side, and which rows they are: all of them, or
     with ``drop_missing`` those that have a finite number in every column."""
     values = np.hstack([np.zeros((len(table), 0)), *(own for _, own in columns)])
-    missing = {name: ~np.isfinite(own).all(axis=1) for name, own in columns}
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any() and not drop_missing:
-        counts = {shortened(name): int(rows.sum()) for name, rows in missing.items() if rows.any()}
-        parts = listed(f"{name!r} {count}" for name, count in counts.items())
+        missing = {name: (~np.isfinite(own).all(axis=1)).sum() for name, own in columns}
+        parts = listed(f"{shortened(name)!r} {count}" for name, count in missing.items() if count)
         raise TableError(
             f"{table.source}: {bad.sum()} of {len(table)} rows have no finite number in a column "
             f"({parts}), the first of them {table.unit} {table.rows[bad.argmax()]}; fill them in, "
@@ -176,7 +172,6 @@ def check_names(table: Any, names: Sequence[str]) -> None:
 
 
 def check_headings(source: Any, headings: list[str]) -> None:
-    """Refuse two columns of one name."""
     twice = sorted({one for one in headings if headings.count(one) > 1 and one})
     if twice:
         raise TableError(f"{source} has duplicate column names: {listed(map(repr, twice))}")
@@ -184,8 +179,6 @@ def check_headings(source: Any, headings: list[str]) -> None:
 
 def join_tables(tables: Sequence[Table]) -> Table:
     """Blocks of one table, one after the other."""
-    import pyarrow as pa
-
     rows = np.concatenate([table.rows for table in tables])
     return replace(tables[0], data=pa.concat_tables([one.data for one in tables]), rows=rows)
 
@@ -200,8 +193,6 @@ def list_of_names(what: str, given: Any) -> list[str]:
 @contextmanager
 def parsing_errors(source: Any, kind: str) -> Iterator[None]:
     """Convert any parsing error into a ``TableError`` with the source's name."""
-    import pyarrow as pa
-
     # Some errors of Arrow and of csv are of no kind but their own.
     wrong = (OSError, ValueError, TypeError, KeyError, ArithmeticError, MemoryError, csv.Error)
     try:
@@ -228,8 +219,6 @@ def disk_errors(path: Path, action: str) -> Iterator[None]:
 def _dates(
     column: Any, missing: Collection[str | float], decimal: str, date_order: str | None
 ) -> Numbers:
-    import pyarrow as pa
-
     column = to_timestamps(column)
     kind = column.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
@@ -243,8 +232,6 @@ def _dates(
 
 
 def _labels(column: Any, decimal: str) -> list[str]:
-    import pyarrow as pa
-
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     coded = array.dictionary_encode(null_encoding="encode")  # each name once
@@ -267,9 +254,6 @@ def parse_number(text: str, decimal: str = ".") -> float:
 
 
 def _numbers(column: Any, missing: Collection[str | float], decimal: str) -> Numbers:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -295,16 +279,11 @@ def _numbers(column: Any, missing: Collection[str | float], decimal: str) -> Num
 
 
 def _floats(column: Any) -> np.ndarray:
-    import pyarrow as pa
-
     return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), float)
 
 
 def _texts(column: Any) -> Any:
     """A column as one array of texts without blanks around them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from twofold.core.persistence import replace_file
+from twofold.tables.arrow import pa, parquet
 from twofold.tables.reading import PARQUET
 from twofold.tables.table import TableError, disk_errors
 
@@ -37,7 +38,6 @@ def open_writer(path: Path) -> Iterator[Write]:
 
 
 def csv_text(columns: Mapping[str, Any]) -> str:
-    """Columns as the text of a CSV file."""
     text = io.StringIO()
     _write_csv(text, columns, True)
     return text.getvalue()
@@ -52,9 +52,6 @@ def would_overwrite(source: Path, out: Path) -> bool:
 
 @contextmanager
 def _parquet_writer(path: Path) -> Iterator[Write]:
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
     with ExitStack() as stack:
         writer: Any = None
 
