@@ -35,7 +35,7 @@ from twofold.core import persistence
 from twofold.plant.quality import LEVELS
 from twofold.plant.replay import choose_passages, in_single, replay_costs, replay_task
 from twofold.plant.rollout import DynamicsModel
-from twofold.plant.search import PAPER, SearchSettings
+from twofold.plant.search import SearchSettings
 from twofold.uncertainty.metrics import coverage, pit
 
 NAME, REPLAY = "dynamics", "replay.json"
@@ -83,7 +83,7 @@ def contests() -> dict[str, Contest]:
             control_problems.river(),
             _methods(
                 {"hidden_layer_sizes": (20, 20), "epochs": 600, "draws": 20},
-                SearchSettings(25, 16, 5, 2, learning_rate=3e-3, clip=PAPER.clip),
+                SearchSettings(25, 16, 5, 2, **CAREFUL | {"learning_rate": 3e-3}),
             ),
             Trials(),
         ),

@@ -34,8 +34,8 @@ from twofold.plant.search import PAPER, SearchSettings, best_of, search_policies
 MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
 CLAIM, TRIALS = "group.json", "trials.json"
 START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
-# Steps of the records' searches, between the paper's and the product's.
-CAREFUL: dict[str, float] = {"learning_rate": 1e-3, "clip": PAPER.clip}
+# Steps of the records' searches, larger than the paper's and smaller than the product's.
+CAREFUL: dict[str, Any] = {"learning_rate": 1e-3, "clip": PAPER.clip, "growing": PAPER.growing}
 MIXED_DRAWS = 50
 SILENT = -40.0  # the logarithm of a variance that is none
 

@@ -24,7 +24,7 @@ app = typer.Typer(help="Find policies from a log and a cost function.", no_args_
 FUNCTION = "FILE.py:FUNCTION"
 RATE = "Largest change of an action a step: NAME=VALUE, or none (default: the log's)"
 LIMIT = "Where an observation must stay: NAME:LOW:HIGH; an end may be inf"
-BETAS, QUICK_BETAS = "0,1,2,4", "0,2"
+BETAS, QUICK_BETAS = "0,1,2,4,8,30", "0,2,8,30"
 QUICK_SEARCH = {"epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
 QUICK_TUNING = dict[str, Any](draws=10, trial_draws=4, horizons=(10,), stretches=8, epochs=4)
