@@ -154,7 +154,7 @@ def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
         axes.stairs(heights, 100 * edges, baseline=None, **look)
     axes.set(
         xlabel="predictive probability below y (%)", ylabel="points per bin (1 = uniform)",
-        title="PIT histogram (U: overconfident, ∩: underconfident)", xlim=(0, 100),
+        title="PIT (U: overconfident, ∩: underconfident)", xlim=(0, 100),
     )  # fmt: skip
     axes.set_ylim(0.0, max(2.0, axes.get_ylim()[1]))
     return axes

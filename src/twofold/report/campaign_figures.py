@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from math import comb
 from typing import Any, NamedTuple
 
-import matplotlib.patheffects as effects
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -26,7 +26,7 @@ from twofold.report.figures import (
 
 MOST_CELLS, WIDEST, NARROWEST, MOST_NUMBERED = 8000, 30, 12, 20
 JITTER, PALE = 0.18, 0.4
-STROKE = [effects.withStroke(linewidth=2.2, foreground="white")]
+BOX = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8}
 
 
 class Map(NamedTuple):
@@ -73,7 +73,7 @@ def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
         axes.step(numbers, extreme.accumulate(values), line, label=f"{what} so far", **look)
     axes.set(ylabel=shorten_label(name), title="Results over time")
     _count_measurements(axes, numbers, "measurement")
-    return place_legend_below(axes, ncols=3)
+    return place_legend_below(axes)
 
 
 def find_positions(space: Space, points: Sequence[Point]) -> np.ndarray:
@@ -135,7 +135,8 @@ def plot_map(
     if known is not None:
         look: Any = {"cmap": "cividis", "shading": "nearest", "rasterized": True}
         shown = axes.pcolormesh(*known, vmin=0.0, vmax=most, **look)
-        axes.figure.colorbar(shown, ax=axes, label="epistemic part (nats)")
+        bar: Any = {"label": "epistemic part (nats)", "fraction": 0.06, "pad": 0.02, "aspect": 30}
+        axes.figure.colorbar(shown, ax=axes, **bar)
     places = find_positions(course.space, course.points)[:, columns]
     for one, place in zip(inputs, places.T, strict=True):
         if isinstance(one, Categorical):  # A little apart, so that all are seen.
@@ -147,7 +148,7 @@ def plot_map(
         axes.plot(
             *places[which].T, "o", color="white", markeredgecolor=figures.TOTAL, markersize=4.5,
             markeredgewidth=0.8, alpha=alpha, label=name,
-            rasterized=len(places) > figures.MOST_VECTORS,
+            rasterized=len(places) * comb(len(course.space.names), 2) > figures.MOST_VECTORS,
         )  # fmt: skip
     spots = find_positions(course.space, proposed)[:, columns]
     _plot_proposals(axes, course, spots, near)
@@ -178,7 +179,7 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
     if course.points:
         plot_rug(axes, find_positions(course.space, course.points)[:, 0])
         axes.plot([], [], "|", color=figures.POINTS, label="measured")
-    place_legend_below(axes, ncols=3)
+    place_legend_below(axes)
     _number_proposals(axes, course, spots)
     return axes
 
@@ -207,7 +208,7 @@ def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, near: np.nda
 def _number_proposals(axes: Axes, course: Course, places: np.ndarray) -> None:
     """Numbers of the first proposals, where there is room; limits must be set."""
     texts = [str(proposal.number) for proposal in course.proposals][:MOST_NUMBERED]
-    look: Any = {"fontsize": 9, "fontweight": "bold", "path_effects": STROKE, "zorder": 5}
+    look: Any = {"fontsize": 9, "fontweight": "bold", "bbox": BOX, "zorder": 5}
     place_labels(axes, places[:MOST_NUMBERED], texts, **look)
 
 

@@ -15,7 +15,7 @@ from twofold.report.course import Course, make_course
 from twofold.report.figures import EPISTEMIC, TOTAL
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 
-MOST_INPUTS, MOST_OPEN, LATEST = 6, 50, 20
+MOST_INPUTS, MOST_OPEN, MOST_SHOWN, LATEST = 6, 50, 8, 20
 
 
 def write_campaign_page(
@@ -54,6 +54,7 @@ def describe_tables(course: Course) -> dict[str, Any]:
         "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
         "latest": _list_latest(course),
         "most_inputs": MOST_INPUTS,
+        "most_shown": MOST_SHOWN,
     }
 
 

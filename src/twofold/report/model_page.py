@@ -14,7 +14,7 @@ from twofold.estimators.storage import find_worries
 from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
 from twofold.report.calibration import Accuracy, Scores
-from twofold.report.figures import DATA, TOTAL, shorten_label
+from twofold.report.figures import shorten_label
 from twofold.report.model_data import (
     MOST_ROWS,
     Moments,
@@ -28,6 +28,7 @@ from twofold.report.page import (
     Chooser,
     Picture,
     Rows,
+    draw_bars,
     format_change,
     format_number,
     make_picture,
@@ -153,7 +154,6 @@ def _collect(about: Subject) -> dict[str, Any]:
         "calibration": _by_output("calibration", about, _show_calibration, scores),
         "scores": (SCORES, [[name, *one.cells] for name, one in scores.items()]),
         "columns": _list_columns(about),
-        "histograms": _show_histograms(about, inputs),
         "most_bars": MOST_BARS,
         "most_rows": MOST_ROWS,
     }
@@ -229,7 +229,7 @@ def _show_predicted(about: Subject, i: int, output: str) -> list[Picture]:
     caption = f"On {rows}, at most {figures.MOST_INTERVALS} of them. "
     caption += "About 9 of 10 thin bars should reach the line, and half of the thick bars."
     tips = [_describe_row(about, row) for row in shown]
-    labels: Any = {"xlabel": shorten_label(f"{output}, measured")}
+    labels: Any = {"xlabel": shorten_label(f"{output}, measured"), "title": ""}
     return [make_picture(words, caption, *panel, tips, wide=True, **labels)]
 
 
@@ -315,22 +315,13 @@ def _to_cell(value: Any) -> str:
 
 
 def _list_columns(about: Subject) -> list[list[str]]:
-    """Name, kind, range and number of different values of each column."""
+    """Name, kind, range, number of different values and histogram of each column."""
     kinds = ["input"] * len(about.inputs) + ["output"] * len(about.outputs)
     values = [*about.data.x.T, *about.data.y.T]
     return [
-        [name, kind, *map(format_number, [*np.quantile(v, [0.0, 0.5, 1.0]), len(np.unique(v))])]
+        [
+            name, kind, *map(format_number, [*np.quantile(v, [0.0, 0.5, 1.0]), len(np.unique(v))]),
+            draw_bars(figures.count_values(v), f"Histogram of {name}"),
+        ]
         for name, kind, v in zip(about.inputs + about.outputs, kinds, values, strict=True)
-    ]
-
-
-def _show_histograms(about: Subject, inputs: Sequence[int]) -> list[Picture]:
-    """Of the outputs, then of the inputs of numbers that drive most."""
-    x, y = about.data.x, about.data.y
-    columns = [(y[:, i], name, TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
-    columns += [(x[:, c], about.inputs[c], DATA) for c in sorted(inputs[:MOST_INPUTS])]
-    look: Any = {"size": (3.4, 2.2)}
-    return [
-        make_picture(f"Histogram of {column[1]}.", "", figures.plot_histogram, *column, **look)
-        for column in columns
-    ]
+    ]  # fmt: skip
