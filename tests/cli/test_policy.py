@@ -124,13 +124,13 @@ def test_from_a_log_to_an_action(twofold, place):
     found = open_project("tank")
     first = shown.splitlines()[0]
     assert first.startswith("Keep the present" if found.recommended is None else "Recommended is")
-    assert "wrote tank/report.md" in shown
+    assert "wrote tank/report.html" in shown
     assert [one.risk_weights for one in found.trials] == [(0.0, 0.0), (2.0, 0.0)]
-    assert "level" in (place / "tank/report.md").read_text()
+    assert "level" in (place / "tank/report.html").read_text()
 
-    (place / "tank/report.md").unlink()
+    (place / "tank/report.html").unlink()
     code, shown, _ = twofold("report", "tank")
-    assert code == 0 and first in shown and (place / "tank/report.md").exists()
+    assert code == 0 and first in shown and (place / "tank/report.html").exists()
     content = json.loads(twofold("report", "tank", "--json")[1])
     assert content["headline"] == first and (content["recommended"] is None) == ("Keep" in first)
 

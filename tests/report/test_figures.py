@@ -69,16 +69,14 @@ def test_quantile_bands_hold_half_and_nine_tenths(axes):
     assert "90% of the measurements" in labels and "50% of the measurements" in labels
 
 
-def test_whole_numbers_have_a_bar_each(axes):
-    figures.plot_histogram(axes, np.array([0.0, 0.0, 1.0, 3.0]), "count")
-    assert [bar.get_height() for bar in axes.patches] == [2, 1, 0, 1]
-    assert axes.patches[0].get_x() == -0.5
+def test_whole_numbers_have_a_bar_each():
+    assert figures.count_values(np.array([0.0, 0.0, 1.0, 3.0])).tolist() == [2, 1, 0, 1]
 
 
 @pytest.mark.parametrize("values", [np.full(5, 2.5), np.array([1e-12, 1.0]), np.arange(300.0)])
-def test_odd_columns_have_a_histogram_of_all_their_rows(axes, values):
-    figures.plot_histogram(axes, values, "x")
-    assert sum(bar.get_height() for bar in axes.patches) == len(values)
+def test_odd_columns_have_a_histogram_of_all_their_rows(values):
+    counts = figures.count_values(values)
+    assert counts.sum() == len(values) and 1 <= len(counts) <= figures.MOST_BARS + 1
 
 
 def test_intervals_stand_at_what_was_measured(axes):

@@ -67,7 +67,7 @@ def test_each_draws_on_the_axes_given_or_on_its_own(rows):
 def test_no_window_is_opened_and_no_backend_chosen():
     script = (
         "import sys, numpy as np; from twofold.report import plots, figures; "
-        "figures.plot_histogram(figures.Figure().subplots(), np.arange(3.0), 'x'); "
+        "figures.plot_rug(figures.Figure().subplots(), np.arange(3.0)); "
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,6 +1,7 @@
 """``twofold``: the command line."""
 
 import errno
+import gc
 import os
 import sys
 import traceback
@@ -73,6 +74,8 @@ def about(
 def main() -> None:
     """Run; an error is one sentence on stderr and an exit code."""
     words = sys.argv[1:]
+    # Looking for garbage as often as usual would take a tenth of a short command.
+    gc.set_threshold(20_000)
     # Messages of compilers are not for users; errors come as exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:

@@ -23,8 +23,9 @@ from twofold.report.figures import (
     plot_rug,
     shorten_label,
 )
+from twofold.report.model_data import compute_quantiles
 
-MOST_CELLS, WIDEST, NARROWEST, MOST_NUMBERED = 8000, 30, 12, 20
+MOST_INPUTS, MOST_CELLS, WIDEST, NARROWEST, LINE, MOST_NUMBERED = 6, 8000, 30, 12, 60, 20
 JITTER, PALE = 0.18, 0.4
 BOX = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8}
 
@@ -59,7 +60,7 @@ def plot_curve(
     """One number of each model of a course, over how many measurements it had."""
     counts = [row["measurements"] for row in curve]
     axes.plot(counts, [row[key] for row in curve], "o-", color=color)
-    axes.set(ylabel=shorten_label(name))
+    axes.set(ylabel=shorten_label(name), ylim=(min(0.0, axes.get_ylim()[0]), None))
     return _count_measurements(axes, counts, "measurements")
 
 
@@ -100,6 +101,7 @@ def compute_maps(
     """A map for each pair of inputs (or a line for a single one), the others held at a point; blank
     where constraints allow no measurement."""
     side = int(np.clip(np.sqrt(MOST_CELLS / len(pairs)), NARROWEST, WIDEST))
+    side = LINE if len(space.inputs) == 1 else side
     grids = {one.name: _make_grid(one, side) for one in space.inputs}
     # The first input of a pair runs fastest.
     cells = [list(product(*(grids[name] for name in reversed(pair)))) for pair in pairs]
@@ -119,6 +121,38 @@ def compute_maps(
         Map(axes[pair[0]], axes[pair[-1]], piece.reshape(-1, len(axes[pair[0]])))
         for pair, piece in zip(pairs, pieces, strict=True)
     ]
+
+
+def compute_slices(model: BNNLVRegressor, space: Space, at: Point) -> dict[str, np.ndarray]:
+    """Quantiles ``[G, O, Q]`` along each of the first inputs, the others held at a point; blank
+    where constraints allow no measurement."""
+    grids = {one.name: _make_grid(one, LINE) for one in space.inputs[:MOST_INPUTS]}
+    points = [at | {name: value} for name, grid in grids.items() for value in grid]
+    quantiles = compute_quantiles(model, space.encode(points))
+    quantiles[~space.find_allowed(points)] = np.nan
+    ends = np.cumsum([len(grid) for grid in grids.values()])[:-1]
+    return dict(zip(grids, np.split(quantiles, ends), strict=True))
+
+
+def plot_slice(axes: Axes, course: Course, name: str, quantiles: np.ndarray, output: int) -> Axes:
+    """Predicted quantiles ``[G, Q]`` of an output along one input; with the measurements where
+    there is no other input."""
+    column = course.space.names.index(name)
+    one = course.space.inputs[column]
+    grid = np.array([_find_position(one, value) for value in _make_grid(one, LINE)])
+    x, alone = find_positions(course.space, course.points)[:, column], len(course.space.names) == 1
+    if isinstance(one, Categorical):
+        figures.plot_intervals(axes, grid, quantiles)
+    else:
+        figures.plot_quantile_bands(axes, grid, quantiles)
+    if alone:
+        look: Any = {"markersize": 3, "color": figures.POINTS, "label": "measured"}
+        axes.plot(x, course.values[:, output], "o", **look)
+    _set_scale(axes, one, "x")
+    if not alone and not isinstance(one, Categorical) and len(x):
+        plot_rug(axes, x)
+    axes.set(title="", ylabel=shorten_label(course.outputs[output]))
+    return place_legend_below(axes)
 
 
 def plot_map(

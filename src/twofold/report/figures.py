@@ -13,6 +13,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import LayoutEngine
+from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox, ScaledTranslation
 
 from twofold.uncertainty.decomposition import Decomposition, Parts
@@ -23,7 +24,7 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#0
 SETTINGS: dict[Any, Any] = {
     "figure.dpi": 120, "font.size": 10, "axes.spines.top": False, "axes.spines.right": False,
     "axes.titlesize": 11, "axes.titlelocation": "left", "legend.frameon": False,
-    "legend.fontsize": 9, "svg.hashsalt": "twofold",
+    "axes.titley": 1.0, "legend.fontsize": 9, "svg.hashsalt": "twofold",
 }  # fmt: skip
 MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, MOST_BARS, LONGEST_LABEL = 2000, 60, 100, 40, 34
 SPOT = 5.0  # pixels around a point that no label covers
@@ -235,16 +236,22 @@ def count_values(values: np.ndarray) -> np.ndarray:
     return np.histogram(values, bins)[0]
 
 
-def plot_predicted(
-    axes: Axes, y: np.ndarray, quantiles: np.ndarray, tips: Sequence[str] = ()
-) -> Axes:
-    """Medians and central intervals ``[N, Q]`` of LEVELS over what was measured; a page shows the
-    ``tips`` beside their points."""
+def plot_intervals(axes: Axes, x: np.ndarray, quantiles: np.ndarray) -> Line2D:
+    """Medians and central intervals ``[N, Q]`` of LEVELS at each x; returns the medians."""
     for low, high, width in ((0, -1, 1.2), (1, -2, 2.6)):
         ends = quantiles[:, low], quantiles[:, high]
         label = f"{LEVELS[high] - LEVELS[low]:.0%} interval"
-        axes.vlines(y, *ends, BAND, linewidth=width, alpha=0.6, label=label)
-    (points,) = axes.plot(y, quantiles[:, 2], "o", color=TOTAL, markersize=3.5, label="median")
+        axes.vlines(x, *ends, BAND, linewidth=width, alpha=0.6, label=label)
+    (points,) = axes.plot(x, quantiles[:, 2], "o", color=TOTAL, markersize=3.5, label="median")
+    return points
+
+
+def plot_predicted(
+    axes: Axes, y: np.ndarray, quantiles: np.ndarray, tips: Sequence[str] = ()
+) -> Axes:
+    """Medians and intervals over what was measured; a page shows the ``tips`` beside their
+    points."""
+    points = plot_intervals(axes, y, quantiles)
     if tips:
         add_tips(points, tips)
     range_of_y = [y.min(), y.max()]

@@ -52,7 +52,7 @@ def plot_frontier(
     finite = [one for one in trials if np.isfinite([one.cost, one.epistemic_risk]).all()]
     places = [(one.epistemic_risk, one.cost) for one in finite]
     figures.place_labels(
-        axes, places, [f"β = {one.epistemic_weight:g}" for one in finite], fontsize=8
+        axes, places, [f"β = {one.epistemic_weight:g}" for one in finite], fontsize=9
     )
     place_legend_below(axes)
     return markers
@@ -179,7 +179,7 @@ def _list_weights(trials: Sequence[Trial], part: int) -> list[float]:
 
 def _find_limits(trial: Trial) -> tuple[float, float]:
     around = 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
-    values = np.hstack([trial.expected - around, trial.expected + around, trial.rollouts.ravel()])
+    values = np.hstack([trial.expected - around, trial.expected + around])
     values = values[np.isfinite(values)]
     if not len(values):
         return np.nan, np.nan

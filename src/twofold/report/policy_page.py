@@ -120,10 +120,6 @@ class PolicyView:
         """``plot(axes, trial, *arguments)`` as a small panel."""
         return draw_panel(plot, self.trial, *arguments, **{"size": figures.PANEL} | labels)
 
-    def draw_costs(self, plot: Any) -> Figure:
-        """The same, beside the logged cost and on the scale of costs."""
-        return self.draw(plot, self.logged_cost, ylim=self.limits)
-
 
 def _compare(best: PolicyView) -> str:
     """The risk-adjusted cost against what a logged step cost, where that is a cost."""
