@@ -54,13 +54,11 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
     return place_legend_below(axes)
 
 
-def plot_curve(
-    axes: Axes, curve: Sequence[Mapping[str, float]], key: str, name: str, color: str
-) -> Axes:
-    """One number of each model of a course, over how many measurements it had."""
+def plot_remaining_nats(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Axes:
+    """The same curve as the information that one more measurement would give."""
     counts = [row["measurements"] for row in curve]
-    axes.plot(counts, [row[key] for row in curve], "o-", color=color)
-    axes.set(ylabel=shorten_label(name), ylim=(min(0.0, axes.get_ylim()[0]), None))
+    axes.plot(counts, [row["epistemic_nats"] for row in curve], "o-", color=figures.EPISTEMIC)
+    axes.set(ylabel="mean epistemic part (nats)", ylim=(min(0.0, axes.get_ylim()[0]), None))
     return _count_measurements(axes, counts, "measurements")
 
 
@@ -177,15 +175,12 @@ def plot_map(
             place += np.random.default_rng(0).uniform(-JITTER, JITTER, len(place))
     proposed = [proposal.point for proposal in course.proposals]
     words = list_hidden_words(course.space, pair)
-    here, near = _find_alike(course.points, at, words), _find_alike(proposed, at, words)
-    for which, alpha, name in ((~here, PALE, None), (here, 1.0, "measured")):
-        axes.plot(
-            *places[which].T, "o", color="white", markeredgecolor=figures.TOTAL, markersize=4.5,
-            markeredgewidth=0.8, alpha=alpha, label=name,
-            rasterized=len(places) * comb(len(course.space.names), 2) > figures.MOST_VECTORS,
-        )  # fmt: skip
+    look = {"markeredgecolor": figures.TOTAL, "markersize": 4.5, "markeredgewidth": 0.8}
+    look["rasterized"] = len(places) * comb(len(course.space.names), 2) > figures.MOST_VECTORS
+    here = _find_alike(course.points, at, words)
+    _plot_points(axes, places, here, "measured", marker="o", color="white", **look)
     spots = find_positions(course.space, proposed)[:, columns]
-    _plot_proposals(axes, course, spots, near)
+    _plot_proposals(axes, spots, _find_alike(proposed, at, words))
     for one, axis in zip(inputs, "xy", strict=True):
         _set_scale(axes, one, axis)
     place_legend_below(axes)
@@ -207,7 +202,7 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
         axes.set_yticks([])
     _set_scale(axes, one, "x")
     spots = np.stack([places, heights], axis=1)
-    _plot_proposals(axes, course, spots, np.ones(len(places), bool))
+    _plot_proposals(axes, spots, np.ones(len(places), bool))
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0) - 0.08 * (high - low), high + 0.08 * (high - low))
     if course.points:
@@ -228,15 +223,22 @@ def _find_alike(points: Sequence[Point], at: Point | None, names: list[str]) -> 
     return np.array(alike, bool)
 
 
-def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, near: np.ndarray) -> None:
-    """Proposals with their numbers, at ``places [P, 2]``; those not near are pale."""
-    first = int(np.argmax(near)) if near.any() else -1
-    for i, (x, y) in enumerate(places):
-        alpha, name = 1.0 if near[i] else PALE, "proposed, with its number" if i == first else None
-        axes.plot(
-            x, y, "^", color=figures.CHOSEN, markersize=8, markeredgecolor="white", alpha=alpha,
-            clip_on=False, label=name, zorder=6,
-        )  # fmt: skip
+def _plot_points(axes: Axes, places: np.ndarray, near: np.ndarray, name: str, **look: Any) -> None:
+    """Points at ``places [P, 2]``; those not near are pale."""
+    for which, alpha in ((near, 1.0), (~near, PALE)):
+        label = name if alpha == 1.0 and which.any() else None
+        axes.plot(*places[which].T, linestyle="none", alpha=alpha, label=label, **look)
+
+
+def _plot_proposals(axes: Axes, places: np.ndarray, near: np.ndarray) -> None:
+    look: Any = {
+        "marker": "^",
+        "color": figures.CHOSEN,
+        "markersize": 8,
+        "markeredgecolor": "white",
+    }
+    look |= {"clip_on": False, "zorder": 6}
+    _plot_points(axes, places, near, "proposed, with its number", **look)
 
 
 def _number_proposals(axes: Axes, course: Course, places: np.ndarray) -> None:

@@ -12,7 +12,6 @@ from twofold.campaign.definition import NATS, PARTS
 from twofold.campaign.inputs import Point
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
-from twofold.report.figures import EPISTEMIC, TOTAL
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 
 MOST_OPEN, MOST_SHOWN, MOST_SLICES, LATEST = 50, 6, 12, 20
@@ -43,7 +42,7 @@ def describe_figures(course: Course) -> dict[str, Any]:
     begun = course.points or course.proposals
     at = figures.choose_anchor(course) if begun and course.model is not None else None
     return {
-        "curves": _draw_curves(course) if course.curve else [],
+        "curves": _draw_curves(course.curve) if course.curve else [],
         "maps": _map_inputs(course, at) if begun else None,
         "slices": at and _slice(course, course.model, at),
         "results": results,
@@ -61,19 +60,15 @@ def describe_tables(course: Course) -> dict[str, Any]:
     }
 
 
-def _draw_curves(course: Course) -> list[Picture]:
-    """Over the number of measurements: what was left to learn, and the score."""
-    curve, name = course.curve, course.score_name
+def _draw_curves(curve: list[dict[str, float]]) -> list[Picture]:
+    """What was left to learn over the number of measurements."""
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
     left = f"Share of the predictive variance that more data could remove, {share}."
     nats = "Mean expected information gain of one more measurement, in nats."
-    plot, label = figures.plot_curve, "mean epistemic part (nats)"
-    pictures = [
+    return [
         make_picture(left, "", figures.plot_remaining_share, curve),
-        make_picture(nats, "", plot, curve, "epistemic_nats", label, EPISTEMIC),
-        make_picture(f"{name} after each round.", "", plot, curve, "score", name, TOTAL),
+        make_picture(nats, "", figures.plot_remaining_nats, curve),
     ]
-    return pictures if name else pictures[:2]
 
 
 def _map_inputs(course: Course, at: Point | None) -> Chooser:

@@ -15,15 +15,7 @@ from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
 from twofold.report.calibration import Accuracy, Scores
 from twofold.report.figures import shorten_label
-from twofold.report.model_data import (
-    MOST_ROWS,
-    Moments,
-    Slice,
-    Subject,
-    compute_moments,
-    compute_widths,
-    pick,
-)
+from twofold.report.model_data import Moments, Slice, Subject, compute_moments, compute_widths, pick
 from twofold.report.page import (
     Chooser,
     Picture,
@@ -124,12 +116,10 @@ def describe_noise(about: Subject) -> list[str]:
 def _collect(about: Subject) -> dict[str, Any]:
     """What the template shows; every split and score is computed once."""
     moments = compute_moments(about.model, about.data.x)
-    here = test = compute_widths(about.model, about.data.x, moments)
-    if about.held_out is not None:
-        of_test = compute_moments(about.model, about.test.x)
-        test = compute_widths(about.model, about.test.x, of_test)
+    here = compute_widths(about.model, about.data.x, moments)
+    test = moments if about.held_out is None else compute_moments(about.model, about.test.x)
     densities = calibration.compute_log_densities(about)
-    accuracies = calibration.compare_models(about, test, densities)
+    accuracies = calibration.compare_models(about, test.mean, densities)
     scores = calibration.compute_scores(about, densities)
     effects = model_data.compute_effects(about, moments)
     order = model_data.rank_inputs(effects)
@@ -155,7 +145,7 @@ def _collect(about: Subject) -> dict[str, Any]:
         "scores": (SCORES, [[name, *one.cells] for name, one in scores.items()]),
         "columns": _list_columns(about),
         "most_bars": MOST_BARS,
-        "most_rows": MOST_ROWS,
+        "most_rows": model_data.MOST_ROWS,
     }
 
 
@@ -210,13 +200,16 @@ def _list_key_figures(about: Subject, here: Moments, own: Accuracy) -> dict[str,
 
 def _show_effects(
     about: Subject, i: int, output: str, effects: Parts, bars: np.ndarray
-) -> tuple[Picture, list[list[str]]]:
-    """Total effects of the inputs that drive most, drawn and in percent."""
+) -> list[Picture]:
+    """Total effects of the inputs that drive most."""
     names, parts = [about.columns[column].name for column in bars], pick(effects, i, bars)
-    words, size = f"Total effects of the inputs on {output}.", (4.6, 1.4 + 0.38 * len(names))
-    rows = zip(names, *parts, strict=True)
-    cells = [[name, *(f"{100 * part:.0f} %" for part in own)] for name, *own in rows]
-    return make_picture(words, "", figures.plot_effects, names, parts, size=size), cells
+    every = zip(names, *parts, strict=True)
+    shares = [
+        f"{name}: mean {a:.0%}, epistemic {b:.0%}, aleatoric {c:.0%}" for name, a, b, c in every
+    ]
+    words = f"Total effects of the inputs on {output}. {'; '.join(shares)}."
+    size = 7.0, 1.2 + 0.36 * len(names)
+    return [make_picture(words, "", figures.plot_effects, names, parts, size=size, title="")]
 
 
 def _show_predicted(about: Subject, i: int, output: str) -> list[Picture]:
