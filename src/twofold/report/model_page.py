@@ -208,7 +208,7 @@ def _show_effects(
         f"{name}: mean {a:.0%}, epistemic {b:.0%}, aleatoric {c:.0%}" for name, a, b, c in every
     ]
     words = f"Total effects of the inputs on {output}. {'; '.join(shares)}."
-    size = 7.0, 1.2 + 0.36 * len(names)
+    size = 4.6, 1.2 + 0.36 * len(names)
     return [make_picture(words, "", figures.plot_effects, names, parts, size=size, title="")]
 
 
