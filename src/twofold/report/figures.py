@@ -26,14 +26,15 @@ SETTINGS: dict[Any, Any] = {
     "axes.titlesize": 11, "axes.titlelocation": "left", "legend.frameon": False,
     "axes.titley": 1.0, "legend.fontsize": 9, "svg.hashsalt": "twofold",
 }  # fmt: skip
-MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, MOST_BARS, LONGEST_LABEL = 2000, 60, 100, 40, 34
+MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, MOST_BARS = 2000, 60, 100, 40
+LONGEST_LABEL, LONGEST_NAME = 34, 22
 SPOT = 5.0  # pixels around a point that no label covers
 BAND = "#56B4E9"
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # In inches: small, one panel a figure, so that its text can be read on a phone.
 PANEL = 4.6, 3.4
 # Margins of a panel, and what a title, a row of a legend and a letter of a tick's label need.
-TOP, RIGHT, BOTTOM, LEFT = 0.1, 0.12, 0.45, 0.42
+TOP, RIGHT, BOTTOM, FOOT, LEFT = 0.1, 0.12, 0.45, 0.05, 0.42
 TITLE, LEGEND_ROW, LETTER, COLOUR_BAR, LEGEND_COLUMN = 0.2, 0.19, 0.085, 0.6, 2.2
 MARKUP = re.compile(r"\\\w+|[${}^\\]")  # of numbers as mathematics
 
@@ -74,7 +75,7 @@ class Margins(LayoutEngine):
         right = RIGHT + COLOUR_BAR * (len(fig.axes) > 1)
         legend, top = axes.get_legend(), TOP + TITLE * bool(axes.get_title(loc="left"))
         rows = 0 if legend is None else -(-len(legend.get_texts()) // count_columns(axes))
-        bottom = BOTTOM + LEGEND_ROW * rows
+        bottom = BOTTOM + LEGEND_ROW * rows + FOOT
         fig.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
 
 
@@ -83,10 +84,10 @@ def add_tips(artist: Artist, tips: Sequence[str]) -> None:
     artist.set_gid(json.dumps(["tips", *tips]))
 
 
-def shorten_label(name: str) -> str:
+def shorten_label(name: str, longest: int = LONGEST_LABEL) -> str:
     """A name as text of a figure: one line, not too long, and never read as mathematics."""
     line = " ".join(name.split()) or "(no name)"
-    short = line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1] + "…"
+    short = line if len(line) <= longest else line[: longest - 1] + "…"
     return short.replace("$", r"\$")
 
 
@@ -264,12 +265,12 @@ def plot_effects(axes: Axes, names: list[str], effects: Parts) -> Axes:
     """Total effects of each input, in percent: on the mean (``total``) and on each part."""
     places = np.arange(len(names))
     colours = TOTAL, EPISTEMIC, ALEATORIC
-    labels = "predictive mean", "epistemic deviation", "aleatoric deviation"
+    labels = "mean", "epistemic", "aleatoric"
     for i, (values, color, label) in enumerate(zip(effects, colours, labels, strict=True)):
         at, widths = places + 0.27 * (i - 1), 100.0 * np.asarray(values)
         axes.barh(at, widths, height=0.25, color=color, label=label)
-    axes.set_yticks(places, [shorten_label(name) for name in names])
+    axes.set_yticks(places, [shorten_label(name, LONGEST_NAME) for name in names])
     axes.invert_yaxis()
-    axes.set(xlabel="share of the variance over the data (%)", xlim=(0, None))
+    axes.set(xlabel="share of the variance (%)", xlim=(0, None))
     axes.set(title="Importance of the inputs")
     return place_legend_below(axes)
