@@ -68,7 +68,7 @@ def take(browser: Browser, address: str, name: str, phone: bool = False) -> None
     look = {"viewport": PHONE if phone else DESK, "color_scheme": "dark" if phone else "light"}
     shown = browser.new_page(**look, device_scale_factor=1.5 if phone else 1.0)
     shown.goto(address)
-    shown.locator("svg.plot").first.wait_for()
+    shown.locator("svg.plot:visible").first.wait_for()
     shown.screenshot(path=IMAGES / f"{name}.png")
     shown.close()
 

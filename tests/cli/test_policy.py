@@ -278,7 +278,9 @@ def test_one_run_and_a_constant_cost_give_an_answer_without_a_note_of_matplotlib
     assert shown.startswith("Keep the present controller: no policy found is expected to be better")
     content = json.loads(twofold("report", "tank", "--json")[1])
     assert content["recommended"] is None and content["headline"] in shown
-    assert content["headline"] in (place / "tank/report.html").read_text()
+    sentence, _, reason = content["headline"].partition(": ")
+    page = (place / "tank/report.html").read_text()
+    assert f"{sentence}.</p>" in page and f"<p>{reason[0].upper()}{reason[1:]}</p>" in page
 
 
 FAULTS = {

@@ -14,8 +14,9 @@ from twofold.campaign.constraints import parse_constraints
 from twofold.campaign.space import Space
 from twofold.report import Course, campaign_page, make_course, write_campaign_page
 from twofold.report import campaign_figures as figures
-from twofold.report.figures import style
+from twofold.report.figures import draw_panel, style
 from twofold.report.page import format_number
+from twofold.report.svg import to_svg
 
 INPUTS = (
     Continuous("temperature & <T>", 20.0, 100.0),
@@ -225,6 +226,16 @@ def test_slices_are_blank_where_a_constraint_allows_no_measurement(campaign):
     known = np.isfinite(found["stirring"]).all(axis=(1, 2))
     np.testing.assert_array_equal(known, np.unique(np.round(np.linspace(100, 1000, 60))) <= 500)
     assert np.isfinite(found["solvent"]).all()
+
+
+@pytest.mark.parametrize("name", ["rate", "stirring", "solvent"])
+def test_a_slice_that_no_constraint_allows_is_drawn_empty(name, recwarn):
+    space = Space((Continuous("rate", 1e-4, 1e-1, log=True), *INPUTS[1:]))
+    points = [{"rate": 1e-3, "stirring": 300, "solvent": "water"}]
+    course = Course("", space, ["yield"], points, np.ones((1, 1)), [], [], "", False)
+    nothing = np.full((2 if name == "solvent" else 60, 5), np.nan)
+    figure = draw_panel(figures.plot_slice, course, name, nothing, 0)
+    assert f">{name}</text>" in to_svg(figure, "a", "") and not recwarn.list
 
 
 def test_a_slice_has_the_measurements_where_there_is_no_other_input(axes):

@@ -67,8 +67,8 @@ def _mark_controller(axes: Axes, cost: float) -> None:
         axes.set_ylim(min(low, cost - 0.1 * span), max(high, cost + 0.12 * span))
         words, height, up, at = f"present controller: {cost:.4g}", cost, 1, "data"
     else:
-        far, height, up = ("above", 1.0, -1) if cost > high else ("below", 0.0, 1)
-        words, at = f"present controller: {cost:.4g}, far {far} this scale", "axes fraction"
+        far, height, up = ("↑", 1.0, -1) if cost > high else ("↓", 0.0, 1)
+        words, at = f"{far} present controller: {cost:.4g}, beyond this scale", "axes fraction"
     axes.annotate(
         words, (0.99, height), (0, 4 * up), xycoords=("axes fraction", at), ha="right",
         va="bottom" if up > 0 else "top", textcoords="offset points", fontsize=9,

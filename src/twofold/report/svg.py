@@ -123,6 +123,9 @@ def _shorten(root: ET.Element) -> None:
                 del marker.attrib["style"]
         first, shared = None, {}
         for path in list(group.iterfind("path")):
+            if not path.get("d"):  # of values that are not finite
+                group.remove(path)
+                continue
             look = {name: value for name, value in path.items() if name != "d"}
             if first is not None and look == shared and "fill: none" in look.get("style", ""):
                 first.attrib["d"] += f" {path.attrib['d']}"
