@@ -1,4 +1,4 @@
-"""Pictures of the report pages for README and docs, taken in a real browser.
+"""Pictures of the pages for the docs, taken in a real browser.
 
 python scripts/page_pictures.py    # some minutes: it fits a model and runs two examples first
 """
@@ -7,19 +7,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
+CODE = "from twofold.cli.app import main; main()"
 DESK, PHONE = {"width": 1100, "height": 1250}, {"width": 390, "height": 760}
 
 
 def twofold(*words: str | Path) -> None:
     """Run the command line."""
-    code = "from twofold.cli.app import main; main()"
-    subprocess.run([sys.executable, "-c", code, *map(str, words)], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-c", CODE, *map(str, words)], cwd=ROOT, check=True)
 
 
 def model_page(folder: Path) -> Path:
@@ -50,11 +52,23 @@ def policy_page(folder: Path) -> Path:
     return folder / "tank_policies" / "report.html"
 
 
-def take(browser: Browser, page: Path, name: str, phone: bool = False) -> None:
+@contextmanager
+def served(database: Path) -> Iterator[str]:
+    """The address of a campaign's live page."""
+    words = [sys.executable, "-c", CODE, "campaign", "serve", str(database), "--port", "0"]
+    server = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    yield server.stdout.readline().split(" is at ")[1].split()[0]
+    server.terminate()
+    server.communicate()
+
+
+def take(browser: Browser, address: str, name: str, phone: bool = False) -> None:
     """One picture; on a phone in dark colours."""
     look = {"viewport": PHONE if phone else DESK, "color_scheme": "dark" if phone else "light"}
     shown = browser.new_page(**look, device_scale_factor=1.5 if phone else 1.0)
-    shown.goto(page.as_uri())
+    shown.goto(address)
+    shown.locator("svg.plot:visible").first.wait_for()
     shown.screenshot(path=IMAGES / f"{name}.png")
     shown.close()
 
@@ -66,9 +80,11 @@ def main() -> None:
         path = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for make in (model_page, campaign_page, policy_page):
-            page = make(folder)
+            page = make(folder).as_uri()
             take(browser, page, make.__name__)
             take(browser, page, f"{make.__name__}_phone", phone=True)
+        with served(folder / "reactor.db") as address:
+            take(browser, address, "live_page")
         browser.close()
 
 

@@ -53,6 +53,28 @@ OVERLAPS = """() => [...document.querySelectorAll("svg.plot")].flatMap((plot) =>
   return texts.flatMap((one, i) => texts.slice(i + 1).filter((two) => over(one, two)).map(
     (two) => [one[0], two[0]]));
 })"""
+# Words of a figure too small to be read.
+SMALL_WORDS = """() => [...document.querySelectorAll("svg.plot")].filter(
+  (plot) => plot.checkVisibility()
+).flatMap((plot) => {
+  const scale = plot.getBoundingClientRect().width / plot.viewBox.baseVal.width;
+  return [...plot.querySelectorAll("text")].filter(
+    (one) => scale * parseFloat(getComputedStyle(one).fontSize) < 8).map((one) => one.textContent);
+})"""
+# Words of a figure that reach beyond the screen.
+LOST_WORDS = """() => [...document.querySelectorAll("svg.plot")].flatMap((plot) => {
+  if (!plot.checkVisibility()) return [];
+  return [...plot.querySelectorAll("text")].filter((one) => {
+    const { left, right } = one.getBoundingClientRect();
+    return left < 0 || right > innerWidth;
+  }).map((one) => one.textContent);
+})"""
+# The share of the first section's width that its figure takes.
+WIDTH_TAKEN = """() => {
+  const plots = [...document.querySelectorAll("section svg.plot")];
+  const plot = plots.find((one) => one.checkVisibility()), section = plot.closest("section");
+  return plot.getBoundingClientRect().width / section.getBoundingClientRect().width;
+}"""
 OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 SIZES = (390, 844), (1000, 900), (1600, 1000)
 GROUND, LIGHT = "getComputedStyle(document.body).backgroundColor", "rgb(244, 245, 247)"
@@ -82,9 +104,36 @@ def test_a_page_fits_every_screen_and_can_be_read(opened, kind):
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert page.evaluate(EMPTY_PLOTS) == [] and page.evaluate(OVERLAPS) == []
+            assert page.evaluate(SMALL_WORDS) == [] and page.evaluate(LOST_WORDS) == []
             assert page.locator("svg.plot:visible").count() >= 3
             assert page.evaluate(FAINT_TEXT) == []
             assert page.evaluate(GROUND) == ("rgb(18, 20, 23)" if scheme == "dark" else LIGHT)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_headline_comes_first_and_its_figure_takes_the_width(opened, kind):
+    with opened(kind) as page:
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            headline = page.locator(".headline").bounding_box()
+            assert headline["y"] < 150 and headline["width"] > 0.7 * min(width, 1250)
+            assert page.locator(".sentence").bounding_box()["y"] < height / 2
+            assert page.evaluate(WIDTH_TAKEN) > 0.9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_paper_has_everything_in_light_colours_and_no_controls(opened, kind):
+    with opened(kind) as page:
+        page.emulate_media(media="print", color_scheme="dark")
+        assert page.locator("details:not([open])").count() == 0
+        assert not page.locator("#theme:visible, select:visible").count()
+        assert page.evaluate("getComputedStyle(document.body).color") == "rgb(26, 28, 31)"
+        assert (
+            page.evaluate("getComputedStyle(document.querySelector('.headline')).backgroundColor")
+            == "rgb(255, 255, 255)"
+        )
+        page.emulate_media(media="screen")
+        page.wait_for_function("!document.querySelector('details[open]')")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,15 @@ from itertools import product
 
 import pytest
 
-from tests.browser.test_pages import EMPTY_PLOTS, FAINT_TEXT
+from tests.browser.test_pages import (
+    EMPTY_PLOTS,
+    FAINT_TEXT,
+    FOCUSABLE,
+    LOST_WORDS,
+    OPEN_ALL,
+    OVERLAPS,
+    SMALL_WORDS,
+)
 from twofold.campaign import Campaign, Continuous
 
 pytest.importorskip("starlette", reason="needs the extra serve")
@@ -68,12 +76,28 @@ def propose(page, num):
 
 
 def check_looks(page):
+    page.evaluate(OPEN_ALL)
     for width, scheme in product((390, 1000, 1600), ("light", "dark")):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert page.evaluate(FAINT_TEXT) == [] and page.evaluate(EMPTY_PLOTS) == []
+        assert page.evaluate(OVERLAPS) == [] and page.evaluate(LOST_WORDS) == []
+        assert page.evaluate(SMALL_WORDS) == []
     assert page.evaluate(UNLABELLED) == []
+
+
+def check_keys(page):
+    """Every control can be reached with the Tab key."""
+    controls = page.locator(f"main :is({FOCUSABLE}, input:not([type=hidden]))")
+    wanted = sum(one.is_visible() for one in controls.all())
+    page.evaluate("window.seen = new Set()")
+    page.locator("#theme").focus()
+    for _ in range(wanted):
+        page.keyboard.press("Tab")
+        page.evaluate("seen.add(document.activeElement)")
+    assert page.evaluate("seen.size") == wanted
+    assert page.evaluate("[...seen].every((one) => one.closest('main'))")
 
 
 @pytest.mark.slow
@@ -115,6 +139,9 @@ def test_three_rounds_with_a_server_that_is_killed(browser, start, place):
     page.get_by_role("heading", name="Proposal 9").wait_for()
     page.get_by_text("Ready", exact=True).wait_for()
     check_looks(page)
+    check_keys(page)
+    page.get_by_label("Show rows with").fill("0.7")
+    assert page.locator(".rows tbody tr:visible").count() == 1
     assert Campaign.open(place).status().complete == 8 and errors == []
 
 

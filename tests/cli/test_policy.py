@@ -124,13 +124,13 @@ def test_from_a_log_to_an_action(twofold, place):
     found = open_project("tank")
     first = shown.splitlines()[0]
     assert first.startswith("Keep the present" if found.recommended is None else "Recommended is")
-    assert "wrote tank/report.md" in shown
+    assert "wrote tank/report.html" in shown
     assert [one.risk_weights for one in found.trials] == [(0.0, 0.0), (2.0, 0.0)]
-    assert "level" in (place / "tank/report.md").read_text()
+    assert "level" in (place / "tank/report.html").read_text()
 
-    (place / "tank/report.md").unlink()
+    (place / "tank/report.html").unlink()
     code, shown, _ = twofold("report", "tank")
-    assert code == 0 and first in shown and (place / "tank/report.md").exists()
+    assert code == 0 and first in shown and (place / "tank/report.html").exists()
     content = json.loads(twofold("report", "tank", "--json")[1])
     assert content["headline"] == first and (content["recommended"] is None) == ("Keep" in first)
 
@@ -278,7 +278,9 @@ def test_one_run_and_a_constant_cost_give_an_answer_without_a_note_of_matplotlib
     assert shown.startswith("Keep the present controller: no policy found is expected to be better")
     content = json.loads(twofold("report", "tank", "--json")[1])
     assert content["recommended"] is None and content["headline"] in shown
-    assert content["headline"] in (place / "tank/report.html").read_text()
+    sentence, _, reason = content["headline"].partition(": ")
+    page = (place / "tank/report.html").read_text()
+    assert f"{sentence}.</p>" in page and f"<p>{reason[0].upper()}{reason[1:]}</p>" in page
 
 
 FAULTS = {

@@ -272,7 +272,7 @@ def test_a_round_that_is_complete_is_fitted_and_drawn(site, monkeypatch):
     (row,) = site.campaign.status().curve
     assert row["measurements"] == FEWEST
     text = site.text()
-    assert text.count("<figure") == 4 and "of the variance" in text
+    assert text.count("<figure") == 5 and "of the variance" in text
     site.send("ask", num=2)
     while site.work.step():
         pass

@@ -68,7 +68,7 @@ def test_policy_from_a_log(tmp_path, monkeypatch):
     )
     action = names["policy"].act(names["episode"].observations[-6:], names["episode"].actions[-5:])
     assert 0.0 <= action[0] <= 6.0 and 0.0 <= action[1] <= 1.0
-    assert (tmp_path / "tank_policies/report.md").exists()
+    assert (tmp_path / "tank_policies/report.html").exists()
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -100,21 +101,18 @@ def same(project, other):
 def test_a_folder_has_everything(finished):
     project = open_project(finished)
     names = {path.name for path in content(finished)}
-    written = {"model.safetensors", "quality.json", "report.md", "report.html", "frontier.csv"}
+    written = {"model.safetensors", "quality.json", "report.html", "frontier.csv"}
     assert written <= names
     for pair in WEIGHTS:
         assert {file_name(pair) + ".policy", file_name(pair) + ".json"} <= names
         assert (file_name(pair) + ".onnx" in names) == (find_spec("onnx") is not None)
-    for figure in ("frontier", "risks", "reach"):
-        assert (finished / f"{figure}.png").stat().st_size > 10_000
-        assert f"({figure}.png)" in (finished / "report.md").read_text()
     with (finished / "frontier.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(float(row["beta"]), float(row["gamma"])) for row in rows] == WEIGHTS
     for row, trial in zip(rows, project.trials, strict=True):
         assert float(row["expected_cost"]) == pytest.approx(trial.cost)
         assert (finished / row["policy"]).exists()
-    assert str(project.quality) in (finished / "report.md").read_text()
+    assert str(project.quality) in unescape((finished / "report.html").read_text())
     assert project.regressor.checkpoint is None
 
 
@@ -125,7 +123,7 @@ def test_a_tuned_model_is_kept_and_read_again(tmp_path, monkeypatch):
     assert project.tuning.kept and str(project.tuning) in project.model_report
     assert project.regressor.posterior_.weights.shape[0] == 4
     write_policy_report(project)
-    assert str(project.tuning) in (tmp_path / "tank" / "report.md").read_text()
+    assert str(project.tuning) in unescape((tmp_path / "tank" / "report.html").read_text())
     again = open_project(tmp_path / "tank")
     assert again.tuning == project.tuning
     for name in ("quality.json", "tuned.safetensors"):

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from twofold.report import figures
-from twofold.report.campaign_figures import plot_curve, plot_remaining_share, plot_results
+from twofold.report.campaign_figures import (
+    plot_remaining_nats,
+    plot_remaining_share,
+    plot_results,
+)
 
 CURVE = [
     {"measurements": count, "epistemic_share": share, "epistemic_nats": share / 2}
@@ -34,7 +37,7 @@ def test_the_legend_covers_nothing(axes):
 
 
 def test_a_lone_model_has_whole_ticks(axes):
-    plot_curve(axes, CURVE[:1], "epistemic_nats", "nats", figures.EPISTEMIC)
+    plot_remaining_nats(axes, CURVE[:1])
     axes.figure.draw_without_rendering()
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[10, 0.2]])
     ticks = axes.get_xticks()

@@ -1,35 +1,22 @@
 """The page of a campaign or of the pool loop, from the first day to the last, read-only."""
 
 import sqlite3
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from twofold import BNNLVRegressor, Ensemble
-from twofold.active import (
-    Data,
-    Setting,
-    assess,
-    expected_information,
-    left_to_learn,
-    pool_loop,
-)
+from twofold.active import expected_information
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.campaign.campaign import Proposal
 from twofold.campaign.constraints import parse_constraint
 from twofold.campaign.space import Space
-from twofold.report import (
-    Course,
-    campaign_page,
-    make_course,
-    make_course_of_rounds,
-    write_campaign_page,
-)
+from twofold.report import Course, campaign_page, make_course, write_campaign_page
 from twofold.report import campaign_figures as figures
-from twofold.report.figures import style
+from twofold.report.figures import draw_panel, style
 from twofold.report.page import format_number
+from twofold.report.svg import to_svg
 
 INPUTS = (
     Continuous("temperature & <T>", 20.0, 100.0),
@@ -164,7 +151,7 @@ def test_points_lie_where_they_were_measured(campaign, axes):
     course = make_course(campaign)
     at = figures.choose_anchor(course)
     figures.plot_map(axes, course, ("temperature & <T>", "stirring"), None, at)
-    pale, full = (line.get_xydata() for line in axes.lines[:2])
+    full, pale = (line.get_xydata() for line in axes.lines[:2])
     for drawn, same in ((pale, False), (full, True)):
         wanted = [p for p in course.points if (p["solvent"] == at["solvent"]) is same]
         expected = [[p["temperature & <T>"], p["stirring"]] for p in wanted]
@@ -177,7 +164,7 @@ def test_words_are_positions_with_names(campaign, axes):
     course = make_course(campaign)
     figures.plot_map(axes, course, ("stirring", "solvent"), None)
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["water", "ethanol"]
-    drawn = axes.lines[1].get_ydata()
+    drawn = axes.lines[0].get_ydata()
     words = [point["solvent"] for point in course.points]
     np.testing.assert_array_equal(np.round(drawn), [("water", "ethanol").index(w) for w in words])
 
@@ -199,7 +186,7 @@ def test_one_input_has_a_line(axes, one):
     course = Course("", Space((one,)), ["y"], points, np.zeros((2, 1)), proposals, [], "", False)
     known = figures.Map(np.arange(3.0), np.arange(3.0), np.array([[0.0, 0.2, 0.6]]))
     figures.plot_line(axes, course, known)
-    line, proposed, rug = (drawn.get_xydata() for drawn in axes.lines[:3])
+    line, proposed, _, rug = (drawn.get_xydata() for drawn in axes.lines[:4])
     np.testing.assert_allclose(line[:, 1], [0.0, 0.2, 0.6])
     at = figures.find_positions(course.space, points)[:, 0]
     np.testing.assert_allclose(proposed, [[at[1], np.interp(at[1], [0, 1, 2], [0, 0.2, 0.6])]])
@@ -218,46 +205,53 @@ def test_outputs_that_have_not_come_are_left_open(tmp_path, read):
     assert "Values of a over" in text and "Values of b over" not in text
 
 
-@pytest.fixture(scope="module")
-def rounds():
-    """Of models with as many inputs as the campaign's, so that they share compiled programs."""
+def test_slices_are_the_model_along_each_input(campaign):
+    course, levels = make_course(campaign), [0.05, 0.25, 0.5, 0.75, 0.95]
+    at = figures.choose_anchor(course)
+    found = figures.compute_slices(course.model, course.space, at)
+    assert {name: len(one) for name, one in found.items()} == {
+        "temperature & <T>": 60, "stirring": 60, "solvent": 2
+    }  # fmt: skip
+    points = [at | {"solvent": word} for word in INPUTS[2].choices]
+    expected = course.model.predict(course.space.encode(points), quantiles=levels)
+    np.testing.assert_allclose(found["solvent"][:, 0], expected, rtol=1e-4)
 
-    def fit(number, data):
-        model = BNNLVRegressor(random_state=number, **SMALL)
-        return [model.fit(own.x, own.y) for own in data]
 
-    setting = Setting(
-        fit,
-        lambda learner, number: np.random.default_rng(number).normal(size=(9, 4)),
-        lambda learner, number, model, pool: np.arange(3),
-        lambda learner, number, x: x.sum(axis=1),
+def test_slices_are_blank_where_a_constraint_allows_no_measurement(campaign):
+    inputs = campaign.space.inputs
+    space = Space(inputs, parse_constraints(["stirring <= 500"], inputs))
+    found = figures.compute_slices(
+        campaign.model(), space, campaign.pending()[0].point | {"stirring": 300}
     )
-    start = Data(np.eye(8)[:, :4], np.arange(8.0))
-    return list(pool_loop(setting, [start], 2))
+    known = np.isfinite(found["stirring"]).all(axis=(1, 2))
+    np.testing.assert_array_equal(known, np.unique(np.round(np.linspace(100, 1000, 60))) <= 500)
+    assert np.isfinite(found["solvent"]).all()
 
 
-def test_the_course_of_a_loop(rounds, read):
-    reference = np.random.default_rng(9).normal(size=(20, 4))
-    score = {id(done.models[0]): float(done.number) for done in rounds}
-    course = make_course_of_rounds(
-        iter(rounds), start=8, inputs=list("uvwx"), outputs=["y"], reference=reference,
-        score=lambda model: score[id(model)], score_name="rounds done", proposed=reference[:2],
-    )  # fmt: skip
-    assert [row["measurements"] for row in course.curve] == [8, 11, 14]
-    assert [row["score"] for row in course.curve] == [0, 1, 2]
-    for row, done in zip(course.curve, rounds, strict=True):
-        nats = done.models[0].decompose(reference).epistemic
-        assert row["epistemic_share"] == pytest.approx(np.mean(1 - np.exp(-2 * nats)))
-        assert left_to_learn(assess(done.models[0], reference)).items() <= row.items()
-    assert course.model is rounds[-1].models[0]
-    np.testing.assert_allclose(course.space.encode(course.points), rounds[-1].data[0].x)
-    np.testing.assert_allclose(course.values[:, 0], rounds[-1].data[0].y)
-    text = read(course)
-    assert "rounds done" in text and "chosen next" in text
-    order = ["Where to measure</h2>", "Learning curve", "Open proposals", "Results so far"]
-    assert all(text.index(one) < text.index(other) for one, other in pairwise(order))
+@pytest.mark.parametrize("name", ["rate", "stirring", "solvent"])
+def test_a_slice_that_no_constraint_allows_is_drawn_empty(name, recwarn):
+    space = Space((Continuous("rate", 1e-4, 1e-1, log=True), *INPUTS[1:]))
+    points = [{"rate": 1e-3, "stirring": 300, "solvent": "water"}]
+    course = Course("", space, ["yield"], points, np.ones((1, 1)), [], [], "", False)
+    nothing = np.full((2 if name == "solvent" else 60, 5), np.nan)
+    figure = draw_panel(figures.plot_slice, course, name, nothing, 0)
+    assert f">{name}</text>" in to_svg(figure, "a", "") and not recwarn.list
 
 
-def test_a_loop_without_rounds_is_refused():
-    with pytest.raises(ValueError, match="at least 1 round"):
-        make_course_of_rounds([], start=0, inputs=["u"], outputs=["y"], reference=np.zeros((1, 1)))
+def test_a_slice_has_the_measurements_where_there_is_no_other_input(axes):
+    one, points = Continuous("x", 0.0, 2.0), [{"x": 0.5}, {"x": 1.0}]
+    values = np.array([[3.0], [4.0]])
+    course = Course("", Space((one,)), ["y"], points, values, [], [], "", False)
+    figures.plot_slice(axes, course, "x", np.tile(np.arange(5.0), (60, 1)), 0)
+    median, measured = (line.get_xydata() for line in axes.lines)
+    np.testing.assert_array_equal(median[:, 1], 2.0)
+    np.testing.assert_array_equal(measured, [[0.5, 3.0], [1.0, 4.0]])
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("x", "y")
+
+
+def test_the_page_goes_from_the_advice_to_the_details(campaign, read):
+    text = read(campaign)
+    order = ["Measure next", "Where to measure</h2>", "Predictions", "Learning curve"]
+    order += ["Open proposals", "Results so far"]
+    places = [text.index(one) for one in order]
+    assert places == sorted(places)

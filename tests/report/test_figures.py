@@ -69,16 +69,14 @@ def test_quantile_bands_hold_half_and_nine_tenths(axes):
     assert "90% of the measurements" in labels and "50% of the measurements" in labels
 
 
-def test_whole_numbers_have_a_bar_each(axes):
-    figures.plot_histogram(axes, np.array([0.0, 0.0, 1.0, 3.0]), "count")
-    assert [bar.get_height() for bar in axes.patches] == [2, 1, 0, 1]
-    assert axes.patches[0].get_x() == -0.5
+def test_whole_numbers_have_a_bar_each():
+    assert figures.count_values(np.array([0.0, 0.0, 1.0, 3.0])).tolist() == [2, 1, 0, 1]
 
 
 @pytest.mark.parametrize("values", [np.full(5, 2.5), np.array([1e-12, 1.0]), np.arange(300.0)])
-def test_odd_columns_have_a_histogram_of_all_their_rows(axes, values):
-    figures.plot_histogram(axes, values, "x")
-    assert sum(bar.get_height() for bar in axes.patches) == len(values)
+def test_odd_columns_have_a_histogram_of_all_their_rows(values):
+    counts = figures.count_values(values)
+    assert counts.sum() == len(values) and 1 <= len(counts) <= figures.MOST_BARS + 1
 
 
 def test_intervals_stand_at_what_was_measured(axes):
@@ -104,3 +102,36 @@ def test_labels_are_one_short_line_and_no_mathematics(axes):
     assert len(figures.shorten_label(name).replace("\\", "")) <= figures.LONGEST_LABEL
     axes.set_xlabel(figures.shorten_label("50 $^ {"))
     axes.figure.draw_without_rendering()
+
+
+def plot_wide_numbers(axes):
+    """Labels of eight digits, a title, a legend of two rows, and a colour bar."""
+    dots = axes.scatter([0.0, 1.0], [1.234567e7, 1.234568e7], c=[0.0, 1.0], label="dots")
+    for name in ("one", "two"):
+        axes.plot([0.0, 1.0], [1.234567e7, 1.234568e7], label=name)
+    axes.figure.colorbar(dots, ax=axes, label="colour")
+    axes.ticklabel_format(useOffset=False, style="plain")
+    axes.set(xlabel="x", ylabel="y", title="title")
+    figures.place_legend_below(axes)
+
+
+def plot_log(axes):
+    axes.plot([1e-4, 1e3], [1e-4, 1e3])
+    axes.set(xscale="log", yscale="log", xlabel="x", ylabel="y")
+
+
+def plot_names(axes):
+    figures.plot_effects(axes, ["a name of thirty-three characters"] * 3, Parts(*np.ones((3, 3))))
+
+
+@pytest.mark.parametrize("plot", [plot_wide_numbers, plot_log, plot_names])
+@pytest.mark.parametrize("size", [(10.5, 4.5), (4.6, 4.2)])
+def test_the_margins_hold_every_label(plot, size):
+    figure = figures.draw_panel(plot, size=size)
+    with figures.style():
+        figure.draw_without_rendering()
+    width, height = figure.bbox.size
+    for axes in figure.axes:
+        box = axes.get_tightbbox()
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+    assert figure.axes[0].get_position().width > 0.3

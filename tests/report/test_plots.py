@@ -8,6 +8,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from twofold.report import figures, plots
 
@@ -67,7 +68,7 @@ def test_each_draws_on_the_axes_given_or_on_its_own(rows):
 def test_no_window_is_opened_and_no_backend_chosen():
     script = (
         "import sys, numpy as np; from twofold.report import plots, figures; "
-        "figures.plot_histogram(figures.Figure().subplots(), np.arange(3.0), 'x'); "
+        "figures.plot_rug(figures.Figure().subplots(), np.arange(3.0)); "
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
@@ -101,3 +102,20 @@ def test_measurements_lie_on_a_line_only_of_a_single_feature(rows):
     np.testing.assert_allclose(drawn, np.column_stack([x["heat"], y]))
     with pytest.raises(ValueError, match="show them with plot_measured"):
         plots.plot_prediction(Known(), x, y)
+
+
+def test_figures_of_300_pixels_have_words_of_8(rows):
+    """As tall as those of a newspaper's small print on a screen."""
+    model, (x, y) = Known(), rows
+    drawn = [
+        plots.plot_prediction(model, x), plots.plot_split(model, x),
+        plots.plot_measured(model, x, y), plots.plot_calibration(model, x, y),
+    ]  # fmt: skip
+    for axes in drawn:
+        figure = axes.figure
+        figure.draw_without_rendering()
+        scale = 300 / (72 * figure.get_size_inches()[0])
+        words = [one for one in figure.findobj(Text) if one.get_text() and one.get_visible()]
+        assert len(words) > 8 and min(one.get_fontsize() for one in words) * scale >= 8
+        box, (width, height) = axes.get_tightbbox(), figure.bbox.size
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height

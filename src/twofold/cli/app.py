@@ -1,6 +1,7 @@
 """``twofold``: the command line."""
 
 import errno
+import gc
 import os
 import sys
 import traceback
@@ -74,6 +75,8 @@ def main() -> None:
     """Run; an error is one sentence on stderr and an exit code."""
     words = [word for word in sys.argv[1:] if word != DEBUG]
     group = words[0] if words else ""
+    # Looking for garbage as often as usual would take a tenth of a short command.
+    gc.set_threshold(20_000)
     # Messages of compilers are not for users; errors come as exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:

@@ -251,7 +251,7 @@ def show_project(project: "Project", run: Run) -> None:
     from dataclasses import asdict
 
     from twofold.plant.quality import frontier_rows
-    from twofold.report.policy_page import PAGE, REPORT
+    from twofold.report.policy_page import FRONTIER, PAGE
 
     first, *sentences = project.advice
     best = project.recommended
@@ -266,6 +266,6 @@ def show_project(project: "Project", run: Run) -> None:
         "metrics": list_metrics(project),
     }
     head, *body = frontier_rows(project.trials)
-    wrote = f"wrote {project.folder / REPORT} and {project.folder / PAGE}"
+    wrote = f"wrote {project.folder / PAGE} and {project.folder / FRONTIER}"
     tuned = [str(project.tuning)] if project.tuning else []
     run.show(content, first, to_table(head, body), *sentences, *tuned, wrote)

@@ -34,7 +34,8 @@ def enable_compile_cache(folder: str | Path | None = None) -> Path:
     chosen = folder or os.environ.get("JAX_COMPILATION_CACHE_DIR") or "~/.cache/twofold/jax"
     path = Path(chosen).expanduser()
     jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    # Small programs too: a command runs dozens of them, each in a hundredth of a second.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     return path
 
 

@@ -15,6 +15,7 @@ N(0, γ_z). What z is integrated out over is then what it is predicted with.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -179,6 +180,8 @@ class SampledPosterior(NamedTuple):
             weights.reshape(-1, weights.shape[-1]), log_noise.reshape(-1, log_noise.shape[-1])
         )
 
+    # One program: each of its steps by itself would take as long to prepare.
+    @partial(jax.jit, static_argnames="num")
     def sample(self, key: Key, num: int) -> Draws:
         """``num`` of the draws in random order, none twice before all have been used once."""
         available = self.weights.shape[0]

@@ -8,7 +8,7 @@ _HOMES = {
     "calibration": ("Scores", "draw_calibration"),
     "campaign_figures": ("plot_remaining_share",),
     "campaign_page": ("write_campaign_page",),
-    "course": ("Course", "make_course", "make_course_of_rounds"),
+    "course": ("Course", "make_course"),
     "figures": ("plot_choices", "plot_entropies", "plot_predictive_bands"),
     "model_page": ("write_model_page",),
     "plots": (

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from twofold.estimators.comparison import draw_measurements, pick_rows
 from twofold.report import figures
 from twofold.report.figures import fill_band, style
-from twofold.report.model_data import Moments, Subject
+from twofold.report.model_data import Subject
 from twofold.report.page import format_number
 from twofold.uncertainty import metrics
 
@@ -81,9 +81,9 @@ def compute_log_densities(about: Subject) -> np.ndarray:
     return about.model.log_likelihood(about.test.x, y, about.test.error.reshape(y.shape))
 
 
-def compare_models(about: Subject, here: Moments, densities: np.ndarray) -> dict[str, Accuracy]:
-    """The model, with its moments and log densities at the test rows, and two plain ones."""
-    own = Accuracy(np.asarray(metrics.rmse(about.test.y, here.mean)), float(densities.mean()))
+def compare_models(about: Subject, mean: np.ndarray, densities: np.ndarray) -> dict[str, Accuracy]:
+    """The model, with its means and log densities at the test rows, and two plain ones."""
+    own = Accuracy(np.asarray(metrics.rmse(about.test.y, mean)), float(densities.mean()))
     return {
         "this model": own,
         "linear regression": _score_plain(LinearRegression(), about, len(about.inputs) + 1),
@@ -154,7 +154,7 @@ def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
         axes.stairs(heights, 100 * edges, baseline=None, **look)
     axes.set(
         xlabel="predictive probability below y (%)", ylabel="points per bin (1 = uniform)",
-        title="PIT histogram (U: overconfident, ∩: underconfident)", xlim=(0, 100),
+        title="PIT (U: overconfident, ∩: underconfident)", xlim=(0, 100),
     )  # fmt: skip
     axes.set_ylim(0.0, max(2.0, axes.get_ylim()[1]))
     return axes

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from math import comb
 from typing import Any, NamedTuple
 
-import matplotlib.patheffects as effects
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -23,10 +23,11 @@ from twofold.report.figures import (
     plot_rug,
     shorten_label,
 )
+from twofold.report.model_data import compute_quantiles
 
-MOST_CELLS, WIDEST, NARROWEST, MOST_NUMBERED = 8000, 30, 12, 20
+MOST_INPUTS, MOST_CELLS, WIDEST, NARROWEST, LINE, MOST_NUMBERED = 6, 8000, 30, 12, 60, 20
 JITTER, PALE = 0.18, 0.4
-STROKE = [effects.withStroke(linewidth=2.2, foreground="white")]
+BOX = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8}
 
 
 class Map(NamedTuple):
@@ -53,13 +54,11 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
     return place_legend_below(axes)
 
 
-def plot_curve(
-    axes: Axes, curve: Sequence[Mapping[str, float]], key: str, name: str, color: str
-) -> Axes:
-    """One number of each model of a course, over how many measurements it had."""
+def plot_remaining_nats(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Axes:
+    """The same curve as the information that one more measurement would give."""
     counts = [row["measurements"] for row in curve]
-    axes.plot(counts, [row[key] for row in curve], "o-", color=color)
-    axes.set(ylabel=shorten_label(name))
+    axes.plot(counts, [row["epistemic_nats"] for row in curve], "o-", color=figures.EPISTEMIC)
+    axes.set(ylabel="mean epistemic part (nats)", ylim=(min(0.0, axes.get_ylim()[0]), None))
     return _count_measurements(axes, counts, "measurements")
 
 
@@ -73,7 +72,7 @@ def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
         axes.step(numbers, extreme.accumulate(values), line, label=f"{what} so far", **look)
     axes.set(ylabel=shorten_label(name), title="Results over time")
     _count_measurements(axes, numbers, "measurement")
-    return place_legend_below(axes, ncols=3)
+    return place_legend_below(axes)
 
 
 def find_positions(space: Space, points: Sequence[Point]) -> np.ndarray:
@@ -100,6 +99,7 @@ def compute_maps(
     """A map for each pair of inputs (or a line for a single one), the others held at a point; blank
     where constraints allow no measurement."""
     side = int(np.clip(np.sqrt(MOST_CELLS / len(pairs)), NARROWEST, WIDEST))
+    side = LINE if len(space.inputs) == 1 else side
     grids = {one.name: _make_grid(one, side) for one in space.inputs}
     # The first input of a pair runs fastest.
     cells = [list(product(*(grids[name] for name in reversed(pair)))) for pair in pairs]
@@ -121,6 +121,38 @@ def compute_maps(
     ]
 
 
+def compute_slices(model: BNNLVRegressor, space: Space, at: Point) -> dict[str, np.ndarray]:
+    """Quantiles ``[G, O, Q]`` along each of the first inputs, the others held at a point; blank
+    where constraints allow no measurement."""
+    grids = {one.name: _make_grid(one, LINE) for one in space.inputs[:MOST_INPUTS]}
+    points = [at | {name: value} for name, grid in grids.items() for value in grid]
+    quantiles = compute_quantiles(model, space.encode(points))
+    quantiles[~space.find_allowed(points)] = np.nan
+    ends = np.cumsum([len(grid) for grid in grids.values()])[:-1]
+    return dict(zip(grids, np.split(quantiles, ends), strict=True))
+
+
+def plot_slice(axes: Axes, course: Course, name: str, quantiles: np.ndarray, output: int) -> Axes:
+    """Predicted quantiles ``[G, Q]`` of an output along one input; with the measurements where
+    there is no other input."""
+    column = course.space.names.index(name)
+    one = course.space.inputs[column]
+    grid = np.array([_find_position(one, value) for value in _make_grid(one, LINE)])
+    x, alone = find_positions(course.space, course.points)[:, column], len(course.space.names) == 1
+    if isinstance(one, Categorical):
+        figures.plot_intervals(axes, grid, quantiles)
+    else:
+        figures.plot_quantile_bands(axes, grid, quantiles)
+    if alone:
+        look: Any = {"markersize": 3, "color": figures.POINTS, "label": "measured"}
+        axes.plot(x, course.values[:, output], "o", **look)
+    _set_scale(axes, one, "x")
+    if not alone and not isinstance(one, Categorical) and len(x):
+        plot_rug(axes, x)
+    axes.set(title="", ylabel=shorten_label(course.outputs[output]))
+    return place_legend_below(axes)
+
+
 def plot_map(
     axes: Axes, course: Course, pair: tuple[str, str], known: Map | None,
     at: Point | None = None, most: float | None = None,
@@ -135,22 +167,20 @@ def plot_map(
     if known is not None:
         look: Any = {"cmap": "cividis", "shading": "nearest", "rasterized": True}
         shown = axes.pcolormesh(*known, vmin=0.0, vmax=most, **look)
-        axes.figure.colorbar(shown, ax=axes, label="epistemic part (nats)")
+        bar: Any = {"label": "epistemic part (nats)", "fraction": 0.06, "pad": 0.02, "aspect": 30}
+        axes.figure.colorbar(shown, ax=axes, **bar)
     places = find_positions(course.space, course.points)[:, columns]
     for one, place in zip(inputs, places.T, strict=True):
         if isinstance(one, Categorical):  # A little apart, so that all are seen.
             place += np.random.default_rng(0).uniform(-JITTER, JITTER, len(place))
     proposed = [proposal.point for proposal in course.proposals]
     words = list_hidden_words(course.space, pair)
-    here, near = _find_alike(course.points, at, words), _find_alike(proposed, at, words)
-    for which, alpha, name in ((~here, PALE, None), (here, 1.0, "measured")):
-        axes.plot(
-            *places[which].T, "o", color="white", markeredgecolor=figures.TOTAL, markersize=4.5,
-            markeredgewidth=0.8, alpha=alpha, label=name,
-            rasterized=len(places) > figures.MOST_VECTORS,
-        )  # fmt: skip
+    look = {"markeredgecolor": figures.TOTAL, "markersize": 4.5, "markeredgewidth": 0.8}
+    look["rasterized"] = len(places) * comb(len(course.space.names), 2) > figures.MOST_VECTORS
+    here = _find_alike(course.points, at, words)
+    _plot_points(axes, places, here, "measured", marker="o", color="white", **look)
     spots = find_positions(course.space, proposed)[:, columns]
-    _plot_proposals(axes, course, spots, near)
+    _plot_proposals(axes, spots, _find_alike(proposed, at, words))
     for one, axis in zip(inputs, "xy", strict=True):
         _set_scale(axes, one, axis)
     place_legend_below(axes)
@@ -172,13 +202,13 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
         axes.set_yticks([])
     _set_scale(axes, one, "x")
     spots = np.stack([places, heights], axis=1)
-    _plot_proposals(axes, course, spots, np.ones(len(places), bool))
+    _plot_proposals(axes, spots, np.ones(len(places), bool))
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0) - 0.08 * (high - low), high + 0.08 * (high - low))
     if course.points:
         plot_rug(axes, find_positions(course.space, course.points)[:, 0])
         axes.plot([], [], "|", color=figures.POINTS, label="measured")
-    place_legend_below(axes, ncols=3)
+    place_legend_below(axes)
     _number_proposals(axes, course, spots)
     return axes
 
@@ -193,21 +223,28 @@ def _find_alike(points: Sequence[Point], at: Point | None, names: list[str]) -> 
     return np.array(alike, bool)
 
 
-def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, near: np.ndarray) -> None:
-    """Proposals with their numbers, at ``places [P, 2]``; those not near are pale."""
-    first = int(np.argmax(near)) if near.any() else -1
-    for i, (x, y) in enumerate(places):
-        alpha, name = 1.0 if near[i] else PALE, "proposed, with its number" if i == first else None
-        axes.plot(
-            x, y, "^", color=figures.CHOSEN, markersize=8, markeredgecolor="white", alpha=alpha,
-            clip_on=False, label=name, zorder=6,
-        )  # fmt: skip
+def _plot_points(axes: Axes, places: np.ndarray, near: np.ndarray, name: str, **look: Any) -> None:
+    """Points at ``places [P, 2]``; those not near are pale."""
+    for which, alpha in ((near, 1.0), (~near, PALE)):
+        label = name if alpha == 1.0 and which.any() else None
+        axes.plot(*places[which].T, linestyle="none", alpha=alpha, label=label, **look)
+
+
+def _plot_proposals(axes: Axes, places: np.ndarray, near: np.ndarray) -> None:
+    look: Any = {
+        "marker": "^",
+        "color": figures.CHOSEN,
+        "markersize": 8,
+        "markeredgecolor": "white",
+    }
+    look |= {"clip_on": False, "zorder": 6}
+    _plot_points(axes, places, near, "proposed, with its number", **look)
 
 
 def _number_proposals(axes: Axes, course: Course, places: np.ndarray) -> None:
     """Numbers of the first proposals, where there is room; limits must be set."""
     texts = [str(proposal.number) for proposal in course.proposals][:MOST_NUMBERED]
-    look: Any = {"fontsize": 9, "fontweight": "bold", "path_effects": STROKE, "zorder": 5}
+    look: Any = {"fontsize": 9, "fontweight": "bold", "bbox": BOX, "zorder": 5}
     place_labels(axes, places[:MOST_NUMBERED], texts, **look)
 
 

@@ -1,7 +1,7 @@
 """The page of a campaign or of active learning: whether to stop, where to measure, the results."""
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,9 @@ from twofold.campaign.definition import NATS, PARTS
 from twofold.campaign.inputs import Point
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
-from twofold.report.figures import EPISTEMIC, TOTAL
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 
-MOST_INPUTS, MOST_OPEN, LATEST = 6, 50, 20
+MOST_OPEN, MOST_SHOWN, MOST_SLICES, LATEST = 50, 6, 12, 20
 
 
 def write_campaign_page(
@@ -40,9 +39,12 @@ def describe_figures(course: Course) -> dict[str, Any]:
         for name, values in zip(course.outputs, course.values.T, strict=True)
         if np.isfinite(values).any()
     ]
+    begun = course.points or course.proposals
+    at = figures.choose_anchor(course) if begun and course.model is not None else None
     return {
-        "curves": _draw_curves(course) if course.curve else [],
-        "maps": _map_inputs(course) if course.points or course.proposals else None,
+        "curves": _draw_curves(course.curve) if course.curve else [],
+        "maps": _map_inputs(course, at) if begun else None,
+        "slices": at and _slice(course, course.model, at),
         "results": results,
     }
 
@@ -53,37 +55,30 @@ def describe_tables(course: Course) -> dict[str, Any]:
         "course": course,
         "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
         "latest": _list_latest(course),
-        "most_inputs": MOST_INPUTS,
+        "most_inputs": figures.MOST_INPUTS,
+        "most_shown": MOST_SHOWN,
     }
 
 
-def _draw_curves(course: Course) -> list[Picture]:
-    """Over the number of measurements: what was left to learn, and the score."""
-    curve, name = course.curve, course.score_name
+def _draw_curves(curve: list[dict[str, float]]) -> list[Picture]:
+    """What was left to learn over the number of measurements."""
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
     left = f"Share of the predictive variance that more data could remove, {share}."
     nats = "Mean expected information gain of one more measurement, in nats."
-    plot, label = figures.plot_curve, "mean epistemic part (nats)"
-    pictures = [
+    return [
         make_picture(left, "", figures.plot_remaining_share, curve),
-        make_picture(nats, "", plot, curve, "epistemic_nats", label, EPISTEMIC),
-        make_picture(f"{name} after each round.", "", plot, curve, "score", name, TOTAL),
+        make_picture(nats, "", figures.plot_remaining_nats, curve),
     ]
-    return pictures if name else pictures[:2]
 
 
-def _map_inputs(course: Course) -> Chooser:
+def _map_inputs(course: Course, at: Point | None) -> Chooser:
     """A map for each pair of inputs, or a line along a single one, the others held at a point."""
-    space, model = course.space, course.model
-    names = space.names[:MOST_INPUTS]
+    space, names = course.space, course.space.names[: figures.MOST_INPUTS]
     pairs: list[tuple[str, ...]] = list(combinations(names, 2)) or [(names[0],)]
-    at = None if model is None else figures.choose_anchor(course)
     maps: Sequence[figures.Map | None] = [None] * len(pairs)
-    if model is not None and at is not None:
-        maps = figures.compute_maps(model, space, at, pairs)
-    most = max(
-        (float(np.nan_to_num(one.nats).max()) for one in maps if one is not None), default=0.0
-    )
+    if course.model is not None and at is not None:
+        maps = figures.compute_maps(course.model, space, at, pairs)
+    most = max((float(np.nan_to_num(one.nats).max()) for one in maps if one), default=0.0)
     blocks = {}
     for pair, known in zip(pairs, maps, strict=True):
         both = " and ".join(pair)
@@ -96,6 +91,20 @@ def _map_inputs(course: Course) -> Chooser:
     return Chooser("maps", {"inputs": [option for (option,) in blocks]}, blocks)
 
 
+def _slice(course: Course, model: Any, at: Point) -> Chooser:
+    """What is predicted along each input, the others held at a point."""
+    every = figures.compute_slices(model, course.space, at)
+    names = list(every)[: max(1, MOST_SLICES // len(course.outputs))]
+    blocks = {}
+    for name, (i, output) in product(names, enumerate(course.outputs[:MOST_SLICES])):
+        words = f"Prediction of {output} along {name} with bands of 50 % and 90 %."
+        panel = figures.plot_slice, course, name, every[name][:, i], i
+        caption = _describe_anchor(course, (name,), at)
+        blocks[name, output] = [make_picture(words, caption, *panel, wide=True)]
+    selects = {"input": names, "output": course.outputs[:MOST_SLICES]}
+    return Chooser("slices", selects, blocks)
+
+
 def _describe_anchor(course: Course, pair: tuple[str, ...], at: Point | None) -> str:
     """Inputs that a map does not show, with the values they are held at."""
     hidden = [one for one in course.space.inputs if one.name not in pair]
@@ -106,7 +115,7 @@ def _describe_anchor(course: Course, pair: tuple[str, ...], at: Point | None) ->
     words = " or ".join(figures.list_hidden_words(course.space, pair))
     pale = words and f" Pale points have another {words}."
     blank = " It is blank where constraints allow nothing." if course.space.constraints else ""
-    return f"Map at {held} ({where}).{blank}{pale}"
+    return f"At {held} ({where}).{blank}{pale if len(pair) > 1 else ''}"
 
 
 def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:

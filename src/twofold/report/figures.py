@@ -2,6 +2,7 @@
 functions that draw on matplotlib axes."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.layout_engine import LayoutEngine
+from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox, ScaledTranslation
 
 from twofold.uncertainty.decomposition import Decomposition, Parts
@@ -22,18 +24,19 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#0
 SETTINGS: dict[Any, Any] = {
     "figure.dpi": 120, "font.size": 10, "axes.spines.top": False, "axes.spines.right": False,
     "axes.titlesize": 11, "axes.titlelocation": "left", "legend.frameon": False,
-    "legend.fontsize": 9, "svg.hashsalt": "twofold",
+    "axes.titley": 1.0, "legend.fontsize": 9, "svg.hashsalt": "twofold",
 }  # fmt: skip
-MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, LONGEST_LABEL = 2000, 60, 100, 34
-BELOW_INCHES = 0.45
+MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, MOST_BARS = 2000, 60, 100, 40
+LONGEST_LABEL, LONGEST_NAME = 34, 22
+SPOT = 5.0  # pixels around a point that no label covers
 BAND = "#56B4E9"
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # In inches: small, one panel a figure, so that its text can be read on a phone.
 PANEL = 4.6, 3.4
-# Margins of panels of which a page has hundreds: a layout that measures text takes longer than
-# drawing. Above the axes is room for a legend, for a title, or for neither.
-LEFT, RIGHT, BOTTOM = 0.75, 0.1, 0.5
-LEGEND_ROOM, TITLE_ROOM, NO_ROOM = 0.45, 0.3, 0.1
+# Margins of a panel, and what a title, a row of a legend and a letter of a tick's label need.
+TOP, RIGHT, BOTTOM, FOOT, LEFT = 0.1, 0.12, 0.45, 0.05, 0.42
+TITLE, LEGEND_ROW, LETTER, COLOUR_BAR, LEGEND_COLUMN = 0.2, 0.19, 0.085, 0.6, 2.2
+MARKUP = re.compile(r"\\\w+|[${}^\\]")  # of numbers as mathematics
 
 
 def style() -> AbstractContextManager:
@@ -43,32 +46,37 @@ def style() -> AbstractContextManager:
 
 def draw_panel(
     plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL,
-    top: float | None = None, rug: np.ndarray | None = None, **labels: Any,
+    rug: np.ndarray | None = None, **labels: Any,
 ) -> Figure:  # fmt: skip
     """A figure of one panel: ``plot(axes, *arguments)``, then ``axes.set(**labels)``, and ticks at
-    the foot where data lie (``rug``).
-
-    With ``top`` inches above the axes, all margins are fixed, and a legend is placed there if that
-    is the room for one.
-    """
+    the foot where data lie (``rug``)."""
     with style():
-        figure = Figure(figsize=size, layout="constrained" if top is None else None)
+        figure = Figure(figsize=size, layout=Margins())
         axes = figure.subplots()
-        if top is not None:
-            width, height = size
-            figure.subplots_adjust(
-                LEFT / width, BOTTOM / height, 1 - RIGHT / width, 1 - top / height
-            )
-            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-            axes.yaxis.set_major_locator(MaxNLocator(5))
         plot(axes, *arguments)
         axes.set(**labels)
         if rug is not None:
             plot_rug(axes, rug)
-        if top == LEGEND_ROOM:
-            place: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
-            axes.legend(ncols=2, columnspacing=0.8, **place)
     return figure
+
+
+class Margins(LayoutEngine):
+    """Room around the axes of a panel for its labels, title, legend and colour bar, by rule: to
+    measure text would take longer than to draw it."""
+
+    _adjust_compatible = _colorbar_gridspec = True
+
+    def execute(self, fig: Any) -> None:
+        """Set the margins of the figure."""
+        axes, (width, height) = fig.axes[0], fig.get_size_inches()
+        formatter = axes.yaxis.get_major_formatter()
+        ticks = [MARKUP.sub("", label) for label in formatter.format_ticks(axes.get_yticks())]
+        left = LEFT + LETTER * max(map(len, ticks), default=0)
+        right = RIGHT + COLOUR_BAR * (len(fig.axes) > 1)
+        legend, top = axes.get_legend(), TOP + TITLE * bool(axes.get_title(loc="left"))
+        rows = 0 if legend is None else -(-len(legend.get_texts()) // count_columns(axes))
+        bottom = BOTTOM + LEGEND_ROW * rows + FOOT
+        fig.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
 
 
 def add_tips(artist: Artist, tips: Sequence[str]) -> None:
@@ -76,10 +84,10 @@ def add_tips(artist: Artist, tips: Sequence[str]) -> None:
     artist.set_gid(json.dumps(["tips", *tips]))
 
 
-def shorten_label(name: str) -> str:
+def shorten_label(name: str, longest: int = LONGEST_LABEL) -> str:
     """A name as text of a figure: one line, not too long, and never read as mathematics."""
     line = " ".join(name.split()) or "(no name)"
-    short = line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1] + "…"
+    short = line if len(line) <= longest else line[: longest - 1] + "…"
     return short.replace("$", r"\$")
 
 
@@ -88,22 +96,33 @@ def spread_evenly(rows: int, most: int) -> np.ndarray:
     return np.linspace(0, rows - 1, min(rows, most)).astype(int)
 
 
-def place_legend_below(axes: Axes, ncols: int = 2) -> Axes:
+def count_columns(axes: Axes) -> int:
+    """The columns of a legend under the axes, as many as there is room for."""
+    figure: Any = axes.figure
+    return max(2, int(figure.get_size_inches()[0] / LEGEND_COLUMN))
+
+
+def place_legend_below(axes: Axes) -> Axes:
     """A legend under the axis and its label, where it covers nothing."""
-    below = ScaledTranslation(0.0, -BELOW_INCHES, axes.figure.dpi_scale_trans)
+    below = ScaledTranslation(0.0, -BOTTOM, axes.figure.dpi_scale_trans)
     axes.legend(
-        loc="upper center", ncols=ncols, bbox_to_anchor=(0.5, 0.0), borderaxespad=0.0,
+        loc="upper center", ncols=count_columns(axes), bbox_to_anchor=(0.5, 0.0), borderaxespad=0.0,
         bbox_transform=axes.transAxes + below, columnspacing=1.2, handlelength=1.6,
     )  # fmt: skip
     return axes
 
 
 def place_labels(axes: Axes, places: Any, texts: Sequence[str], **look: Any) -> None:
-    """Write a text beside each place ``(x, y)`` where it covers no other one; leave out those for
-    which there is no room. Call it when the limits of the axes are known."""
+    """Write a text beside each place ``(x, y)`` where it covers neither another text nor a place;
+    leave out those for which there is no room. Call it when the limits of the axes are known."""
     figure: Any = axes.figure
-    figure.draw_without_rendering()
-    taken: list[Bbox] = []
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
+    axes.autoscale_view()
+    spots = axes.transData.transform(np.reshape(places, (-1, 2)))
+    taken = [text.get_window_extent() for text in axes.texts]
+    taken += [other.bbox for other in figure.axes if other is not axes]
+    taken += [Bbox.from_bounds(x - SPOT, y - SPOT, 2 * SPOT, 2 * SPOT) for x, y in spots]
     for place, text in zip(places, texts, strict=True):
         for right, up in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
             label = axes.annotate(
@@ -188,15 +207,14 @@ def plot_choices(
     axes.plot(grid, epistemic, color=EPISTEMIC, label="epistemic I(y; W)")
     axes.plot(*choices, "v", color=CHOSEN, markersize=8, label="measure here next")
     axes.set(xlabel="x", ylabel="nats", title="Where to measure next")
-    axes.set_ylim(0, 1.25 * max(epistemic.max(), 1e-3))
+    axes.set_ylim(0, 1.1 * max(epistemic.max(), 1e-3))
     counts = axes.twinx()
     counts.hist(inputs, bins=40, range=(grid[0], grid[-1]), color=DATA, alpha=0.35)
     counts.set_ylabel("measurements per bin")
     counts.spines["right"].set_visible(True)
     axes.set_zorder(counts.get_zorder() + 1)
     axes.patch.set_visible(False)
-    axes.legend(loc="upper center", ncols=2)
-    return axes
+    return place_legend_below(axes)
 
 
 def plot_rug(axes: Axes, values: np.ndarray) -> Axes:
@@ -212,26 +230,29 @@ def plot_rug(axes: Axes, values: np.ndarray) -> Axes:
     return axes
 
 
-def plot_histogram(axes: Axes, values: np.ndarray, name: str, color: str = DATA) -> Axes:
-    """How often each value came; whole numbers have a bar each where they are few."""
-    whole = np.all(values == np.round(values)) and np.ptp(values) <= 40
-    bins = np.arange(values.min() - 0.5, values.max() + 1.0) if whole else "auto"
-    edges = np.histogram_bin_edges(values, bins)
-    axes.hist(values, edges.tolist() if len(edges) <= 61 else 60, color=color)
-    axes.set(xlabel=shorten_label(name), ylabel="rows")
-    return axes
+def count_values(values: np.ndarray) -> np.ndarray:
+    """The heights of a small histogram; whole numbers have a bar each where they are few."""
+    whole = np.all(values == np.round(values)) and np.ptp(values) <= MOST_BARS
+    bins = np.arange(values.min() - 0.5, values.max() + 1.0) if whole else MOST_BARS // 2
+    return np.histogram(values, bins)[0]
+
+
+def plot_intervals(axes: Axes, x: np.ndarray, quantiles: np.ndarray) -> Line2D:
+    """Medians and central intervals ``[N, Q]`` of LEVELS at each x; returns the medians."""
+    for low, high, width in ((0, -1, 1.2), (1, -2, 2.6)):
+        ends = quantiles[:, low], quantiles[:, high]
+        label = f"{LEVELS[high] - LEVELS[low]:.0%} interval"
+        axes.vlines(x, *ends, BAND, linewidth=width, alpha=0.6, label=label)
+    (points,) = axes.plot(x, quantiles[:, 2], "o", color=TOTAL, markersize=3.5, label="median")
+    return points
 
 
 def plot_predicted(
     axes: Axes, y: np.ndarray, quantiles: np.ndarray, tips: Sequence[str] = ()
 ) -> Axes:
-    """Medians and central intervals ``[N, Q]`` of LEVELS over what was measured; a page shows the
-    ``tips`` beside their points."""
-    for low, high, width in ((0, -1, 1.2), (1, -2, 2.6)):
-        ends = quantiles[:, low], quantiles[:, high]
-        label = f"{LEVELS[high] - LEVELS[low]:.0%} interval"
-        axes.vlines(y, *ends, BAND, linewidth=width, alpha=0.6, label=label)
-    (points,) = axes.plot(y, quantiles[:, 2], "o", color=TOTAL, markersize=3.5, label="median")
+    """Medians and intervals over what was measured; a page shows the ``tips`` beside their
+    points."""
+    points = plot_intervals(axes, y, quantiles)
     if tips:
         add_tips(points, tips)
     range_of_y = [y.min(), y.max()]
@@ -244,12 +265,12 @@ def plot_effects(axes: Axes, names: list[str], effects: Parts) -> Axes:
     """Total effects of each input, in percent: on the mean (``total``) and on each part."""
     places = np.arange(len(names))
     colours = TOTAL, EPISTEMIC, ALEATORIC
-    labels = "predictive mean", "epistemic deviation", "aleatoric deviation"
+    labels = "mean", "epistemic", "aleatoric"
     for i, (values, color, label) in enumerate(zip(effects, colours, labels, strict=True)):
         at, widths = places + 0.27 * (i - 1), 100.0 * np.asarray(values)
         axes.barh(at, widths, height=0.25, color=color, label=label)
-    axes.set_yticks(places, [shorten_label(name) for name in names])
+    axes.set_yticks(places, [shorten_label(name, LONGEST_NAME) for name in names])
     axes.invert_yaxis()
-    axes.set(xlabel="share of the variance over the data (%)", xlim=(0, None))
+    axes.set(xlabel="share of the variance (%)", xlim=(0, None))
     axes.set(title="Importance of the inputs")
     return place_legend_below(axes)

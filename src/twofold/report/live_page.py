@@ -11,7 +11,7 @@ from twofold.campaign.campaign import Revision
 from twofold.report.campaign_page import describe_figures, describe_tables
 from twofold.report.course import make_course
 from twofold.report.figures import style
-from twofold.report.page import Document, Picture, render_page
+from twofold.report.page import Chooser, Document, render_page
 
 # Of these measurements the page has a row; the figures have all.
 MOST_ROWS, FIRST_ASKED = 200, 3
@@ -28,19 +28,17 @@ def draw_figures(campaign: Campaign) -> Figures:
     """All figures of the page; nothing is fitted."""
     revision, document = campaign.revision(), Document()
 
-    def draw(pictures: list[Picture]) -> list[Picture]:
+    def draw(content: Any) -> Any:
+        if isinstance(content, Chooser):
+            blocks = {choice: draw(block) for choice, block in content.blocks.items()}
+            return replace(content, blocks=blocks)
         return [
-            one._replace(figure=document.draw(one.figure, one.words, one.wide)) for one in pictures
+            one._replace(figure=document.draw(one.figure, one.words, one.wide)) for one in content
         ]
 
     with style():
         content = describe_figures(make_course(campaign))
-        for name in ("curves", "results"):
-            content[name] = draw(content[name])
-        if (maps := content["maps"]) is not None:
-            blocks = {choice: draw(block) for choice, block in maps.blocks.items()}
-            content["maps"] = replace(maps, blocks=blocks)
-    return Figures(revision, content)
+        return Figures(revision, {name: part and draw(part) for name, part in content.items()})
 
 
 def render_live_page(campaign: Campaign, title: str, figures: Figures | None, nonce: str) -> str:
@@ -48,7 +46,7 @@ def render_live_page(campaign: Campaign, title: str, figures: Figures | None, no
     # First: a page that is older than what it shows is merely fetched again.
     shown = name_shown(campaign, figures)
     course, status = make_course(campaign, title), campaign.status()
-    content = describe_tables(course) | {"curves": [], "maps": None, "results": []}
+    content = describe_tables(course) | dict.fromkeys(("curves", "maps", "slices", "results"))
     content |= {} if figures is None else figures.content
     return render_page(
         "live.html", title, **content, rows=campaign.export()[::-1][:MOST_ROWS], nonce=nonce,

@@ -112,12 +112,14 @@ def compute_quantiles(model: Any, x: np.ndarray) -> np.ndarray:
     return found.reshape(len(x), -1, len(LEVELS))
 
 
-def compute_entropies(model: Any, x: np.ndarray, variances: Parts) -> Parts:
-    """Entropies ``[N, O]``; those of Gaussians with the same variances where any is not known."""
+def compute_entropies(model: Any, x: np.ndarray, here: Moments | None = None) -> Parts:
+    """Entropies ``[N, O]``; those of Gaussians with the same variances where any is not known.
+    ``here`` are the moments at these rows, if they are at hand."""
     split = model.decompose(x)
     parts = Parts(*(part.reshape(len(x), -1) for part in split.parts))
     if np.all(np.isfinite(parts.total)):
         return parts
+    variances = (here or compute_moments(model, x)).variances
     total, _, aleatoric = (0.5 * np.log(2.0 * np.pi * np.e * part) for part in variances)
     return Parts(total, total - aleatoric, aleatoric)
 
@@ -132,7 +134,7 @@ def to_widths(mean: np.ndarray, entropies: Parts) -> Moments:
 
 def compute_widths(model: Any, x: np.ndarray, here: Moments) -> Moments:
     """``to_widths`` at rows ``[N, D]`` whose moments are known."""
-    return to_widths(here.mean, compute_entropies(model, x, here.variances))
+    return to_widths(here.mean, compute_entropies(model, x, here))
 
 
 def compute_effects(about: Subject, here: Moments) -> Parts:
@@ -196,7 +198,7 @@ def compute_slices(
     for place, (column, _) in zip(places, keys, strict=True):
         place[:, column] = grids[column]
     every = np.concatenate(places)
-    nats = compute_entropies(about.model, every, compute_moments(about.model, every).variances)
+    nats = compute_entropies(about.model, every)
     quantiles = compute_quantiles(about.model, every)
     slices, start = {}, 0
     for column, row in keys:

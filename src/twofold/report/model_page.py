@@ -14,20 +14,13 @@ from twofold.estimators.storage import find_worries
 from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
 from twofold.report.calibration import Accuracy, Scores
-from twofold.report.figures import DATA, TOTAL, shorten_label
-from twofold.report.model_data import (
-    MOST_ROWS,
-    Moments,
-    Slice,
-    Subject,
-    compute_moments,
-    compute_widths,
-    pick,
-)
+from twofold.report.figures import shorten_label
+from twofold.report.model_data import Moments, Slice, Subject, compute_moments, compute_widths, pick
 from twofold.report.page import (
     Chooser,
     Picture,
     Rows,
+    draw_bars,
     format_change,
     format_number,
     make_picture,
@@ -43,7 +36,7 @@ METHODS = {
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
 }
-MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 8, 12
+MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 6, 12
 GAUSSIAN = "The held-out rows are consistent with Gaussian noise, given the inputs."
 NOT_GAUSSIAN = (
     "The noise is not Gaussian given the inputs: a latent input improved held-out predictions."
@@ -123,12 +116,10 @@ def describe_noise(about: Subject) -> list[str]:
 def _collect(about: Subject) -> dict[str, Any]:
     """What the template shows; every split and score is computed once."""
     moments = compute_moments(about.model, about.data.x)
-    here = test = compute_widths(about.model, about.data.x, moments)
-    if about.held_out is not None:
-        of_test = compute_moments(about.model, about.test.x)
-        test = compute_widths(about.model, about.test.x, of_test)
+    here = compute_widths(about.model, about.data.x, moments)
+    test = moments if about.held_out is None else compute_moments(about.model, about.test.x)
     densities = calibration.compute_log_densities(about)
-    accuracies = calibration.compare_models(about, test, densities)
+    accuracies = calibration.compare_models(about, test.mean, densities)
     scores = calibration.compute_scores(about, densities)
     effects = model_data.compute_effects(about, moments)
     order = model_data.rank_inputs(effects)
@@ -153,9 +144,8 @@ def _collect(about: Subject) -> dict[str, Any]:
         "calibration": _by_output("calibration", about, _show_calibration, scores),
         "scores": (SCORES, [[name, *one.cells] for name, one in scores.items()]),
         "columns": _list_columns(about),
-        "histograms": _show_histograms(about, inputs),
         "most_bars": MOST_BARS,
-        "most_rows": MOST_ROWS,
+        "most_rows": model_data.MOST_ROWS,
     }
 
 
@@ -210,13 +200,16 @@ def _list_key_figures(about: Subject, here: Moments, own: Accuracy) -> dict[str,
 
 def _show_effects(
     about: Subject, i: int, output: str, effects: Parts, bars: np.ndarray
-) -> tuple[Picture, list[list[str]]]:
-    """Total effects of the inputs that drive most, drawn and in percent."""
+) -> list[Picture]:
+    """Total effects of the inputs that drive most."""
     names, parts = [about.columns[column].name for column in bars], pick(effects, i, bars)
-    words, size = f"Total effects of the inputs on {output}.", (4.6, 1.4 + 0.38 * len(names))
-    rows = zip(names, *parts, strict=True)
-    cells = [[name, *(f"{100 * part:.0f} %" for part in own)] for name, *own in rows]
-    return make_picture(words, "", figures.plot_effects, names, parts, size=size), cells
+    every = zip(names, *parts, strict=True)
+    shares = [
+        f"{name}: mean {a:.0%}, epistemic {b:.0%}, aleatoric {c:.0%}" for name, a, b, c in every
+    ]
+    words = f"Total effects of the inputs on {output}. {'; '.join(shares)}."
+    size = 4.6, 1.2 + 0.36 * len(names)
+    return [make_picture(words, "", figures.plot_effects, names, parts, size=size, title="")]
 
 
 def _show_predicted(about: Subject, i: int, output: str) -> list[Picture]:
@@ -229,7 +222,7 @@ def _show_predicted(about: Subject, i: int, output: str) -> list[Picture]:
     caption = f"On {rows}, at most {figures.MOST_INTERVALS} of them. "
     caption += "About 9 of 10 thin bars should reach the line, and half of the thick bars."
     tips = [_describe_row(about, row) for row in shown]
-    labels: Any = {"xlabel": shorten_label(f"{output}, measured")}
+    labels: Any = {"xlabel": shorten_label(f"{output}, measured"), "title": ""}
     return [make_picture(words, caption, *panel, tips, wide=True, **labels)]
 
 
@@ -315,22 +308,13 @@ def _to_cell(value: Any) -> str:
 
 
 def _list_columns(about: Subject) -> list[list[str]]:
-    """Name, kind, range and number of different values of each column."""
+    """Name, kind, range, number of different values and histogram of each column."""
     kinds = ["input"] * len(about.inputs) + ["output"] * len(about.outputs)
     values = [*about.data.x.T, *about.data.y.T]
     return [
-        [name, kind, *map(format_number, [*np.quantile(v, [0.0, 0.5, 1.0]), len(np.unique(v))])]
+        [
+            name, kind, *map(format_number, [*np.quantile(v, [0.0, 0.5, 1.0]), len(np.unique(v))]),
+            draw_bars(figures.count_values(v), f"Histogram of {name}"),
+        ]
         for name, kind, v in zip(about.inputs + about.outputs, kinds, values, strict=True)
-    ]
-
-
-def _show_histograms(about: Subject, inputs: Sequence[int]) -> list[Picture]:
-    """Of the outputs, then of the inputs of numbers that drive most."""
-    x, y = about.data.x, about.data.y
-    columns = [(y[:, i], name, TOTAL) for i, name in enumerate(about.outputs[:MOST_OUTPUTS])]
-    columns += [(x[:, c], about.inputs[c], DATA) for c in sorted(inputs[:MOST_INPUTS])]
-    look: Any = {"size": (3.4, 2.2)}
-    return [
-        make_picture(f"Histogram of {column[1]}.", "", figures.plot_histogram, *column, **look)
-        for column in columns
-    ]
+    ]  # fmt: skip

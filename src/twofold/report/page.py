@@ -99,7 +99,7 @@ class Document:
 
     def _draw(self, figure: Figure, description: str, look: str = "") -> Markup:
         self.pictures += 1
-        return Markup(to_svg(figure, f"picture-{self.pictures}-", description, look))
+        return Markup(to_svg(figure, f"p{self.pictures}-", description, look))
 
 
 def write_page(path: str | Path, template: str, title: str, **content: Any) -> Path:
@@ -126,6 +126,15 @@ def format_number(value: float) -> str:
 def format_change(change: float) -> str:
     """A share with its sign."""
     return f"{change:+.0%}".replace("-", "−")
+
+
+def draw_bars(counts: np.ndarray, description: str) -> Markup:
+    """Small bars for a cell of a table."""
+    heights = 100 - 100 * counts / counts.max()
+    path = "".join(f"V{height:.0f}h1" for height in heights)
+    svg = '<svg class="bars" role="img" aria-label="{}" viewBox="0 0 {} 100" '
+    svg += 'preserveAspectRatio="none"><path d="M0 100{}V100z"/></svg>'
+    return Markup(svg).format(description, len(counts), path)
 
 
 def find_text_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:

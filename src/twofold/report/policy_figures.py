@@ -5,34 +5,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import twofold.report.figures as figures
 from twofold.plant.forecast import Trial
-from twofold.plant.quality import MOST_BEYOND, find_best
-from twofold.report.figures import draw_panel, fill_band
+from twofold.plant.quality import MOST_BEYOND
+from twofold.report.figures import fill_band, place_legend_below
 
-LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-ALONE = {"color": figures.CHOSEN, "linewidth": 1.8}
-PANEL, SMALL = (4.0, 3.1), (4.0, 2.5)
+ALONE: Any = {"color": figures.CHOSEN, "linewidth": 1.8}
+PANEL, SMALL = (4.0, 3.4), (4.0, 2.5)
 # How much wider a scale for all policies may be than that of one, to be used for it too.
 WIDEST = 4.0
-
-
-def draw_figures(trials: Sequence[Trial], logged_cost: float) -> dict[str, Figure]:
-    """The figures of a search, by the names of their files."""
-    best = trials[find_best(trials)]
-    some = list({one.risk_weights: one for one in (trials[0], best, trials[-1])}.values())
-    title = f"What the model expects, and how sure it is (logged steps: {logged_cost:.4g})"
-    return {
-        "frontier": draw_panel(
-            plot_frontier, trials, best, logged_cost, size=(7.5, 4.8), title=title
-        ),
-        "risks": draw_risks(some, best, logged_cost),
-        "reach": draw_reach(trials),
-    }
 
 
 def plot_frontier(
@@ -68,9 +52,9 @@ def plot_frontier(
     finite = [one for one in trials if np.isfinite([one.cost, one.epistemic_risk]).all()]
     places = [(one.epistemic_risk, one.cost) for one in finite]
     figures.place_labels(
-        axes, places, [f"β = {one.epistemic_weight:g}" for one in finite], fontsize=8
+        axes, places, [f"β = {one.epistemic_weight:g}" for one in finite], fontsize=9
     )
-    axes.legend()
+    place_legend_below(axes)
     return markers
 
 
@@ -81,27 +65,15 @@ def _mark_controller(axes: Axes, cost: float) -> None:
     if low - span <= cost <= high + span:
         axes.axhline(cost, color=figures.POINTS, linestyle="--", linewidth=1.4)
         axes.set_ylim(min(low, cost - 0.1 * span), max(high, cost + 0.12 * span))
-        words, height, at = f"present controller: {cost:.4g}", cost, "data"
+        words, height, up, at = f"present controller: {cost:.4g}", cost, 1, "data"
     else:
-        far, height = ("above", 1.0) if cost > high else ("below", 0.0)
-        words, at = f"present controller: {cost:.4g}, far {far} this scale", "axes fraction"
+        far, height, up = ("↑", 1.0, -1) if cost > high else ("↓", 0.0, 1)
+        words, at = f"{far} present controller: {cost:.4g}, beyond this scale", "axes fraction"
     axes.annotate(
-        words, (0.99, height), (0, 4), xycoords=("axes fraction", at), textcoords="offset points",
-        ha="right", fontsize=9, color=figures.POINTS,
+        words, (0.99, height), (0, 4 * up), xycoords=("axes fraction", at), ha="right",
+        va="bottom" if up > 0 else "top", textcoords="offset points", fontsize=9,
+        color=figures.POINTS,
     )  # fmt: skip
-
-
-def draw_risks(trials: Sequence[Trial], best: Trial, logged_cost: float) -> Figure:
-    """For each policy the expected cost and both deviations over the horizon."""
-    figure = Figure(figsize=(4.3 * len(trials), 4.2), layout="constrained")
-    row = figure.subplots(1, len(trials), sharey=True, squeeze=False)[0]
-    for axes, trial in zip(row, trials, strict=True):
-        plot_cost_bands(axes, trial, logged_cost)
-        mark = ", best found" if trial is best else ""
-        axes.set(title=name_policy(trial) + mark, ylabel="")
-    row[0].set(ylabel="cost")
-    figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return figure
 
 
 def plot_cost_bands(axes: Axes, trial: Trial, logged_cost: float) -> None:
@@ -125,6 +97,7 @@ def plot_deviations(axes: Axes, trial: Trial) -> None:
     axes.plot(steps, trial.epistemic, color=figures.EPISTEMIC, label="epistemic", **look)
     axes.plot(steps, trial.aleatoric, color=figures.ALEATORIC, ls="--", label="aleatoric", **look)
     axes.set(xlabel="step", ylabel="deviation of the cost", ylim=(0, None))
+    place_legend_below(axes)
 
 
 def plot_rollouts(axes: Axes, trial: Trial, logged_cost: float) -> None:
@@ -154,43 +127,23 @@ def plot_column(axes: Axes, trial: Trial, name: str) -> None:
     axes.set(xlabel="step", title=name.replace("$", r"\$"))
 
 
-def draw_reach(trials: Sequence[Trial]) -> Figure:
-    """Distances from the data over the horizon, and the share of states beyond them."""
-    figure = Figure(figsize=(11.0, 4.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    looks = []
-    for one in trials:
-        beta, gamma = (_list_weights(trials, i).index(w) for i, w in enumerate(one.risk_weights))
-        colour = figures.PALETTE[beta % len(figures.PALETTE)]
-        line = LINES[gamma % len(LINES)]
-        looks.append({"color": colour, "linestyle": line, "label": name_policy(one)})
-    plot_distances(left, *trials, looks=looks)
-    plot_share_beyond(right, *trials, looks=looks)
-    right.legend(ncols=1 + (len(trials) > 6))
-    return figure
-
-
-def plot_distances(axes: Axes, *trials: Trial, looks: Sequence[Any] = (ALONE,)) -> None:
+def plot_distances(axes: Axes, trial: Trial) -> None:
     """Distances from the data, and how far held-out states are."""
-    for trial, look in zip(trials, looks, strict=True):
-        axes.plot(_number_steps(trial), trial.apart, **look)
-    for height, name in ((trials[0].usual, "median"), (trials[0].far, "99 %")):
+    axes.plot(_number_steps(trial), trial.apart, **ALONE)
+    for height, name in ((trial.usual, "median"), (trial.far, "99 %")):
         axes.axhline(height, color=figures.DATA, linestyle=":", linewidth=1.0)
         axes.annotate(
             f"held out: {name}", (1.0, height), (0, 2), xycoords=("axes fraction", "data"),
             textcoords="offset points", ha="right", fontsize=8, color=figures.POINTS,
         )  # fmt: skip
-    axes.set(title="Distance to the nearest logged state (median)", xlabel="step", ylim=(0, None))
-    axes.set(ylabel="deviations of what the policy sees")
+    axes.set(xlabel="step", ylabel="median distance (deviations)", ylim=(0, None))
 
 
-def plot_share_beyond(axes: Axes, *trials: Trial, looks: Sequence[Any] = (ALONE,)) -> None:
+def plot_share_beyond(axes: Axes, trial: Trial) -> None:
     """The share of states that are beyond the data, and that of held-out states."""
-    for trial, look in zip(trials, looks, strict=True):
-        axes.plot(_number_steps(trial), 100.0 * trial.beyond, **look)
+    axes.plot(_number_steps(trial), 100.0 * trial.beyond, **ALONE)
     axes.axhline(1.0, color=figures.DATA, linestyle=":", linewidth=1.0)
-    axes.set(title="Visited states beyond the data", xlabel="step", ylim=(0, None))
-    axes.set(ylabel="share beyond 99 % of held-out states (%)")
+    axes.set(xlabel="step", ylabel="share beyond the data (%)", ylim=(0, None))
 
 
 def name_policy(trial: Trial) -> str:
@@ -213,6 +166,7 @@ def _compare_costs(axes: Axes, logged_cost: float) -> None:
     """Labels, and what a held-out step cost as it was run."""
     axes.axhline(logged_cost, color=figures.DATA, linestyle="--", label="logged, held out")
     axes.set(xlabel="step", ylabel="cost")
+    place_legend_below(axes)
 
 
 def _number_steps(trial: Trial) -> np.ndarray:
@@ -225,7 +179,7 @@ def _list_weights(trials: Sequence[Trial], part: int) -> list[float]:
 
 def _find_limits(trial: Trial) -> tuple[float, float]:
     around = 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
-    values = np.hstack([trial.expected - around, trial.expected + around, trial.rollouts.ravel()])
+    values = np.hstack([trial.expected - around, trial.expected + around])
     values = values[np.isfinite(values)]
     if not len(values):
         return np.nan, np.nan

@@ -1,7 +1,5 @@
-"""The report of a policy search: an interactive page, and the same as text."""
+"""The page of a policy search: which policy, what it would do, and where it leaves the data."""
 
-import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,21 +10,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import twofold.report.policy_figures as figures
-from twofold.core.persistence import write_bytes, write_text
+from twofold.core.persistence import write_text
 from twofold.plant import quality
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project
-from twofold.report import figures as house
-from twofold.report.figures import LEGEND_ROOM, NO_ROOM, draw_panel, style
-from twofold.report.page import Chooser, find_text_columns, format_change, write_page
+from twofold.report.figures import draw_panel
+from twofold.report.page import Chooser, format_change, write_page
 from twofold.report.svg import make_clickable
 
-PAGE, REPORT, FRONTIER = "report.html", "report.md", "frontier.csv"
+PAGE, FRONTIER = "report.html", "frontier.csv"
 TITLE = "Policies and their risks"
-DPI = 110
-# Columns that are shown at once, and states that the text lists.
-MOST_COLUMNS, SHOWN_STATES = 8, 5
+MOST_COLUMNS = 8  # that are shown at once
 POLICY = "policy"
 TERMS = {
     "Expected cost": "is the mean over the model's weights and noise.",
@@ -41,57 +36,13 @@ TERMS = {
     "Epistemic risk varies with": "names observations, with the share of the variance of the "
     "epistemic part that their deciles explain.",
 }
-TEXT = """\
-# {title}
-
-From a log of {transitions:,} transitions in {episodes} episodes, of which \
-{held_out_transitions:,} were held out. Costs and risks are per step, over roll-outs of {steps} \
-steps from held-out states; the logged cost of held-out steps was {logged_cost:.4g}.
-
-## Which policy
-
-{advice}
-
-The best policy found is in `{file}`.
-
-{policies}
-
-{terms}
-
-## Where more data are needed
-
-Visited states of the best policy with the largest epistemic uncertainty about the next step: log \
-more data there.
-
-{riskiest}
-
-![Expected cost against epistemic risk](frontier.png)
-
-![Expected cost and both risks over the horizon](risks.png)
-
-![How far the policies leave the data](reach.png)
-
-## Quality of the model
-
-```text
-{quality}
-```
-"""
 
 
 def write_policy_report(project: Project) -> Path:
-    """Write ``report.html``, ``report.md``, ``frontier.csv`` and the figures into the folder of a
-    search; returns the path of ``report.md``."""
-    folder = project.folder
-    write_policy_page(folder / PAGE, project)
-    write_text(folder / FRONTIER, quality.frontier_csv(project.trials, project.files))
-    with style():
-        for name, figure in figures.draw_figures(project.trials, project.logged_cost).items():
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format="png", dpi=DPI)
-            write_bytes(folder / f"{name}.png", buffer.getvalue())
-    write_text(folder / REPORT, _describe(project))
-    return folder / REPORT
+    """Write ``report.html``, the page, and ``frontier.csv``, its table, into the folder of a
+    search; returns the path of the page."""
+    write_text(project.folder / FRONTIER, quality.frontier_csv(project.trials, project.files))
+    return write_policy_page(project.folder / PAGE, project)
 
 
 def write_policy_page(path: str | Path, project: Project) -> Path:
@@ -116,8 +67,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
         "terms": TERMS, "choices": choices,
         "best_is": "recommended" if chosen else "best found, not recommended",
         "frontier": partial(_draw_frontier, policies, best), "change": _compare(best),
-        "figures": figures,
-        "list_riskiest": list_riskiest, "room": house,
+        "figures": figures, "list_riskiest": list_riskiest,
     }  # fmt: skip
     return write_page(path, "policies.html", TITLE, **content)
 
@@ -168,38 +118,13 @@ class PolicyView:
 
     def draw(self, plot: Any, *arguments: Any, **labels: Any) -> Figure:
         """``plot(axes, trial, *arguments)`` as a small panel."""
-        look: Any = {"size": figures.PANEL, "top": NO_ROOM} | labels
-        return draw_panel(plot, self.trial, *arguments, **look)
-
-    def draw_costs(self, plot: Any) -> Figure:
-        """The same, beside the logged cost and on the scale of costs."""
-        return self.draw(plot, self.logged_cost, top=LEGEND_ROOM, ylim=self.limits)
+        return draw_panel(plot, self.trial, *arguments, **{"size": figures.PANEL} | labels)
 
 
 def _compare(best: PolicyView) -> str:
     """The risk-adjusted cost against what a logged step cost, where that is a cost."""
     cost, logged = best.trial.careful_cost, best.logged_cost
     return format_change(cost / logged - 1.0) if np.isfinite(cost) and logged > 0.0 else ""
-
-
-def _describe(project: Project) -> str:
-    """The report as Markdown."""
-    number = quality.find_best(project.trials)
-    best = project.trials[number]
-    headings, *rows = quality.frontier_rows(project.trials)
-    sentences = project.advice
-    return TEXT.format(
-        title=TITLE, steps=len(best.expected), advice="\n\n".join(sentences),
-        file=project.files[number], policies=_make_table(headings, rows),
-        terms="\n".join(f"- *{term}* {words}" for term, words in TERMS.items()),
-        riskiest=_make_table(list(best.riskiest), list_riskiest(best)[:SHOWN_STATES]),
-        quality=project.model_report, **project.about,
-    )  # fmt: skip
-
-
-def _make_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    rule = ["---" if words else "---:" for words in find_text_columns(headings, rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, rule, *rows))
 
 
 def list_riskiest(trial: Trial) -> list[list[str]]:

@@ -46,7 +46,8 @@ def to_svg(figure: Figure, prefix: str, description: str, look: str = "") -> str
     ``rasterized=True``.
     """
     text = re.sub(r"(?s)<metadata>.*?</metadata>|<style.*?</style>", "", _draw(figure))
-    used = set(re.findall(r'(?:xlink:href="|url\()#([^")]+)', text))
+    used = re.findall(r'(?:xlink:href="|url\()#([^")]+)', text)
+    names = {one: f"{prefix}{number}" for number, one in enumerate(dict.fromkeys(used))}
     root = ET.fromstring(text)
     box = root.attrib["viewBox"]
     widest = f"max-width: {LARGEST_SCALE * float(box.split()[2]):.0f}px"
@@ -56,15 +57,15 @@ def to_svg(figure: Figure, prefix: str, description: str, look: str = "") -> str
     }  # fmt: skip
     for element in list(root.iter()):
         own = element.attrib.pop("id", "")
-        if own in used:
-            element.attrib["id"] = prefix + own
+        if own in names:
+            element.attrib["id"] = names[own]
         elif own.startswith('["choose'):
             _add_button(element, own)
             root.attrib["role"] = "group"
         elif own.startswith('["tips'):
             _add_tips(element, json.loads(own)[1:])
             root.attrib |= {"class": root.attrib["class"] + " tips", "tabindex": "0"}
-        _mend(element, prefix)
+        _mend(element, names)
     _shorten(root)
     return ET.tostring(root, encoding="unicode", short_empty_elements=True)
 
@@ -84,7 +85,7 @@ def _draw(figure: Figure) -> str:
     return buffer.getvalue()
 
 
-def _mend(element: ET.Element, prefix: str) -> None:
+def _mend(element: ET.Element, names: dict[str, str]) -> None:
     """References, colours, fonts and numbers of one element; without name spaces, which HTML has
     no need of, and without indentation."""
     element.tag = element.tag.removeprefix(SPACE)
@@ -94,9 +95,9 @@ def _mend(element: ET.Element, prefix: str) -> None:
         element.tail = None
     attributes = element.attrib
     if target := attributes.pop(LINK, ""):
-        attributes["href"] = f"#{prefix}{target[1:]}" if target[0] == "#" else target
+        attributes["href"] = f"#{names[target[1:]]}" if target[0] == "#" else target
     if "clip-path" in attributes:
-        attributes["clip-path"] = attributes["clip-path"].replace("#", f"#{prefix}")
+        attributes["clip-path"] = f"url(#{names[attributes['clip-path'][5:-1]]})"
     if "style" in attributes:
         attributes["style"] = _follow_theme(attributes["style"])
     if attributes.get("transform", "").startswith("rotate(-0 "):
@@ -108,14 +109,23 @@ def _mend(element: ET.Element, prefix: str) -> None:
 
 
 def _shorten(root: ET.Element) -> None:
-    """Leave out styles that a marker has anyway, and draw strokes of one look as one path."""
+    """Leave out styles that a marker has anyway, say those of markers of one look once, and draw
+    strokes of one look as one path."""
     styles = {f"#{one.get('id')}": one.get("style") for one in root.iter("path") if one.get("id")}
     for marker in root.iter("use"):
         if marker.get("style") == styles.get(marker.attrib["href"]):
             marker.attrib.pop("style", None)
     for group in root.iter("g"):
+        looks = {marker.get("style") for marker in group.iterfind("use")}
+        if len(looks) == 1 and None not in looks and "style" not in group.attrib:
+            group.attrib["style"] = looks.pop() or ""
+            for marker in group.iterfind("use"):
+                del marker.attrib["style"]
         first, shared = None, {}
         for path in list(group.iterfind("path")):
+            if not path.get("d"):  # of values that are not finite
+                group.remove(path)
+                continue
             look = {name: value for name, value in path.items() if name != "d"}
             if first is not None and look == shared and "fill: none" in look.get("style", ""):
                 first.attrib["d"] += f" {path.attrib['d']}"

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blackjax.diagnostics import ess_bulk, rhat
 from jax.scipy.special import ndtri
 
 from twofold.core.arrays import Array, Float
@@ -79,6 +78,9 @@ def diagnose(trace: Float[Array, "C R quantities"], divergences: int) -> Diagnos
 @jax.jit
 def _extremes(trace: Float[Array, "C R quantities"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The worst R-hat and the least effective sample size, in one program."""
+    # Here: all of blackjax comes with it, which a prediction does not need.
+    from blackjax.diagnostics import ess_bulk, rhat
+
     return jnp.max(rhat(trace)), jnp.min(ess_bulk(trace))
 
 
