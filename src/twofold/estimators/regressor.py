@@ -274,8 +274,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         By entropy (nats) or by variance (squared units of y), for each output; ``joint`` gives the
         entropies of all outputs together. ``estimator`` names an entropy estimator: "auto" is
         "quadrature" for one output and "mixture" for several jointly; "nearest_neighbour" (the
-        paper's), "adaptive", "kernel_density" and "histogram" use draws of y only. A function like
-        those in ``twofold.uncertainty.ESTIMATORS`` is accepted too.
+        paper's) uses draws of y only. A function like those in ``twofold.uncertainty.ESTIMATORS``
+        is accepted too.
         """
         named = isinstance(estimator, str) or callable(estimator)
         for name, value, right, expected in (

@@ -17,7 +17,6 @@ from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
 from twofold.core.numerics import LOG_TWO_PI
 from twofold.model.spec import BNNLV, Posterior
-from twofold.uncertainty import sample_entropy
 from twofold.uncertainty.entropies import Entropies, PointEstimator, average, entropies, integrate
 from twofold.uncertainty.predictive import (
     DRAW_AXES,
@@ -30,15 +29,12 @@ from twofold.uncertainty.predictive import (
     nest,
     rows_at_once,
 )
-from twofold.uncertainty.sample_entropy import estimate_from_samples
+from twofold.uncertainty.sample_entropy import from_samples, nearest_neighbour
 
 ESTIMATORS: dict[str, PointEstimator] = {
     "quadrature": integrate,
     "mixture": average,
-    **{
-        name: partial(estimate_from_samples, function)
-        for name, function in sample_entropy.ESTIMATORS.items()
-    },
+    "nearest_neighbour": from_samples(nearest_neighbour),
 }
 ENTROPY_STREAM = 2**31 - 1  # apart from the small numbers that splitting a key uses
 DOUBTFUL_ERRORS = 3.0

@@ -68,7 +68,9 @@ def splits(model, x):
 
 def lone(model, x):
     """The split of one row, by estimators that do not fill it up to many."""
-    found = [(name, model.decompose(x, estimator=name)) for name in ("mixture", "histogram")]
+    found = [
+        (name, model.decompose(x, estimator=name)) for name in ("mixture", "nearest_neighbour")
+    ]
     return {name: np.stack([split.total, split.aleatoric]) for name, split in found}
 
 
