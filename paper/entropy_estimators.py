@@ -23,7 +23,7 @@ from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
 from twofold.uncertainty import ESTIMATORS, decompose_rows, entropies, from_samples
 from twofold.uncertainty.entropies import Entropies, PointEstimator
-from twofold.uncertainty.predictive import means, nest
+from twofold.uncertainty.predictive import components, nest
 from twofold.uncertainty.sample_entropy import nearest_neighbour
 
 RATIOS = np.array([0.0, 0.01, 0.1, 1.0, 10.0])
@@ -168,7 +168,7 @@ def measure_time(draws: int, record: Record) -> None:
     key = jax.random.key(0)
     nested = nest(key, model, posterior, draws, draws)
     x = jnp.linspace(0.0, 3.0, TIMED_POINTS, dtype=jnp.float32)[:, None]
-    centres = jnp.moveaxis(means(model, nested, x), -1, 0)
+    centres = jnp.moveaxis(components(model, nested, x).mean, -1, 0)
     times = {}
     for name, estimator in SPLITS.items():
         times[name] = 1e3 * seconds_a_point(estimator, key, centres, nested.log_noise)

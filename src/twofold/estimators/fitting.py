@@ -217,7 +217,7 @@ def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int 
     programs are checked before they run."""
     options = {name: getattr(method, name) for name in option_names(method)}
     room = padded_size(rows)
-    numbers = room * (model.inputs + model.outputs) + method.weight_sets * model.num_weights
+    numbers = room * (model.inputs + model.outputs) + model.num_weights
     numbers += min(options.get("batch_size", room), room) * (options["nodes"] or 0)
     epochs = options.get("epochs") or -(-(options.get("updates") or 0) // UPDATES)
     traces = 2 * 8 * epochs

@@ -49,8 +49,7 @@ def sample_held_out(
         draws = Draws(*(leaf[jnp.minimum(members, runs - 1), picked] for leaf in networks))
         return predictive.sample(of_y, model, draws, own_x[None], place[None, None])[0]
 
-    found: Array = jax.lax.map(at_row, (rows, x, mask.T), batch_size=ROWS_AT_ONCE)
-    return found
+    return jax.lax.map(at_row, (rows, x, mask.T), batch_size=ROWS_AT_ONCE)
 
 
 def compare_out_of_bag(

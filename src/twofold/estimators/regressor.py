@@ -25,6 +25,7 @@ from twofold.estimators.training import row_progress
 from twofold.estimators.validation import check_errors, check_inputs, check_outputs
 from twofold.inference.method import (
     Method,
+    check_flag,
     check_integer,
     number,
     option_names,
@@ -250,7 +251,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         targets = check_outputs(y, len(x), self.model_.outputs)
         error = np.zeros_like(targets)
         if y_error is not None:
-            error = np.square(check_errors(y_error, np.shape(y)) / self.y_standardizer_.scale)
+            error = np.square(check_errors(y_error, np.asarray(y)) / self.y_standardizer_.scale)
         y = self.y_standardizer_.transform(targets)
         return self._by_row(_log_density, x, y, error) - np.log(self.y_standardizer_.scale).sum()
 
@@ -277,18 +278,11 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         paper's) uses draws of y only. A function like those in ``twofold.uncertainty.ESTIMATORS``
         is accepted too.
         """
-        named = isinstance(estimator, str) or callable(estimator)
-        for name, value, right, expected in (
-            ("by", by, isinstance(by, str), "'entropy' or 'variance'"),
-            ("joint", joint, isinstance(joint, bool | np.bool_), "True or False"),
-            ("estimator", estimator, named, "a name or a function"),
-        ):
-            if not right:
-                raise ValueError(f"{name} must be {expected}, got {value!r}")
+        joint = check_flag("joint", joint)
         x, weights, latents = self._standardised(X), self.n_weight_draws, self.n_latent_draws
         with self._work("splitting", len(x), weights, latents) as (posterior, _, on_progress):
             key = key_of(self.seed_, PREDICTION_STREAM)
-            options: Any = {"joint": bool(joint), "estimator": estimator, "weights": weights}
+            options: Any = {"joint": joint, "estimator": estimator, "weights": weights}
             options |= {"latents": latents, "on_progress": on_progress}
             split = decompose_rows(key, self.model_, posterior, x, by, **options)
         _warn_of_doubts(split)

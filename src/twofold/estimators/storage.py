@@ -266,5 +266,4 @@ def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, A
         settings["inference"] = to_mapping(settings["inference"])
     if not isinstance(settings["hidden_layer_sizes"], str):
         settings["hidden_layer_sizes"] = list(settings["hidden_layer_sizes"])
-    plain: dict[str, Any] = to_plain(settings)
-    return plain
+    return to_plain(settings)

@@ -75,11 +75,6 @@ class ChainMethod(Method):
         """The chains."""
         return self.chains
 
-    @property
-    def weight_sets(self) -> int:
-        """The draws."""
-        return self.samples
-
     def config(self, model: BNNLV) -> Config:
         """What is compiled into the program."""
         nodes = default_nodes(model) if self.nodes is None else self.nodes
@@ -287,12 +282,11 @@ def tune(
     mass = jax.lax.cond(
         slow, lambda: mass_update(state.mass, state.chain.position), lambda: state.mass
     )
-    tuned: tuple[Any, Any] = jax.lax.cond(
+    return jax.lax.cond(
         window_ends,
         lambda: (step_init(step_final(step_size)), mass_final(mass)),
         lambda: (step_size, mass),
     )
-    return tuned
 
 
 def step(

@@ -144,8 +144,7 @@ def latent_values(model: BNNLV, standard: Float[Array, "*shape"]) -> Float[Array
         slices = jnp.floor(ndtr(standard) * model.latent_levels)
         slices = jnp.clip(slices, 0, model.latent_levels - 1)
         standard = ndtri((slices + 0.5) / model.latent_levels).astype(standard.dtype)
-    scaled: Array = jnp.sqrt(model.latent_variance).astype(standard.dtype) * standard
-    return scaled
+    return jnp.sqrt(model.latent_variance).astype(standard.dtype) * standard
 
 
 class Draws(NamedTuple):

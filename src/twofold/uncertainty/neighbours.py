@@ -108,8 +108,7 @@ def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
         right = jax.lax.dynamic_slice_in_dim(around, 2 * k - j, n)
         return jnp.minimum(distance, jnp.maximum(values - left, right - values))
 
-    found: Array = each_window(k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
-    return found
+    return each_window(k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
 
 
 def each_window(windows: int, add: Callable[..., Any], start: Any) -> Any:
