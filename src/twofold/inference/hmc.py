@@ -94,7 +94,7 @@ class ChainMethod(Method):
         del epochs
         kept = np.clip((len(energies) - self.warmup) // self.thin, 1, self.samples)
         drawn = Chains(states.weights[:, :kept], states.log_noise[:, :kept], states.divergences)
-        found = SampledPosterior.of_chains(drawn.weights, drawn.log_noise)
+        found = SampledPosterior.of_chains(*drawn[:2])
         return Result(jax.tree.map(np.asarray, found), config.nodes, chains=drawn)
 
 
@@ -248,9 +248,7 @@ def transition(
         step_size *= jax.random.uniform(jitter_key, (), step_size.dtype, 0.8, 1.2)
     else:
         kernel, length = blackjax.nuts.build_kernel(), config.method.max_doublings
-    moved: tuple[Any, Any]
-    moved = kernel(key, state.chain, function, step_size, inverse_mass, length)
-    return moved
+    return kernel(key, state.chain, function, step_size, inverse_mass, length)
 
 
 def anneal(
