@@ -28,13 +28,7 @@ from twofold.estimators.validation import (
 from twofold.inference.ensemble import UPDATES, Network
 from twofold.inference.langevin import STEPS, Langevin
 from twofold.inference.loop import Setup
-from twofold.inference.method import (
-    Method,
-    check_integer,
-    option_names,
-    resolve_method,
-    to_mapping,
-)
+from twofold.inference.method import Method, check_integer, option_names, resolve_method, to_mapping
 from twofold.model.spec import BNNLV
 from twofold.tables.coding import rounding_steps
 

@@ -27,13 +27,7 @@ from twofold.estimators.storage import About
 from twofold.estimators.validation import check_settings
 from twofold.inference.alpha import Alpha, bytes_per_datum
 from twofold.inference.method import DEFAULT, check_integer, replace_options, resolve_method
-from twofold.tables import (
-    TableError,
-    check_names,
-    open_table,
-    open_writer,
-    would_overwrite,
-)
+from twofold.tables import TableError, check_names, open_table, open_writer, would_overwrite
 from twofold.tables.coding import OUTSIDE, Column, encode, name_outside
 from twofold.tables.table import disk_errors, list_of_names
 
@@ -235,11 +229,7 @@ class Written(NamedTuple):
 
 
 def split_columns(
-    model: Regressor,
-    x: np.ndarray,
-    outputs: Sequence[str],
-    by: By,
-    quantiles: Sequence[float] = (),
+    model: Regressor, x: np.ndarray, outputs: Sequence[str], by: By, quantiles: Sequence[float] = ()
 ) -> dict[str, np.ndarray]:
     """For each output the predictive mean, the parts, in nats or as standard deviations, and
     quantiles, with DIGITS digits."""

@@ -29,13 +29,7 @@ from twofold.core.numerics import Padded
 from twofold.inference.loop import Info, Setup, bind
 from twofold.inference.method import Method, check_positive, integer, option, optional
 from twofold.model import network as networks
-from twofold.model.density import (
-    LOG_ODDS_PRIOR,
-    conditional,
-    latent_nodes,
-    log_joint,
-    log_marginal,
-)
+from twofold.model.density import LOG_ODDS_PRIOR, conditional, latent_nodes, log_joint, log_marginal
 from twofold.model.spec import BNNLV, WIDE, layers
 
 ADAM = optax.scale_by_adam()

@@ -31,14 +31,7 @@ from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import Padded
 from twofold.inference.ensemble import DEFAULT_NODES, Ensemble, Network
 from twofold.inference.loop import Info, Setup, bind
-from twofold.inference.method import (
-    Method,
-    check_flag,
-    check_positive,
-    integer,
-    option,
-    optional,
-)
+from twofold.inference.method import Method, check_flag, check_positive, integer, option, optional
 from twofold.model.density import LOG_NOISE_PRIOR, LOG_ODDS_PRIOR, log_joint
 from twofold.model.spec import BNNLV
 
@@ -268,9 +261,7 @@ def propose(config: Config, key: Key, state: State, walk: Walk, number: Int[Arra
     start = HMCState(chain.position, chain.logdensity, chain.logdensity_grad)
     found, info = kernel(key, start, target, jnp.exp(state.log_step), (STEPS,))
     moved = chain._replace(
-        position=found.position,
-        logdensity=found.logdensity,
-        logdensity_grad=found.logdensity_grad,
+        position=found.position, logdensity=found.logdensity, logdensity_grad=found.logdensity_grad
     )
     rate = jnp.nan_to_num(info.acceptance_rate)
     change = ACCEPTANCE_ADAPTATION * (rate - ACCEPTANCE)
