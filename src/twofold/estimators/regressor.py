@@ -7,6 +7,7 @@ Validate, standardise, build, run, store; the mathematics lives in ``model``, ``
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -303,19 +304,13 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
     def _in_raw_units(self, split: Decomposition, joint: bool) -> Decomposition:
         scale: Any = self.y_standardizer_.scale
-        errors: Any = split.standard_errors
-        total, epistemic, aleatoric = split.parts
-        if split.by == "variance":
-            square = np.square(scale)
-            total, epistemic, aleatoric = (part * square for part in split.parts)
-            errors = [error * square for error in errors]
-        else:
-            shift = np.log(scale).sum() if joint else np.log(scale)
-            total, aleatoric = total + shift, aleatoric + shift
-        shape = (lambda part: part[:, 0]) if joint else self._shaped
-        parts = (shape(part) for part in (total, epistemic, aleatoric, *errors))
-        total, epistemic, aleatoric, *errors = parts
-        return Decomposition(split.by, total, epistemic, aleatoric, Parts(*errors), split.joint)
+        shift = np.log(scale).sum() if joint else np.log(scale)
+        factor, shift = (np.square(scale), 0.0) if split.by == "variance" else (1.0, shift)
+        shaped = (lambda part: part[:, 0]) if joint else self._shaped
+        total, epistemic, aleatoric = (part * factor for part in split.parts)
+        parts = Parts(*map(shaped, (total + shift, epistemic, aleatoric + shift)))
+        errors = Parts(*(shaped(error * factor) for error in split.standard_errors))
+        return replace(split, **parts._asdict(), standard_errors=errors)
 
     def _quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
         if np.ndim(quantiles) != 1 or not len(quantiles):

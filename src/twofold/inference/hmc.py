@@ -60,7 +60,7 @@ class ChainMethod(Method):
     thin: int = option(1, integer(1))
     nodes: int | None = option(None, optional(integer(0)))
     target_acceptance: float = option(0.8, number("(0, 1)"))
-    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=True))
+    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation)
 
     def __post_init__(self) -> None:
         super().__post_init__()

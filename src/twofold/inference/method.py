@@ -93,19 +93,16 @@ def number(interval: str, hint: str = "") -> Check:
     return check
 
 
-def mean_and_deviation(fixed: bool) -> Check:
-    """A pair of numbers; a deviation of 0 passes where it may be ``fixed``."""
-
-    def check(name: str, value: Any) -> tuple[float, float]:
-        pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
-        if not pair:
-            raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
-        if value[1] < 0 or (value[1] == 0 and not fixed):
-            zero = ", or 0 to fix the noise" if fixed else ""
-            raise ValueError(f"the deviation in {name} must be positive{zero}, got {value}")
-        return float(value[0]), float(value[1])
-
-    return check
+def mean_and_deviation(name: str, value: Any) -> tuple[float, float]:
+    """A pair of numbers; a deviation of 0 fixes what it is of."""
+    pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
+    if not pair:
+        raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
+    if value[1] < 0:
+        raise ValueError(
+            f"the deviation in {name} must be positive, or 0 to fix the noise, got {value}"
+        )
+    return float(value[0]), float(value[1])
 
 
 def layers(name: str, value: Any) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.signal import csd, welch
 
+from paper.wind.plain_wind import hub_wind, kaimal, rotor_wind
 from twofold.core import numerics
 from twofold.envs.wind.turbulence import (
     REFERENCE_INTENSITY,
@@ -19,12 +20,9 @@ from twofold.envs.wind.turbulence import (
     deviation,
     distance_density,
     hub_filter,
-    hub_wind,
-    kaimal,
     kaimal_variance,
     mean_turn,
     rotor_filter,
-    rotor_wind,
     sample,
 )
 from twofold.envs.wind.turbulence import winds as winds_between
