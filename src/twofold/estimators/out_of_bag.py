@@ -63,12 +63,13 @@ def compare_out_of_bag(
     known = np.flatnonzero(np.isfinite(held_out.scores))
     if linear is None or len(known) < 2:
         return None
+    linear_scores, linear_crps = linear
     own_weight = None if weight is None else weight[known]
-    gains = held_out.scores[known] - weigh_scores(linear.scores[known], own_weight)
+    gains = held_out.scores[known] - weigh_scores(linear_scores[known], own_weight)
     some = known[pick_rows(len(known))]
     crps = score_draws(model, held_out, data, some)
     weight = None if weight is None else weight[some]
-    return compare_gains(gains, crps, linear.crps[some], weight)
+    return compare_gains(gains, crps, linear_crps[some], weight)
 
 
 def score_draws(model: BNNLV, held_out: HeldOut, data: Padded, rows: np.ndarray) -> np.ndarray:

@@ -209,7 +209,8 @@ def to_mapping(inference: Any) -> dict[str, Any]:
 def nest_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a regressor in which options of the method may stand beside the others, as on the
     command line, with these moved into ``inference``."""
-    own = {name: value for name, value in settings.items() if name in _every_option()}
+    known = {name for method in METHODS for name in option_names(method_class(method))}
+    own = {name: value for name, value in settings.items() if name in known}
     rest = {name: value for name, value in settings.items() if name not in own}
     if not own:
         return rest
@@ -219,7 +220,3 @@ def nest_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     elif not isinstance(inference, Mapping):
         inference = to_mapping(inference)
     return rest | {"inference": {**inference, **own}}
-
-
-def _every_option() -> set[str]:
-    return {name for method in METHODS for name in option_names(method_class(method))}
