@@ -14,7 +14,7 @@ import numpy as np
 from scipy.signal import csd
 
 from paper.wind import checks, published, rosco
-from paper.wind.plain_wind import hub_wind, kaimal, rotor_wind
+from paper.wind.plain_wind import REFERENCE_INTENSITY, hub_wind, kaimal, rotor_wind
 from twofold.envs.system import constant, episode
 from twofold.envs.wind import task, turbulence
 from twofold.report.figures import CHOSEN, DATA, PALETTE, POINTS, TOTAL, TRUTH, style
@@ -93,7 +93,7 @@ def band_density(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.
 
 def one_spectrum(upper: plt.Axes, lower: plt.Axes, mean: float, letter: str) -> None:
     """Those of one mean wind and one class of turbulence."""
-    sigma = turbulence.deviation(turbulence.REFERENCE_INTENSITY[letter], jnp.array(mean))
+    sigma = turbulence.deviation(REFERENCE_INTENSITY[letter], jnp.array(mean))
     hub, rotor = wind_series(mean, sigma)
     found = [np.sqrt(((series - mean) ** 2).mean()) for series in (hub, rotor)]
     print(f"{mean} m/s, class {letter}: σ of hub and rotor {found}, hub's target {sigma:.3f}")

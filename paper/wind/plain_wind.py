@@ -5,6 +5,9 @@ import jax.numpy as jnp
 from twofold.core.arrays import Array, Float, Scalar
 from twofold.envs.wind.turbulence import Spectrum, Wind
 
+# Turbulence classes: I_ref, the mean intensity at 15 m/s (Table 1 of the standard).
+REFERENCE_INTENSITY = {"A": 0.16, "B": 0.14, "C": 0.12}
+
 
 def kaimal(
     spectrum: Spectrum, frequency: Float[Array, "*batch"], mean: Scalar, sigma: Scalar

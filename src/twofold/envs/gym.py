@@ -77,7 +77,6 @@ class SystemVectorEnv(VectorEnv):
         self._begin = jax.jit(jax.vmap(partial(_begin, system)))
         self._advance = jax.jit(jax.vmap(partial(_advance, system)))
         self._renew = jax.jit(self._renewed)
-        self._streams: Any = None
         self._copies: Any = None
         self._elapsed = np.zeros(num_envs, int)
 
@@ -104,8 +103,8 @@ class SystemVectorEnv(VectorEnv):
             seed = range(seed, seed + self.num_envs)
         mask = self._mask(options or {})
         streams = self._seeded([None] * self.num_envs if seed is None else seed, mask)
-        every = mask.all()
-        self._copies = self._begin(streams) if every else self._renew(streams, self._copies, mask)
+        anew = mask.all()
+        self._copies = self._begin(streams) if anew else self._renew(streams, self._copies, mask)
         self._elapsed[mask] = 0
         return np.array(self._copies[2], np.float32), {}
 

@@ -161,7 +161,7 @@ def _summarise(method: Any, members: Members, found: StageResult | None) -> Stag
         draws, scored, scores, roles = found.draws, found.scored, found.scores, (STOP, SCORE)
         divergences: Any = np.zeros(method.runs, int)
         chains = loop.Chains(*draws, divergences)
-    posterior = SampledPosterior(*(leaf.reshape(-1, leaf.shape[-1]) for leaf in draws))
+    posterior = SampledPosterior.of_chains(*draws)
     result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(scores))
     held_out = HeldOut(scored, members.held_out(*roles), scores)
     return Staged(members.model, result, members.energies.mean(axis=1), held_out)

@@ -120,11 +120,6 @@ class Alpha(Method):
                 f"({self.encoder}); give one of the two"
             )
 
-    @property
-    def runs(self) -> int:
-        """One."""
-        return 1
-
     def config(self, model: BNNLV, batch_size: int) -> Config:
         """What is compiled into the program."""
         if self.encoder is not None and not model.latents:

@@ -88,11 +88,6 @@ class Ensemble(Method):
     batch_size: int = option(256, integer(1))
     learning_rate: float = option(0.03, check_positive)
 
-    @property
-    def runs(self) -> int:
-        """The members."""
-        return self.members
-
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
         """The run for data sets of these sizes, fitted together."""
         latent_nodes(model, self.nodes)
@@ -302,7 +297,6 @@ def out_of_bag_ranks(
 
 def init(config: Config, key: Key, share: Share) -> State:
     """At its start."""
-    del config, key
     worst = jnp.asarray(-jnp.inf, share.data.x.dtype)
     start = share.start
     return State(start, ADAM.init(start), start, worst, worst, jnp.int32(0), jnp.asarray(False))
@@ -310,7 +304,6 @@ def init(config: Config, key: Key, share: Share) -> State:
 
 def finished(states: State, epoch: int) -> np.ndarray:
     """Which members will not change any more."""
-    del epoch
     return sharding.on_host(states.done)
 
 

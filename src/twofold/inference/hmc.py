@@ -70,11 +70,6 @@ class ChainMethod(Method):
                 f"{self.annealing}"
             )
 
-    @property
-    def runs(self) -> int:
-        """The chains."""
-        return self.chains
-
     def config(self, model: BNNLV) -> Config:
         """What is compiled into the program."""
         nodes = default_nodes(model) if self.nodes is None else self.nodes
@@ -84,14 +79,12 @@ class ChainMethod(Method):
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
         """Chains, warm-up included."""
-        del dtype
         config = self.config(model)
         once, transitions = np.ones(len(sizes), int), self.warmup + self.samples * self.thin
         return Setup(config, build(config), jnp.zeros(()), transitions, once, "transitions")
 
     def finish(self, config: Config, states: "State", energies: np.ndarray, epochs: int) -> Result:
         """The draws of all chains together, as far as the chains went."""
-        del epochs
         kept = np.clip((len(energies) - self.warmup) // self.thin, 1, self.samples)
         drawn = Chains(states.weights[:, :kept], states.log_noise[:, :kept], states.divergences)
         found = SampledPosterior.of_chains(*drawn[:2])
@@ -291,7 +284,6 @@ def step(
     config: Config, key: Key, state: State, data: Padded, schedule: Any, epoch: Int[Array, ""]
 ) -> tuple[State, Info]:
     """One transition, with tuning during warm-up and the draw kept after it."""
-    del schedule
     warmup, tuning = config.method.warmup, state.step_size
     warm = epoch < warmup
     step_size = jnp.exp(jnp.where(warm, tuning.log_step_size, tuning.log_step_size_avg))

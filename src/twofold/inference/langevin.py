@@ -102,11 +102,6 @@ class Langevin(Method):
     batch_size: int = option(256, integer(1))
     learning_rate: float = option(0.03, check_positive)
 
-    @property
-    def runs(self) -> int:
-        """The chains."""
-        return self.chains
-
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
         """The members' run."""
         return self.members.set_up(model, sizes, dtype)

@@ -133,9 +133,9 @@ class Method(ABC):
             object.__setattr__(self, one.name, value)
 
     @property
-    @abstractmethod
     def runs(self) -> int:
-        """How many runs side by side make one fit: members, or chains."""
+        """How many runs side by side make one fit: chains, members, or one."""
+        return getattr(self, "chains", getattr(self, "members", 1))
 
     @abstractmethod
     def set_up(self, model: "BNNLV", sizes: np.ndarray, dtype: str) -> "Setup":
@@ -149,7 +149,6 @@ class Method(ABC):
 
     def problems(self, methods: Sequence[Any], data: "Padded") -> Any:
         """What the algorithm calls problems: the data sets, with what differs among ``methods``."""
-        del methods
         return data
 
 

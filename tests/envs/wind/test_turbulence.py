@@ -10,10 +10,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.signal import csd, welch
 
-from paper.wind.plain_wind import hub_wind, kaimal, rotor_wind
+from paper.wind.plain_wind import REFERENCE_INTENSITY, hub_wind, kaimal, rotor_wind
 from twofold.core import numerics
 from twofold.envs.wind.turbulence import (
-    REFERENCE_INTENSITY,
     Spectrum,
     build,
     coherence,

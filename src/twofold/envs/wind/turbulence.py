@@ -18,9 +18,6 @@ from twofold.core import numerics
 from twofold.core.arrays import Array, Float, Key, Scalar
 from twofold.envs.system import check_fields
 
-REFERENCE_INTENSITY = {"A": 0.16, "B": 0.14, "C": 0.12}
-"""Turbulence classes: ``I_ref``, the mean intensity at 15 m/s (Table 1)."""
-
 
 @dataclass(frozen=True)
 class Spectrum:
