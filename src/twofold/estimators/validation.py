@@ -173,7 +173,9 @@ def check_inputs(estimator: Any, X: Any) -> np.ndarray:
 def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
     """A float array ``[N, O]`` that matches the inputs."""
     refuse_non_numbers("y", y)
-    array = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    if np.iscomplexobj(y):
+        raise ValueError("y must hold real numbers, got complex ones")
+    array = np.asarray(y, dtype=np.float64)
     array = array.reshape(-1, 1) if array.ndim == 1 else array
     if array.shape != (rows, outputs):
         raise ValueError(f"y must have shape ({rows}, {outputs}), got {np.shape(y)}")
