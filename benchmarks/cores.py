@@ -52,7 +52,7 @@ def make_chains(rows: int, inputs: int, hidden: tuple[int, ...], latents: int) -
     )
     settings = langevin.Langevin()
     config = langevin.Config(model, DEFAULT_NODES, settings.samples, settings.energy_error)
-    return langevin.build(config), keys, walks, langevin.Schedule(jnp.int32(EPOCHS))
+    return langevin.set_up(config, EPOCHS, 1).algorithm, keys, walks, jnp.int32(EPOCHS)
 
 
 def time_step(algorithm, keys, walks, schedule, cores_used: int) -> float:

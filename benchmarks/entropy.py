@@ -23,7 +23,7 @@ from paper.records import Record
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
 from twofold.uncertainty import decompose_rows
-from twofold.uncertainty.predictive import means, nest
+from twofold.uncertainty.predictive import components, nest
 
 POINTS, DRAWS, HIDDEN, NEIGHBOURS = 1000, 500, (20, 20), 25
 SCIPY_POINTS = 4
@@ -66,7 +66,7 @@ def time_scipy() -> tuple[float, np.ndarray]:
     model, posterior, x = setting()
     nested = nest(jax.random.key(1), model, posterior, DRAWS, DRAWS)
     chosen = jnp.asarray(x[:: POINTS // SCIPY_POINTS], jnp.float32)
-    centres = np.asarray(means(model, nested, chosen))[:, :, 0]
+    centres = np.asarray(components(model, nested, chosen).mean)[:, :, 0]
     rng = np.random.default_rng(0)
     noise = np.exp(0.5 * np.asarray(nested.log_noise))[:, 0]
     y = (centres + noise[:, None] * rng.normal(size=centres.shape)).astype(np.float64)

@@ -3,11 +3,12 @@
 import jax
 import jax.numpy as jnp
 
+from paper.wind.plain_wind import hub_wind, rotor_wind
 from twofold.core.arrays import Array, Float, Int
 from twofold.envs.wind import dynamics
 from twofold.envs.wind.dynamics import Commands, Plant, Table
 from twofold.envs.wind.params import Turbine
-from twofold.envs.wind.turbulence import Wind, hub_wind, rotor_wind
+from twofold.envs.wind.turbulence import Wind
 from twofold.model import density
 from twofold.model.spec import BNNLV
 from twofold.uncertainty.neighbours import padded

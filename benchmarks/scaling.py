@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,6 @@ from twofold.estimators.streaming import (
     POOL_ROWS,
     Scratch,
     fit_scratch,
-    values_of,
     write_scratch,
 )
 from twofold.inference.alpha import bytes_per_datum
@@ -108,6 +107,12 @@ def one_block(scratch: Scratch) -> Scratch:
     return scratch._replace(running=scratch.running._replace(rows=scratch.block_rows))
 
 
+def blocks_of(table: Path) -> Iterator[np.ndarray]:
+    """The numbers of a table, block by block, as a fit reads them."""
+    names = [*INPUTS, "y"]
+    return (block.values(names, False)[0] for block in open_table(table).blocks(BLOCK_ROWS, names))
+
+
 def measure(rows: int, folder: Path) -> dict[str, float]:
     """All stages of one size."""
     warnings.simplefilter("ignore")
@@ -116,7 +121,7 @@ def measure(rows: int, folder: Path) -> dict[str, float]:
     write_table(table, rows)
     found["table_bytes"] = table.stat().st_size
     model = BNNLVRegressor(**SETTINGS)
-    values = values_of(open_table(table), [*INPUTS, "y"], False)
+    values = blocks_of(table)
     scratch = timed(found, "read", lambda: write_scratch(folder / "rows", values))
     found["scratch_bytes"] = scratch.path.stat().st_size
     fit_scratch(clone(model), one_block(scratch), COLUMNS, 1)
@@ -135,7 +140,7 @@ def measure(rows: int, folder: Path) -> dict[str, float]:
 def read(table: Path, folder: Path) -> dict[str, float]:
     """Reading alone."""
     found = {"peak_bytes/before": float(peak_bytes())}
-    values = values_of(open_table(table), [*INPUTS, "y"], False)
+    values = blocks_of(table)
     timed(found, "read", lambda: write_scratch(folder / "rows", values))
     return found
 

@@ -140,7 +140,7 @@ def mean_grid(x: np.ndarray, nested: int) -> int:
     """The grid that the quadrature takes, the mean over some of the points."""
     some = jnp.asarray(x[:: max(1, len(x) // 10)], jnp.float32)
     drawn = predictive.nest(jax.random.key(1), MODEL, toy_posterior(), nested, nested)
-    centres = jnp.moveaxis(predictive.means(MODEL, drawn, some)[:, :, 0], -1, 0)
+    centres = jnp.moveaxis(predictive.components(MODEL, drawn, some).mean[:, :, 0], -1, 0)
     sizes = jnp.asarray(entropies.SIZES)
     needed = jax.vmap(lambda one: entropies.size_needed(one, drawn.log_noise[:, 0]))(centres)
     return round(float(sizes[jax.vmap(entropies.grid_index)(needed)].mean()))

@@ -18,11 +18,13 @@ from scipy.stats import gamma, norm
 
 from paper.markdown import markdown, metrics
 from paper.records import Context, Record, standard_error
+from paper.sample_entropy import SURPRISALS
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
-from twofold.uncertainty import ESTIMATORS, decompose_rows, entropies, sample_entropy
+from twofold.uncertainty import ESTIMATORS, decompose_rows, entropies, from_samples
 from twofold.uncertainty.entropies import Entropies, PointEstimator
-from twofold.uncertainty.predictive import means, nest
+from twofold.uncertainty.predictive import components, nest
+from twofold.uncertainty.sample_entropy import nearest_neighbour
 
 RATIOS = np.array([0.0, 0.01, 0.1, 1.0, 10.0])
 DRAWS = 500
@@ -32,8 +34,11 @@ TIMED_POINTS, TIMED_CALLS = 8, 5
 SIZES = (500, 10_000)
 SEPARATION, SKEW = 4.0, 2.0
 COVARIANCE = np.array([[1.0, 0.8], [0.8, 1.0]])
-FROM_SAMPLES: dict[str, Callable] = sample_entropy.ESTIMATORS | {
-    "nearest_neighbour_k3": partial(sample_entropy.nearest_neighbour, k=3)
+FROM_SAMPLES: dict[str, Callable] = SURPRISALS | {
+    "nearest_neighbour_k3": partial(nearest_neighbour, k=3)
+}
+SPLITS: dict[str, PointEstimator] = ESTIMATORS | {
+    name: from_samples(surprisals) for name, surprisals in SURPRISALS.items()
 }
 
 
@@ -125,9 +130,9 @@ def linear_gaussian(uncertain_bias: bool = False) -> tuple[BNNLV, MeanFieldPoste
 def measure_split(draws: int, seeds: list[int], record: Record) -> None:
     """The largest error of the epistemic entropy at any ratio and seed, for each estimator."""
     model, posterior = linear_gaussian()
-    for name in ["auto", *ESTIMATORS]:
-        errors = split_errors(model, posterior, RATIOS, name, draws, seeds)
-        place = f"linear_gaussian/{'default' if name == 'auto' else name}"
+    for name, estimator in {"default": "auto", **SPLITS}.items():
+        errors = split_errors(model, posterior, RATIOS, estimator, draws, seeds)
+        place = f"linear_gaussian/{name}"
         record.add(f"{place}/max_abs_error", np.abs(errors).max())
         for ratio, bias in zip(RATIOS, errors.mean(axis=0), strict=True):
             record.add(f"{place}/bias_at_ratio_{ratio:g}", bias)
@@ -140,7 +145,7 @@ def split_errors(
     model: BNNLV,
     posterior: MeanFieldPosterior,
     ratios: np.ndarray,
-    estimator: str,
+    estimator: str | PointEstimator,
     draws: int,
     seeds: list[int],
     shift: float = 0.0,
@@ -163,9 +168,9 @@ def measure_time(draws: int, record: Record) -> None:
     key = jax.random.key(0)
     nested = nest(key, model, posterior, draws, draws)
     x = jnp.linspace(0.0, 3.0, TIMED_POINTS, dtype=jnp.float32)[:, None]
-    centres = jnp.moveaxis(means(model, nested, x), -1, 0)
+    centres = jnp.moveaxis(components(model, nested, x).mean, -1, 0)
     times = {}
-    for name, estimator in ESTIMATORS.items():
+    for name, estimator in SPLITS.items():
         times[name] = 1e3 * seconds_a_point(estimator, key, centres, nested.log_noise)
         record.add(f"milliseconds_per_point/{name}", times[name])
     for size in entropies.SIZES:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.signal import csd
 
 from paper.wind import checks, published, rosco
+from paper.wind.plain_wind import REFERENCE_INTENSITY, hub_wind, kaimal, rotor_wind
 from twofold.envs.system import constant, episode
 from twofold.envs.wind import task, turbulence
 from twofold.report.figures import CHOSEN, DATA, PALETTE, POINTS, TOTAL, TRUTH, style
@@ -57,7 +58,7 @@ def wind_series(mean: float, sigma: jax.Array) -> tuple[np.ndarray, np.ndarray]:
 
     def one(key):
         drawn = turbulence.sample(key, turbulence.Spectrum(), jnp.array(mean), sigma)
-        return turbulence.hub_wind(drawn, TIMES), turbulence.rotor_wind(drawn, TIMES)
+        return hub_wind(drawn, TIMES), rotor_wind(drawn, TIMES)
 
     keys = jax.random.split(jax.random.key(0), 200)
     hub, rotor = jax.jit(lambda keys: jax.lax.map(one, keys))(keys)
@@ -92,14 +93,14 @@ def band_density(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.
 
 def one_spectrum(upper: plt.Axes, lower: plt.Axes, mean: float, letter: str) -> None:
     """Those of one mean wind and one class of turbulence."""
-    sigma = turbulence.deviation(turbulence.REFERENCE_INTENSITY[letter], jnp.array(mean))
+    sigma = turbulence.deviation(REFERENCE_INTENSITY[letter], jnp.array(mean))
     hub, rotor = wind_series(mean, sigma)
     found = [np.sqrt(((series - mean) ** 2).mean()) for series in (hub, rotor)]
     print(f"{mean} m/s, class {letter}: σ of hub and rotor {found}, hub's target {sigma:.3f}")
     frequency, of_hub = band_density(hub, hub)
     (_, of_rotor), (_, of_both) = band_density(rotor, rotor), band_density(hub, rotor)
     arguments = turbulence.Spectrum(), jnp.asarray(frequency), jnp.array(mean)
-    target = turbulence.kaimal(*arguments, sigma)
+    target = kaimal(*arguments, sigma)
     kept, shared = turbulence.rotor_filter(*arguments), turbulence.hub_filter(*arguments)
     upper.loglog(frequency, of_hub, color=BLUE, lw=3, label="hub")
     upper.loglog(frequency, of_rotor, color=ORANGE, lw=3, label="rotor average")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paper.wind import energy, published
+from paper.wind.plain_wind import rotor_wind
 from twofold.core.arrays import Array, Float, Key, Keys
 from twofold.envs.system import constant, episode
 from twofold.envs.wind import controller, dynamics, turbulence
@@ -104,7 +105,7 @@ def energy_gap(key: Key, turbine: Turbine = NREL_5MW, seconds: float = 100.0) ->
     spectrum = turbulence.Spectrum(rotor_radius=turbine.rotor.radius)
     wind = turbulence.sample(key, spectrum, mean, turbulence.deviation(INTENSITY, mean))
     times = turbine.time_step * (0.5 + jnp.arange(round(seconds / turbine.time_step)))
-    energies, flows = _run(turbine, mean, turbulence.rotor_wind(wind, times))
+    energies, flows = _run(turbine, mean, rotor_wind(wind, times))
     work, generator, damping = (
         turbine.time_step * np.asarray(part, np.float64).mean(axis=1).sum() for part in flows[:3]
     )

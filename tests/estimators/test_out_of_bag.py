@@ -45,13 +45,15 @@ def test_gains_are_those_of_the_rows_that_were_held_out(rng):
     scores = np.full(count, np.nan)
     scores[:40] = norm.logpdf(y[:40, 0], 0.0, 0.5)
     found = compare_out_of_bag(LINE, HeldOut(slopes(0.0), mask, scores), data, None)
-    linear = cross_validate_linear(x[:count].astype(float), y[:count].astype(float))
-    gains = scores[:40] - linear.scores[:40]
+    linear_scores, linear_crps = cross_validate_linear(
+        x[:count].astype(float), y[:count].astype(float)
+    )
+    gains = scores[:40] - linear_scores[:40]
     assert found.gain == pytest.approx(gains.mean())
     assert found.gain_error == pytest.approx(gains.std(ddof=1) / 40**0.5)
     z = y[:40] / 0.5
     crps = 0.5 * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - np.pi**-0.5)
-    share = np.mean((linear.crps[:40] - crps) / linear.crps[:40].mean())
+    share = np.mean((linear_crps[:40] - crps) / linear_crps[:40].mean())
     assert found.crps_gain == pytest.approx(share, abs=0.05)
 
 

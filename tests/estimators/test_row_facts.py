@@ -68,7 +68,7 @@ def test_what_a_method_cannot_use_is_refused():
         with pytest.raises(ValueError, match=message):
             mean_field.fit(x, y, **facts)
     for facts, message in (
-        ({"y_error": error[:9]}, r"the shape of y, \(20,\), got \(9,\)"),
+        ({"y_error": error[:9]}, r"y_error must have shape \(20,\), got \(9,\)"),
         ({"y_error": -error}, "must not be negative, got -3.0"),
         ({"groups": np.arange(9)}, r"shape \(20,\), got \(9,\)"),
         ({"groups": np.arange(20) % 3}, "at least 4 groups are needed .* got 3"),

@@ -179,7 +179,7 @@ def test_where_no_bar_is_seen_a_long_fit_says_once_how_long_it_takes(monkeypatch
         ([(150.0, 20), (151.0, 30), (159.0, 90)], ""),  # it was compiled for two minutes
     ):
         now[0] = 0.0
-        bar = training.ProgressBar("auto", 100, ("fitting", "epochs", "energy"), 1, 10)
+        bar = training.ProgressBar(training.Plan(100, np.ones(1, int), "epochs", "auto", None), 10)
         for now[0], epoch in updates:
             bar.update(epoch, 0.0)
         assert capsys.readouterr().err == said

@@ -44,7 +44,6 @@ def case(normal):
             normal(ROWS, 2),
             normal(ROWS, 2),
             jnp.ones(ROWS),
-            jnp.int32(ROWS),
             jnp.asarray(float(ROWS)),
         ),
         normal(DRAWS, WEIGHTS + ROWS),
@@ -450,7 +449,7 @@ def test_integrated_energy_is_that_of_the_marginal_likelihood(x64, rng):
     x, y = data.x, data.y
     state = alpha.init(config, jax.random.key(0), alpha.Problem(data, jnp.asarray(0.7)))
     assert state.latents.mean.shape == (4, 0)
-    batch = alpha.Batch(x, y, jnp.ones(4), jnp.int32(4), jnp.asarray(20.0))
+    batch = alpha.Batch(x, y, jnp.ones(4), jnp.asarray(20.0))
     noise = jnp.asarray(rng.normal(size=(6, model.num_weights)))
     found = alpha.batch_energy(config, state.shared, state.latents, batch, 0.7, noise)
 
@@ -481,7 +480,7 @@ def test_minibatches_of_weighted_rows_estimate_the_energy_of_all(x64, rng):
     data = jax.device_put(
         pad(rng.normal(size=(12, 2)), rng.normal(size=(12, 2)), 16, "float64", times)
     )
-    batches, batch_at = loop.deal(jax.random.key(0), data, jnp.ones(16), 4)
+    batches, batch_at = loop.deal(jax.random.key(0), data, 4)
     values = rng.normal(size=12)
     found = []
     for index in range(int(batches)):

@@ -208,7 +208,7 @@ def loop_epoch(key, state, problem, schedule, epoch):
             replace(CONFIG, batch_size=len(rows)),
             alpha.State(*state[:2], *take(state[2:], rows)),
             alpha.Batch(
-                *(data.x[rows], data.y[rows], jnp.ones(len(rows)), jnp.int32(len(rows))),
+                *(data.x[rows], data.y[rows], jnp.ones(len(rows))),
                 jnp.asarray(float(size)),
             ),
             problem.alpha,
@@ -270,10 +270,10 @@ def block(rng):
 
 
 def test_batches_of_a_block_know_all_rows(block):
-    batches, batch = deal(jax.random.key(0), block, jnp.ones(64), 8)
+    batches, batch = deal(jax.random.key(0), block, 8)
     assert int(batches) == 3
     assert [float(batch(jnp.int32(i)).num_data) for i in range(3)] == [TOTAL] * 3
-    _, lone = deal(jax.random.key(0), block._replace(place=None), jnp.ones(64), 8)
+    _, lone = deal(jax.random.key(0), block._replace(place=None), 8)
     assert float(lone(jnp.int32(0)).num_data) == ROWS
 
 
@@ -285,9 +285,7 @@ def test_the_energy_of_a_block_is_that_of_its_rows_among_all(block):
     schedule = Schedule(jnp.int32(1), jnp.int32(1), jnp.float32(0.0), jnp.float32(0.0))
     _, info = alpha.step(config, key, state, problem, schedule, jnp.int32(0))
     noise = alpha.draw_noise(config, jax.random.fold_in(jax.random.split(key)[1], 0), jnp.float32)
-    batch = alpha.Batch(
-        block.x[:ROWS], block.y[:ROWS], jnp.ones(ROWS), jnp.int32(ROWS), jnp.float32(TOTAL)
-    )
+    batch = alpha.Batch(block.x[:ROWS], block.y[:ROWS], jnp.ones(ROWS), jnp.float32(TOTAL))
     expected = alpha.batch_energy(config, state.shared, state.latents, batch, 1.0, noise) / TOTAL
     np.testing.assert_allclose(float(info.energy), float(expected), rtol=1e-5)
     alone = alpha.batch_energy(

@@ -152,9 +152,7 @@ def case(normal, latents):
     count = model.num_weights
     encoder = normal(network.num_weights(meanfield.encoder_sizes(model, HIDDEN)))
     shared = alpha.Shared(Gaussian(normal(count), normal(count)), normal(2), encoder)
-    batch = alpha.Batch(
-        normal(ROWS, 2), normal(ROWS, 2), jnp.ones(ROWS), jnp.int32(ROWS), jnp.asarray(20.0)
-    )
+    batch = alpha.Batch(normal(ROWS, 2), normal(ROWS, 2), jnp.ones(ROWS), jnp.asarray(20.0))
     return model, shared, batch, normal(DRAWS, count + latents * ROWS)
 
 

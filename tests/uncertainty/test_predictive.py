@@ -41,9 +41,11 @@ def loop_means(model, nested, x):
 
 def moments_and_means(model, nested, x):
     """In one program, compiled anew: what is computed depends on settings of the module."""
-    both = jax.jit(
-        lambda *given: [of(model, *given) for of in (predictive.moments, predictive.means)]
-    )
+
+    @jax.jit
+    def both(*given):
+        return predictive.moments(model, *given), predictive.components(model, *given).mean
+
     return jax.tree.map(np.asarray, both(nested, x))
 
 

@@ -61,50 +61,6 @@ def _stream_seed(random: np.random.Generator) -> int:
     return int(random.integers(2**31))
 
 
-def _checked(action: Any, system: System, shape: tuple[int, ...]) -> np.ndarray:
-    values = np.asarray(action, np.float32)
-    if values.shape != shape or not np.isfinite(values).all():
-        raise ValueError(f"an action must be {shape} finite numbers, got {action!r}")
-    return np.clip(values, system.action_low, system.action_high).astype(np.float32)
-
-
-class SystemEnv(gymnasium.Env):
-    """One system; actions beyond the bounds are taken as the bounds."""
-
-    metadata = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own name for it)
-
-    def __init__(self, system: System):
-        self.system = system
-        self.observation_space, self.action_space = spaces(system)
-        self._begin = jax.jit(partial(_begin, system))
-        self._advance = jax.jit(partial(_advance, system))
-        self._stream: Any = None
-        self._state: Any = None
-        self._elapsed = 0
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """A new episode."""
-        super().reset(seed=seed)
-        if self._stream is None or seed is not None:
-            self._stream = jax.random.key(_stream_seed(self.np_random))
-        self._stream, self._state, observation = self._begin(self._stream)
-        self._elapsed = 0
-        return np.array(observation, np.float32), {}
-
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One step."""
-        if self._state is None:
-            raise gymnasium.error.ResetNeeded("call reset before the first step")
-        action = _checked(action, self.system, self.system.action_low.shape)
-        after, cost = self._advance(self._stream, self._state, action)
-        self._stream, self._state, observation = after
-        self._elapsed += 1
-        cut = self._elapsed >= self.system.horizon
-        return np.array(observation, np.float32), -float(cost), False, cut, {}
-
-
 class SystemVectorEnv(VectorEnv):
     """Many copies of a system in one compiled program; the step after an episode's last resets.
 
@@ -121,7 +77,6 @@ class SystemVectorEnv(VectorEnv):
         self._begin = jax.jit(jax.vmap(partial(_begin, system)))
         self._advance = jax.jit(jax.vmap(partial(_advance, system)))
         self._renew = jax.jit(self._renewed)
-        self._streams: Any = None
         self._copies: Any = None
         self._elapsed = np.zeros(num_envs, int)
 
@@ -148,8 +103,8 @@ class SystemVectorEnv(VectorEnv):
             seed = range(seed, seed + self.num_envs)
         mask = self._mask(options or {})
         streams = self._seeded([None] * self.num_envs if seed is None else seed, mask)
-        every = mask.all()
-        self._copies = self._begin(streams) if every else self._renew(streams, self._copies, mask)
+        anew = mask.all()
+        self._copies = self._begin(streams) if anew else self._renew(streams, self._copies, mask)
         self._elapsed[mask] = 0
         return np.array(self._copies[2], np.float32), {}
 
@@ -160,7 +115,11 @@ class SystemVectorEnv(VectorEnv):
         if self._copies is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
         over = self._elapsed >= self.system.horizon
-        actions = _checked(actions, self.system, (self.num_envs, *self.system.action_low.shape))
+        given = np.asarray(actions, np.float32)
+        if given.shape != self.action_space.shape or not np.isfinite(given).all():
+            expected = f"{self.action_space.shape} finite numbers"
+            raise ValueError(f"actions must be {expected}, got {actions!r}")
+        actions = np.clip(given, self.system.action_low, self.system.action_high, dtype=np.float32)
         streams, states, _ = self._copies
         stepped, costs = self._advance(streams, states, actions)
         # A reset can cost as much as dozens of steps, and is called for in few of them.
@@ -190,6 +149,28 @@ class SystemVectorEnv(VectorEnv):
         given = mask & np.array([seed is not None for seed in seeds])
         fresh = [0 if seed is None else _stream_seed(np_random(int(seed))[0]) for seed in seeds]
         return jnp.where(given, jax.vmap(jax.random.key)(jnp.array(fresh)), streams)
+
+
+class SystemEnv(gymnasium.Env):
+    """One system; actions beyond the bounds are taken as the bounds."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own name for it)
+
+    def __init__(self, system: System):
+        self.system, self._copy = system, SystemVectorEnv(system)
+        self.observation_space, self.action_space = spaces(system)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """A new episode."""
+        super().reset(seed=seed)
+        return self._copy.reset(seed=seed)[0][0], {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One step."""
+        seen, rewards, _, cut, _ = self._copy.step(np.asarray(action, np.float32)[None])
+        return seen[0], float(rewards[0]), False, bool(cut[0]), {}
 
 
 def make_env(system: str, **params: Any) -> SystemEnv:

@@ -28,13 +28,7 @@ from twofold.estimators.validation import (
 from twofold.inference.ensemble import UPDATES, Network
 from twofold.inference.langevin import STEPS, Langevin
 from twofold.inference.loop import Setup
-from twofold.inference.method import (
-    Method,
-    check_integer,
-    option_names,
-    resolve_method,
-    to_mapping,
-)
+from twofold.inference.method import Method, check_integer, option_names, resolve_method, to_mapping
 from twofold.model.spec import BNNLV
 from twofold.tables.coding import rounding_steps
 
@@ -186,30 +180,24 @@ def _earlier_fits(
     latent inputs."""
     found = [_earlier_fit(estimator, method, model) for estimator in estimators]
     starts = [start for start in found if start is not None]
-    if len(starts) < len(found) or len({one.model_.latents for one in estimators}) > 1:
-        return None
-    return starts
+    same = len(starts) == len(found) and len({one.model_.latents for one in estimators}) == 1
+    return starts if same else None
 
 
 def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
     """Where each chain ended, of an earlier fit that a new one may start from: asked for, of chains
-    that were kept, and of a network of the same shape."""
+    that were kept, and of a network of the same shape but for what a fit chooses for itself."""
     fitted = hasattr(estimator, "posterior_") and estimator.diagnostics_ is not None
     if not (estimator.warm_start and fitted and isinstance(method, Langevin)):
         return None
     before, draws = estimator.model_, estimator.posterior_
-    same = _without_choices(before) == _without_choices(model)
+    chosen: Any = {"latents": 0, "latent_levels": 0, "noise_floor": ()}
+    same = replace(before, **chosen) == replace(model, **chosen)
     same &= estimator.latent_dim == "auto" or before.latents == model.latents
     same &= before.latent_levels in (0, model.latent_levels)
     if not same or len(draws.weights) % method.runs:
         return None
-    last = [leaf.reshape(method.runs, -1, leaf.shape[-1])[:, -1] for leaf in draws]
-    return Network(*last)
-
-
-def _without_choices(model: BNNLV) -> BNNLV:
-    """The model without what a fit chooses for itself."""
-    return replace(model, latents=0, latent_levels=0, noise_floor=())
+    return Network(*(leaf.reshape(method.runs, -1, leaf.shape[-1])[:, -1] for leaf in draws))
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
@@ -217,7 +205,7 @@ def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int 
     programs are checked before they run."""
     options = {name: getattr(method, name) for name in option_names(method)}
     room = padded_size(rows)
-    numbers = room * (model.inputs + model.outputs) + method.weight_sets * model.num_weights
+    numbers = room * (model.inputs + model.outputs) + model.num_weights
     numbers += min(options.get("batch_size", room), room) * (options["nodes"] or 0)
     epochs = options.get("epochs") or -(-(options.get("updates") or 0) // UPDATES)
     traces = 2 * 8 * epochs
@@ -235,8 +223,7 @@ def _training_keys(abouts: Sequence[About], runs: int) -> jax.Array:
     own = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in abouts])
     if runs == 1:
         return own
-    of_runs = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-    return jax.vmap(of_runs, in_axes=(0, None))(own, jnp.arange(runs)).reshape(-1)
+    return jax.vmap(jax.random.fold_in)(jnp.repeat(own, runs), jnp.tile(jnp.arange(runs), len(own)))
 
 
 def _fill(given: Sequence[Any], otherwise: Sequence[np.ndarray]) -> Sequence[Any]:
@@ -303,20 +290,16 @@ def _prepare(
     return of_x.transform(x), y, facts, about
 
 
-def has_repeated_value(column: np.ndarray) -> bool:
-    """Whether one value is a notable share of a column, such as a saturation limit. It has no
-    density."""
-    counts = np.unique(column, return_counts=True)[1]
-    return len(counts) > 1 and bool(counts.max() >= max(FEW_REPEATS, REPEATED * len(column)))
-
-
 def noise_floor(y: np.ndarray) -> tuple[float, ...]:
     """The deviation that rounding gives each column of y, a power of two: rounding to a grid errs
-    by 1/√12 of its step. A column that is not rounded but repeats one value gets FLOOR_OF_REPEATED.
-    Nothing where there is neither."""
+    by 1/√12 of its step. A column that is not rounded but notably often has one value, such as a
+    saturation limit, which has no density, gets FLOOR_OF_REPEATED. Nothing where there is neither.
+    """
     steps = rounding_steps(y)
     powers = 2.0 ** np.round(np.log2(steps / 12**0.5))
-    others = [FLOOR_OF_REPEATED if has_repeated_value(column) else NO_FLOOR for column in y.T]
+    counts = [np.unique(column, return_counts=True)[1] for column in y.T]
+    repeats = [len(n) > 1 and n.max() >= max(FEW_REPEATS, REPEATED * len(y)) for n in counts]
+    others = np.where(repeats, FLOOR_OF_REPEATED, NO_FLOOR)
     floors = np.where(np.isfinite(steps), powers, others)
     return tuple(floors.tolist()) if floors.max() > NO_FLOOR else ()
 
@@ -343,7 +326,11 @@ def about_data(
     refuse_huge("y", of_y.scale)
     method: Any = resolve_method(estimator.inference)
     inputs, form = len(of_x.mean), method.form
-    beyond = {name: _is_beyond(getattr(estimator, name), form, *FORMS[name]) for name in FORMS}
+    varying = {"auto": form == "varying"}  # forms that go beyond the paper's, as "auto" chooses
+    beyond = {
+        name: varying.get(getattr(estimator, name), getattr(estimator, name) == forms[1])
+        for name, forms in FORMS.items()
+    }
     latents = 1 if estimator.latent_dim == "auto" else int(estimator.latent_dim)
     levels = method.nodes if method.staged and latents == 1 else 0
     model = BNNLV(
@@ -361,11 +348,6 @@ def about_data(
     )
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
     return About(of_x, of_y, y_ndim, int(seed), fingerprint, model)
-
-
-def _is_beyond(value: str, form: str, paper: str, beyond: str) -> bool:
-    """Whether to use the extended form: as set, or the method's own for "auto"."""
-    return value == beyond or (value == "auto" and form == "varying")
 
 
 def _checkpoint(

@@ -48,30 +48,24 @@ class LinearGaussian(NamedTuple):
         return deviation * (z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - np.pi**-0.5)
 
 
-class LinearScores(NamedTuple):
-    """``log p(y | x)`` ``[N]`` and CRPS ``[N, O]`` of each row."""
-
-    scores: np.ndarray
-    crps: np.ndarray
-
-
 def cross_validate_linear(
     x: np.ndarray,
     y: np.ndarray,
     weights: np.ndarray | None = None,
     groups: np.ndarray | None = None,
-) -> LinearScores | None:
-    """Scores of each row as a ``LinearGaussian`` of the other folds predicts it, rows of a group in
-    one fold; None where there are too few rows to know its noise."""
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """``log p(y | x)`` ``[N]`` and CRPS ``[N, O]`` of each row as a ``LinearGaussian`` of the other
+    folds predicts it, rows of a group in one fold; None where there are too few rows to know its
+    noise."""
     if len(x) * (FOLDS - 1) // FOLDS <= x.shape[1] + 1 or len(x) < FOLDS:
         return None
     split: Any = KFold(FOLDS, shuffle=True, random_state=0)
     if groups is not None:
         split = GroupKFold(min(FOLDS, len(np.unique(groups))))
-    found = LinearScores(np.empty(len(x)), np.empty((len(x), y.reshape(len(y), -1).shape[1])))
+    scores, crps = np.empty(len(x)), np.empty_like(y, float).reshape(len(y), -1)
     for train, test in split.split(x, groups=groups):
         own = None if weights is None else weights[train]
         model = LinearGaussian.fit(x[train], y[train], own)
-        found.scores[test] = model.log_likelihood(x[test], y[test])
-        found.crps[test] = model.crps(x[test], y[test])
-    return found
+        scores[test] = model.log_likelihood(x[test], y[test])
+        crps[test] = model.crps(x[test], y[test])
+    return scores, crps

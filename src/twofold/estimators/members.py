@@ -50,10 +50,9 @@ def fit_members(
     train: Train,
 ) -> tuple[list[Members], bool]:
     """The members of each data set, and whether Ctrl-C ended their run."""
-    runs, sets = method.runs, range(len(roles))
-    sizes = np.asarray(data.size)
-    setup = method.set_up(model, sizes, str(data.x.dtype))
-    start = jax.device_get(ensemble.draw_starts(model, str(data.x.dtype), keys))
+    runs, dtype = method.runs, str(data.x.dtype)
+    setup = method.set_up(model, np.asarray(data.size), dtype)
+    start = jax.device_get(ensemble.draw_starts(model, dtype, keys))
     role: Any = np.concatenate(roles)
     order: Any = np.argsort(role, axis=1, kind="stable").astype(np.int32)
     share = Share(repeat(data, runs), role, order, start)
@@ -61,7 +60,7 @@ def fit_members(
     outcome = train("members", title, model, setup, keys, share)
     states = jax.device_get(outcome.states)
     found = []
-    for index in sets:
+    for index in range(len(roles)):
         own = slice(index * runs, (index + 1) * runs)
         best = jax.tree.map(lambda leaf, own=own: leaf[own], states.best)
         # When the run ended depends on the clock; after its last change a member's energy is none.
@@ -77,14 +76,9 @@ def add_draw_axis(network: Network) -> Network:
     return jax.tree.map(lambda leaf: leaf[:, None], network)
 
 
-def pick(data: Padded, index: int) -> Padded:
-    """One of several data sets."""
+def pick(data: Padded, index: int | list[int]) -> Padded:
+    """One of several data sets, or some of them."""
     return jax.tree.map(lambda leaf: leaf[index], data)
-
-
-def pick_some(data: Padded, group: Sequence[int]) -> Padded:
-    """Some of several data sets."""
-    return jax.tree.map(lambda leaf: leaf[np.array(group)], data)
 
 
 def repeat(data: Padded, times: int) -> Padded:

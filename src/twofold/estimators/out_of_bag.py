@@ -49,8 +49,7 @@ def sample_held_out(
         draws = Draws(*(leaf[jnp.minimum(members, runs - 1), picked] for leaf in networks))
         return predictive.sample(of_y, model, draws, own_x[None], place[None, None])[0]
 
-    found: Array = jax.lax.map(at_row, (rows, x, mask.T), batch_size=ROWS_AT_ONCE)
-    return found
+    return jax.lax.map(at_row, (rows, x, mask.T), batch_size=ROWS_AT_ONCE)
 
 
 def compare_out_of_bag(
@@ -64,12 +63,13 @@ def compare_out_of_bag(
     known = np.flatnonzero(np.isfinite(held_out.scores))
     if linear is None or len(known) < 2:
         return None
+    linear_scores, linear_crps = linear
     own_weight = None if weight is None else weight[known]
-    gains = held_out.scores[known] - weigh_scores(linear.scores[known], own_weight)
+    gains = held_out.scores[known] - weigh_scores(linear_scores[known], own_weight)
     some = known[pick_rows(len(known))]
     crps = score_draws(model, held_out, data, some)
     weight = None if weight is None else weight[some]
-    return compare_gains(gains, crps, linear.crps[some], weight)
+    return compare_gains(gains, crps, linear_crps[some], weight)
 
 
 def score_draws(model: BNNLV, held_out: HeldOut, data: Padded, rows: np.ndarray) -> np.ndarray:

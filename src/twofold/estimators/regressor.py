@@ -7,6 +7,7 @@ Validate, standardise, build, run, store; the mathematics lives in ``model``, ``
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from twofold.estimators.training import row_progress
 from twofold.estimators.validation import check_errors, check_inputs, check_outputs
 from twofold.inference.method import (
     Method,
+    check_flag,
     check_integer,
     number,
     option_names,
@@ -250,7 +252,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         targets = check_outputs(y, len(x), self.model_.outputs)
         error = np.zeros_like(targets)
         if y_error is not None:
-            error = np.square(check_errors(y_error, np.shape(y)) / self.y_standardizer_.scale)
+            error = np.square(check_errors(y_error, np.asarray(y)) / self.y_standardizer_.scale)
         y = self.y_standardizer_.transform(targets)
         return self._by_row(_log_density, x, y, error) - np.log(self.y_standardizer_.scale).sum()
 
@@ -274,21 +276,14 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         By entropy (nats) or by variance (squared units of y), for each output; ``joint`` gives the
         entropies of all outputs together. ``estimator`` names an entropy estimator: "auto" is
         "quadrature" for one output and "mixture" for several jointly; "nearest_neighbour" (the
-        paper's), "adaptive", "kernel_density" and "histogram" use draws of y only. A function like
-        those in ``twofold.uncertainty.ESTIMATORS`` is accepted too.
+        paper's) uses draws of y only. A function like those in ``twofold.uncertainty.ESTIMATORS``
+        is accepted too.
         """
-        named = isinstance(estimator, str) or callable(estimator)
-        for name, value, right, expected in (
-            ("by", by, isinstance(by, str), "'entropy' or 'variance'"),
-            ("joint", joint, isinstance(joint, bool | np.bool_), "True or False"),
-            ("estimator", estimator, named, "a name or a function"),
-        ):
-            if not right:
-                raise ValueError(f"{name} must be {expected}, got {value!r}")
+        joint = check_flag("joint", joint)
         x, weights, latents = self._standardised(X), self.n_weight_draws, self.n_latent_draws
         with self._work("splitting", len(x), weights, latents) as (posterior, _, on_progress):
             key = key_of(self.seed_, PREDICTION_STREAM)
-            options: Any = {"joint": bool(joint), "estimator": estimator, "weights": weights}
+            options: Any = {"joint": joint, "estimator": estimator, "weights": weights}
             options |= {"latents": latents, "on_progress": on_progress}
             split = decompose_rows(key, self.model_, posterior, x, by, **options)
         _warn_of_doubts(split)
@@ -309,19 +304,13 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
     def _in_raw_units(self, split: Decomposition, joint: bool) -> Decomposition:
         scale: Any = self.y_standardizer_.scale
-        errors: Any = split.standard_errors
-        total, epistemic, aleatoric = split.parts
-        if split.by == "variance":
-            square = np.square(scale)
-            total, epistemic, aleatoric = (part * square for part in split.parts)
-            errors = [error * square for error in errors]
-        else:
-            shift = np.log(scale).sum() if joint else np.log(scale)
-            total, aleatoric = total + shift, aleatoric + shift
-        shape = (lambda part: part[:, 0]) if joint else self._shaped
-        parts = (shape(part) for part in (total, epistemic, aleatoric, *errors))
-        total, epistemic, aleatoric, *errors = parts
-        return Decomposition(split.by, total, epistemic, aleatoric, Parts(*errors), split.joint)
+        shift = np.log(scale).sum() if joint else np.log(scale)
+        factor, shift = (np.square(scale), 0.0) if split.by == "variance" else (1.0, shift)
+        shaped = (lambda part: part[:, 0]) if joint else self._shaped
+        total, epistemic, aleatoric = (part * factor for part in split.parts)
+        parts = Parts(*map(shaped, (total + shift, epistemic, aleatoric + shift)))
+        errors = Parts(*(shaped(error * factor) for error in split.standard_errors))
+        return replace(split, **parts._asdict(), standard_errors=errors)
 
     def _quantiles(self, X: Any, quantiles: Sequence[float]) -> np.ndarray:
         if np.ndim(quantiles) != 1 or not len(quantiles):

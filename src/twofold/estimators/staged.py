@@ -16,14 +16,7 @@ import numpy as np
 from twofold.core.memory import TooLargeError
 from twofold.core.numerics import Padded
 from twofold.estimators.latent import SIGNIFICANT, latent_evidence, needs_latent
-from twofold.estimators.members import (
-    Members,
-    Train,
-    add_draw_axis,
-    fit_members,
-    pick,
-    pick_some,
-)
+from twofold.estimators.members import Members, Train, add_draw_axis, fit_members, pick
 from twofold.estimators.out_of_bag import HeldOut
 from twofold.estimators.stages import (
     LAST_STAGE,
@@ -64,7 +57,8 @@ class Fits:
 
     def of(self, group: Sequence[int]) -> tuple[Padded, Any]:
         """Data and keys of some of them."""
-        return pick_some(self.data, group), self.keys[_places(group, self.method.runs)]
+        keys = self.keys.reshape(-1, self.method.runs)[np.array(group)]
+        return pick(self.data, list(group)), keys.reshape(-1)
 
     def begin(self, group: Sequence[int]) -> None:
         """Start the chains of a group that shares a model."""
@@ -109,9 +103,8 @@ class Fits:
             return
         members, (data, keys) = [self.chosen[i] for i in begun], self.of(list(begun))
         chains = list(begun.values())
-        arguments = self.method, members, chains, data, keys, self.train
-        steps = max(chain.steps for chain in chains)
-        found, self.stopped = run_stage(*arguments, LAST_STAGE, steps)
+        last = LAST_STAGE, max(chain.steps for chain in chains)
+        found, self.stopped = run_stage(self.method, members, chains, data, keys, self.train, *last)
         for index, chain in zip(begun, found, strict=True):
             self.chains[index] = chain
 
@@ -155,27 +148,20 @@ def fit_staged(
     if isinstance(method, Langevin) and not fits.stopped:
         warn_if_unfinished(method, fits.chosen, fits.chains, int(np.max(data.size)))
     return [
-        _of_members(quick, own) if chain is None else _of_chains(method, own, chain)
-        for own, chain in zip(fits.chosen, fits.chains, strict=True)
+        _summarise(method, own, chain) for own, chain in zip(fits.chosen, fits.chains, strict=True)
     ]
 
 
-def _places(group: Sequence[int], runs: int) -> np.ndarray:
-    """The places of the members of some data sets."""
-    return np.concatenate([np.arange(index * runs, (index + 1) * runs) for index in group])
-
-
-def _of_members(method: Ensemble, members: Members) -> Staged:
-    posterior = SampledPosterior(*members.best)
-    result = Result(posterior, method.nodes, out_of_bag=summarise(members.scores))
-    held_out = HeldOut(add_draw_axis(members.best), members.held_out(SCORE), members.scores)
-    return Staged(members.model, result, members.energies.mean(axis=1), held_out)
-
-
-def _of_chains(method: Langevin, members: Members, found: StageResult) -> Staged:
-    posterior = SampledPosterior(*(leaf.reshape(-1, leaf.shape[-1]) for leaf in found.draws))
-    divergences: Any = np.zeros(method.chains, int)
-    chains = loop.Chains(*found.draws, divergences)
-    result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(found.scores))
-    held_out = HeldOut(found.scored, members.held_out(STOP, SCORE), found.scores)
+def _summarise(method: Any, members: Members, found: StageResult | None) -> Staged:
+    """What is kept of a data set: its chains, or its members where there are none."""
+    roles: tuple[int, ...] = (SCORE,)
+    draws = scored = add_draw_axis(members.best)
+    scores, chains = members.scores, None
+    if found is not None:
+        draws, scored, scores, roles = found.draws, found.scored, found.scores, (STOP, SCORE)
+        divergences: Any = np.zeros(method.runs, int)
+        chains = loop.Chains(*draws, divergences)
+    posterior = SampledPosterior.of_chains(*draws)
+    result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(scores))
+    held_out = HeldOut(scored, members.held_out(*roles), scores)
     return Staged(members.model, result, members.energies.mean(axis=1), held_out)

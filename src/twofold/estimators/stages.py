@@ -50,13 +50,12 @@ def run_stage(
     whether Ctrl-C ended it."""
     model, runs = members[0].model, method.chains
     settings = method.nodes, method.samples, method.energy_error, method.adjusted
-    last = number == LAST_STAGE
+    config, last = langevin.Config(model, *settings), number == LAST_STAGE
     roles = (TRAIN, STOP, SCORE) if last else (TRAIN,)
     counted: Any = np.concatenate([one.held_out(*roles) for one in members])
     start = join([one.start for one in chains])
     walk = Walk(repeat(data, runs), counted, start, join([one.step_size for one in chains]))
     own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
-    config = langevin.Config(model, *settings)
     setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
     name, title = ("chains", "all rows") if last else (f"held out {number}", "held-out rows")
     outcome = train(name, f"sampling, {title}", model, setup, own_keys, walk)
@@ -86,14 +85,10 @@ def begin_chains(
     and is not compared with."""
     stages = method.stages(members[0].model, int(np.max(data.size)))
     first = np.full(method.chains, FIRST_STEP, data.x.dtype)
-    latest, stopped = (
-        [
-            StageResult(m.best, first, draws, m.scores, m.scores, draws, stages[-2])
-            for m in members
-            for draws in [add_draw_axis(m.best)]
-        ],
-        False,
-    )
+    latest, stopped = [], False
+    for own in members:
+        draws, scores = add_draw_axis(own.best), own.scores
+        latest.append(StageResult(own.best, first, draws, scores, scores, draws, stages[-2]))
     for number, length in enumerate(stages):
         before = latest
         latest, stopped = run_stage(method, members, before, data, keys, train, number, length)

@@ -199,28 +199,20 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
 
 
 def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regressor:
-    """An estimator with the stored settings."""
-    settings = dict(metadata["settings"])
-    # A path of the machine where it was fitted.
-    settings["checkpoint"] = None
-    if isinstance(settings["hidden_layer_sizes"], list):
-        settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
-    kind = metadata["posterior"]
-    unknown = sorted(set(settings) - set(estimator_class().get_params(deep=False)))
-    unknown += [] if kind in POSTERIORS else [shorten(kind)]
+    """An estimator with the stored settings, but for a path of the machine where it was fitted."""
+    settings = metadata["settings"] | {"checkpoint": None}
     try:
-        method = resolve_method(settings["inference"])
-    except ValueError as error:
-        unknown.append(str(error))
-    if unknown:
+        if isinstance(settings["hidden_layer_sizes"], list):
+            settings["hidden_layer_sizes"] = tuple(settings["hidden_layer_sizes"])
+        if not isinstance(settings["inference"], str):
+            settings["inference"] = resolve_method(settings["inference"])
+        estimator = estimator_class(**settings)
+        check_settings(estimator)
+    except (TypeError, ValueError) as error:
         raise FileFormatError(
-            "the model has settings that this version of twofold does not know "
-            f"({', '.join(unknown)}); upgrade twofold"
-        )
-    if not isinstance(settings["inference"], str):
-        settings["inference"] = method
-    estimator = estimator_class(**settings)
-    check_settings(estimator)
+            f"the model has settings that this version of twofold does not know ({error}); "
+            "upgrade twofold"
+        ) from error
     return estimator
 
 
@@ -230,9 +222,9 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
     # Variances of the outputs are numbers; what else there is of the noise is any number.
     noise = np.full(model.num_noise, largest)
     noise[: model.outputs] = np.log(largest)
-    name = stored.metadata["posterior"]
+    kind = POSTERIORS[stored.metadata["posterior"]]
     shapes: dict[str, tuple[int | None, ...]]
-    if name == SampledPosterior.__name__:
+    if kind is SampledPosterior:
         draws = len(take(stored.arrays, "posterior/weights", (None, weights)))
         shapes = {"weights": (draws, weights), "log_noise": (draws, model.num_noise)}
     else:
@@ -244,7 +236,7 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
         )
         for part, shape in shapes.items()
     }
-    return POSTERIORS[name](**found)
+    return kind(**found)
 
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
@@ -266,5 +258,4 @@ def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, A
         settings["inference"] = to_mapping(settings["inference"])
     if not isinstance(settings["hidden_layer_sizes"], str):
         settings["hidden_layer_sizes"] = list(settings["hidden_layer_sizes"])
-    plain: dict[str, Any] = to_plain(settings)
-    return plain
+    return to_plain(settings)

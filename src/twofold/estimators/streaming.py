@@ -11,7 +11,7 @@ import copy
 import hashlib
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,23 +25,9 @@ from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, pad
 from twofold.estimators.fitting import about_data, check_memory, fit_prepared
 from twofold.estimators.storage import About
 from twofold.estimators.validation import check_settings
-from twofold.inference.method import (
-    DEFAULT,
-    METHODS,
-    MinibatchMethod,
-    check_integer,
-    method_class,
-    replace_options,
-    resolve_method,
-)
-from twofold.tables import (
-    TableError,
-    TableFile,
-    check_names,
-    open_table,
-    open_writer,
-    would_overwrite,
-)
+from twofold.inference.alpha import Alpha, bytes_per_datum
+from twofold.inference.method import DEFAULT, check_integer, replace_options, resolve_method
+from twofold.tables import TableError, check_names, open_table, open_writer, would_overwrite
 from twofold.tables.coding import OUTSIDE, Column, encode, name_outside
 from twofold.tables.table import disk_errors, list_of_names
 
@@ -92,30 +78,19 @@ class Scratch(NamedTuple):
         return numbers[numbers < self.rows]
 
     def read(self, rows: np.ndarray) -> np.ndarray:
-        """Rows by their numbers, ``[N, C]``; neighbours are read together."""
-        columns = len(self.running.mean)
-        values = np.empty((len(rows), columns))
-        edges = np.flatnonzero(np.diff(rows) != 1) + 1
-        with self.path.open("rb", buffering=0) as file:
-            for part in np.split(np.arange(len(rows)), edges):
-                file.seek(int(rows[part[0]]) * columns * values.itemsize)
-                room = values[part[0] : part[-1] + 1].data.cast("B")
-                if file.readinto(room) != len(room):
-                    raise OSError(f"{self.path} has been cut short while it was in use")
-        return values
+        """Rows by their numbers, ``[N, C]``."""
+        shape = self.rows, len(self.running.mean)
+        return np.array(np.memmap(self.path, "<f8", "r", shape=shape)[rows])
 
 
-def write_scratch(path: Path, blocks: Iterator[np.ndarray]) -> Scratch:
+def write_scratch(path: Path, blocks: Iterable[np.ndarray]) -> Scratch:
     """Write blocks ``[N, C]`` one behind the other, and note what is to be known of them all."""
     running, digest = None, hashlib.sha256()
     with disk_errors(path, "written"), path.open("wb") as file:
-        for values in blocks:
-            if not len(values):
-                continue
-            plain = np.ascontiguousarray(values, "<f8")
-            digest.update(plain.data.cast("B"))
-            file.write(plain.data.cast("B"))
-            running = running.merge(Running.of(plain)) if running else Running.of(plain)
+        for values in (np.ascontiguousarray(block, "<f8") for block in blocks if len(block)):
+            digest.update(values.data.cast("B"))
+            file.write(values.data.cast("B"))
+            running = running.merge(Running.of(values)) if running else Running.of(values)
     if running is None or not 2 <= running.rows <= MOST_ROWS:
         raise ValueError(
             f"a fit needs at least 2 rows with a value in every column, and takes {MOST_ROWS:,} at "
@@ -157,17 +132,12 @@ def fit_table(
         warnings.warn(STREAMED_NOTE, UserWarning, stacklevel=2)
     check_streamed(estimator, opened.count_rows())
     with tempfile.TemporaryDirectory(dir=scratch, prefix="twofold-") as folder:
-        values = values_of(opened, [*names, *outputs], drop_missing)
-        rows = write_scratch(Path(folder) / "rows", values)
+        columns = [*names, *outputs]
+        blocks = (b.values(columns, drop_missing)[0] for b in opened.blocks(BLOCK_ROWS, columns))
+        rows = write_scratch(Path(folder) / "rows", blocks)
         fit_scratch(estimator, rows, len(names), 1 if isinstance(target, str) else 2)
     estimator.feature_names_in_ = np.array(names, dtype=object)
     return estimator
-
-
-def values_of(source: TableFile, names: Sequence[str], drop_missing: bool) -> Iterator[np.ndarray]:
-    """Numeric columns of a table, block by block."""
-    for block in source.blocks(BLOCK_ROWS, names):
-        yield block.values(names, drop_missing)[0]
 
 
 def replace_default(estimator: Regressor) -> bool:
@@ -179,17 +149,24 @@ def replace_default(estimator: Regressor) -> bool:
 
 
 def check_streamed(estimator: Regressor, rows: int | None) -> None:
-    """Check that a method supports blocks, and report its memory."""
+    """Refuse a method that needs all rows at once, or keeps something for each of them."""
     check_settings(estimator)
     method = resolve_method(estimator.inference)
-    if not isinstance(method, MinibatchMethod):
-        able = [name for name in METHODS if issubclass(method_class(name), MinibatchMethod)]
+    if not isinstance(method, Alpha):
         raise ValueError(
             f"{method.name!r} needs all data in every step and cannot be fitted block by block; "
-            f"use one of {', '.join(map(repr, able))}"
+            "use 'alpha'"
         )
     latents = 1 if estimator.latent_dim == "auto" else estimator.latent_dim
-    method.check_streamed(latents, np.dtype(estimator.dtype).itemsize, rows)
+    if not latents or method.nodes or method.encoder is not None:
+        return
+    each = bytes_per_datum(latents, np.dtype(estimator.dtype).itemsize)
+    total = "" if rows is None else f", {each * rows / 2**20:,.0f} MiB for {rows:,} rows"
+    raise ValueError(
+        f"a mean field with a q(z) for every datum keeps {each} bytes for each row{total}, and is "
+        "not fitted block by block; use Alpha(encoder=[20]), one network for every q(z), or "
+        f"Alpha(nodes={STREAMED_NODES}), which integrates z out"
+    )
 
 
 def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int) -> None:
@@ -252,11 +229,7 @@ class Written(NamedTuple):
 
 
 def split_columns(
-    model: Regressor,
-    x: np.ndarray,
-    outputs: Sequence[str],
-    by: By,
-    quantiles: Sequence[float] = (),
+    model: Regressor, x: np.ndarray, outputs: Sequence[str], by: By, quantiles: Sequence[float] = ()
 ) -> dict[str, np.ndarray]:
     """For each output the predictive mean, the parts, in nats or as standard deviations, and
     quantiles, with DIGITS digits."""
@@ -278,8 +251,7 @@ def _round(values: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         exponent = np.floor(np.log10(np.abs(values)))
     scale = 10.0 ** np.where(np.isfinite(exponent), DIGITS - 1 - exponent, 0.0)
-    rounded: np.ndarray = np.round(values * scale) / scale
-    return rounded
+    return np.round(values * scale) / scale
 
 
 def decompose_table(

@@ -164,11 +164,8 @@ def train(
         run = stored._replace(states=sharding.spread(mesh, stored.states))
     program, copies = loop.compile_run(algorithm, keys, run.states, first, schedule, mesh)
     memory.check_program(program, plan.title, SMALLER, copies)
-    labels = plan.title, plan.unit, plan.energy
-    batches = plan.updates or int(plan.batches.max())
-    bar = ProgressBar(plan.verbose, plan.epochs, labels, batches, run.epoch)
     stopped, latest = False, None
-    with bar, graceful_interrupt() as interrupt:
+    with ProgressBar(plan, run.epoch) as bar, graceful_interrupt() as interrupt:
         given = (lambda epoch: sharding.spread(mesh, problems(epoch), times)) if passing else first
         span = run.epoch, plan.epochs
         for chunk in loop.run(algorithm, keys, run.states, given, schedule, *span, mesh):
@@ -230,21 +227,15 @@ def _make_bar(verbose: bool | str, title: str, unit: str, *columns: str) -> Prog
 class ProgressBar:
     """A bar with energy, speed and remaining time; optionally silent."""
 
-    def __init__(
-        self,
-        verbose: bool | str,
-        epochs: int,
-        labels: tuple[str, str, str],
-        batches: int,
-        done: int,
-    ):
-        title, unit, energy = labels
-        self._labels, self._begun = (title, unit), time.monotonic()
+    def __init__(self, plan: Plan, done: int):
+        self._plan, self._begun = plan, time.monotonic()
         self._first: tuple[float, int] | None = None
-        self._hidden = verbose == "auto" and not sys.stderr.isatty()
-        columns = energy + " {task.fields[energy]}", "{task.fields[speed]} updates/s"
-        self._batches, self._bar = batches, _make_bar(verbose, title, unit, *columns)
-        self._task = self._bar.add_task("", total=epochs, completed=done, energy="–", speed="–")
+        self._hidden = plan.verbose == "auto" and not sys.stderr.isatty()
+        columns = plan.energy + " {task.fields[energy]}", "{task.fields[speed]} updates/s"
+        self._bar = _make_bar(plan.verbose, plan.title, plan.unit, *columns)
+        self._task = self._bar.add_task(
+            "", total=plan.epochs, completed=done, energy="–", speed="–"
+        )
 
     def __enter__(self) -> "ProgressBar":
         self._bar.start()
@@ -256,18 +247,21 @@ class ProgressBar:
     def update(self, epoch: int, energy: float) -> None:
         """Show the state after ``epoch`` epochs; where no bar is seen, say once how long it takes,
         if that is long."""
-        now, total = time.monotonic(), self._bar.tasks[0].total or 0
+        now, plan = time.monotonic(), self._plan
         if self._first is None:
             self._first = now, epoch  # the first one waits for a program to be compiled
         elif self._hidden and now - self._first[0] >= SOON:
-            left = (now - self._first[0]) / (epoch - self._first[1]) * (total - epoch)
+            left = (now - self._first[0]) / (epoch - self._first[1]) * (plan.epochs - epoch)
             if left > LONG:
-                (title, unit), self._hidden = self._labels, False
-                done = f"{title}: {epoch:,} of {total:,.0f} {unit} after {now - self._begun:,.0f} s"
+                self._hidden, seconds = False, now - self._begun
+                done = (
+                    f"{plan.title}: {epoch:,} of {plan.epochs:,} {plan.unit} after {seconds:,.0f} s"
+                )
                 print(f"{done}, about {left / 60:,.0f} min left", file=sys.stderr)
         speed = self._bar.tasks[0].speed
-        shown_speed = f"{speed * self._batches:,.0f}" if speed else "–"
-        self._bar.update(self._task, completed=epoch, energy=f"{energy:.3f}", speed=shown_speed)
+        batches = plan.updates or int(plan.batches.max())
+        shown = f"{speed * batches:,.0f}" if speed else "–"
+        self._bar.update(self._task, completed=epoch, energy=f"{energy:.3f}", speed=shown)
 
 
 @contextmanager

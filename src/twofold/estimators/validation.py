@@ -27,27 +27,23 @@ def refuse_non_numbers(name: str, values: Any) -> None:
     What else is not an array of numbers passes: scikit-learn's own validation refuses it.
     """
     columns = list(getattr(values, "columns", ()))
-    text = [str(column) for column in columns if _is_text(values[column])]
+    text = [repr(str(column)) for column in columns if _as_floats(values[column]) is None]
     if text:
         raise ValueError(
             f"{name} must hold numbers only, but could not convert string to float in column(s) "
-            f"{', '.join(map(repr, text))}; encode them (for instance with OneHotEncoder) or drop "
-            "them"
+            f"{', '.join(text)}; encode them (for instance with OneHotEncoder) or drop them"
         )
     if np.ma.is_masked(values):
         raise ValueError(
             f"Input {name} is a masked array with {np.ma.count_masked(values)} masked values, "
             "which would be used as numbers; remove or fill these rows first"
         )
-    try:
-        array = np.asarray(values)
-        if np.iscomplexobj(array) or not array.ndim or not array.size:
-            return
-        array = array.astype(float).reshape(len(array), -1)
-    except (TypeError, ValueError):
+    array = _as_floats(values)
+    if array is None or not array.ndim or not array.size:
         return
     if not columns and getattr(values, "name", None) is not None:
         columns = [values.name]
+    array = array.reshape(len(array), -1)
     infinity = "infinity or a value too large for dtype('float64')"
     for kind, found in (("NaN", np.isnan(array)), (infinity, np.isinf(array))):
         counts = found.sum(axis=0)
@@ -61,12 +57,13 @@ def refuse_non_numbers(name: str, values: Any) -> None:
             )
 
 
-def _is_text(values: Any) -> bool:
+def _as_floats(values: Any) -> np.ndarray | None:
+    """An array of numbers; None for text, complex numbers and what is no array."""
     try:
-        np.asarray(values, dtype=float)
+        array = np.asarray(values)
+        return None if np.iscomplexobj(array) else array.astype(float)
     except (TypeError, ValueError):
-        return True
-    return False
+        return None
 
 
 def refuse_huge(name: str, scale: np.ndarray) -> None:
@@ -105,32 +102,36 @@ def check_row_facts(
     estimator: Any, y: np.ndarray, sample_weight: Any, y_error: Any, groups: Any
 ) -> RowFacts:
     """Each as an array; what the method of the estimator cannot use is refused."""
-    method, rows = resolve_method(estimator.inference), len(y)
-    weight = None if sample_weight is None else check_weights(sample_weight, rows, estimator.dtype)
-    if y_error is not None and method.name == "alpha":
-        raise ValueError(
-            "y_error needs inference='langevin', 'ensemble', 'nuts' or 'hmc', got 'alpha'"
-        )
-    error = None if y_error is None else check_errors(y_error, y.shape)
+    method, weight, error = resolve_method(estimator.inference), None, None
+    if sample_weight is not None:
+        weight = check_weights(sample_weight, len(y), estimator.dtype)
+    if y_error is not None:
+        if method.name == "alpha":
+            others = "'langevin', 'ensemble', 'nuts' or 'hmc'"
+            raise ValueError(f"y_error needs inference={others}, got 'alpha'")
+        error = check_errors(y_error, y)
     if groups is None:
         return RowFacts(weight, error)
     if not method.staged:
-        raise ValueError(
-            "groups need inference='langevin' or 'ensemble', which hold rows out; got "
-            f"{method.name!r}"
-        )
-    return RowFacts(weight, error, check_groups(groups, rows))
+        staged = "'langevin' or 'ensemble', which hold rows out"
+        raise ValueError(f"groups need inference={staged}; got {method.name!r}")
+    return RowFacts(weight, error, check_groups(groups, len(y)))
 
 
-def check_errors(y_error: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Finite standard deviations ``[N, O]``, none negative; one column serves one output."""
-    refuse_non_numbers("y_error", y_error)
-    error = check_array(y_error, ensure_2d=False, dtype=np.float64, input_name="y_error")
-    if error.shape != shape:
-        raise ValueError(f"y_error must have the shape of y, {shape}, got {error.shape}")
-    if error.min() < 0:
-        raise ValueError(f"y_error must not be negative, got {error.min()}")
-    return error.reshape(len(error), -1)
+def check_row_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Finite numbers of a shape, none negative."""
+    refuse_non_numbers(name, values)
+    numbers = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    if numbers.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {numbers.shape}")
+    if numbers.min() < 0:
+        raise ValueError(f"{name} must not be negative, got {numbers.min()}")
+    return numbers
+
+
+def check_errors(y_error: Any, y: np.ndarray) -> np.ndarray:
+    """Standard deviations ``[N, O]`` of the measurements y."""
+    return check_row_numbers("y_error", y_error, np.shape(y)).reshape(len(y), -1)
 
 
 def check_groups(groups: Any, rows: int) -> np.ndarray:
@@ -147,16 +148,9 @@ def check_groups(groups: Any, rows: int) -> np.ndarray:
 
 
 def check_weights(sample_weight: Any, rows: int, dtype: str) -> np.ndarray:
-    """Finite weights ``[N]`` in the precision of the fit, none negative, at least two positive."""
-    refuse_non_numbers("sample_weight", sample_weight)
-    name = "sample_weight"
-    weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name=name)
-    if weights.shape != (rows,):
-        raise ValueError(f"sample_weight must have shape ({rows},), got {weights.shape}")
-    if weights.min() < 0:
-        raise ValueError(f"sample_weight must not be negative, got {weights.min()}")
+    """Weights ``[N]`` in the precision of the fit, at least two positive."""
     with np.errstate(over="ignore"):
-        weights = weights.astype(dtype)
+        weights = check_row_numbers("sample_weight", sample_weight, (rows,)).astype(dtype)
         if not np.isfinite(weights.sum()):
             raise ValueError(f"sample_weight is too large for dtype={dtype!r}; divide it")
     positive = int((weights > 0).sum())
@@ -190,38 +184,37 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
 
 def check_settings(estimator: Any) -> None:
     """Refuse impossible settings of a ``BNNLVRegressor``."""
-    settings = estimator.get_params(deep=False)
-    hidden, dtype, verbose = (settings[k] for k in ("hidden_layer_sizes", "dtype", "verbose"))
-    chosen = isinstance(hidden, str) and hidden == "auto"
-    if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes) != chosen:
-        raise ValueError(
-            f"hidden_layer_sizes must be a tuple such as (20, 20), or 'auto', got {hidden!r}"
-        )
-    for units in () if chosen else hidden:
-        check_integer("every entry of hidden_layer_sizes", units, 1)
-    resolve_method(settings["inference"])
-    for name, minimum in (("latent_dim", 0), ("n_weight_draws", 1), ("n_latent_draws", 1)):
-        if name != "latent_dim" or not isinstance(settings[name], str) or settings[name] != "auto":
-            check_integer(name, settings[name], minimum)
-    for name, forms in FORMS.items():
-        if not isinstance(settings[name], str) or settings[name] not in ("auto", *forms):
-            allowed = ", ".join(map(repr, ("auto", *forms)))
-            raise ValueError(f"{name} must be one of {allowed}, got {settings[name]!r}")
-    if settings["noise"] == "varying" and resolve_method(settings["inference"]).form != "varying":
+    own = estimator.get_params(deep=False)
+    automatic = {name for name, value in own.items() if isinstance(value, str) and value == "auto"}
+    hidden, method = own["hidden_layer_sizes"], resolve_method(own["inference"])
+    if "hidden_layer_sizes" not in automatic:
+        if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):
+            raise ValueError(
+                f"hidden_layer_sizes must be a tuple such as (20, 20), or 'auto', got {hidden!r}"
+            )
+        for units in hidden:
+            check_integer("every entry of hidden_layer_sizes", units, 1)
+    if "latent_dim" not in automatic:
+        check_integer("latent_dim", own["latent_dim"], 0)
+    for name in ("n_weight_draws", "n_latent_draws"):
+        check_integer(name, own[name], 1)
+    for name, forms in {**FORMS, "dtype": ("float32", "float64")}.items():
+        allowed = ("auto", *forms) if name in FORMS else forms
+        if not isinstance(own[name], str) or own[name] not in allowed:
+            choices = ", ".join(map(repr, allowed))
+            raise ValueError(f"{name} must be one of {choices}, got {own[name]!r}")
+    if own["noise"] == "varying" and method.form != "varying":
         raise ValueError(
             "noise='varying' needs inference='langevin' or 'ensemble'; the other methods have the "
-            f"same noise everywhere, got {settings['inference']!r}"
+            f"same noise everywhere, got {own['inference']!r}"
         )
     for name in ("weight_variance", "checkpoint_seconds", "latent_variance"):
-        if name != "latent_variance" or settings[name] is not None:
-            check_positive(name, settings[name])
-    if settings["checkpoint"] is not None and settings["random_state"] is None:
+        if name != "latent_variance" or own[name] is not None:
+            check_positive(name, own[name])
+    if own["checkpoint"] is not None and own["random_state"] is None:
         raise ValueError(
             "checkpoint needs random_state=<an integer>, so that the run is recognised when it "
             "continues; got random_state=None"
         )
-    if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
-        raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r}")
-    automatic = isinstance(verbose, str) and verbose == "auto"
-    if not automatic and not isinstance(verbose, bool | np.bool_ | int):
-        raise ValueError(f"verbose must be True, False or 'auto', got {verbose!r}")
+    if "verbose" not in automatic and not isinstance(own["verbose"], bool | np.bool_ | int):
+        raise ValueError(f"verbose must be True, False or 'auto', got {own['verbose']!r}")

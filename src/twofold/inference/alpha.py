@@ -24,11 +24,21 @@ import numpy as np
 import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
-from twofold.core.numerics import Padded, power_log_mean_exp
+from twofold.core.numerics import Padded, padded_size, power_log_mean_exp
 from twofold.inference import loop, meanfield
-from twofold.inference.loop import Algorithm, Batch, Info, Result, Schedule, Weights
+from twofold.inference.loop import Algorithm, Batch, Info, Result, Schedule, Setup, Weights
 from twofold.inference.meanfield import Gaussian, MeanFieldPosterior
-from twofold.inference.method import MinibatchMethod, integer, layers, number, option, optional
+from twofold.inference.method import (
+    MIN_EPOCHS,
+    Method,
+    check_flag,
+    check_positive,
+    integer,
+    layers,
+    number,
+    option,
+    optional,
+)
 from twofold.model.density import latent_nodes, log_likelihood, log_marginal
 from twofold.model.spec import BNNLV
 
@@ -65,7 +75,7 @@ class Config:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alpha(MinibatchMethod):
+class Alpha(Method):
     """A mean field, fitted by black-box α-divergence minimisation: the paper's method.
 
     Parameters
@@ -97,6 +107,10 @@ class Alpha(MinibatchMethod):
     draws: int = option(50, integer(1))
     nodes: int = option(0, integer(0))
     encoder: tuple[int, ...] | None = option(None, optional(layers))
+    epochs: int | None = option(None, optional(integer(1)))
+    batch_size: int = option(75, integer(1))
+    learning_rate: float = option(5e-3, check_positive)
+    learning_rate_decay: bool = option(True, check_flag)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,16 +120,6 @@ class Alpha(MinibatchMethod):
                 f"({self.encoder}); give one of the two"
             )
 
-    @property
-    def runs(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def weight_sets(self) -> int:
-        """The draws."""
-        return self.draws
-
     def config(self, model: BNNLV, batch_size: int) -> Config:
         """What is compiled into the program."""
         if self.encoder is not None and not model.latents:
@@ -124,9 +128,17 @@ class Alpha(MinibatchMethod):
             latent_nodes(model, self.nodes)
         return Config(model, batch_size, self.draws, self.nodes, self.encoder)
 
-    def build(self, config: Config) -> Algorithm:
-        """The algorithm for ``loop.run``."""
-        return build(config)
+    def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
+        """The run; the smallest data set decides its length where ``epochs`` does not."""
+        # Slots that no data set can fill would only cost time.
+        slots = min(self.batch_size, padded_size(int(sizes.max())))
+        batches = -(-sizes // slots)
+        epochs = int(self.epochs or max(MIN_EPOCHS, -(-self.min_updates // batches.min())))
+        rates = self.learning_rate, self.learning_rate_decay
+        length = jnp.int32(epochs), jnp.int32(batches.max())
+        schedule = Schedule(*length, *(jnp.asarray(rate, dtype) for rate in rates))
+        config = self.config(model, int(slots))
+        return Setup(config, build(config), schedule, epochs, batches, "epochs")
 
     def problems(self, methods: "Sequence[Alpha]", data: Padded) -> "Problem":
         """Each data set with its α."""
@@ -137,18 +149,6 @@ class Alpha(MinibatchMethod):
         found = jax.vmap(partial(posterior, config))(states)
         lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), found)
         return Result(lone, config.nodes, loop.convergence(energies[:, 0], epochs))
-
-    def check_streamed(self, latents: int, itemsize: int, rows: int | None) -> None:
-        """Refuse a q(z) for every row."""
-        if not latents or self.nodes or self.encoder is not None:
-            return
-        each = bytes_per_datum(latents, itemsize)
-        total = "" if rows is None else f", {each * rows / 2**20:,.0f} MiB for {rows:,} rows"
-        raise ValueError(
-            f"a mean field with a q(z) for every datum keeps {each} bytes for each row{total}, and "
-            "is not fitted block by block; use Alpha(encoder=[20]), one network for every q(z), or "
-            "Alpha(nodes=24), which integrates z out"
-        )
 
 
 class Shared(NamedTuple):
@@ -334,15 +334,12 @@ def step(
     """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
     data, size, dtype = problem.data, config.batch_size, problem.data.x.dtype
     shuffle_key, batch_key = jax.random.split(key)
-    batches, batch_at = loop.deal(shuffle_key, data, jnp.ones(data.x.shape[:1], dtype), size)
+    batches, batch_at = loop.deal(shuffle_key, data, size)
     order = loop.shuffle(shuffle_key, data)
-    rows = jax.tree.map(
-        lambda leaf: jnp.pad(leaf[order], ((0, size), *([(0, 0)] * (leaf.ndim - 1)))),
-        (state.latents, state.latent_moments),
-    )
+    own = loop.in_order((state.latents, state.latent_moments), order, size)
 
-    def on_batch(carry: Any, index: Any, nonempty: Any) -> Any:
-        shared, shared_moments, rows = carry
+    def on_batch(index: Any, carry: Any) -> Any:
+        shared, shared_moments, rows, total, skipped = carry
         start, _ = loop.batch_bounds(data.size, batches, index)
         cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
         put = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
@@ -352,20 +349,23 @@ def step(
             index < schedule.batches,
         )
         local = State(shared, shared_moments, *jax.tree.map(cut, rows))
-        rate = loop.learning_rate(schedule, (epoch + index / batches) / schedule.epochs).astype(
-            dtype
+        rate = loop.learning_rate(schedule, (epoch + index / batches) / schedule.epochs)
+        batch, nonempty = batch_at(index), index < batches
+        local, energy, finite = update(
+            config, local, batch, problem.alpha, noise, rate.astype(dtype), nonempty
         )
-        batch = batch_at(index)
-        local, energy, finite = update(config, local, batch, problem.alpha, noise, rate, nonempty)
         rows = jax.tree.map(put, rows, (local.latents, local.latent_moments))
-        return (local.shared, local.shared_moments, rows), energy / batch.num_data, finite
+        total += jnp.where(nonempty & finite, energy / batch.num_data, 0.0)
+        skipped += (nonempty & ~finite).astype(skipped.dtype)
+        return local.shared, local.shared_moments, rows, total, skipped
 
-    carry = state.shared, state.shared_moments, rows
-    (shared, moments, rows), info = loop.each_batch(
-        on_batch, carry, batches, schedule.batches, dtype
-    )
+    carry = state.shared, state.shared_moments, own, jnp.zeros((), dtype), jnp.zeros((), int)
+    # The longest epoch of all members; the batches that a member does not have are empty.
+    carry = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
+    shared, moments, rows, total, skipped = carry
     back = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))
-    return State(shared, moments, *jax.tree.map(lambda leaf: leaf[back], rows)), info
+    state = State(shared, moments, *jax.tree.map(lambda leaf: leaf[back], rows))
+    return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)
 
 
 def build(config: Config) -> Algorithm:

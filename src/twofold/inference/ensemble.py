@@ -29,13 +29,7 @@ from twofold.core.numerics import Padded
 from twofold.inference.loop import Info, Setup, bind
 from twofold.inference.method import Method, check_positive, integer, option, optional
 from twofold.model import network as networks
-from twofold.model.density import (
-    LOG_ODDS_PRIOR,
-    conditional,
-    latent_nodes,
-    log_joint,
-    log_marginal,
-)
+from twofold.model.density import LOG_ODDS_PRIOR, conditional, latent_nodes, log_joint, log_marginal
 from twofold.model.spec import BNNLV, WIDE, layers
 
 ADAM = optax.scale_by_adam()
@@ -94,16 +88,6 @@ class Ensemble(Method):
     batch_size: int = option(256, integer(1))
     learning_rate: float = option(0.03, check_positive)
 
-    @property
-    def runs(self) -> int:
-        """The members."""
-        return self.members
-
-    @property
-    def weight_sets(self) -> int:
-        """A member, its best state and two moments."""
-        return 4
-
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
         """The run for data sets of these sizes, fitted together."""
         latent_nodes(model, self.nodes)
@@ -147,8 +131,7 @@ def weigh_scores(scores: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     known = np.isfinite(scores)
     relative = weight / (weight[known].mean() if known.any() else 1.0)
     centre = np.mean((relative * scores)[known]) if known.any() else 0.0
-    weighted: np.ndarray = centre + relative * (scores - centre)
-    return weighted
+    return centre + relative * (scores - centre)
 
 
 def deal_roles(
@@ -267,8 +250,7 @@ def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Flo
         return log_densities(model, nodes, network, *own)[0]
 
     rows = data.x, data.y, data.error
-    found: Array = jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
-    return found
+    return jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
 
 
 @partial(jax.jit, static_argnames=("model", "nodes"))
@@ -310,13 +292,11 @@ def out_of_bag_ranks(
         return total[:, 0] / jnp.sum(counted)
 
     rows = data.x, data.y, data.error, held_out.T
-    ranks: Array = jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
-    return ranks
+    return jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
 
 
 def init(config: Config, key: Key, share: Share) -> State:
     """At its start."""
-    del config, key
     worst = jnp.asarray(-jnp.inf, share.data.x.dtype)
     start = share.start
     return State(start, ADAM.init(start), start, worst, worst, jnp.int32(0), jnp.asarray(False))
@@ -324,9 +304,7 @@ def init(config: Config, key: Key, share: Share) -> State:
 
 def finished(states: State, epoch: int) -> np.ndarray:
     """Which members will not change any more."""
-    del epoch
-    done: np.ndarray = sharding.on_host(states.done)
-    return done
+    return sharding.on_host(states.done)
 
 
 def update(

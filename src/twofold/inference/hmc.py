@@ -60,7 +60,7 @@ class ChainMethod(Method):
     thin: int = option(1, integer(1))
     nodes: int | None = option(None, optional(integer(0)))
     target_acceptance: float = option(0.8, number("(0, 1)"))
-    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation(fixed=True))
+    log_noise_prior: tuple[float, float] = option((-3.0, 2.0), mean_and_deviation)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,16 +69,6 @@ class ChainMethod(Method):
                 f"annealing must end before the warm-up of {self.warmup} transitions does, got "
                 f"{self.annealing}"
             )
-
-    @property
-    def runs(self) -> int:
-        """The chains."""
-        return self.chains
-
-    @property
-    def weight_sets(self) -> int:
-        """The draws."""
-        return self.samples
 
     def config(self, model: BNNLV) -> Config:
         """What is compiled into the program."""
@@ -89,17 +79,15 @@ class ChainMethod(Method):
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
         """Chains, warm-up included."""
-        del dtype
         config = self.config(model)
         once, transitions = np.ones(len(sizes), int), self.warmup + self.samples * self.thin
         return Setup(config, build(config), jnp.zeros(()), transitions, once, "transitions")
 
     def finish(self, config: Config, states: "State", energies: np.ndarray, epochs: int) -> Result:
         """The draws of all chains together, as far as the chains went."""
-        del epochs
         kept = np.clip((len(energies) - self.warmup) // self.thin, 1, self.samples)
         drawn = Chains(states.weights[:, :kept], states.log_noise[:, :kept], states.divergences)
-        found = SampledPosterior.of_chains(drawn.weights, drawn.log_noise)
+        found = SampledPosterior.of_chains(*drawn[:2])
         return Result(jax.tree.map(np.asarray, found), config.nodes, chains=drawn)
 
 
@@ -253,9 +241,7 @@ def transition(
         step_size *= jax.random.uniform(jitter_key, (), step_size.dtype, 0.8, 1.2)
     else:
         kernel, length = blackjax.nuts.build_kernel(), config.method.max_doublings
-    moved: tuple[Any, Any]
-    moved = kernel(key, state.chain, function, step_size, inverse_mass, length)
-    return moved
+    return kernel(key, state.chain, function, step_size, inverse_mass, length)
 
 
 def anneal(
@@ -287,19 +273,17 @@ def tune(
     mass = jax.lax.cond(
         slow, lambda: mass_update(state.mass, state.chain.position), lambda: state.mass
     )
-    tuned: tuple[Any, Any] = jax.lax.cond(
+    return jax.lax.cond(
         window_ends,
         lambda: (step_init(step_final(step_size)), mass_final(mass)),
         lambda: (step_size, mass),
     )
-    return tuned
 
 
 def step(
     config: Config, key: Key, state: State, data: Padded, schedule: Any, epoch: Int[Array, ""]
 ) -> tuple[State, Info]:
     """One transition, with tuning during warm-up and the draw kept after it."""
-    del schedule
     warmup, tuning = config.method.warmup, state.step_size
     warm = epoch < warmup
     step_size = jnp.exp(jnp.where(warm, tuning.log_step_size, tuning.log_step_size_avg))

@@ -30,15 +30,8 @@ from blackjax.mcmc.integrators import isokinetic_velocity_verlet
 from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import Padded
 from twofold.inference.ensemble import DEFAULT_NODES, Ensemble, Network
-from twofold.inference.loop import Algorithm, Info, Setup, bind
-from twofold.inference.method import (
-    Method,
-    check_flag,
-    check_positive,
-    integer,
-    option,
-    optional,
-)
+from twofold.inference.loop import Info, Setup, bind
+from twofold.inference.method import Method, check_flag, check_positive, integer, option, optional
 from twofold.model.density import LOG_NOISE_PRIOR, LOG_ODDS_PRIOR, log_joint
 from twofold.model.spec import BNNLV
 
@@ -108,16 +101,6 @@ class Langevin(Method):
     updates: int | None = option(None, optional(integer(1)))
     batch_size: int = option(256, integer(1))
     learning_rate: float = option(0.03, check_positive)
-
-    @property
-    def runs(self) -> int:
-        """The chains."""
-        return self.chains
-
-    @property
-    def weight_sets(self) -> int:
-        """The draws, a position, its gradient, momentum, mean and square."""
-        return self.samples + 5
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
         """The members' run."""
@@ -273,26 +256,23 @@ def propose(config: Config, key: Key, state: State, walk: Walk, number: Int[Arra
     start = HMCState(chain.position, chain.logdensity, chain.logdensity_grad)
     found, info = kernel(key, start, target, jnp.exp(state.log_step), (STEPS,))
     moved = chain._replace(
-        position=found.position,
-        logdensity=found.logdensity,
-        logdensity_grad=found.logdensity_grad,
+        position=found.position, logdensity=found.logdensity, logdensity_grad=found.logdensity_grad
     )
     rate = jnp.nan_to_num(info.acceptance_rate)
     change = ACCEPTANCE_ADAPTATION * (rate - ACCEPTANCE)
     return learn(state, moved, change, jnp.zeros_like(state.error), number)
 
 
-class Schedule(NamedTuple):
-    """How many epochs a stage has."""
-
-    epochs: Int[Array, ""]
-
-
 def step(
-    config: Config, key: Key, state: State, walk: Walk, schedule: Schedule, epoch: Int[Array, ""]
+    config: Config,
+    key: Key,
+    state: State,
+    walk: Walk,
+    epochs: Int[Array, ""],
+    epoch: Int[Array, ""],
 ) -> tuple[State, Info]:
     """STEPS steps; draws are kept at even distances over the second half of a stage."""
-    past_half = 2 * (epoch + 1) - schedule.epochs
+    past_half = 2 * (epoch + 1) - epochs
     hasty = past_half <= 0
 
     def one(index: Any, state: State) -> State:
@@ -303,7 +283,7 @@ def step(
         state = propose(config, key, state, walk, epoch)
     else:
         state = jax.lax.fori_loop(0, STEPS, one, state)
-    slot = jnp.clip(-(-config.samples * past_half // schedule.epochs) - 1, 0, config.samples - 1)
+    slot = jnp.clip(-(-config.samples * past_half // epochs) - 1, 0, config.samples - 1)
     slot = jnp.where(epoch == 0, 0, slot)
     open_slots = jnp.arange(config.samples)[:, None] >= slot
     network = from_position(config.model, state.chain.position)
@@ -315,12 +295,7 @@ def step(
     return state, Info(energy, (~jnp.isfinite(energy)).astype(int))
 
 
-def build(config: Config) -> Algorithm:
-    """The algorithm for ``loop.run``; its problems are walks."""
-    return bind(init, step, config)
-
-
 def set_up(config: Config, epochs: int, sets: int) -> Setup:
     """A stage with this number of epochs."""
-    schedule = Schedule(jnp.int32(epochs))
-    return Setup(config, build(config), schedule, epochs, np.ones(sets, int), f"× {STEPS} steps")
+    algorithm, unit = bind(init, step, config), f"× {STEPS} steps"
+    return Setup(config, algorithm, jnp.int32(epochs), epochs, np.ones(sets, int), unit)

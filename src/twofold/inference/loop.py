@@ -6,7 +6,7 @@ in short chunks, and hands control back after each one, so that a caller can sho
 checkpoints or stop. How the epochs are cut into chunks never changes the result: everything random
 in epoch ``i`` depends on the member's key and ``i`` alone.
 
-Methods that take rows in minibatches share a ``Schedule``, ``deal`` and ``each_batch``.
+Methods that take rows in minibatches share a ``Schedule`` and ``deal``.
 """
 
 import time
@@ -133,13 +133,6 @@ advance_portion = _compile(_advance, compiler_options=cores.UNDIVIDED)
 advance_captured = _compile(_advance, compiler_options=GRAPHS)
 
 
-def program_of(algorithm: Algorithm, parts: int = 1) -> Any:
-    """What advances an algorithm, compiled for so many portions of its members."""
-    if parts > 1:
-        return advance_portion
-    return advance_captured if algorithm.captured and not numerics.on_cpu() else advance
-
-
 def _over_members(step: Callable[..., Any], members: int) -> Callable[..., Any]:
     """``step`` for all members at once; a lone member runs without the axis, a fifth faster."""
     if members > 1:
@@ -169,7 +162,8 @@ def compile_run(
     """The program that ``run`` runs, compiled once, and how many copies of it run at once."""
     portions, one = _portions(keys, mesh), np.int32(1)
     given = cores.describe_portion((keys, states, problems), portions)
-    program = program_of(algorithm, len(portions))
+    program = advance_captured if algorithm.captured and not numerics.on_cpu() else advance
+    program = advance_portion if len(portions) > 1 else program
     return program.lower(algorithm, *given, schedule, one, one, mesh).compile(), len(portions)
 
 
@@ -243,12 +237,11 @@ class Weights(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A minibatch of at most B data, ``size`` of them real; empty slots have importance 0."""
+    """A minibatch of at most B data; empty slots have importance 0, the others 1."""
 
     x: Float[Array, "B D"]
     y: Float[Array, "B O"]
     importance: Float[Array, "B"]
-    size: Int[Array, ""]
     num_data: Float[Array, ""]
     weights: Weights | None = None
 
@@ -268,14 +261,17 @@ def batch_bounds(
     return index * length + jnp.minimum(index, longer), length + (index < longer)
 
 
-def deal(
-    key: Key, data: Padded, importance: Float[Array, "N"], slots: int
-) -> tuple[Int[Array, ""], Callable[[Int[Array, ""]], Batch]]:
+def in_order(tree: Any, order: Int[Array, "N"], slots: int) -> Any:
+    """The rows of all leaves in this order, and as many rows of zeros behind them as a batch has
+    ``slots``."""
+    return jax.tree.map(
+        lambda leaf: jnp.pad(leaf[order], ((0, slots), *[(0, 0)] * (leaf.ndim - 1))), tree
+    )
+
+
+def deal(key: Key, data: Padded, slots: int) -> tuple[Int[Array, ""], Callable[[Any], Batch]]:
     """The number of batches of an epoch, and a function that gives each by its index."""
-    order = shuffle(key, data)
-    x, y = (jnp.pad(leaf[order], ((0, slots), (0, 0))) for leaf in (data.x, data.y))
-    importance = jnp.pad(importance[order], (0, slots))
-    weight = None if data.weight is None else jnp.pad(data.weight[order], (0, slots))
+    x, y, weight = in_order((data.x, data.y, data.weight), shuffle(key, data), slots)
     batches = -(-data.size // slots)
 
     def batch(index: Int[Array, ""]) -> Batch:
@@ -283,35 +279,11 @@ def deal(
         filled = jnp.arange(slots) < length
         cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=slots)
         batch_x, batch_y = (jnp.where(filled[:, None], cut(leaf), 0.0) for leaf in (x, y))
-        counted = jnp.where(filled, cut(importance), 0.0)
         weights = None if weight is None else Weights(cut(weight), jnp.sum(weight))
-        return Batch(batch_x, batch_y, counted, length, data.num_data.astype(x.dtype), weights)
+        num_data = data.num_data.astype(x.dtype)
+        return Batch(batch_x, batch_y, filled.astype(x.dtype), num_data, weights)
 
     return batches, batch
-
-
-def each_batch(
-    update: Callable[..., tuple[Any, Array, Array]],
-    state: Any,
-    batches: Int[Array, ""],
-    most: Int[Array, ""],
-    dtype: Any,
-) -> tuple[Any, Info]:
-    """``update(state, index, nonempty)`` for each batch; it returns state, energy, finiteness.
-
-    ``most`` is the longest epoch of all members; the batches a member does not have are empty.
-    """
-
-    def on_batch(index: Any, carry: Any) -> Any:
-        state, total, skipped = carry
-        nonempty = index < batches
-        state, energy, finite = update(state, index, nonempty)
-        total += jnp.where(nonempty & finite, energy, 0.0)
-        return state, total, skipped + (nonempty & ~finite).astype(skipped.dtype)
-
-    carry = (state, jnp.zeros((), dtype), jnp.zeros((), int))
-    state, total, skipped = jax.lax.fori_loop(0, most, on_batch, carry)
-    return state, Info(total / jnp.maximum(batches - skipped, 1), skipped)
 
 
 class Setup(NamedTuple):

@@ -4,7 +4,7 @@ and defines its result; the registry of methods; and the accepted forms of ``inf
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from importlib import import_module
 from numbers import Integral, Real
@@ -17,7 +17,7 @@ from twofold.core.persistence import to_plain
 
 if TYPE_CHECKING:  # JAX waits: names and options of methods do without.
     from twofold.core.numerics import Padded
-    from twofold.inference.loop import Algorithm, Result, Setup
+    from twofold.inference.loop import Result, Setup
     from twofold.model.spec import BNNLV
 
 MIN_EPOCHS = 100
@@ -93,19 +93,16 @@ def number(interval: str, hint: str = "") -> Check:
     return check
 
 
-def mean_and_deviation(fixed: bool) -> Check:
-    """A pair of numbers; a deviation of 0 passes where it may be ``fixed``."""
-
-    def check(name: str, value: Any) -> tuple[float, float]:
-        pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
-        if not pair:
-            raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
-        if value[1] < 0 or (value[1] == 0 and not fixed):
-            zero = ", or 0 to fix the noise" if fixed else ""
-            raise ValueError(f"the deviation in {name} must be positive{zero}, got {value}")
-        return float(value[0]), float(value[1])
-
-    return check
+def mean_and_deviation(name: str, value: Any) -> tuple[float, float]:
+    """A pair of numbers; a deviation of 0 fixes what it is of."""
+    pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
+    if not pair:
+        raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
+    if value[1] < 0:
+        raise ValueError(
+            f"the deviation in {name} must be positive, or 0 to fix the noise, got {value}"
+        )
+    return float(value[0]), float(value[1])
 
 
 def layers(name: str, value: Any) -> tuple[int, ...]:
@@ -136,14 +133,9 @@ class Method(ABC):
             object.__setattr__(self, one.name, value)
 
     @property
-    @abstractmethod
     def runs(self) -> int:
-        """How many runs side by side make one fit: members, or chains."""
-
-    @property
-    def weight_sets(self) -> int:
-        """How many sets of the network's weights a run holds at once, at least."""
-        return 1
+        """How many runs side by side make one fit: chains, members, or one."""
+        return getattr(self, "chains", getattr(self, "members", 1))
 
     @abstractmethod
     def set_up(self, model: "BNNLV", sizes: np.ndarray, dtype: str) -> "Setup":
@@ -157,48 +149,7 @@ class Method(ABC):
 
     def problems(self, methods: Sequence[Any], data: "Padded") -> Any:
         """What the algorithm calls problems: the data sets, with what differs among ``methods``."""
-        del methods
         return data
-
-
-@dataclass(frozen=True, kw_only=True)
-class MinibatchMethod(Method):
-    """A method that passes over the data in minibatches."""
-
-    min_updates: ClassVar[int]
-
-    epochs: int | None = option(None, optional(integer(1)))
-    batch_size: int = option(75, integer(1))
-    learning_rate: float = option(5e-3, check_positive)
-    learning_rate_decay: bool = option(True, check_flag)
-
-    @abstractmethod
-    def config(self, model: "BNNLV", batch_size: int) -> Any:
-        """What is compiled into the program."""
-
-    @abstractmethod
-    def build(self, config: Any) -> "Algorithm":
-        """The algorithm for ``loop.run``."""
-
-    def set_up(self, model: "BNNLV", sizes: np.ndarray, dtype: str) -> "Setup":
-        """The run; the smallest data set decides its length where ``epochs`` does not."""
-        import jax.numpy as jnp
-
-        from twofold.core.numerics import padded_size
-        from twofold.inference.loop import Schedule, Setup
-
-        # Slots that no data set can fill would only cost time.
-        slots = min(self.batch_size, padded_size(int(sizes.max())))
-        batches = -(-sizes // slots)
-        epochs = int(self.epochs or max(MIN_EPOCHS, -(-self.min_updates // batches.min())))
-        rates = self.learning_rate, self.learning_rate_decay
-        length = jnp.int32(epochs), jnp.int32(batches.max())
-        schedule = Schedule(*length, *(jnp.asarray(rate, dtype) for rate in rates))
-        config = self.config(model, int(slots))
-        return Setup(config, self.build(config), schedule, epochs, batches, "epochs")
-
-    def check_streamed(self, latents: int, itemsize: int, rows: int | None) -> None:
-        """Refuse data that pass by in blocks where something is kept for each row."""
 
 
 def method_class(name: Any) -> type[Method]:
@@ -206,8 +157,7 @@ def method_class(name: Any) -> type[Method]:
     if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"inference must be one of {NAMES}, got {name!r}{nearest(name, METHODS)}")
     module, attribute = METHODS[name]
-    found: type[Method] = getattr(import_module(module), attribute)
-    return found
+    return getattr(import_module(module), attribute)
 
 
 def option_names(method: type[Method] | Method) -> list[str]:
@@ -229,8 +179,7 @@ def resolve_method(inference: Any) -> Method:
         options = {name: value for name, value in inference.items() if name != "method"}
         return replace_options(method_class(inference["method"])(), options)
     if getattr(inference, "name", None) in METHODS and not isinstance(inference, type):
-        method: Method = inference
-        return method
+        return inference
     raise ValueError(
         f"inference must be a name ({NAMES}), a method such as Alpha(alpha=0.5), or a mapping such "
         f"as {{'method': 'alpha', 'alpha': 0.5}}, got {inference!r}"
@@ -246,8 +195,7 @@ def replace_options(method: Method, options: Mapping[Any, Any]) -> Method:
                 f"{type(method).__name__} has no option {name!r}{nearest(name, known)}; its "
                 f"options are {', '.join(known)}"
             )
-    changed: Method = replace(method, **options)  # type: ignore[type-var]
-    return changed
+    return replace(method, **options)  # type: ignore[type-var]
 
 
 def to_mapping(inference: Any) -> dict[str, Any]:
@@ -260,7 +208,8 @@ def to_mapping(inference: Any) -> dict[str, Any]:
 def nest_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a regressor in which options of the method may stand beside the others, as on the
     command line, with these moved into ``inference``."""
-    own = {name: value for name, value in settings.items() if name in _every_option()}
+    known = {name for method in METHODS for name in option_names(method_class(method))}
+    own = {name: value for name, value in settings.items() if name in known}
     rest = {name: value for name, value in settings.items() if name not in own}
     if not own:
         return rest
@@ -270,7 +219,3 @@ def nest_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     elif not isinstance(inference, Mapping):
         inference = to_mapping(inference)
     return rest | {"inference": {**inference, **own}}
-
-
-def _every_option() -> set[str]:
-    return {name for method in METHODS for name in option_names(method_class(method))}

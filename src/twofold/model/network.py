@@ -71,8 +71,7 @@ def _sum_over_points(gradient: Float[Array, "K out B"]) -> Float[Array, "K out"]
 
 def _transposed(kernel: Float[Array, "*K out in"]) -> Float[Array, "*K in out"]:
     """Transposed in memory, once, instead of being read across by every product."""
-    turned: Array = jax.lax.optimization_barrier(jnp.swapaxes(kernel, -1, -2))
-    return turned
+    return jax.lax.optimization_barrier(jnp.swapaxes(kernel, -1, -2))
 
 
 @jax.custom_vjp

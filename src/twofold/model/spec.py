@@ -16,7 +16,7 @@ N(0, γ_z). What z is integrated out over is then what it is predicted with.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -49,14 +49,11 @@ class BNNLV:
     linear_skip: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("inputs", "outputs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name, least in (("inputs", 1), ("outputs", 1), ("latents", 0), ("latent_levels", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if any(units < 1 for units in self.hidden):
             raise ValueError(f"every hidden layer needs at least 1 unit, got {self.hidden}")
-        for name in ("latents", "latent_levels"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be 0 (none) or positive, got {getattr(self, name)}")
         if self.linear_skip and not self.scaled_prior:
             raise ValueError("linear_skip needs scaled_prior, whose scales of the inputs it shares")
         if self.latent_levels and self.latents != 1:
@@ -145,8 +142,7 @@ def latent_values(model: BNNLV, standard: Float[Array, "*shape"]) -> Float[Array
         slices = jnp.floor(ndtr(standard) * model.latent_levels)
         slices = jnp.clip(slices, 0, model.latent_levels - 1)
         standard = ndtri((slices + 0.5) / model.latent_levels).astype(standard.dtype)
-    scaled: Array = jnp.sqrt(model.latent_variance).astype(standard.dtype) * standard
-    return scaled
+    return jnp.sqrt(model.latent_variance).astype(standard.dtype) * standard
 
 
 class Draws(NamedTuple):
@@ -172,13 +168,9 @@ class SampledPosterior(NamedTuple):
     log_noise: Float[Array, "R O"]
 
     @classmethod
-    def of_chains(
-        cls, weights: Float[Array, "C R P"], log_noise: Float[Array, "C R O"]
-    ) -> "SampledPosterior":
-        """The draws of all chains together."""
-        return cls(
-            weights.reshape(-1, weights.shape[-1]), log_noise.reshape(-1, log_noise.shape[-1])
-        )
+    def of_chains(cls, weights: Any, log_noise: Any) -> "SampledPosterior":
+        """The draws ``[C, R, …]`` of all chains together."""
+        return cls(*(leaf.reshape(-1, leaf.shape[-1]) for leaf in (weights, log_noise)))
 
     # One program: each of its steps by itself would take as long to prepare.
     @partial(jax.jit, static_argnames="num")

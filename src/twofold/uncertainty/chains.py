@@ -51,8 +51,7 @@ def predictive_trace(
         parts = [found.mean.reshape(draws, -1), jnp.log(found.variance).reshape(draws, -1)]
         return jnp.concatenate(parts, axis=1)
 
-    trace: Array = jax.lax.map(of_chain, (weights, log_noise))
-    return trace
+    return jax.lax.map(of_chain, (weights, log_noise))
 
 
 def _nodes(model: BNNLV) -> Float[Array, "L Z"]:

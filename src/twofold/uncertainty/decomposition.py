@@ -17,7 +17,6 @@ from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
 from twofold.core.numerics import LOG_TWO_PI
 from twofold.model.spec import BNNLV, Posterior
-from twofold.uncertainty import sample_entropy
 from twofold.uncertainty.entropies import Entropies, PointEstimator, average, entropies, integrate
 from twofold.uncertainty.predictive import (
     DRAW_AXES,
@@ -30,15 +29,12 @@ from twofold.uncertainty.predictive import (
     nest,
     rows_at_once,
 )
-from twofold.uncertainty.sample_entropy import estimate_from_samples
+from twofold.uncertainty.sample_entropy import from_samples, nearest_neighbour
 
 ESTIMATORS: dict[str, PointEstimator] = {
     "quadrature": integrate,
     "mixture": average,
-    **{
-        name: partial(estimate_from_samples, function)
-        for name, function in sample_entropy.ESTIMATORS.items()
-    },
+    "nearest_neighbour": from_samples(nearest_neighbour),
 }
 ENTROPY_STREAM = 2**31 - 1  # apart from the small numbers that splitting a key uses
 DOUBTFUL_ERRORS = 3.0
@@ -88,9 +84,9 @@ def choose_estimator(name: str | PointEstimator, joint: bool, model: BNNLV) -> P
     if callable(name):
         return name
     several = joint and model.outputs > 1
-    if name == "auto":
+    if isinstance(name, str) and name == "auto":
         name = "mixture" if several else "quadrature"
-    if name not in ESTIMATORS:
+    if not isinstance(name, str) or name not in ESTIMATORS:
         raise ValueError(f"estimator must be 'auto' or one of {sorted(ESTIMATORS)}, got {name!r}")
     if name == "quadrature" and several:
         raise ValueError(
@@ -102,7 +98,7 @@ def choose_estimator(name: str | PointEstimator, joint: bool, model: BNNLV) -> P
 
 def check_request(by: str, joint: bool) -> None:
     """Check ``by`` and ``joint``."""
-    if by not in ("entropy", "variance"):
+    if not isinstance(by, str) or by not in SPLITS:
         raise ValueError(f"by must be 'entropy' or 'variance', got {by!r}")
     if joint and by == "variance":
         raise ValueError("joint outputs are split by entropy only; use by='entropy'")
@@ -123,8 +119,7 @@ def split_nested(
     else:
         entropy_key = jax.random.fold_in(key, ENTROPY_STREAM)
         split = by_entropy(entropies(estimator, joint, entropy_key, model, nested, x))
-    rows_first: Split = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), split)
-    return rows_first
+    return jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), split)
 
 
 _by_rows = partial(sharding.by_rows, static=["by", "joint", "estimator", "model"], rows=["x"])
@@ -195,8 +190,7 @@ class Decomposition:
 
         There the bias of the entropy estimator exceeds the epistemic part.
         """
-        least: np.ndarray = -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
-        return self.epistemic < least
+        return self.epistemic < -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
 
     def standard_deviations(self) -> "Decomposition":
         """Square roots of a split by variance, in units of y; they do not add up."""

@@ -19,8 +19,7 @@ def rmse(y: np.ndarray, mean: np.ndarray) -> np.ndarray | np.floating:
             f"{mean.shape}; pass one prediction for each measurement"
         )
     errors = np.subtract(y, mean, dtype=np.float64)
-    root: np.ndarray | np.floating = np.sqrt(np.mean(np.square(errors), axis=0))
-    return root
+    return np.sqrt(np.mean(np.square(errors), axis=0))
 
 
 def crps(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -35,8 +34,7 @@ def crps(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
     errors = np.sort(np.subtract(samples, y, dtype=np.float64), axis=0)
     num = len(errors)
     weights = (2.0 * np.arange(1, num + 1) - num - 1.0) / (num * (num - 1.0))
-    scores: np.ndarray = np.mean(np.abs(errors), axis=0) - np.tensordot(weights, errors, axes=1)
-    return scores
+    return np.mean(np.abs(errors), axis=0) - np.tensordot(weights, errors, axes=1)
 
 
 def pit(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -47,8 +45,7 @@ def pit(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
     """
     _check_samples(samples, y, fewest=1)
     below = np.count_nonzero(samples < y, axis=0) + 0.5 * np.count_nonzero(samples == y, axis=0)
-    ranks: np.ndarray = (below + 0.5) / (len(samples) + 1.0)
-    return ranks
+    return (below + 0.5) / (len(samples) + 1.0)
 
 
 def coverage(pit: np.ndarray, levels: np.ndarray = LEVELS) -> np.ndarray:

@@ -6,7 +6,7 @@ bounded for one set of samples; under ``vmap`` it is that times the number of se
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,18 +16,6 @@ from twofold.core.arrays import Array, Float, Int, Scalar
 
 CHUNK_VALUES = 2**24
 GPU_WINDOWS = 32
-
-
-class LocalMoments(NamedTuple):
-    """Sums over the neighbours of each sample, weighted by ``exp(−|u|²/2)``, ``u = (y_j − y_i)/h``.
-
-    The bandwidth ``h`` of a sample is the distance to its k-th neighbour.
-    """
-
-    bandwidth: Float[Array, "n"]
-    total: Float[Array, "n"]
-    first: Float[Array, "n d"]
-    second: Float[Array, "n d d"]
 
 
 def log_ball_volume(d: int) -> float:
@@ -120,11 +108,10 @@ def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
         right = jax.lax.dynamic_slice_in_dim(around, 2 * k - j, n)
         return jnp.minimum(distance, jnp.maximum(values - left, right - values))
 
-    found: Array = _each(k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
-    return found
+    return each_window(k + 1, narrow, jnp.full(n, jnp.inf, values.dtype))
 
 
-def _each(windows: int, add: Callable[..., Any], start: Any) -> Any:
+def each_window(windows: int, add: Callable[..., Any], start: Any) -> Any:
     """One window after another; a GPU takes many in one kernel."""
     unroll = 1 if numerics.on_cpu() else GPU_WINDOWS
     return jax.lax.fori_loop(0, windows, add, start, unroll=unroll)
@@ -140,43 +127,3 @@ def kth_distances(samples: Float[Array, "n d"], k: int) -> Float[Array, "n"]:
     else:
         distances = rows_in_chunks(lambda i: nearest(samples, i, k)[0][-1], n)
     return jnp.maximum(distances, smallest_distance(samples))
-
-
-def local_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoments:
-    """Weighted sums over the ``m`` nearest neighbours (all of them, should several share the
-    m-th distance in one dimension), with the distance to the k-th as the bandwidth."""
-    check_neighbours(max(k, m), samples.shape[0])
-    return (_ranked_moments if samples.shape[1] == 1 else _paired_moments)(samples, k, m)
-
-
-def _ranked_moments(samples: Float[Array, "n 1"], k: int, m: int) -> LocalMoments:
-    values, places = ranked(samples[:, 0])
-    n, around = values.shape[0], padded(values, m)
-    bandwidth = jnp.maximum(ranked_distances(values, k), smallest_distance(samples))
-    farthest = ranked_distances(values, m)
-
-    def add(j: Int[Array, ""], sums: Float[Array, "3 n"]) -> Float[Array, "3 n"]:
-        difference = jax.lax.dynamic_slice_in_dim(around, j, n) - values
-        included = (jnp.abs(difference) <= farthest) & (j != m)
-        u = jnp.where(included, difference / bandwidth, 0.0)
-        weight = jnp.where(included, jnp.exp(-0.5 * jnp.square(u)), 0.0)
-        return sums + jnp.stack([weight, weight * u, weight * jnp.square(u)])
-
-    sums = _each(2 * m + 1, add, jnp.zeros((3, n), values.dtype))
-    columns = jnp.stack([bandwidth, *sums], axis=1)[places]
-    return LocalMoments(columns[:, 0], columns[:, 1], columns[:, 2:3], columns[:, 3:, None])
-
-
-def _paired_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoments:
-    floor = smallest_distance(samples)
-
-    def row(i: Int[Array, ""]) -> LocalMoments:
-        distances, places = nearest(samples, i, max(k, m))
-        bandwidth = jnp.maximum(distances[k - 1], floor)
-        u = (samples[places[:m]] - samples[i]) / bandwidth
-        weights = jnp.exp(-0.5 * jnp.sum(jnp.square(u), axis=1))
-        second = jnp.sum(weights[:, None, None] * u[:, :, None] * u[:, None, :], axis=0)
-        return LocalMoments(bandwidth, jnp.sum(weights), weights @ u, second)
-
-    found: LocalMoments = rows_in_chunks(row, samples.shape[0])
-    return found

@@ -101,13 +101,9 @@ def in_blocks(model: BNNLV, nested: Nested, points: int) -> Float[Array, "blocks
     return nested.latents.reshape(latents // block, block, draws, size)
 
 
-def means(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Float[Array, "L M O B"]:
-    """``f(x, z; W)`` for all nested draws; memory grows with L · M · B."""
-    return components(model, nested, x).mean
-
-
 def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditional:
-    """y given each nested draw: means and log-variances ``[L, M, O, B]``, log-odds ``[M]``."""
+    """y given each nested draw: means and log-variances ``[L, M, O, B]``, log-odds ``[M]``; memory
+    grows with L · M · B."""
     blocks = in_blocks(model, nested, x.shape[0])
     network_layers, every = layers(model, nested.weights), nested.latents.shape[0]
     found = jax.lax.map(
@@ -242,7 +238,8 @@ def in_chunks(
         filled = min(size, rows - start)
         chunk = (column[start : start + size] for column in columns)
         padded = (np.pad(column, ((0, size - filled), (0, 0)), "edge") for column in chunk)
-        arrays = [_on_device(column, dtype) for column in padded]
+        # Integers stay what they are.
+        arrays = [jnp.asarray(c, dtype if c.dtype.kind == "f" else None) for c in padded]
         if start == 0:
             _check_memory(function.lower(*shared, *arrays), rows, size)
         values = sharding.on_host(function(*shared, *arrays))
@@ -259,8 +256,3 @@ def _check_memory(lowered: Any, rows: int, size: int) -> None:
     memory.check_program(lowered.compile(), what, remedy)
     # The chunks, and all of them joined, in double precision.
     memory.refuse_beyond(2 * 8 * rows * numbers, what, remedy, 1.0, memory.physical())
-
-
-def _on_device(column: np.ndarray, dtype: Any) -> jax.Array:
-    """Numbers in the precision asked for, integers as they are."""
-    return jnp.asarray(column, dtype if np.issubdtype(column.dtype, np.floating) else None)

@@ -71,9 +71,7 @@ def bracket(mixed: Mixture, level: Levels) -> tuple[Float[Array, "O B"], Float[A
         return (jnp.minimum(ends[0], low), jnp.maximum(ends[1], high)), None
 
     infinite = jnp.full(mixed.mean.shape[3:], jnp.inf, mixed.mean.dtype)
-    ends: tuple[Array, Array]
-    ends, _ = jax.lax.scan(widen, (infinite, -infinite), (mixed.mean, mixed.deviation))
-    return ends
+    return jax.lax.scan(widen, (infinite, -infinite), (mixed.mean, mixed.deviation))[0]
 
 
 def probability_beyond(
@@ -91,7 +89,6 @@ def probability_beyond(
         return total + jnp.sum(beyond, axis=(0, 1)), None
 
     blocks, block, draws, *_ = mixed.mean.shape
-    total: Array
     total, _ = jax.lax.scan(add, jnp.zeros_like(value), (mixed.mean, mixed.deviation))
     return total / (blocks * block * draws)
 
@@ -111,8 +108,7 @@ def quantiles(
             too_low = level.side * (beyond - level.tail) < 0
             return jnp.where(too_low, middle, low), jnp.where(too_low, high, middle)
 
-        ends: tuple[Array, Array] = jax.lax.fori_loop(0, steps, halve, bracket(mixed, level))
-        return 0.5 * (ends[0] + ends[1])
+        low, high = jax.lax.fori_loop(0, steps, halve, bracket(mixed, level))
+        return 0.5 * (low + high)
 
-    found: Array = jax.lax.map(at_level, levels)
-    return jnp.transpose(found, (2, 1, 0))
+    return jnp.transpose(jax.lax.map(at_level, levels), (2, 1, 0))

@@ -1,30 +1,21 @@
-"""Entropy from samples alone: four estimators with one interface.
+"""Entropy from samples alone: the paper's estimator, and how one like it splits the uncertainty.
 
 An estimator takes samples ``[n, d]`` and gives the *surprisals*, estimates of ``−log p(y_i)`` in
-nats at each sample; their mean estimates the entropy. All run under ``jit`` and ``vmap``;
-``from_samples`` makes estimators of the split of them.
+nats at each sample; their mean estimates the entropy. It must run under ``jit`` and ``vmap``.
 """
 
-import math
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from scipy.special import digamma
 
-from twofold.core.arrays import Array, Bool, Float, Int, Key, Scalar
-from twofold.core.numerics import LOG_TWO_PI
+from twofold.core.arrays import Array, Float, Key
 from twofold.model.spec import WIDE
 from twofold.uncertainty import neighbours as near
 from twofold.uncertainty.entropies import Entropies, PointEstimator
 
-GRID_POINTS = 8_192
-MOST_BINS = 32_768
-MARGIN_BANDWIDTHS = 4.0
-FARTHEST_DEVIATIONS = 5.0
-BIAS_ERROR = 0.002
 LONE_DRAWS = 100
 
 
@@ -42,179 +33,6 @@ def nearest_neighbour(samples: Float[Array, "n d"], k: int = 25) -> Float[Array,
 def ball_surprisals(distances: Float[Array, "n"], k: int, d: int) -> Float[Array, "n"]:
     """Minus the log of the number of samples a unit of volume, from the distances to the k-th."""
     return near.log_ball_volume(d) - float(digamma(k)) + d * jnp.log(distances)
-
-
-def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
-    """A Gaussian fitted around each sample by local likelihood: the k-LNN estimator of Gao, Oh and
-    Viswanath, "Breaking the Bandwidth Barrier" (2016), which follows densities much thinner in one
-    direction than in another.
-
-    The fit sees ``max(6k, log n)`` neighbours, as the paper's theory (order log n) and its authors'
-    program (30 for k = 5) have it. A sample more than ``FARTHEST_DEVIATIONS`` of the fit away from
-    its mean (an outlier, or neighbours in fewer than d dimensions, as duplicates are) cannot come
-    from it: there the k-th distance alone gives the density. The authors leave out samples whose
-    neighbours' covariance is nearly singular; without either rule the mean is infinite for small k.
-    """
-    n, d = samples.shape
-    near.check_neighbours(k, n)
-    m = min(n - 1, max(6 * k, math.ceil(math.log(n))))
-    if m <= d:
-        raise ValueError(f"a Gaussian in {d} dimensions needs {d + 2} samples or more, got {n}")
-    moments = near.local_moments(samples, k, m)
-    fitted, plausible = gaussian_surprisals(moments)
-    intensities = jnp.where(plausible, fitted, ball_surprisals(moments.bandwidth, k, d))
-    return math.log(n - 1) - poisson_bias(k, m, d) + intensities
-
-
-def gaussian_surprisals(moments: near.LocalMoments) -> tuple[Float[Array, "n"], Bool[Array, "n"]]:
-    """``−log S₀ + ½ log |2π h² Σ| + ½ μᵀ Σ⁻¹ μ``, minus the log of the number of samples a unit of
-    volume, with ``μ = S₁/S₀``, ``Σ = S₂/S₀ − μμᵀ``; and whether the sample can come from the fit.
-    """
-    total, d = moments.total, moments.first.shape[1]
-    mean = moments.first / total[:, None]
-    covariance = moments.second / total[:, None, None] - mean[:, :, None] * mean[:, None, :]
-    pivots, quadratic = eliminate(covariance, mean)
-    log_determinant = jnp.sum(jnp.log(pivots), axis=1)
-    surprisals = (
-        d * (0.5 * LOG_TWO_PI + jnp.log(moments.bandwidth))
-        + 0.5 * (log_determinant + quadratic)
-        - jnp.log(total)
-    )
-    resolved = jnp.all(pivots > 10.0 * jnp.finfo(total.dtype).eps, axis=1)
-    return surprisals, resolved & (quadratic < FARTHEST_DEVIATIONS**2)
-
-
-def eliminate(
-    matrix: Float[Array, "n d d"], vector: Float[Array, "n d"]
-) -> tuple[Float[Array, "n d"], Float[Array, "n"]]:
-    """Pivots of symmetric matrices, and ``vᵀ A⁻¹ v``, by Gaussian elimination.
-
-    Written out because the libraries' batched factorisations go matrix by matrix, which is slow
-    for many tiny ones.
-    """
-    pivots, quadratic = [], jnp.zeros(vector.shape[0], vector.dtype)
-    for _ in range(vector.shape[1]):
-        pivot, row, first = matrix[:, 0, 0], matrix[:, 0, 1:], vector[:, 0]
-        pivots.append(pivot)
-        quadratic = quadratic + jnp.square(first) / pivot
-        vector = vector[:, 1:] - row * (first / pivot)[:, None]
-        matrix = matrix[:, 1:, 1:] - row[:, :, None] * (row / pivot[:, None])[:, None, :]
-    return jnp.stack(pivots, axis=1), quadratic
-
-
-@lru_cache
-def poisson_bias(k: int, m: int, d: int) -> float:
-    """What ``adaptive`` gives on average, without this, where it should give 0: at a point in a
-    Poisson process of unit intensity. Simulated to a standard error of ``BIAS_ERROR``.
-    """
-    rng = np.random.default_rng(0)
-    batch = max(1, 2**20 // (m * d))
-    values = np.empty(0)
-    while len(values) < 2 or values.std() > BIAS_ERROR * math.sqrt(len(values)):
-        volumes = np.cumsum(rng.exponential(size=(batch, m)), axis=1)
-        distances = (volumes / math.exp(near.log_ball_volume(d))) ** (1.0 / d)
-        directions = rng.normal(size=(batch, m, d))
-        directions /= np.linalg.norm(directions, axis=2, keepdims=True)
-        values = np.append(values, _fit_numpy(distances[:, :, None] * directions, k))
-    return float(values.mean())
-
-
-def _fit_numpy(neighbours: np.ndarray, k: int) -> np.ndarray:
-    """The same fit at the origin, from neighbours ``[batch, m, d]``, nearest first."""
-    d = neighbours.shape[2]
-    bandwidth = np.linalg.norm(neighbours[:, k - 1], axis=1)
-    u = neighbours / bandwidth[:, None, None]
-    weights = np.exp(-0.5 * np.sum(u**2, axis=2))
-    total = weights.sum(axis=1)
-    mean = np.einsum("bm,bmi->bi", weights, u) / total[:, None]
-    second = np.swapaxes(weights[:, :, None] * u, 1, 2) @ u / total[:, None, None]
-    covariance = second - mean[:, :, None] * mean[:, None, :]
-    # A singular Σ has to come out as one that the sample cannot come from.
-    solved = np.linalg.solve(covariance + 1e-12 * np.eye(d), mean[:, :, None])[:, :, 0]
-    quadratic = np.sum(mean * solved, axis=1)
-    log_determinant = np.linalg.slogdet(covariance)[1] + d * (LOG_TWO_PI + 2 * np.log(bandwidth))
-    fitted = 0.5 * (log_determinant + quadratic) - np.log(total)
-    ball = near.log_ball_volume(d) - digamma(k) + d * np.log(bandwidth)
-    values: np.ndarray = np.where(quadratic < FARTHEST_DEVIATIONS**2, fitted, ball)
-    return values
-
-
-def spread(samples: Float[Array, "n d"]) -> Float[Array, "d"]:
-    """The standard deviation, or the interquartile range over 1.349 (the same for a Gaussian) where
-    that is less and not 0: far modes and outliers do not widen it as much.
-    """
-    deviation = jnp.std(samples, axis=0)
-    lower, upper = jnp.quantile(samples, jnp.asarray([0.25, 0.75], samples.dtype), axis=0)
-    quartiles = (upper - lower) / 1.349
-    robust = jnp.where(quartiles > 0.0, jnp.minimum(deviation, quartiles), deviation)
-    return jnp.maximum(robust, near.smallest_distance(samples))
-
-
-def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
-    """Leave-one-out Gaussian kernel density with Silverman's bandwidth in each dimension.
-
-    All pairs in several dimensions. In one, on a grid: then the bandwidth is at least two cells,
-    and a density lost in the rounding of the FFT is raised to it.
-    """
-    n, d = samples.shape
-    near.check_neighbours(1, n)
-    bandwidth = (4.0 / (d + 2.0) / n) ** (1.0 / (d + 4.0)) * spread(samples)
-    if d == 1:
-        return _gridded_kernel_surprisals(samples[:, 0], bandwidth[0])
-    # Shifted first: far from 0 the scaled samples would have few digits for their differences.
-    scaled = (samples - samples[0]) / bandwidth
-    constant = 0.5 * d * LOG_TWO_PI + math.log(n - 1) + jnp.sum(jnp.log(bandwidth))
-
-    def row(i: Int[Array, ""]) -> Scalar:
-        return -jax.nn.logsumexp(-0.5 * near.squared_distances(scaled, i))
-
-    logs: Array = near.rows_in_chunks(row, n)
-    return constant + logs
-
-
-def _gridded_kernel_surprisals(values: Float[Array, "n"], bandwidth: Scalar) -> Float[Array, "n"]:
-    """Linear binning, convolution by FFT, linear interpolation; the sample's own share of the
-    result, known in closed form, is taken out."""
-    n, dtype = values.shape[0], values.dtype
-    low, high = jnp.min(values), jnp.max(values)
-    h = jnp.maximum(bandwidth, 2.0 * (high - low) / GRID_POINTS)
-    # The FFT's grid is a ring: the margins keep its two ends apart.
-    spacing = (high - low + 2.0 * MARGIN_BANDWIDTHS * h) / GRID_POINTS
-    position = (values - low + MARGIN_BANDWIDTHS * h) / spacing
-    cell = jnp.floor(position).astype(jnp.int32)
-    right = position - cell
-    left = 1.0 - right
-    counts = jnp.zeros(GRID_POINTS, dtype).at[cell].add(left).at[cell + 1].add(right)
-    frequency = jnp.arange(GRID_POINTS // 2 + 1, dtype=dtype) * (2.0 * math.pi / GRID_POINTS)
-    kernel = jnp.exp(-0.5 * jnp.square(frequency * (h / spacing)))
-    density = jnp.fft.irfft(jnp.fft.rfft(counts) * kernel, GRID_POINTS) / spacing
-    cross = 2.0 * left * right * jnp.exp(-0.5 * jnp.square(spacing / h))
-    own = (jnp.square(left) + jnp.square(right) + cross) / (h * math.sqrt(2.0 * math.pi))
-    others = left * density[cell] + right * density[cell + 1] - own
-    rounding = 32.0 * jnp.finfo(dtype).eps * jnp.max(density)
-    return math.log(n - 1) - jnp.log(jnp.maximum(others, rounding))
-
-
-def histogram(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
-    """``−log(count / (n · volume))`` of each sample's bin, in up to three dimensions.
-
-    Scott's rule decides the bins from ``spread``, ``MOST_BINS`` in all at most.
-    """
-    n, d = samples.shape
-    if d > 3:
-        raise ValueError(
-            f"a histogram needs three dimensions or fewer, got {d}; use nearest_neighbour"
-        )
-    most = int(MOST_BINS ** (1.0 / d) + 1e-9)
-    low = jnp.min(samples, axis=0)
-    extent = jnp.maximum(jnp.max(samples, axis=0) - low, near.smallest_distance(samples))
-    scott = (24.0 * math.sqrt(math.pi)) ** (1.0 / 3.0) * n ** (-1.0 / (d + 2.0)) * spread(samples)
-    bins = jnp.clip(jnp.ceil(extent / scott), 1, most)
-    width = extent / bins
-    cells = jnp.clip(jnp.floor((samples - low) / width), 0, bins - 1).astype(jnp.int32)
-    flat = sum(most**axis * cells[:, axis] for axis in range(d))
-    counts = jnp.zeros(most**d, jnp.int32).at[flat].add(1)
-    return math.log(n) + jnp.sum(jnp.log(width)) - jnp.log(counts[flat].astype(width.dtype))
 
 
 def estimate_from_samples(
@@ -243,11 +61,3 @@ def from_samples(surprisals: Callable[[Array], Array]) -> PointEstimator:
     """A split estimator that uses draws of y only; ``surprisals`` maps samples ``[n, O]`` to
     estimates ``[n]`` of their ``−log p``."""
     return partial(estimate_from_samples, surprisals)
-
-
-ESTIMATORS: dict[str, Callable[[Float[Array, "n d"]], Float[Array, "n"]]] = {
-    "nearest_neighbour": nearest_neighbour,
-    "adaptive": adaptive,
-    "kernel_density": kernel_density,
-    "histogram": histogram,
-}

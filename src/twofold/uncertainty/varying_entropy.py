@@ -49,20 +49,6 @@ class Components(NamedTuple):
     weight: Float[Array, "C M"]
 
 
-class Core(NamedTuple):
-    """Where the core begins, and the spacing of level 0, which is finest."""
-
-    low: Scalar
-    spacing: Scalar
-
-
-class Sampled(NamedTuple):
-    """Densities at the points of all levels, and the points' weights in an integral."""
-
-    density: Float[Array, "M G"]
-    weight: Float[Array, "G"]
-
-
 def two_widths(
     centres: Float[Array, "L M"], log_noise: Float[Array, "L M"], log_odds: Float[Array, "M"]
 ) -> Components:
@@ -113,14 +99,14 @@ def level_points(size: int) -> list[int]:
 
 
 def sum_by_level(
-    components: Components, core: Core, points: Sequence[int]
+    components: Components, low: Scalar, finest: Scalar, points: Sequence[int]
 ) -> list[Float[Array, "M _"]]:
-    """On each level the sum of its own Gaussians."""
+    """On each level the sum of its own Gaussians; the core begins at ``low``."""
     starts = np.concatenate([[0], np.cumsum(points)])
-    units = components.deviation / (POINTS_PER_DEVIATION * core.spacing)
+    units = components.deviation / (POINTS_PER_DEVIATION * finest)
     level = jnp.clip(jnp.floor(jnp.log2(units)), 0, LEVELS - 1)
-    spacing = core.spacing * jnp.exp2(level)
-    position = (components.centre - core.low) / spacing + MARGIN
+    spacing = finest * jnp.exp2(level)
+    position = (components.centre - low) / spacing + MARGIN
     nearest = jnp.round(position)
     peak = components.weight / (math.sqrt(2.0 * math.pi) * components.deviation)
     offsets = jnp.arange(-REACH, REACH + 1, dtype=peak.dtype)[:, None, None]
@@ -172,22 +158,16 @@ def rule_weights(points: Sequence[int]) -> np.ndarray:
     return np.concatenate(weights)
 
 
-def sample_densities(size: int, components: Components) -> Sampled:
-    """The mixtures' densities on all levels, for a core of ``size`` spacings."""
-    spacing = finest_spacing(components)
-    core = Core(0.5 * (sum(core_bounds(components)) - size * spacing), spacing)
-    points = level_points(size)
-    own = sum_by_level(components, core, points)
+def entropies_on(size: int, components: Components) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
+    """Cross and conditional entropies with a core of ``size`` spacings."""
+    spacing, points = finest_spacing(components), level_points(size)
+    low = 0.5 * (sum(core_bounds(components)) - size * spacing)
+    own = sum_by_level(components, low, spacing, points)
     found = [own[-1]]
     for j in reversed(range(LEVELS - 1)):
         found.insert(0, own[j] + refine(found[0], points[j]))
+    density = jnp.concatenate(found, axis=1)
     weight = jnp.asarray(rule_weights(points), spacing.dtype) * spacing
-    return Sampled(jnp.concatenate(found, axis=1), weight)
-
-
-def entropies_on(size: int, components: Components) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
-    """Cross and conditional entropies with a core of ``size`` spacings."""
-    density, weight = sample_densities(size, components)
     log_mean = jnp.log(jnp.maximum(jnp.mean(density, axis=0), jnp.finfo(density.dtype).tiny))
     return -(density @ (weight * log_mean)), -(xlogy(density, density) @ weight)
 

@@ -6,6 +6,7 @@ The tests run it here on one device, and in another process on eight.
 import itertools
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -19,6 +20,7 @@ from twofold.plant.forecast import forecast
 from twofold.plant.log import Episode, Log
 from twofold.plant.rollout import DynamicsModel
 from twofold.plant.search import SearchSettings, search_policies
+from twofold.uncertainty.sample_entropy import from_samples, nearest_neighbour
 
 ALPHA = {"inference": Alpha(draws=5, epochs=6, batch_size=8)}
 CHAINS = {
@@ -68,7 +70,9 @@ def splits(model, x):
 
 def lone(model, x):
     """The split of one row, by estimators that do not fill it up to many."""
-    found = [(name, model.decompose(x, estimator=name)) for name in ("mixture", "histogram")]
+    drawn = from_samples(partial(nearest_neighbour, k=3))
+    estimators = {"mixture": "mixture", "nearest_neighbour": drawn}
+    found = [(name, model.decompose(x, estimator=one)) for name, one in estimators.items()]
     return {name: np.stack([split.total, split.aleatoric]) for name, split in found}
 
 

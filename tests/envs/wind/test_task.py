@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from paper.wind.plain_wind import hub_wind
 from twofold.envs.system import constant, episodes
-from twofold.envs.wind import task, turbulence
+from twofold.envs.wind import task
 from twofold.envs.wind.task import PARAMS, SIGNALS, Params, State, offsets, wind_turbine
 
 SHORT = replace(PARAMS, warm_up=6, history=3, horizon=10)
@@ -90,7 +91,7 @@ def test_measured_wind_is_the_hubs_average(state):
     after = STEP(state, jnp.zeros(2), jnp.array(0.0))
     times = state.time + 0.05 * (jnp.arange(20) + 0.5)
     assert float(after.seconds[0, 0]) == pytest.approx(
-        float(turbulence.hub_wind(state.wind, times).mean()), abs=1e-4
+        float(hub_wind(state.wind, times).mean()), abs=1e-4
     )
 
 

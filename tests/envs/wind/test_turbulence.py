@@ -10,21 +10,18 @@ import pytest
 from scipy.integrate import quad
 from scipy.signal import csd, welch
 
+from paper.wind.plain_wind import REFERENCE_INTENSITY, hub_wind, kaimal, rotor_wind
 from twofold.core import numerics
 from twofold.envs.wind.turbulence import (
-    REFERENCE_INTENSITY,
     Spectrum,
     build,
     coherence,
     deviation,
     distance_density,
     hub_filter,
-    hub_wind,
-    kaimal,
     kaimal_variance,
     mean_turn,
     rotor_filter,
-    rotor_wind,
     sample,
 )
 from twofold.envs.wind.turbulence import winds as winds_between

@@ -157,32 +157,23 @@ def cost(params: Params, state: State) -> Scalar:
     return -power / RATED_POWER + params.load_weight * span / LOAD_SCALE
 
 
-def begin(params: Params, wind: turbulence.Wind) -> State:
-    """The machine at rest in the mean wind, before it has seen anything."""
-    machine_state = controller.start(params.turbine, dynamics.nrel_5mw(), wind.mean)
-    seconds = jnp.zeros((params.history, len(SIGNALS)))
-    return State(machine_state, wind, jnp.zeros(()), seconds)
-
-
-def warm_up(params: Params, state: State, noises: Float[Array, "W"]) -> State:
-    """The state after a while at the neutral action."""
-
-    def advance(state, noise):
-        return step(params, state, jnp.zeros(2), noise), None
-
-    return jax.lax.scan(advance, state, noises)[0]
-
-
 def reset(key: Key, params: Params = PARAMS) -> State:
-    """A random wind and the machine after some time in it; mean and intensity are uniform."""
+    """A random wind and the machine after a while at the neutral action in it; mean and intensity
+    are uniform."""
     mean_key, intensity_key, wind_key, noise_key = jax.random.split(key, 4)
     mean = jax.random.uniform(mean_key, minval=params.mean_wind[0], maxval=params.mean_wind[1])
     low, high = params.intensity
     intensity = jax.random.uniform(intensity_key, minval=low, maxval=high)
     sigma = turbulence.deviation(intensity, mean)
     wind = turbulence.sample(wind_key, params.spectrum, mean, sigma)
+    machine = controller.start(params.turbine, dynamics.nrel_5mw(), wind.mean)
+    state = State(machine, wind, jnp.zeros(()), jnp.zeros((params.history, len(SIGNALS))))
+
+    def advance(state: State, noise: Scalar) -> tuple[State, None]:
+        return step(params, state, jnp.zeros(2), noise), None
+
     noises = jax.random.normal(noise_key, (max(params.warm_up, params.history),))
-    return warm_up(params, begin(params, wind), noises)
+    return jax.lax.scan(advance, state, noises)[0]
 
 
 def behaviour(params: Params = PARAMS) -> Policy:
@@ -197,22 +188,17 @@ def behaviour(params: Params = PARAMS) -> Policy:
     return Policy(lambda key: spread * jax.random.normal(key, (2,)), act)
 
 
-def names(params: Params) -> tuple[str, ...]:
-    """Names of the observation's entries: the newest second first."""
-    ages = ["", *(f", {age} s before" for age in range(1, params.history))]
-    return tuple(f"{signal}{age}" for age in ages for signal in SIGNALS)
-
-
 def wind_turbine(params: Params = PARAMS) -> System:
     """The task as a system."""
     low, high = np.tile(np.array(list(SIGNALS.values())).T, params.history)
+    ages = ["", *(f", {age} s before" for age in range(1, params.history))]
 
     def advance(key: Key, state: State, action: Float[Array, "2"]) -> State:
         return step(params, state, action, jax.random.normal(key))
 
     return System(
         name="wind_turbine",
-        observations=names(params),
+        observations=tuple(f"{signal}{age}" for age in ages for signal in SIGNALS),
         actions=("pitch offset", "torque offset"),
         observation_low=low,
         observation_high=high,

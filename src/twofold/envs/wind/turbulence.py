@@ -18,9 +18,6 @@ from twofold.core import numerics
 from twofold.core.arrays import Array, Float, Key, Scalar
 from twofold.envs.system import check_fields
 
-REFERENCE_INTENSITY = {"A": 0.16, "B": 0.14, "C": 0.12}
-"""Turbulence classes: ``I_ref``, the mean intensity at 15 m/s (Table 1)."""
-
 
 @dataclass(frozen=True)
 class Spectrum:
@@ -65,18 +62,11 @@ def deviation(intensity: Scalar | float, mean: Scalar) -> Scalar:
     return intensity * (0.75 * mean + 5.6)
 
 
-def kaimal(
-    spectrum: Spectrum, frequency: Float[Array, "*batch"], mean: Scalar, sigma: Scalar
-) -> Float[Array, "*batch"]:
-    """``S(f) = σ² 4 (L/V) / (1 + 6 f L/V)^{5/3}``, one-sided (Annex B.2)."""
-    scale = spectrum.length / mean
-    return sigma**2 * 4.0 * scale / (1.0 + 6.0 * frequency * scale) ** (5.0 / 3.0)
-
-
 def kaimal_variance(
     spectrum: Spectrum, frequency: Float[Array, "*batch"], mean: Scalar, sigma: Scalar
 ) -> Float[Array, "*batch"]:
-    """``∫_0^f S = σ² (1 − (1 + 6 f L/V)^{−2/3})``."""
+    """``∫_0^f S = σ² (1 − (1 + 6 f L/V)^{−2/3})`` of the one-sided spectrum (Annex B.2)
+    ``S(f) = σ² 4 (L/V) / (1 + 6 f L/V)^{5/3}``."""
     scale = spectrum.length / mean
     return sigma**2 * (1.0 - (1.0 + 6.0 * frequency * scale) ** (-2.0 / 3.0))
 
@@ -142,23 +132,11 @@ def sample(key: Key, spectrum: Spectrum, mean: Scalar, sigma: Scalar) -> Wind:
     return build(spectrum, mean, sigma, jax.random.uniform(key, (3, spectrum.bins)))
 
 
-def rotor_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """The wind averaged over the rotor, in m/s."""
-    angle = 2.0 * jnp.pi * wind.frequency * time[..., None]
-    return wind.mean + jnp.cos(angle + wind.rotor_phase) @ wind.rotor_amplitude
-
-
-def hub_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """The wind at the hub, in m/s: what it shares with the rotor's average, and the rest."""
-    angle = 2.0 * jnp.pi * wind.frequency * time[..., None]
-    shared = jnp.cos(angle + wind.rotor_phase) @ wind.hub_amplitude
-    return wind.mean + shared + jnp.cos(angle + wind.rest_phase) @ wind.rest_amplitude
-
-
 def winds(
     wind: Wind, start: Scalar, spacing: float, num: int
 ) -> tuple[Float[Array, "num"], Scalar]:
-    """``rotor_wind`` at ``num`` times, and the mean of ``hub_wind`` over them."""
+    """The wind averaged over the rotor at ``num`` times, and the mean over them of the hub's, which
+    is what it shares with the rotor's average, and a rest of its own."""
     step = 2.0 * jnp.pi * spacing * wind.frequency
     first = 2.0 * jnp.pi * wind.frequency * start
     rotor, rest = first + wind.rotor_phase, first + wind.rest_phase
