@@ -11,7 +11,7 @@ Every method learns in a process of its own, d3rlpy's and MOPO in the environmen
 peers`` makes, from the logs of all seeds side by side (and of all tasks, for which a GPU has room),
 with at least 20,000 updates and a minute and a half. A seed is a log, a policy learnt from it, and
 2,000 starts from which all methods are tried on the true system. ``twofold`` is the recommended
-policy with the pipeline's defaults (the logged controller, where that is recommended),
+policy of ``policy search --quick`` (the logged controller, where that is recommended),
 ``twofold_best`` the best of the same search in hindsight, ``logged`` the controller that the log is
 of. A run that is stopped keeps what it has; writes ``results/offline_rl.json``, where runs of some
 tasks or methods join what others have.
@@ -67,7 +67,7 @@ SHARED = tuple(
     f"paper/{name}.py" for name in ("control_problems", "outside_plants", "outside_tasks")
 )
 SOURCES = {
-    "twofold": ("benchmarks/peers/offline_twofold.py", "src/twofold/*/*.py"),
+    "twofold": ("benchmarks/peers/offline_twofold.py", "paper/selection*.py", "src/twofold/*/*.py"),
     "peer": tuple(f"benchmarks/peers/{name}.py" for name in ("graphs", "mopo", "offline")),
     "logged": (),
 }

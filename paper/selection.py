@@ -26,6 +26,7 @@ from paper.records import Context, Record, commit, device
 from paper.selection_tasks import TASKS, Task
 from paper.truth import logged_costs, true_costs
 from twofold.cli.policy import (
+    QUICK_BETAS,
     QUICK_DRAWS,
     QUICK_EPOCHS,
     QUICK_SEARCH,
@@ -41,7 +42,7 @@ from twofold.plant.search import SearchSettings
 from twofold.plant.tuning import TuningSettings
 
 NAME = "selection"
-BETAS = (0.0, 1.0, 2.0, 4.0)
+BETAS = tuple(map(float, QUICK_BETAS.split(",")))
 PASSAGES = 500
 RULES = "regret", "lowest_predicted_regret", "fqe_regret"
 

@@ -1,4 +1,4 @@
-"""Find policies with this library's own pipeline and its defaults, as a process of its own.
+"""Find policies as ``twofold policy search --quick`` does, in a process of its own.
 
     python offline_twofold.py twofold folder '{"task": "pendulum", "seed": 0, "smoke": false}'
 
@@ -9,31 +9,22 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 START = time.perf_counter()
 
 from benchmarks.offline_tasks import TASKS, shrink  # noqa: E402
-from twofold import BNNLVRegressor  # noqa: E402
-from twofold.inference.alpha import Alpha  # noqa: E402
-from twofold.plant.project import find_policies  # noqa: E402
-from twofold.plant.search import SearchSettings  # noqa: E402
+from paper.selection import find_quickly  # noqa: E402
+from paper.selection_tasks import TASKS as PLANNED  # noqa: E402
 
 
 def main() -> None:
     """Search, say how long it took."""
     _, folder, words = sys.argv[1:]
     options = json.loads(words)
-    problem, given = TASKS[options["task"]](), dict[str, Any]()
-    if options["smoke"]:
-        problem = shrink(problem)
-        given["settings"] = SearchSettings(horizon=5, epochs=1, updates=2)
-        given["tuning"] = None
-        brief = Alpha(draws=2, epochs=2)
-        given["regressor"] = BNNLVRegressor(inference=brief, hidden_layer_sizes=(8,))
-    log = problem.batch(options["seed"])
-    given |= {"embedding": problem.embed(log), "random_state": options["seed"]}
-    find_policies(log, problem.cost, Path(folder), **given)
+    task, seed, smoke = (options[name] for name in ("task", "seed", "smoke"))
+    problem = shrink(TASKS[task]()) if smoke else TASKS[task]()
+    horizon = problem.horizon if smoke else PLANNED[task].horizon
+    find_quickly(problem, horizon, problem.batch(seed), Path(folder), seed, smoke)
     wall, cpu = time.perf_counter() - START, time.process_time()
     print(json.dumps({"wall_seconds": wall, "cpu_seconds": cpu}))
 

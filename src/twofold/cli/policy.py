@@ -27,7 +27,7 @@ LIMIT = "Where an observation must stay: NAME:LOW:HIGH; an end may be inf"
 BETAS, QUICK_BETAS = "0,1,2,4,8,30", "0,2,8,30"
 QUICK_SEARCH = {"epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
-QUICK_TUNING = dict[str, Any](draws=10, trial_draws=4, horizons=(10,), stretches=8, epochs=4)
+QUICK_TUNING = dict[str, Any](draws=16, trial_draws=4, horizons=(10,), stretches=8, epochs=4)
 # Without an explicit number of passes, a model is fitted to at most this many rows: about an hour
 # on two cores.
 MOST_ROWS = 1_500_000

@@ -296,8 +296,9 @@ def open_project(folder: str | Path) -> Project:
 
 
 def planning_regressor() -> BNNLVRegressor:
-    """The paper's mean field with α = 1: wide where there are no data, which planning needs."""
-    return BNNLVRegressor(inference=Alpha(draws=20))
+    """The paper's mean field with α = 1, and more units than the paper's toy problems have: its
+    draws differ more where there are no data, which planning needs."""
+    return BNNLVRegressor((50, 50), inference=Alpha(draws=20))
 
 
 def write_json(path: Path, content: Any) -> None:
