@@ -91,7 +91,7 @@ def find_quickly(
     problem: ControlProblem, horizon: int, log: Log, folder: Path, seed: int, smoke: bool
 ) -> Project:
     """What ``policy search --quick`` does."""
-    regressor = planning_regressor()
+    regressor = planning_regressor(log.transitions)
     updates = 10 if smoke else QUICK_UPDATES
     passes = updates * regressor.get_params()["inference__batch_size"] // log.transitions
     epochs = max(1 if smoke else QUICK_EPOCHS, passes)

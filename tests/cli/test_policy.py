@@ -362,7 +362,7 @@ def test_options_of_a_message_are_read_by_the_real_parser(message, expected):
     given = [word for word in words()[1:] if word not in ("--time", "t")]
     with search.make_context("search", [*given, *typed]) as context:
         models = context.params["model"] or []
-    build_regressor(models, "model", planning_regressor())
+    build_regressor(models, "model", planning_regressor(100))
 
 
 def test_a_log_that_would_take_days_is_refused(twofold, place, monkeypatch):

@@ -88,7 +88,7 @@ def search(
         log, observations=names, actions=bounds, episode=episode, time=time,
         date_order=date_order, missing=missing or [], history=history, **repairs,
     )  # fmt: skip
-    base = planning_regressor()
+    base = planning_regressor(episodes.transitions)
     if quick:
         batch_size = base.get_params()["inference__batch_size"]
         passes = QUICK_UPDATES * batch_size // episodes.transitions

@@ -45,7 +45,8 @@ from twofold.plant.tuning import TuningSettings
 
 CLAIM, QUALITY, POLICIES = "project.json", "quality.json", "policies"
 TUNING, TUNED, TUNING_CHECKPOINT = "tuning.json", "tuned.safetensors", "tuning.checkpoint"
-RISK_WEIGHTS = ((0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (4.0, 0.0))
+LONG_LOG = 8_000
+RISK_WEIGHTS = tuple((beta, 0.0) for beta in (0.0, 1.0, 2.0, 4.0, 8.0, 30.0))
 # Settings of a regressor that do not change the fitted model.
 WITHOUT_EFFECT = ("checkpoint", "checkpoint_seconds", "verbose")
 MADE_AGAIN = "delete it and run the same search again, which writes it again"
@@ -164,7 +165,7 @@ def find_policies(
     cost = cost if isinstance(cost, Cost) else cost_of(cost, log)
     check_slope(cost, log)
     embedding = embed(log) if embedding is None else embedding
-    own = clone(regressor or planning_regressor()).set_params(verbose=verbose)
+    own = clone(regressor or planning_regressor(log.transitions)).set_params(verbose=verbose)
     if own.random_state is None:
         own.set_params(random_state=random_state)
     train, test = log.split(held_out, seed=random_state)
@@ -295,10 +296,12 @@ def open_project(folder: str | Path) -> Project:
     return Project(folder, quality, policies, trials, about, tuning)
 
 
-def planning_regressor() -> BNNLVRegressor:
-    """The paper's mean field with α = 1, and more units than the paper's toy problems have: its
-    draws differ more where there are no data, which planning needs."""
-    return BNNLVRegressor((50, 50), inference=Alpha(draws=20))
+def planning_regressor(transitions: int) -> BNNLVRegressor:
+    """The paper's mean field with α = 1 for a log of so many steps: wide where there are no data,
+    which planning needs, and wider with more units. A short log is not enough for many: what is
+    noise would look like ignorance."""
+    sizes = (50, 50) if transitions >= LONG_LOG else (20, 20)
+    return BNNLVRegressor(sizes, inference=Alpha(draws=20))
 
 
 def write_json(path: Path, content: Any) -> None:
