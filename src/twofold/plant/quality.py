@@ -20,13 +20,7 @@ from twofold.core.content import check_kinds
 from twofold.estimators.linear import LinearGaussian
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.log import Log
-from twofold.plant.replay import (
-    PASSAGES,
-    choose_passages,
-    in_single,
-    replay_costs,
-    replay_task,
-)
+from twofold.plant.replay import PASSAGES, choose_passages, replay_costs
 from twofold.plant.rollout import DynamicsModel
 from twofold.uncertainty import metrics
 
@@ -255,9 +249,7 @@ def assess(
     one = score_one_step(model, held_out, rng)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
-    given = noise_key, model.scales, draws, in_single(passages)
-    samples = np.asarray(replay_costs(replay_task(model), noise_draws, *given), float)
-    samples = samples.reshape(-1, *costs.shape)
+    samples = replay_costs(model, noise_draws, noise_key, draws, passages).reshape(-1, *costs.shape)
     many = compare(samples, costs, model.cost_mean, model.cost_scale)
     rows = (len(one) + 1 - model.embedding.history for one in held_out.episodes)
     separate = sum(count // costs.shape[1] for count in rows if count > 0)
