@@ -177,14 +177,6 @@ def test_the_logged_cost_is_that_of_the_passages_from_which_policies_are_forecas
     assert older.logged_cost == project.about["logged_cost"]
 
 
-def test_policies_are_named_by_their_weights(finished):
-    project = open_project(finished)
-    assert project.policy(2.0) is project.policies[1]
-    assert project.policy(2.0).epistemic_weight == 2.0
-    with pytest.raises(ProjectError, match=r"there are \(0, 0\), \(2, 0\)"):
-        project.policy(3.0)
-
-
 def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are_off(finished):
     project = open_project(finished)
     best = int(np.argmin([one.careful_cost for one in project.trials]))

@@ -177,11 +177,7 @@ class Visited(NamedTuple):
 
 
 def measure_reach(
-    model: DynamicsModel,
-    policy: LearnedPolicy,
-    held_out: Log,
-    horizon: int,
-    random_state: int = 0,
+    model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int = 0
 ) -> dict[str, Any]:
     """Roll a policy out from held-out windows, under each weight draw, and look where it comes; how
     far from the data is usual is said by them too. The parts of a ``Trial`` that say so, by name.

@@ -397,10 +397,7 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
 
 
 def advice(
-    doubts: Sequence[Doubt],
-    trials: Sequence[Trial],
-    logged_cost: float,
-    margin: float = 0.0,
+    doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float, margin: float = 0.0
 ) -> list[str]:
     """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]
