@@ -297,9 +297,9 @@ def test_ctrl_c_stops_and_the_next_call_goes_on(finished, tmp_path, monkeypatch,
         if epoch == 1 and self.title == phase:
             os.kill(os.getpid(), signal.SIGINT)
 
-    def remember(self, verbose, epochs, labels, *rest, init=ProgressBar.__init__):
-        init(self, verbose, epochs, labels, *rest)
-        self.title = labels[0]
+    def remember(self, plan, done, init=ProgressBar.__init__):
+        init(self, plan, done)
+        self.title = plan.title
 
     with monkeypatch.context() as patched:
         patched.setattr(ProgressBar, "__init__", remember)
