@@ -405,34 +405,32 @@ def _columns(graph: _Graph, policy: LearnedPolicy) -> tuple[str, str]:
     """What the policy sees, ``Embedding.features``, before and after values are clipped."""
     own, history = policy.embedding, policy.history
     seen, done = len(own.observations), len(own.actions)
-    places = [("observations", history, seen, index) for index in range(seen)]
-    places += [("actions", history - 1, done, index) for index in range(done)]
-    names, transforms = (*own.observations, *own.actions), (*own.transforms, *[Transform()] * done)
-    columns = zip(places, names, transforms, own.past_lags, strict=True)
-    values, features = [], []
-    for (source, rows, width, index), graph.doc, transform, lags in columns:
-        if lags:
-            flat = graph.node("Flatten", source, axis=1)
-            cells = np.arange(rows - lags, rows, dtype=np.int64) * width + index
-            column = graph.node("Gather", flat, cells, axis=1)
-            if transform.kind.startswith("log1p"):
-                # ONNX has no log1p, and 1 + value would lose a small value's digits in single.
-                double = graph.node("Cast", column, to=graph.onnx.TensorProto.DOUBLE)
-                found = graph.node("Log", graph.node("Add", double, np.array(1.0)))
-                column = graph.node("Cast", found, to=graph.onnx.TensorProto.FLOAT)
-            values.append(column)
-            logit = transform.kind.endswith("logit")
-            features.append(_logit(graph, column, transform) if logit else column)
+    observed = np.arange(history * seen).reshape(history, seen)
+    applied = observed.size + np.arange((history - 1) * done).reshape(history - 1, done)
+    columns = zip((*observed.T, *applied.T), own.past_lags, strict=True)
+    cells = np.concatenate([column[len(column) - lags :] for column, lags in columns])
+    transforms = np.repeat([*own.transforms, *[Transform()] * done], own.past_lags)
+    logs = np.array([one.kind.startswith("log1p") for one in transforms])
+    logits = np.array([one.kind.endswith("logit") for one in transforms])
     graph.doc = "what the policy sees"
-    return graph.node("Concat", *values, axis=1), graph.node("Concat", *features, axis=1)
-
-
-def _logit(graph: _Graph, values: str, transform: Transform) -> str:
-    """Of the place between the transform's bounds, kept off its ends."""
-    above = graph.node("Sub", values, transform.low)
+    inputs = ["observations", "actions"][: 1 + policy.sees_actions]
+    flat = graph.node("Concat", *(graph.node("Flatten", one, axis=1) for one in inputs), axis=1)
+    values = graph.node("Gather", flat, cells.astype(np.int64), axis=1)
+    if logs.any():
+        # ONNX has no log1p, and 1 + value would lose a small value's digits in single.
+        double = graph.node("Cast", values, to=graph.onnx.TensorProto.DOUBLE)
+        found = graph.node("Log", graph.node("Add", double, np.array(1.0)))
+        found = graph.node("Cast", found, to=graph.onnx.TensorProto.FLOAT)
+        values = graph.node("Where", logs, found, values)
+    if not logits.any():
+        return values, values
+    # Of the place between the transform's bounds, kept off its ends.
+    low, high = (np.array([getattr(one, end) for one in transforms]) for end in ("low", "high"))
+    above = graph.node("Sub", values, low.astype(np.float32))
     # A product, as XLA makes of a quotient by a constant: near the upper bound the last digit
     # of the place is much of its distance to 1.
-    reciprocal = np.float32(1.0) / np.float32(transform.high - transform.low)
+    reciprocal = np.float32(1.0) / (high - low).astype(np.float32)
     place = graph.node("Clip", graph.node("Mul", above, reciprocal), EDGE, 1.0 - EDGE)
-    rest = graph.node("Sub", 1.0, place)
-    return graph.node("Sub", graph.node("Log", place), graph.node("Log", rest))
+    rest = graph.node("Log", graph.node("Sub", 1.0, place))
+    logit = graph.node("Sub", graph.node("Log", place), rest)
+    return values, graph.node("Where", logits, logit, values)
