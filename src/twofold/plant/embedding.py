@@ -228,19 +228,15 @@ class Embedding:
         return dict(self.known(seen, dict(zip(self.actions, action, strict=True)))) | given
 
     def steps(self, log: Log) -> Steps:
-        """The log's steps with their windows, as NumPy arrays: where roll-outs start.
-
-        A value beyond the range of its column's transform is seen as at its end, with a warning
-        that counts them; one without a logarithm is refused.
-        """
+        """The log's steps with their windows. Values beyond the range of their column's transform
+        are warned of; one without a logarithm is refused."""
         for name, transform in zip(self.observations, self.transforms, strict=True):
             check_seen(name, transform, log.column(name))
         return steps(log, self.history)
 
     def starts(self, log: Log, horizon: int) -> Window | Start:
-        """Where roll-outs of so many steps start: the windows of the log's steps, and the values of
-        exogenous columns after each step to come. Those are replayed from the log, so that there
-        windows without so many rows after them are left out."""
+        """Where roll-outs of so many steps start: the windows of the log's steps and, where there
+        are exogenous columns, their values after each step to come, if the log has so many."""
         windows = self.steps(log).windows
         if not self.exogenous:
             return windows

@@ -4,9 +4,6 @@ its roll-outs leave the data.
 A visited state is as far from the data as the nearest logged state is, in what the policy sees,
 standardised. How far is usual is said by held-out episodes: rows of one episode resemble each
 other, so that distances within the model's own log would be too small.
-
-``forecast`` has all numbers of the costs and ``measure_reach`` those of the states; a ``Trial`` has
-the numbers of both that a report needs.
 """
 
 import warnings
@@ -52,8 +49,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 class Forecast(NamedTuple):
     """For each start and step the expected cost and both variances, ``[B, T]``, the expected costs
-    over all starts under each weight draw, ``[M, T]``, and the costs of one roll-out from each
-    start, ``[B, T]``, as far as possible each under a weight draw of its own."""
+    under each weight draw, ``[M, T]``, and those of one roll-out from each start, ``[B, T]``."""
 
     expected: np.ndarray
     epistemic: np.ndarray
@@ -327,11 +323,10 @@ class Trial:
     (``usual`` for held-out states) and the share of them that is farther than 99 % of held-out
     states (``far``) are. ``columns`` are observations with the share of the epistemic part that
     they explain, largest first, and ``riskiest`` the visited states where it is largest, by column.
-    ``rollouts`` are costs of some roll-outs ``[R, T]``, ``visited`` has for each column the
-    quantiles ``[T, 5]`` of its values at each step, and ``logged`` the least, the same quantiles
-    and the largest of the log's values; these three may be empty.
-    ``saving`` is what the policy saves per step against the logged actions, replayed from the same
-    starts, and ``saving_risk`` the deviation of that between weight draws; NaN is not known.
+    ``rollouts`` are costs of some roll-outs ``[R, T]``; ``visited`` has quantiles ``[T, 5]`` of
+    each column at each step, ``logged`` those of the log between its ends. ``saving``, per step, is
+    against the logged actions, replayed from the same starts (NaN: not known), and ``saving_risk``
+    its deviation between weight draws.
     """
 
     epistemic_weight: float

@@ -7,12 +7,10 @@ It is a small ReLU network of standardised features whose actions cannot leave t
 An action with a rate r moves by no more than r a step, to the bounds at most; a switch is at its
 upper bound where the network's output is at least 0, and at its lower one elsewhere.
 
-Exported it is one ONNX graph, raw windows in, actions out, so that a plant needs onnxruntime alone.
-Transforms, standardisation, network and bounds are in the graph, in single precision as in
-``LearnedPolicy.act``. Where that refuses a value the policy sees (NaN, infinite, without a
-logarithm), the graph gives NaN as the action: NaN means that there is none. Actions agree to a few
-parts in a million of their range, less well only where a column seen as "log1p_logit" lies in the
-last thousandth below its upper bound: there the last digit of the logarithm decides.
+Exported it is one ONNX graph, raw windows in, actions out, in single precision. The action is NaN
+where ``LearnedPolicy.act`` refuses a value. Actions agree to a few parts in a million of their
+range, less well only where a column seen as "log1p_logit" lies in the last thousandth below its
+upper bound: there the last digit of the logarithm decides.
 """
 
 import json

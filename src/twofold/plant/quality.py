@@ -110,11 +110,10 @@ class MultiStep:
 
     ``bias`` is the mean of predicted minus logged costs, ``error`` the root of their mean square,
     ``mean_error`` that of always predicting the mean cost of the model's log. These and the
-    coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
-    ``non_finite`` is the share of roll-outs that have left the finite numbers. ``spread`` is the
-    deviation, over passages, of the predicted minus the observed mean cost of a passage, and
-    ``logged_cost`` what a step of them cost, in the cost's own units; so many are ``separate``, in
-    that they do not overlap.
+    coverage are those of windows whose roll-outs are all finite; ``non_finite`` is the share of
+    roll-outs that are not. ``spread`` is the deviation of predicted minus observed mean costs of
+    passages, ``logged_cost`` what a step of them cost, in the cost's own units; so many are
+    ``separate``, in that they do not overlap.
     """
 
     windows: int

@@ -19,11 +19,9 @@ FIRST = 4  # So many places are named; the rest are counted.
 # many rows are rows out of order, not runs of their own.
 GAP, LEAST_RUN = 0.5, 5
 # A column is stuck if it stands still for this many rows and for this many times its usual stretch,
-LEAST, TIMES = 10, 3
-# while something else moves: a plant at rest has no stuck sensors. The usual stretch is the longest
-# but for so many, or for this part of all: what a column does more often is its way (a set-point, a
-# valve, a gauge of rain).
-RARE, RARE_PART = 4, 0.01
+# which is the longest but for so many, or for this part of all: what a column does more often is
+# its way (a set-point, a valve, a gauge of rain).
+LEAST, TIMES, RARE, RARE_PART = 10, 3, 4, 0.01
 # A value is far that is so many times further from the middle than this part of its column.
 FAR, USUAL = 1e6, 0.95
 NO_ROWS = np.zeros(0, int)
