@@ -145,9 +145,8 @@ def draw_roll_out(axes: Axes, model: Any, run: Any, start: int, ahead: int) -> N
     rows = slice(start, start + ahead)
     passages = Passages(windows, steps.actions[None, rows], steps.next_observations[None, rows])
     weights = model.posterior.sample(jax.random.key(0), DRAWS)
-    key, task = jax.random.key(1), model.task(())
-    found = replay_costs(task, DRAWS, key, model.scales, weights, passages)
-    rolled = np.asarray(found)[:, :, 0]  # by weights, noise and minute
+    found = replay_costs(model, DRAWS, jax.random.key(1), weights, passages)
+    rolled = found[:, :, 0]  # by weights, noise and minute
     epistemic, aleatoric = rolled.mean(axis=1).var(axis=0), rolled.var(axis=1).mean(axis=0)
     now = HISTORY - 1 + start
     minutes = now + 1 + np.arange(rolled.shape[2])

@@ -33,7 +33,7 @@ from paper.markdown import markdown, metrics
 from paper.records import Context, Record
 from twofold.core import persistence
 from twofold.plant.quality import LEVELS
-from twofold.plant.replay import choose_passages, in_single, replay_costs, replay_task
+from twofold.plant.replay import choose_passages, replay_costs
 from twofold.plant.rollout import DynamicsModel
 from twofold.plant.search import SearchSettings
 from twofold.uncertainty.metrics import coverage, pit
@@ -153,8 +153,7 @@ def score_replay(
     chosen, costs = choose_passages(model, fresh, steps, passages, rng)
     draw_key, noise_key = jax.random.split(jax.random.key(seed))
     draws = model.posterior.sample(draw_key, model.draws_of(WEIGHT_DRAWS))
-    given = noise_key, model.scales, draws, in_single(chosen)
-    samples = np.asarray(replay_costs(replay_task(model), NOISE_DRAWS, *given), float)
+    samples = replay_costs(model, NOISE_DRAWS, noise_key, draws, chosen)
     return judge_replay(samples.reshape(-1, *costs.shape), costs, model.cost_scale)
 
 

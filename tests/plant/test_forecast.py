@@ -1,5 +1,7 @@
 """Where policies lead, for linear plants whose model is written down instead of fitted."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -75,6 +77,10 @@ def linear_policy(model, weights):
     return LearnedPolicy(model.embedding, shape, plain, np.asarray(weights, np.float32))
 
 
+def reach(*arguments):
+    return SimpleNamespace(**measure_reach(*arguments))
+
+
 def test_savings_are_against_the_logged_actions_from_the_same_starts():
     """Two weight draws without noise: a loop over each passage, under its actions and under none;
     what a bias of the changes adds is in both, and not in what is saved."""
@@ -107,12 +113,12 @@ def test_distances_beyond_those_of_held_out_states():
     ``sqrt(0.0099 / 1800) = 0.0023`` and the share of 25 · 20 · 15 visited ones by less."""
     log, held_out = log_of(), log_of(seed=1)
     model = model_of(log, [flat(CHANGES)])
-    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON)
+    found = reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON)
     assert found.beyond.shape == found.apart.shape == (HORIZON,)
     assert found.beyond.mean() == pytest.approx(0.01, abs=4 * 0.0023)
     assert found.apart.mean() == pytest.approx(found.usual, rel=0.2)
     # A constant flow of -2 leads to a level of -4, nine deviations from where the log is.
-    away = measure_reach(model, linear_policy(model, [0.0, 0.0, -9.0]), held_out, HORIZON)
+    away = reach(model, linear_policy(model, [0.0, 0.0, -9.0]), held_out, HORIZON)
     assert away.far == found.far
     assert away.beyond[-5:].min() > 0.98
     assert away.apart[-1] > 5 * found.far
@@ -168,7 +174,7 @@ def test_the_column_that_drives_the_epistemic_part_comes_first():
     off = np.zeros_like(CHANGES)
     off[0, 1] = 0.1
     model = model_of(log, [flat(CHANGES - off), flat(CHANGES + off)])
-    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), log_of(seed=1), HORIZON)
+    found = reach(model, linear_policy(model, [0.1, 0.0, 0.0]), log_of(seed=1), HORIZON)
     assert list(found.columns) == ["heat", "level"]
     assert found.columns["heat"] == pytest.approx(0.7, abs=0.1)
     assert found.columns["level"] < 0.05
@@ -213,7 +219,7 @@ def test_visited_quantiles_are_where_the_plant_goes():
     """Without noise in its weights, the log's own plant and policy visit what was logged."""
     log, held_out = log_of(), log_of(seed=1)
     model = model_of(log, [flat(CHANGES)])
-    found = measure_reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON).visited
+    found = reach(model, linear_policy(model, [0.1, 0.0, 0.0]), held_out, HORIZON).visited
     assert {name: band.shape for name, band in found.items()} == dict.fromkeys(
         ("level", "heat", "flow"), (HORIZON, 5)
     )

@@ -53,11 +53,9 @@ def test_a_file_and_a_data_frame_of_it_are_the_same_log(rows, columns, write):
     assert episode.costs[3] == rows[44]["cost"]
 
 
-def test_costs_may_stand_beside_the_action_that_they_belong_to(rows, columns, write):
-    for last in (39, 79, 119):
-        rows[last] |= {"cost": "", "valve": ""}
-    log = read_log(write(rows), **columns, cost="cost", cost_at="departure")
-    assert log.episodes[1].costs[3] == rows[43]["cost"]
+def test_a_cost_is_missing_in_any_row_but_the_first(rows, columns, write):
+    for place in (0, 40, 39, 79, 119):
+        rows[place] |= {"cost": ""}
     with pytest.raises(LogError, match="'cost' has 3 missing"):
         read_log(write(rows), **columns, cost="cost")
 
@@ -171,7 +169,6 @@ def test_blank_lines_byte_order_marks_and_short_rows(tmp_path):
         ({"actions": {"valve": (1, 0)}}, "valve: bounds must be finite and low < high"),
         ({"actions": {"valve": 1}}, "valve: bounds must be two numbers"),
         ({"decimal": "comma"}, "decimal must be '.' or ',', got 'comma'"),
-        ({"cost_at": "end"}, "cost_at must be 'arrival' or 'departure', got 'end'"),
         ({"sorted": True}, "no option 'sorted'.*did you mean 'sort'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A learned policy refuses what it cannot act on, survives its file, and runs on a system."""
+"""A learned policy refuses what it cannot act on and survives its file."""
 
 from dataclasses import replace
 
@@ -10,8 +10,6 @@ import pytest
 from twofold.core import persistence
 from twofold.core.numerics import Standardizer
 from twofold.core.persistence import FileFormatError
-from twofold.envs.system import episodes
-from twofold.envs.wet_chicken import wet_chicken
 from twofold.model import network
 from twofold.plant.columns import Transform
 from twofold.plant.embedding import Embedding
@@ -26,9 +24,6 @@ TANK = Embedding(
     targets=("level",),
     deltas=(),
     transforms=(Transform(), Transform("log1p_logit", -0.1, 2.0)),
-)
-RIVER = Embedding(
-    ("x", "y"), ("paddle_x", "paddle_y"), (3, 3), (3, 3), ("x", "y"), (), (Transform(),) * 2
 )
 
 
@@ -222,42 +217,3 @@ def test_a_policy_file_whose_parts_do_not_fit_is_refused(policy, tmp_path, name,
     persistence.write(tmp_path / "policy", "policy", arrays, metadata)
     with pytest.raises(FileFormatError, match=f"{tmp_path}.* twofold policy, but"):
         load_policy(tmp_path / "policy")
-
-
-def test_on_a_system_it_remembers_what_it_saw_and_did():
-    policy = policy_of(RIVER, (-1.0, -1.0), (1.0, 1.0))
-    found = episodes(jax.random.key(0), wet_chicken(), policy.as_policy(), 12, 2)
-    for seen, done in zip(np.asarray(found.observations), np.asarray(found.actions), strict=True):
-        before = np.concatenate([np.repeat(seen[:1], 2, axis=0), seen])
-        past = np.concatenate([np.zeros((2, 2)), done])
-        for step, action in enumerate(done):
-            expected = policy.act(before[step : step + 3], past[step : step + 2])
-            np.testing.assert_allclose(action, expected, atol=1e-6)
-    assert np.ptp(found.actions, axis=(0, 1)).min() > 0.01
-
-
-def test_in_a_gymnasium_loop():
-    pytest.importorskip("gymnasium", reason="Gymnasium is not installed (extra rl)")
-    from twofold.envs.gym import make_env
-
-    policy, key = policy_of(RIVER, (-1.0, -1.0), (1.0, 1.0)), jax.random.key(0)
-    env, running = make_env("wet_chicken"), policy.as_policy()
-    for seed in (0, 1):  # a memory begins anew with every episode
-        observation, _ = env.reset(seed=seed)
-        memory, seen, done = running.init(key), [observation] * 3, [np.zeros(2)] * 2
-        for _ in range(5):
-            memory, action = running.act(key, memory, observation)
-            np.testing.assert_allclose(action, policy.act(seen[-3:], done[-2:]), atol=1e-6)
-            observation, *_ = env.step(action)
-            seen.append(observation)
-            done.append(np.asarray(action))
-
-
-def test_a_memory_of_one_observation_has_no_actions():
-    policy = policy_of(replace(RIVER, lags=(1, 1), action_lags=(1, 1)), (-1.0, -1.0), (1.0, 1.0))
-    running, key = policy.as_policy(), jax.random.key(0)
-    memory, action = running.act(key, running.init(key), np.array([1.0, 2.0]))
-    np.testing.assert_array_equal(action, policy.act([[1.0, 2.0]]).astype(np.float32))
-    assert memory.observations.tolist() == [[1.0, 2.0]] and memory.actions.shape == (0, 2)
-    with pytest.raises(ValueError, match=r"2 columns \(x, y\), got the shape \(3,\)"):
-        running.act(key, memory, np.ones(3))

@@ -177,14 +177,6 @@ def test_the_logged_cost_is_that_of_the_passages_from_which_policies_are_forecas
     assert older.logged_cost == project.about["logged_cost"]
 
 
-def test_policies_are_named_by_their_weights(finished):
-    project = open_project(finished)
-    assert project.policy(2.0) is project.policies[1]
-    assert project.policy(2.0).epistemic_weight == 2.0
-    with pytest.raises(ProjectError, match=r"there are \(0, 0\), \(2, 0\)"):
-        project.policy(3.0)
-
-
 def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are_off(finished):
     project = open_project(finished)
     best = int(np.argmin([one.careful_cost for one in project.trials]))
@@ -305,9 +297,9 @@ def test_ctrl_c_stops_and_the_next_call_goes_on(finished, tmp_path, monkeypatch,
         if epoch == 1 and self.title == phase:
             os.kill(os.getpid(), signal.SIGINT)
 
-    def remember(self, verbose, epochs, labels, *rest, init=ProgressBar.__init__):
-        init(self, verbose, epochs, labels, *rest)
-        self.title = labels[0]
+    def remember(self, plan, done, init=ProgressBar.__init__):
+        init(self, plan, done)
+        self.title = plan.title
 
     with monkeypatch.context() as patched:
         patched.setattr(ProgressBar, "__init__", remember)

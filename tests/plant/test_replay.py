@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.model.spec import Draws
-from twofold.plant.replay import choose_passages, in_single, replay_costs, replay_task
+from twofold.plant.replay import choose_passages, replay_costs
 from twofold.plant.rollout import draw_noise
 
 from .linear_tank import log_of, model_of
@@ -23,8 +23,8 @@ def test_replay_is_a_loop_over_logged_actions():
     windows, actions, _ = passages
     weights = 0.3 * np.random.default_rng(1).normal(size=(draw_count, 5))
     draws = Draws(jnp.asarray(weights, jnp.float32), jnp.full((draw_count, 1), -2.0))
-    key, task = jax.random.key(2), replay_task(model)
-    costs = np.asarray(replay_costs(task, count, key, model.scales, draws, in_single(passages)))
+    key = jax.random.key(2)
+    costs = replay_costs(model, count, key, draws, passages)
     noise = draw_noise(key, model.regressor.model_, steps, draw_count, 4 * count)
     luck = np.asarray(noise.additive)
     levels, bent = log.column("level"), 0

@@ -1,12 +1,7 @@
 """The columns of a log as model inputs: each through a transform, all in one flat vector.
 
 A non-negative, long-tailed cost is seen as ``log(1 + c)``; a bounded column as the logit of its
-position in the range, which predictions then cannot leave. A value beyond that
-range, of a log that was not there when it was chosen, is seen as if it were at its end.
-
-For people the values of a column stand side by side, oldest first. Roll-outs keep those of one age
-side by side instead (``Past``), for then a step later everything has moved by one place, and the
-new values come at the end.
+position in the range, which predictions then cannot leave. A value beyond it is seen as at its end.
 """
 
 import inspect
@@ -167,13 +162,13 @@ def place_of(function: Any, error: Exception | None = None) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """Places in the vector, whose blocks are groups of columns, counted over observations and then
-    actions, of which equally many values are kept.
+    """Places in the vector, whose blocks are groups of columns (observations, then actions) of
+    which equally many values are kept. Values of one age stand side by side, so that a step later
+    all have moved by one place, and new ones come at the ends.
 
     ``features`` says where each feature of a policy is; ``inputs`` the same for a model's input,
     of the vector with the observations ``ahead`` and ``applied`` actions behind it. ``newest`` has,
-    for each value, the feature that is its column's newest value, and ``ends`` the places of the
-    newest values, group by group.
+    for each value, the feature that is its column's newest value; ``ends`` are the newest's places.
     """
 
     groups: dict[int, list[int]]

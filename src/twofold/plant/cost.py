@@ -65,8 +65,9 @@ class Cost:
 
     def find_lost(
         self, observations: Float[Array, "N D"], actions: Float[Array, "N A"]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows where the cost is not finite, and those where only its slope is not."""
+    ) -> tuple[np.ndarray, str]:
+        """Rows where the cost is not finite, then those where only its slope is not, and what the
+        first of them has that is not, as the beginning of a sentence."""
 
         def value(observation: Array, action: Array) -> Array:
             return jnp.asarray(self(observation, action), observation.dtype)
@@ -74,8 +75,10 @@ class Cost:
         slopes = jax.vmap(jax.value_and_grad(value, argnums=(0, 1)))
         costs, (by_state, by_action) = jax.jit(slopes)(observations, actions)
         steep = ~np.isfinite(np.hstack([by_state, by_action])).all(axis=1)
-        lost = ~np.isfinite(costs)
-        return np.flatnonzero(lost), np.flatnonzero(steep & ~lost)
+        lost = np.flatnonzero(~np.isfinite(costs))
+        what = "cost(row)" if len(lost) else "the gradient of cost(row)"
+        rows = np.append(lost, np.setdiff1d(np.flatnonzero(steep), lost))
+        return rows, f"{place_of(self.function)}{what} is not finite"
 
     def describe(self, observation: Any, action: Any) -> str:
         """A row in words: ``level = 2, flow = 0.5``."""
@@ -133,13 +136,11 @@ def check_slope(cost: Cost, log: Log) -> None:
         for own, ends in zip(rows, ranges, strict=True)
     ]
     with jax.enable_x64(True):
-        lost, steep = cost.find_lost(*near)
-    if len(bad := np.concatenate([lost, steep])):
-        raise LogError(
-            f"{place_of(cost.function)}{'cost(row)' if len(lost) else 'the gradient of cost(row)'} "
-            f"is not finite near {len(bad):,} of {len(actions):,} logged steps, as where "
-            f"{cost.describe(*(part[bad[0]] for part in near))}; {FINITE}"
-        )
+        bad, what = cost.find_lost(*near)
+    if len(bad):
+        where = cost.describe(*(part[bad[0]] for part in near))
+        number = f"{len(bad):,} of {len(actions):,}"
+        raise LogError(f"{what} near {number} logged steps, as where {where}; {FINITE}")
 
 
 def keep_within(

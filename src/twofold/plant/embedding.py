@@ -37,6 +37,7 @@ from twofold.plant.columns import (
 from twofold.plant.log import Log, LogError, LogWarning, Start, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
+Coming = Float[Array, "E"] | None  # values of exogenous columns after the step
 ROWS = 4096  # at once, so that programs compile for one size
 # A known part that is off by more than this part of its column's range is not known.
 ROUNDING = 1e-3
@@ -140,18 +141,14 @@ class Embedding:
         return self.see(window).past[self.layout.features]
 
     def input(
-        self, window: Window, action: Float[Array, "A"], coming: Float[Array, "E"] | None = None
+        self, window: Window, action: Float[Array, "A"], coming: Coming = None
     ) -> Float[Array, "I"]:
-        """The model's input: what is in the window, the action about to be applied, and the values
-        of exogenous columns that come with it."""
+        """The model's input: what is in the window, what comes, and the action in between."""
         past, _, newest = self.see(window)
         return jnp.concatenate([past, self.new_of(newest, action, coming)])[self.layout.inputs]
 
     def new_of(
-        self,
-        newest: Float[Array, "D"],
-        action: Float[Array, "A"],
-        coming: Float[Array, "E"] | None = None,
+        self, newest: Float[Array, "D"], action: Float[Array, "A"], coming: Coming = None
     ) -> Float[Array, "new"]:
         """What a model's input has beyond the past: columns that are known after the step, and the
         action."""
@@ -175,7 +172,7 @@ class Embedding:
         window: Window,
         action: Float[Array, "A"],
         output: Float[Array, "O"],
-        coming: Float[Array, "E"] | None = None,
+        coming: Coming = None,
     ) -> Window:
         """The window one step later, its newest observation made from the model's output."""
         _, latest, newest = self.see(window)
@@ -189,7 +186,7 @@ class Embedding:
         newest: Float[Array, "D"],
         action: Float[Array, "A"],
         output: Float[Array, "O"],
-        coming: Float[Array, "E"] | None = None,
+        coming: Coming = None,
     ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
         """The next observation, through the transforms and in the log's units."""
         known = self.known_values(newest, action, coming)
@@ -221,10 +218,7 @@ class Embedding:
         return saturate(seen, *self.ranges[index])
 
     def known_values(
-        self,
-        now: Float[Array, "D"],
-        action: Float[Array, "A"],
-        coming: Float[Array, "E"] | None = None,
+        self, now: Float[Array, "D"], action: Float[Array, "A"], coming: Coming = None
     ) -> dict[str, Any]:
         """The known values of the next observation, by column."""
         given = {} if coming is None else dict(zip(self.exogenous, coming, strict=True))
@@ -234,34 +228,28 @@ class Embedding:
         return dict(self.known(seen, dict(zip(self.actions, action, strict=True)))) | given
 
     def steps(self, log: Log) -> Steps:
-        """The log's steps with their windows, as NumPy arrays: where roll-outs start.
-
-        A value beyond the range of its column's transform is seen as at its end, with a warning
-        that counts them; one without a logarithm is refused.
-        """
+        """The log's steps with their windows. Values beyond the range of their column's transform
+        are warned of; one without a logarithm is refused."""
         for name, transform in zip(self.observations, self.transforms, strict=True):
             check_seen(name, transform, log.column(name))
         return steps(log, self.history)
 
     def starts(self, log: Log, horizon: int) -> Window | Start:
-        """Where roll-outs of so many steps start: the windows of the log's steps, and the values of
-        exogenous columns after each step to come. Those are replayed from the log, so that there
-        windows without so many rows after them are left out."""
+        """Where roll-outs of so many steps start: the windows of the log's steps and, where there
+        are exogenous columns, their values after each step to come, if the log has so many."""
         windows = self.steps(log).windows
         if not self.exogenous:
             return windows
         self.check_horizon(log, horizon)
-        kept, coming = list[np.ndarray](), list[np.ndarray]()
-        for one in (episode for episode in log.episodes if len(episode) >= self.history):
-            after = one.observations[self.history :, self.exogenous_places]
-            count = max(len(after) - horizon + 1, 0)
-            kept.append(np.arange(len(after)) < count)
-            if count:
-                found = np.lib.stride_tricks.sliding_window_view(after, horizon, axis=0)
-                coming.append(np.swapaxes(found, 1, 2))
-        rows = np.concatenate(kept)
-        past = windows.observations[rows], windows.actions[rows]
-        return Start(*past, np.concatenate(coming))
+        begun = [
+            one.observations[self.history :] for one in log.episodes if len(one) >= self.history
+        ]
+        after = [rows[:, self.exogenous_places] for rows in begun]
+        kept = np.concatenate([np.arange(len(own)) <= len(own) - horizon for own in after])
+        stretches = partial(np.lib.stride_tricks.sliding_window_view, window_shape=horizon, axis=0)
+        coming = np.concatenate([stretches(own) for own in after if len(own) >= horizon])
+        past = windows.observations[kept], windows.actions[kept]
+        return Start(*past, np.swapaxes(coming, 1, 2))
 
     def check_horizon(self, log: Log, horizon: int, which: str = "") -> None:
         """Refuse roll-outs for which no episode has the exogenous values."""
@@ -352,9 +340,9 @@ def embed(
     _check_count("history", history, 1)
     kinds = transforms or {}
     check_known("transform of", kinds, names)
-    seen = tuple(
-        choose_transform(name, kinds.get(name, "identity"), log.column(name)) for name in names
-    )
+    columns = [log.column(name) for name in names]
+    wanted = [kinds.get(name, "identity") for name in names]
+    seen = tuple(map(choose_transform, names, wanted, columns))
     embedding = Embedding(
         observations=names,
         actions=log.actions,
@@ -366,9 +354,7 @@ def embed(
         known=known,
         computed=tuple(name for name in known_names if name not in chosen),
         residual=tuple(name for name in known_names if name in chosen),
-        ranges=tuple(
-            choose_range(own, log.column(name)) for own, name in zip(seen, names, strict=True)
-        ),
+        ranges=tuple(map(choose_range, seen, columns)),
         exogenous=outside,
     )
     if not embedding.input_names:

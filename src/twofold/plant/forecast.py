@@ -4,15 +4,12 @@ its roll-outs leave the data.
 A visited state is as far from the data as the nearest logged state is, in what the policy sees,
 standardised. How far is usual is said by held-out episodes: rows of one episode resemble each
 other, so that distances within the model's own log would be too small.
-
-``forecast`` has all numbers of the costs and ``measure_reach`` those of the states; a ``Trial`` has
-the numbers of both that a report needs.
 """
 
 import warnings
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,19 +24,14 @@ from twofold.model.spec import Draws
 from twofold.plant.cost import risks
 from twofold.plant.log import Log, Start, Window
 from twofold.plant.policy import DTYPE, LearnedPolicy
-from twofold.plant.replay import (
-    PASSAGES,
-    Passages,
-    choose_passages,
-    in_single,
-    replay_costs,
-    replay_task,
-)
+from twofold.plant.replay import PASSAGES, Passages, choose_passages, replay_costs
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
 ROLLOUTS_AT_ONCE = 20_000
 # Roll-outs of each weight draw from a held-out window.
 NOISE_DRAWS = 8
+# Held-out windows from which a policy is followed to where it leads, under so many weight draws.
+STARTS, WEIGHT_DRAWS = 25, 20
 # Times the epistemic risk is what a careful person adds to an expected cost.
 CAUTION = 2.0
 # Enough for a drawing, and a third of the file that all digits would make.
@@ -57,8 +49,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 class Forecast(NamedTuple):
     """For each start and step the expected cost and both variances, ``[B, T]``, the expected costs
-    over all starts under each weight draw, ``[M, T]``, and the costs of one roll-out from each
-    start, ``[B, T]``, as far as possible each under a weight draw of its own."""
+    under each weight draw, ``[M, T]``, and those of one roll-out from each start, ``[B, T]``."""
 
     expected: np.ndarray
     epistemic: np.ndarray
@@ -158,12 +149,7 @@ def _forecast(
     noise = jax.tree.map(lambda leaf: jnp.pad(leaf, beside), noise)
 
     def share(
-        scales: Scales,
-        weights: Array,
-        draws: Draws,
-        noise: Noise,
-        starts: Window | Start,
-        rows: Array,
+        scales: Scales, weights: Array, draws: Draws, noise: Noise, starts: Window, rows: Array
     ) -> tuple[Array, ...]:
         trace = rollout(task, scales, weights[None], draws, noise, particles(starts, noise_draws))
         costs = jnp.moveaxis(trace.costs.reshape(horizon, members, -1, noise_draws), 2, 0)
@@ -174,22 +160,6 @@ def _forecast(
     along = PartitionSpec(None, None, sharding.AXIS)
     divided = [*[sharding.WHOLE] * 3, along, sharding.SHARED, sharding.SHARED]
     return sharding.divided(share, mesh, divided)(scales, weights, draws, noise, starts, rows)
-
-
-class Reach(NamedTuple):
-    """Where a policy leads; all parts as in ``Trial``.
-
-    The epistemic part is the variance between weight draws of the expected outputs one step ahead,
-    in squared deviations of each and summed.
-    """
-
-    apart: np.ndarray
-    beyond: np.ndarray
-    usual: float
-    far: float
-    columns: dict[str, float]
-    riskiest: dict[str, np.ndarray]
-    visited: dict[str, np.ndarray]
 
 
 class Visited(NamedTuple):
@@ -203,33 +173,27 @@ class Visited(NamedTuple):
 
 
 def measure_reach(
-    model: DynamicsModel,
-    policy: LearnedPolicy,
-    held_out: Log,
-    horizon: int,
-    *,
-    starts: int = 25,
-    weight_draws: int = 20,
-    random_state: int = 0,
-) -> Reach:
-    """Roll a policy out from held-out windows, under each weight draw, and look where it comes;
-    how far from the data is usual is said by them too."""
+    model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int = 0
+) -> dict[str, Any]:
+    """Roll a policy out from held-out windows, under each weight draw, and look where it comes; how
+    far from the data is usual is said by them too. The parts of a ``Trial`` that say so, by name.
+    """
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
     seen = model.embedding.starts(held_out, horizon)
     windows = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), seen)
-    rows = rng.permutation(len(windows.observations))[:starts]
+    rows = rng.permutation(len(windows.observations))[:STARTS]
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     task, *of_policy = model.under(policy)
-    draws = model.posterior.sample(draw_key, weight_draws)
+    draws = model.posterior.sample(draw_key, WEIGHT_DRAWS)
     begin = jax.tree.map(lambda leaf: leaf[rows], windows)
     found = visit(task, horizon, noise_key, *of_policy, draws, begin)
     known, usual = (
         policy.standardizer.transform(rng.permutation(part)[:MOST_ROWS])
         for part in (model.features, np.asarray(jax.vmap(model.embedding.features)(windows)))
     )
-    apart = distances(known, usual, np.asarray(found.features))
+    apart, beyond, middle, far = distances(known, usual, np.asarray(found.features))
     states = with_epistemic_part(model, found, rng)
     epistemic = states[EPISTEMIC]
     names = model.embedding.observations
@@ -238,7 +202,10 @@ def measure_reach(
     top = np.argsort(-epistemic)[:RISKIEST]
     riskiest = {name: values[top] for name, values in states.items()}
     visited = dict(zip((*names, *model.embedding.actions), quantiles(found), strict=True))
-    return Reach(*apart, columns, riskiest, visited)
+    return {
+        "apart": apart, "beyond": beyond, "usual": middle, "far": far, "columns": columns,
+        "riskiest": riskiest, "visited": visited,
+    }  # fmt: skip
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -305,8 +272,9 @@ def distances(
 def with_epistemic_part(
     model: DynamicsModel, visited: Visited, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Some of the visited states by column, after how many steps they were, and the variance
-    between weight draws of ``E[y | x, W]`` there."""
+    """Some of the visited states by column, after how many steps they were, and the epistemic part
+    there: the variance between weight draws of ``E[y | x, W]``, in squared deviations of each
+    output and summed."""
     fine = np.isfinite(visited.inputs).all(axis=2) & np.isfinite(visited.observations).all(axis=2)
     steps, rollouts = np.nonzero(fine)
     if len(steps) == 0:
@@ -355,11 +323,10 @@ class Trial:
     (``usual`` for held-out states) and the share of them that is farther than 99 % of held-out
     states (``far``) are. ``columns`` are observations with the share of the epistemic part that
     they explain, largest first, and ``riskiest`` the visited states where it is largest, by column.
-    ``rollouts`` are costs of some roll-outs ``[R, T]``, ``visited`` has for each column the
-    quantiles ``[T, 5]`` of its values at each step, and ``logged`` the least, the same quantiles
-    and the largest of the log's values; these three may be empty.
-    ``saving`` is what the policy saves per step against the logged actions, replayed from the same
-    starts, and ``saving_risk`` the deviation of that between weight draws; NaN is not known.
+    ``rollouts`` are costs of some roll-outs ``[R, T]``; ``visited`` has quantiles ``[T, 5]`` of
+    each column at each step, ``logged`` those of the log between its ends. ``saving``, per step, is
+    against the logged actions, replayed from the same starts (NaN: not known), and ``saving_risk``
+    its deviation between weight draws.
     """
 
     epistemic_weight: float
@@ -432,8 +399,8 @@ def evaluate_policy(
     draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
     costs = forecast(model, policy, passages.start, horizon, **draws)
     saving = measure_saving(model, passages, costs, random_state)
-    reach = measure_reach(model, policy, held_out, horizon, random_state=random_state)
-    visited = {name: _round(bands) for name, bands in reach.visited.items()}
+    reach = measure_reach(model, policy, held_out, horizon, random_state)
+    visited = {name: _round(bands) for name, bands in reach["visited"].items()}
     ends = 0.0, *QUANTILES, 1.0
     return Trial(
         *policy.risk_weights,
@@ -445,7 +412,7 @@ def evaluate_policy(
         logged={name: _round(np.nanquantile(model.log.column(name), ends)) for name in visited},
         saving=float(saving.mean()),
         saving_risk=float(saving.std(ddof=1)),
-        **reach._replace(visited=visited)._asdict(),
+        **reach | {"visited": visited},
     )
 
 
@@ -456,8 +423,7 @@ def measure_saving(
     forecast from the same windows: whatever is off in both is not in their difference."""
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, len(costs.by_draw))
-    given = noise_key, model.scales, draws, in_single(passages)
-    logged = np.asarray(replay_costs(replay_task(model), NOISE_DRAWS, *given), float)
+    logged = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages)
     return logged.mean(axis=(1, 2, 3)) - costs.by_draw[:, : logged.shape[3]].mean(axis=1)
 
 

@@ -71,7 +71,6 @@ def read_log(
     episode: str | None = None,
     time: str | None = None,
     cost: str | None = None,
-    cost_at: str = "arrival",
     date_order: str | None = None,
     missing: Sequence[str | float] = (),
     delimiter: str | None = None,
@@ -91,8 +90,8 @@ def read_log(
     check_mending(mending)
     found = read_raw_log(
         source, observations=observations, actions=actions, episode=episode, time=time, cost=cost,
-        cost_at=cost_at, date_order=date_order, missing=missing, delimiter=delimiter,
-        decimal=decimal, encoding=encoding,
+        date_order=date_order, missing=missing, delimiter=delimiter, decimal=decimal,
+        encoding=encoding,
     )  # fmt: skip
     raw = mend(found, **mending)
     if not len(raw):
@@ -117,7 +116,6 @@ def read_raw_log(
     episode: str | None = None,
     time: str | None = None,
     cost: str | None = None,
-    cost_at: str = "arrival",
     date_order: str | None = None,
     missing: Sequence[str | float] = (),
     delimiter: str | None = None,
@@ -128,16 +126,13 @@ def read_raw_log(
 
     ``observations`` names the columns that are seen, ``actions`` those that are applied from a row
     on, with their bounds; in the last row of an episode they may be blank. ``episode`` and ``time``
-    (numbers or dates) name further columns, ``cost`` one with the cost of having come to a row
-    (``cost_at="departure"``: of the step that leaves it). ``missing`` are words and numbers that
-    mean that there is no value (in the time column only words do). ``date_order`` ("day-first",
-    "month-first") is for dates like 03/04/2025 that no other date of the column tells the order of;
-    a zone (``Z``, ``+01:00``) may stand behind ISO dates. ``decimal`` is what the file shows.
+    (numbers or dates) name further columns, ``cost`` one with the cost of having come to a row.
+    ``missing`` are words and numbers that mean that there is no value (in the time column only
+    words do). ``date_order`` ("day-first", "month-first") is for dates like 03/04/2025 that no
+    other date of the column tells the order of. ``decimal`` is what the file shows.
     """
     if date_order not in (None, *ORDERS):
         raise LogError(f"date_order must be {' or '.join(map(repr, ORDERS))}, got {date_order!r}")
-    if cost_at not in ("arrival", "departure"):
-        raise LogError(f"cost_at must be 'arrival' or 'departure', got {cost_at!r}")
     if decimal not in (None, ".", ","):
         raise LogError(f"decimal must be '.' or ',', got {decimal!r}")
     table = read_table(source, delimiter=delimiter, encoding=encoding)
@@ -158,7 +153,7 @@ def read_raw_log(
     return RawLog(
         table.source, table.unit, table.rows, observations, bounds, part=part, parts=parts,
         values={name: column.values for name, column in read.items()}, times=times,
-        time=time or "time", cost=cost, cost_at=cost_at, texts=texts,
+        time=time or "time", cost=cost, texts=texts,
         others=tuple(name for name in table.names if name not in given),
     )  # fmt: skip
 
@@ -227,22 +222,16 @@ class Finding:
         return f"{self.severity}: {self.source}: {self.sentence}"
 
 
-def check(what: Any, *, history: int = 1, strict: bool = False) -> list[Finding]:
-    """The faults of a ``Log``, or of the ``RawLog`` that ``read_raw_log`` gives.
-
-    ``history`` is the number of rows that a model will look back over. ``strict`` raises a
-    ``LogError`` that lists all findings.
-    """
+def check(what: Any, *, history: int = 1) -> list[Finding]:
+    """The faults of a ``Log``, or of the ``RawLog`` that ``read_raw_log`` gives; a model will look
+    back over ``history`` rows."""
     if not isinstance(what, Log | RawLog):
         raise LogError(
             f"check takes a Log or a RawLog (read_raw_log gives one), got {type(what).__name__}"
         )
     raw = raw_log_of(what) if isinstance(what, Log) else what
     faults = _column_faults(raw), _return_faults(raw), _order_faults(raw)
-    findings = [*_findings(raw, chain(_text_faults(raw), *faults, _other_faults(raw, history)))]
-    if strict and findings:
-        raise _log_error(raw.source, findings)
-    return findings
+    return [*_findings(raw, chain(_text_faults(raw), *faults, _other_faults(raw, history)))]
 
 
 def _findings(raw: RawLog, faults: Iterable[Fault]) -> Iterator[Finding]:
@@ -320,9 +309,8 @@ def _return_faults(raw: RawLog) -> Iterator[Fault]:
     episodes = _list([repr(raw.parts[one]) for one in dict.fromkeys(raw.part[rows].tolist())])
     facts = {"severity": "warning", "remedy": "rows are put together by the name of their episode"}
     if raw.times is None:
-        facts = {
-            "remedy": "name the time column (time=…), or cut there with split_at_restarts=True"
-        }
+        cut = "name the time column (time=…), or cut there with split_at_restarts=True"
+        facts = {"remedy": cut}
     yield "interleaved", rows, {"episodes": episodes, **facts}
 
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from twofold.core.arrays import Array, Float
 from twofold.model.spec import Draws
-from twofold.plant.columns import place_of
 from twofold.plant.cost import FINITE
 from twofold.plant.log import Start, Window
 from twofold.plant.raw_log import find_far
@@ -42,9 +41,8 @@ def explain_lost(
             "values in the log"
         )
     visited = [part.reshape(-1, part.shape[-1]) for part in (trace.observations, trace.actions)]
-    lost, steep = task.cost.find_lost(*map(jnp.asarray, visited))
-    if len(bad := np.concatenate([lost, steep])):
-        what = "cost(row)" if len(lost) else "the gradient of cost(row)"
+    bad, what = task.cost.find_lost(*map(jnp.asarray, visited))
+    if len(bad):
         where = task.cost.describe(*(np.asarray(part)[bad[0]] for part in visited))
-        return f"{place_of(task.cost.function)}{what} is not finite where {where}; {FINITE}"
+        return f"{what} where {where}; {FINITE}"
     return "shorten the horizon, or lower learning_rate"

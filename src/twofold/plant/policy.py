@@ -7,17 +7,14 @@ It is a small ReLU network of standardised features whose actions cannot leave t
 An action with a rate r moves by no more than r a step, to the bounds at most; a switch is at its
 upper bound where the network's output is at least 0, and at its lower one elsewhere.
 
-Exported it is one ONNX graph, raw windows in, actions out, so that a plant needs onnxruntime alone.
-Transforms, standardisation, network and bounds are in the graph, in single precision as in
-``LearnedPolicy.act``. Where that refuses a value the policy sees (NaN, infinite, without a
-logarithm), the graph gives NaN as the action: NaN means that there is none. Actions agree to a few
-parts in a million of their range, less well only where a column seen as "log1p_logit" lies in the
-last thousandth below its upper bound: there the last digit of the logarithm decides.
+Exported it is one ONNX graph, raw windows in, actions out, in single precision. The action is NaN
+where ``LearnedPolicy.act`` refuses a value. Actions agree to a few parts in a million of their
+range, less well only where a column seen as "log1p_logit" lies in the last thousandth below its
+upper bound: there the last digit of the logarithm decides.
 """
 
 import json
 from dataclasses import astuple, dataclass, field
-from functools import partial
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -30,7 +27,6 @@ from twofold.core import persistence
 from twofold.core.arrays import Array, Float, Key
 from twofold.core.content import build, shorten, take
 from twofold.core.numerics import Standardizer
-from twofold.envs.system import Policy
 from twofold.model import network
 from twofold.model.network import RowLayer
 from twofold.plant.columns import EDGE, Transform
@@ -40,11 +36,9 @@ from twofold.plant.log import Window
 FIRST_ACTIONS = 0.1
 DTYPE = jnp.float32
 # What a policy's file has of its embedding, of its network, and of how it was found.
-SEEN = ("observations", "actions", "lags", "action_lags", "transforms")
-SIZES = ("hidden", "low", "high")
-# The same of later versions, with what holds for older files.
-LATER = {"limited": False}
-LATER_SIZES: dict[str, Any] = {"rates": (), "switches": ()}
+SEEN = ("observations", "actions", "lags", "action_lags", "transforms", "limited")
+MOVES = ("rates", "switches")
+SIZES = ("hidden", "low", "high", *MOVES)
 FOUND = ("epistemic_weight", "aleatoric_weight", "seed", "notes")
 OPSET, IR_VERSION = 17, 8  # of 2022, which every onnxruntime from 1.12 on runs
 UNITS = "those of the log that the policy was found from; names say them where the log's names did"
@@ -216,28 +210,6 @@ class LearnedPolicy:
         # The rounding of single precision may leave the bounds by a last digit.
         return np.clip(action, self.shape.low, self.shape.high)
 
-    def as_policy(self) -> Policy:
-        """The policy with a memory of its own, for ``twofold.envs.system.episodes`` and loops.
-
-        Until it has seen H observations, the first stands for those before it, and the actions
-        before it are zero; rates are limited from the second action on.
-        """
-        history, names, leaves = self.history, self.embedding.observations, self.leaves
-        nothing = Window(
-            jnp.full((history, len(names)), jnp.nan, jnp.float32),
-            jnp.zeros((history - 1, len(self.embedding.actions)), jnp.float32),
-        )
-
-        def act(key: Key, memory: Window, observation: Any) -> tuple[Window, Array]:
-            if jnp.shape(observation) != (len(names),):
-                raise ValueError(
-                    f"expected an observation of {len(names)} columns ({', '.join(names)}), got "
-                    f"the shape {jnp.shape(observation)}"
-                )
-            return _remember_and_act(self.embedding, self.shape, leaves, memory, observation)
-
-        return Policy(lambda key: nothing, act)
-
     def export_onnx(self, path: persistence.FilePath) -> None:
         """Write the policy as an ONNX file, for a computer that has onnxruntime and not twofold.
 
@@ -256,8 +228,6 @@ class LearnedPolicy:
         """Write the policy to one file; ``load_policy`` reads it back."""
         parts = (self.embedding, SEEN), (self.shape, SIZES), (self, FOUND)
         metadata = {name: getattr(part, name) for part, names in parts for name in names}
-        for part, known in ((self.embedding, LATER), (self.shape, LATER_SIZES)):
-            metadata |= {k: getattr(part, k) for k, old in known.items() if getattr(part, k) != old}
         metadata["transforms"] = [astuple(transform) for transform in self.embedding.transforms]
         arrays = {"weights": self.weights, **self.standardizer._asdict()}
         persistence.write(path, "policy", arrays, metadata)
@@ -271,18 +241,14 @@ def load_policy(path: persistence.FilePath) -> LearnedPolicy:
 def _unpack(stored: persistence.Stored) -> LearnedPolicy:
     """The policy of a file's content."""
     arrays, metadata = stored
-    seen = {name: metadata[name] for name in SEEN} | {"targets": (), "deltas": ()}
-    seen |= {name: metadata.get(name, older) for name, older in LATER.items()}
-    transforms = [
-        dict(zip(("kind", "low", "high"), one, strict=True)) for one in seen["transforms"]
-    ]
-    seen["transforms"] = [build(Transform, one, "transforms") for one in transforms]
+    # What an older file does not have is as it was then, by default.
+    seen, sizes = ({k: metadata[k] for k in names if k in metadata} for names in (SEEN, SIZES))
+    parts = [dict(zip(("kind", "low", "high"), one, strict=True)) for one in seen["transforms"]]
+    seen["transforms"] = [build(Transform, one, "transforms") for one in parts]
     mean, scale, weights = (take(arrays, name, (None,)) for name in ("mean", "scale", "weights"))
-    sizes = {name: metadata[name] for name in SIZES} | {"features": len(mean)}
-    sizes |= {name: metadata.get(name, older) for name, older in LATER_SIZES.items()}
     content = {
-        "embedding": build(Embedding, seen, "policy"),
-        "shape": build(PolicyNetwork, sizes, "network"),
+        "embedding": build(Embedding, seen | {"targets": (), "deltas": ()}, "policy"),
+        "shape": build(PolicyNetwork, sizes | {"features": len(mean)}, "network"),
         "standardizer": Standardizer(mean, scale),
         "weights": weights,
     }
@@ -310,43 +276,19 @@ def _check_seen(embedding: Embedding, window: Window, rates: tuple[float, ...]) 
 
 
 def act_on(
-    embedding: Embedding,
-    shape: PolicyNetwork,
-    leaves: tuple[Array, ...],
-    window: Window,
-    begins: Array | bool = False,
+    embedding: Embedding, shape: PolicyNetwork, leaves: tuple[Array, ...], window: Window
 ) -> Float[Array, "A"]:
-    """The action for one window: features, standardised, through the network; its rate is limited
-    unless it is the first."""
+    """The action for one window: features, standardised, through the network, within its rate."""
     weights, mean, scale = leaves
     features = (embedding.features(window) - mean) / scale
     # A GPU would round the factors of its products, and act otherwise than a CPU.
     with jax.default_matmul_precision("highest"):
         layers = layers_of(shape, weights[None])
         action = act(shape, layers, features[None, None])[0, 0]
-    if not shape.rates:
-        return action
-    return jnp.where(begins, action, limit_rates(shape, action, window.actions[-1]))
+    return limit_rates(shape, action, window.actions[-1]) if shape.rates else action
 
 
 _act = jax.jit(act_on, static_argnums=(0, 1))
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _remember_and_act(
-    embedding: Embedding,
-    shape: PolicyNetwork,
-    leaves: tuple[Array, ...],
-    memory: Window,
-    observation: Float[Array, "D"],
-) -> tuple[Window, Float[Array, "A"]]:
-    """The window with a new observation, and the action; all NaN is how a memory begins."""
-    newest = jnp.asarray(observation, memory.observations.dtype)
-    later = jnp.concatenate([memory.observations[1:], newest[None]])
-    begins = jnp.isnan(memory.observations).all()
-    seen = jnp.where(begins, newest, later)
-    action = act_on(embedding, shape, leaves, Window(seen, memory.actions), begins)
-    return Window(seen, jnp.concatenate([memory.actions, action[None]])[1:]), action
 
 
 def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
@@ -387,7 +329,7 @@ def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
     )
     of_plant = {"observations": seen.observations, "actions": seen.actions, "history": history}
     bounds_of = {"action_low": shape.low, "action_high": shape.high, "units": UNITS}
-    bounds_of |= {name: getattr(shape, name) for name in LATER_SIZES if getattr(shape, name)}
+    bounds_of |= {name: getattr(shape, name) for name in MOVES if getattr(shape, name)}
     of_search = {name: getattr(policy, name) for name in FOUND}
     properties = (of_plant | bounds_of | of_search).items()
     onnx.helper.set_model_props(model, {name: json.dumps(value) for name, value in properties})
@@ -461,34 +403,32 @@ def _columns(graph: _Graph, policy: LearnedPolicy) -> tuple[str, str]:
     """What the policy sees, ``Embedding.features``, before and after values are clipped."""
     own, history = policy.embedding, policy.history
     seen, done = len(own.observations), len(own.actions)
-    places = [("observations", history, seen, index) for index in range(seen)]
-    places += [("actions", history - 1, done, index) for index in range(done)]
-    names, transforms = (*own.observations, *own.actions), (*own.transforms, *[Transform()] * done)
-    columns = zip(places, names, transforms, own.past_lags, strict=True)
-    values, features = [], []
-    for (source, rows, width, index), graph.doc, transform, lags in columns:
-        if lags:
-            flat = graph.node("Flatten", source, axis=1)
-            cells = np.arange(rows - lags, rows, dtype=np.int64) * width + index
-            column = graph.node("Gather", flat, cells, axis=1)
-            if transform.kind.startswith("log1p"):
-                # ONNX has no log1p, and 1 + value would lose a small value's digits in single.
-                double = graph.node("Cast", column, to=graph.onnx.TensorProto.DOUBLE)
-                found = graph.node("Log", graph.node("Add", double, np.array(1.0)))
-                column = graph.node("Cast", found, to=graph.onnx.TensorProto.FLOAT)
-            values.append(column)
-            logit = transform.kind.endswith("logit")
-            features.append(_logit(graph, column, transform) if logit else column)
+    observed = np.arange(history * seen).reshape(history, seen)
+    applied = observed.size + np.arange((history - 1) * done).reshape(history - 1, done)
+    columns = zip((*observed.T, *applied.T), own.past_lags, strict=True)
+    cells = np.concatenate([column[len(column) - lags :] for column, lags in columns])
+    transforms = np.repeat([*own.transforms, *[Transform()] * done], own.past_lags)
+    logs = np.array([one.kind.startswith("log1p") for one in transforms])
+    logits = np.array([one.kind.endswith("logit") for one in transforms])
     graph.doc = "what the policy sees"
-    return graph.node("Concat", *values, axis=1), graph.node("Concat", *features, axis=1)
-
-
-def _logit(graph: _Graph, values: str, transform: Transform) -> str:
-    """Of the place between the transform's bounds, kept off its ends."""
-    above = graph.node("Sub", values, transform.low)
+    inputs = ["observations", "actions"][: 1 + policy.sees_actions]
+    flat = graph.node("Concat", *(graph.node("Flatten", one, axis=1) for one in inputs), axis=1)
+    values = graph.node("Gather", flat, cells.astype(np.int64), axis=1)
+    if logs.any():
+        # ONNX has no log1p, and 1 + value would lose a small value's digits in single.
+        double = graph.node("Cast", values, to=graph.onnx.TensorProto.DOUBLE)
+        found = graph.node("Log", graph.node("Add", double, np.array(1.0)))
+        found = graph.node("Cast", found, to=graph.onnx.TensorProto.FLOAT)
+        values = graph.node("Where", logs, found, values)
+    if not logits.any():
+        return values, values
+    # Of the place between the transform's bounds, kept off its ends.
+    low, high = (np.array([getattr(one, end) for one in transforms]) for end in ("low", "high"))
+    above = graph.node("Sub", values, low.astype(np.float32))
     # A product, as XLA makes of a quotient by a constant: near the upper bound the last digit
     # of the place is much of its distance to 1.
-    reciprocal = np.float32(1.0) / np.float32(transform.high - transform.low)
+    reciprocal = np.float32(1.0) / (high - low).astype(np.float32)
     place = graph.node("Clip", graph.node("Mul", above, reciprocal), EDGE, 1.0 - EDGE)
-    rest = graph.node("Sub", 1.0, place)
-    return graph.node("Sub", graph.node("Log", place), graph.node("Log", rest))
+    rest = graph.node("Log", graph.node("Sub", 1.0, place))
+    logit = graph.node("Sub", graph.node("Log", place), rest)
+    return values, graph.node("Where", logits, logit, values)

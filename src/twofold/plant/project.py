@@ -108,15 +108,6 @@ class Project:
         """How good the model is, and what tuning did to it."""
         return f"{self.quality}\n{self.tuning}" if self.tuning else str(self.quality)
 
-    def policy(self, epistemic_weight: float, aleatoric_weight: float = 0.0) -> LearnedPolicy:
-        """The policy that was found with these weights."""
-        pair = epistemic_weight, aleatoric_weight
-        found = {policy.risk_weights: policy for policy in self.policies}
-        if pair in found:
-            return found[pair]
-        known = ", ".join(f"({beta:g}, {gamma:g})" for beta, gamma in found)
-        raise ProjectError(f"there is no policy with the risk weights {pair}; there are {known}")
-
     @property
     def files(self) -> list[str]:
         """The policies' files, within the folder."""

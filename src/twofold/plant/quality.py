@@ -20,13 +20,7 @@ from twofold.core.content import check_kinds
 from twofold.estimators.linear import LinearGaussian
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.log import Log
-from twofold.plant.replay import (
-    PASSAGES,
-    choose_passages,
-    in_single,
-    replay_costs,
-    replay_task,
-)
+from twofold.plant.replay import PASSAGES, choose_passages, replay_costs
 from twofold.plant.rollout import DynamicsModel
 from twofold.uncertainty import metrics
 
@@ -35,6 +29,8 @@ LEVELS = np.array([0.5, 0.9])
 MOST_ROWS = 4_000
 # They leave 200 places for a measurement, of which both intervals hold a whole number.
 DRAWS = 199
+# Of replayed passages.
+WEIGHT_DRAWS, NOISE_DRAWS = 20, 10
 # A linear plant is predicted no better than by a linear model. In nats for each output, this is
 # what a mean that is off by a fifth of the noise costs.
 LINEAR_SLACK = 0.02
@@ -114,11 +110,10 @@ class MultiStep:
 
     ``bias`` is the mean of predicted minus logged costs, ``error`` the root of their mean square,
     ``mean_error`` that of always predicting the mean cost of the model's log. These and the
-    coverage are those of windows whose roll-outs are all finite, and NaN where there is none;
-    ``non_finite`` is the share of roll-outs that have left the finite numbers. ``spread`` is the
-    deviation, over passages, of the predicted minus the observed mean cost of a passage, and
-    ``logged_cost`` what a step of them cost, in the cost's own units; so many are ``separate``, in
-    that they do not overlap.
+    coverage are those of windows whose roll-outs are all finite; ``non_finite`` is the share of
+    roll-outs that are not. ``spread`` is the deviation of predicted minus observed mean costs of
+    passages, ``logged_cost`` what a step of them cost, in the cost's own units; so many are
+    ``separate``, in that they do not overlap.
     """
 
     windows: int
@@ -235,29 +230,18 @@ def assess(
     horizon: int,
     *,
     windows: int = PASSAGES,
-    weight_draws: int = 20,
-    noise_draws: int = 10,
     random_state: int = 0,
 ) -> Quality:
-    """Judge a model by a log that it has not seen.
-
-    Parameters
-    ----------
-    horizon : int
-        T, of the roll-outs that policies will be trained on; less where no episode is so long.
-    windows, weight_draws, noise_draws : int
-        Where roll-outs start, M and N; memory and time grow with their product.
-    """
+    """Judge a model by a log that it has not seen: one step ahead, and by roll-outs of ``horizon``
+    steps, or of as many as the longest episode has, from at most so many ``windows``."""
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
     passages, costs = choose_passages(model, held_out, horizon, windows, rng)
     one = score_one_step(model, held_out, rng)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
-    draws = model.posterior.sample(draw_key, weight_draws)
-    given = noise_key, model.scales, draws, in_single(passages)
-    samples = np.asarray(replay_costs(replay_task(model), noise_draws, *given), float)
-    samples = samples.reshape(-1, *costs.shape)
+    draws = model.posterior.sample(draw_key, WEIGHT_DRAWS)
+    samples = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages).reshape(-1, *costs.shape)
     many = compare(samples, costs, model.cost_mean, model.cost_scale)
     rows = (len(one) + 1 - model.embedding.history for one in held_out.episodes)
     separate = sum(count // costs.shape[1] for count in rows if count > 0)
@@ -319,25 +303,26 @@ def find_best(trials: Sequence[Trial]) -> int:
     beyond = np.array([one.share_beyond for one in trials])
     finite = np.isfinite(costs)
     inside = finite & (beyond <= MOST_BEYOND)
-    return int(
-        np.argmin(np.where(inside, costs, np.inf) if inside.any() else beyond + 2.0 * ~finite)
-    )
+    ranks = np.where(inside, costs, np.inf) if inside.any() else beyond + 2.0 * ~finite
+    return int(np.argmin(ranks))
 
 
 def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> int | None:
     """The number of the best policy, or None if it is mostly beyond the data, or not expected to
     save more than the replayed costs may be off, and anything at all under most of what the data
-    allow.
-
-    A trial that does not know its saving is compared with what logged steps cost.
-    """
+    allow."""
     number = find_best(trials)
-    best = trials[number]
-    saving, careful = best.saving, best.careful_saving
-    if np.isnan(saving):
-        saving = careful = logged_cost - best.careful_cost
-    known = best.share_beyond <= MOST_BEYOND
+    saving, careful = expected_saving(trials[number], logged_cost)
+    known = trials[number].share_beyond <= MOST_BEYOND
     return number if known and saving > margin and careful > 0.0 else None
+
+
+def expected_saving(trial: Trial, logged_cost: float) -> tuple[float, float]:
+    """What a policy saves per step, and the same less twice its epistemic risk; against what logged
+    steps cost, if the trial does not know it."""
+    if np.isnan(trial.saving):
+        return (logged_cost - trial.careful_cost,) * 2
+    return trial.saving, trial.careful_saving
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
@@ -371,44 +356,34 @@ def list_costs(trial: Trial) -> list[str]:
 
 def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> str:
     """The recommended policy, or the present controller, with the reason."""
-    best = trials[find_best(trials)]
+    best, logged = trials[find_best(trials)], f"a logged step cost {logged_cost:.4g}"
     if not np.isfinite(best.careful_cost):
-        return f"{KEEP} No forecast is finite; a logged step cost {logged_cost:.4g}."
-    beta, gamma = best.risk_weights
-    sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
-    known = not np.isnan(best.saving)
-    saved = f" It is expected to save {best.saving:.4g} ± {best.saving_risk:.4g} a step against "
-    saved = saved + "the logged actions." if known else ""
+        return f"{KEEP} No forecast is finite; {logged}."
     if best.share_beyond > MOST_BEYOND:
         return (
             f"{KEEP} All of them are mostly beyond the data, where nothing has checked the model."
         )
+    policy = "with β = {:g} and γ = {:g}".format(*best.risk_weights)
+    sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
+    saved = f" It is expected to save {best.saving:.4g} ± {best.saving_risk:.4g} a step against "
+    saved = "" if np.isnan(best.saving) else f"{saved}the logged actions."
     if recommend(trials, logged_cost, margin) is None:
-        careful = best.careful_saving if known else logged_cost - best.careful_cost
-        off = ", but no replayed cost is finite"
-        if np.isfinite(margin):
-            off = f", but replayed costs of logged actions may be off by {margin:.4g}"
-        return (
-            f"{KEEP} The best of them, with β = {beta:g} and γ = {gamma:g}, has a risk-adjusted "
-            f"cost of {sums}; a logged step cost {logged_cost:.4g}{off if careful > 0.0 else ''}."
-            + saved
-        )
+        off = f"replayed costs of logged actions may be off by {margin:.4g}"
+        off = f", but {off if np.isfinite(margin) else 'no replayed cost is finite'}"
+        off = off if expected_saving(best, logged_cost)[1] > 0.0 else ""
+        best_of = f"The best of them, {policy}, has a risk-adjusted cost of {sums}"
+        return f"{KEEP} {best_of}; {logged}{off}.{saved}"
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
-    reason = f"it has the lowest risk-adjusted cost of {inside} policies"
-    if inside < len(trials):
-        reason = f"it has the lowest risk-adjusted cost of the {inside} of {len(trials)} that "
-        reason += "stay mostly within the data"
+    others = f"the {inside} of {len(trials)} that stay mostly within the data"
+    others = f"{inside} policies" if inside == len(trials) else others
     return (
-        f"Recommended is the policy with β = {beta:g} and γ = {gamma:g}: {reason}. Its "
-        f"risk-adjusted cost is {sums}; a logged step cost {logged_cost:.4g}." + saved
+        f"Recommended is the policy {policy}: it has the lowest risk-adjusted cost of {others}. "
+        f"Its risk-adjusted cost is {sums}; {logged}.{saved}"
     )
 
 
 def advice(
-    doubts: Sequence[Doubt],
-    trials: Sequence[Trial],
-    logged_cost: float,
-    margin: float = 0.0,
+    doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float, margin: float = 0.0
 ) -> list[str]:
     """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]

@@ -19,11 +19,9 @@ FIRST = 4  # So many places are named; the rest are counted.
 # many rows are rows out of order, not runs of their own.
 GAP, LEAST_RUN = 0.5, 5
 # A column is stuck if it stands still for this many rows and for this many times its usual stretch,
-LEAST, TIMES = 10, 3
-# while something else moves: a plant at rest has no stuck sensors. The usual stretch is the longest
-# but for so many, or for this part of all: what a column does more often is its way (a set-point, a
-# valve, a gauge of rain).
-RARE, RARE_PART = 4, 0.01
+# which is the longest but for so many, or for this part of all: what a column does more often is
+# its way (a set-point, a valve, a gauge of rain).
+LEAST, TIMES, RARE, RARE_PART = 10, 3, 4, 0.01
 # A value is far that is so many times further from the middle than this part of its column.
 FAR, USUAL = 1e6, 0.95
 NO_ROWS = np.zeros(0, int)
@@ -49,7 +47,6 @@ class RawLog:
     times: np.ndarray | None = None
     time: str = "time"
     cost: str | None = None
-    cost_at: str = "arrival"
     texts: dict[str, dict[int, str]] = field(default_factory=dict)
     others: tuple[str, ...] = ()
 
@@ -118,8 +115,7 @@ class RawLog:
             origin = self.parts[self.part[group[0]]]
             pieces[origin] += 1
             name = f"{origin}/{pieces[origin]}" if pieces[origin] > 1 else origin
-            paid = group[1:] if self.cost_at == "arrival" else group[:-1]
-            costs = None if self.cost is None else self.values[self.cost][paid]
+            costs = None if self.cost is None else self.values[self.cost][group[1:]]
             times = None if self.times is None else self.times[group]
             columns = self._table(self.observations, group), self._table(self.actions, group[:-1])
             episodes.append(Episode(*columns, costs, times, name, origin))
@@ -223,7 +219,7 @@ def _drop_missing(raw: RawLog) -> RawLog:
     bad, starts = [NO_ROWS], [NO_ROWS]
     for name in raw.columns:
         rows = missing_rows(raw, name)
-        if name in raw.actions or (name == raw.cost and raw.cost_at == "departure"):
+        if name in raw.actions:
             starts.append(rows + 1)
         elif name == raw.cost:
             # The step that leads to this row has no cost: a new episode begins with the row.
@@ -235,11 +231,10 @@ def _drop_missing(raw: RawLog) -> RawLog:
 
 def missing_rows(raw: RawLog, name: str) -> np.ndarray:
     """Rows without a finite number where there should be one: the last action of an episode and
-    the cost of its first row (of its last, if costs stand beside actions) are not needed."""
+    the cost of its first row are not needed."""
     bad = ~np.isfinite(raw.columns[name])
     if name in raw.actions or name == raw.cost:
-        last = name in raw.actions or raw.cost_at == "departure"
-        bad[[group[-1 if last else 0] for group in raw.in_time]] = False
+        bad[[group[-1 if name in raw.actions else 0] for group in raw.in_time]] = False
     return np.flatnonzero(bad)
 
 

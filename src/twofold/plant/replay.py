@@ -68,12 +68,7 @@ def replay_task(model: DynamicsModel) -> Task:
 
 
 def replay(
-    task: Task,
-    noise_draws: int,
-    key: Key,
-    scales: Scales,
-    draws: Draws,
-    passages: Passages,
+    task: Task, noise_draws: int, key: Key, scales: Scales, draws: Draws, passages: Passages
 ) -> Trace:
     """Roll-outs of each passage, ``noise_draws`` side by side, for each weight draw: a policy
     without weights acts in the middle of its bounds, and offsets lead from there to the given
@@ -89,17 +84,20 @@ def replay(
     return rollout(task, scales, idle, draws, noise, starts, offsets)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
 def replay_costs(
+    model: DynamicsModel, noise_draws: int, key: Key, draws: Draws, passages: Passages
+) -> Float[np.ndarray, "M N B T"]:
+    """Predicted costs of each passage, by all draws of weights and noise."""
+    single = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), passages)
+    found = _replay_costs(replay_task(model), noise_draws, key, model.scales, draws, single)
+    return np.asarray(found, float)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _replay_costs(
     task: Task, noise_draws: int, key: Key, scales: Scales, draws: Draws, passages: Passages
 ) -> Float[Array, "M N B T"]:
-    """Predicted costs of each passage, by all draws of weights and noise."""
     (num, horizon, _), count = passages.actions.shape, draws.weights.shape[0]
     found = replay(task, noise_draws, key, scales, draws, passages).costs[:, :, 0]
     apart = found.reshape(horizon, count, num, noise_draws)
     return jnp.transpose(apart, (1, 3, 2, 0))
-
-
-def in_single(passages: Passages) -> Passages:
-    """Passages in the precision of roll-outs."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, DTYPE), passages)

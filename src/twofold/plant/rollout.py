@@ -298,18 +298,8 @@ def _by_policy(values: Float[Array, "T M S B F"]) -> Float[Array, "S steps F"]:
 class DynamicsModel:
     """A regressor fitted to ``embedding.design(log)``, with the cost of where it leads.
 
-    Parameters
-    ----------
-    regressor : BNNLVRegressor
-        Fitted, with any inference.
-    embedding : Embedding
-        The one that made the regressor's inputs and outputs.
-    cost : function
-        ``cost(row)`` of named columns, as for ``twofold.plant.cost.cost_of``.
-    log : Log
-        Roll-outs start anywhere in it, and a policy's features are standardised by it.
-    max_rate : mapping from actions to numbers
-        The largest change of an action from one step to the next; of others there is no limit.
+    Roll-outs start anywhere in the ``log``, and a policy's features are standardised by it.
+    ``max_rate`` has the largest changes of some actions from one step to the next.
     """
 
     def __init__(

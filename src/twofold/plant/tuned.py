@@ -18,12 +18,12 @@ from twofold.core.arrays import Float
 from twofold.estimators.training import Checkpoint
 from twofold.model.spec import Draws, SampledPosterior
 from twofold.plant.log import LogError
-from twofold.plant.replay import Passages, choose_passages, in_single, replay_costs, replay_task
+from twofold.plant.replay import PASSAGES, Passages, choose_passages, replay_costs
 from twofold.plant.rollout import DynamicsModel
 from twofold.plant.tuning import TuningSettings, gather, tune_draws
 
 HELD_OUT = 0.25
-PASSAGES, NOISE_DRAWS = 100, 5
+NOISE_DRAWS = 5
 # Neighbouring passages share rows: chance is judged by the means of so many groups of them.
 GROUPS = 8
 DRAW_STREAM, REPLAY_STREAM = 1, 2
@@ -154,8 +154,7 @@ def replay_errors(
 ) -> Float[np.ndarray, "B"]:
     """Predicted minus observed mean cost of each passage."""
     key = jax.random.fold_in(jax.random.key(REPLAY_STREAM), random_state)
-    given = key, model.scales, draws, in_single(passages)
-    found = np.asarray(replay_costs(replay_task(model), NOISE_DRAWS, *given), float)
+    found = replay_costs(model, NOISE_DRAWS, key, draws, passages)
     return found.mean(axis=(0, 1, 3)) - costs.mean(axis=1)
 
 
