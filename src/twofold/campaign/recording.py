@@ -145,7 +145,7 @@ def _key(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
-    """Add a result as a measurement, or as further outputs of one; refuse what contradicts."""
+    """Add a result as a measurement, or as further outputs of one; refuse contradictions."""
     values = dict(result.outputs)
     where, proposal = _locate(ledger, space, result)
     earlier = ledger.measurements_at(proposal, where)

@@ -65,7 +65,7 @@ class Plain(NamedTuple):
 
 
 def store(estimator: Regressor, attributes: Mapping[str, Any]) -> None:
-    """All fitted attributes at once, so that a failed fit leaves an earlier one whole."""
+    """All fitted attributes at once, so that a failed fit leaves an earlier one intact."""
     for name, value in attributes.items():
         setattr(estimator, f"{name}_", value)
 

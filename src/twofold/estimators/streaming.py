@@ -84,7 +84,7 @@ class Scratch(NamedTuple):
 
 
 def write_scratch(path: Path, blocks: Iterable[np.ndarray]) -> Scratch:
-    """Write blocks ``[N, C]`` one behind the other, and note what is to be known of them all."""
+    """Write blocks ``[N, C]`` one behind the other, and collect statistics of them all."""
     running, digest = None, hashlib.sha256()
     with disk_errors(path, "written"), path.open("wb") as file:
         for values in (np.ascontiguousarray(block, "<f8") for block in blocks if len(block)):
@@ -268,7 +268,7 @@ def decompose_table(
     """Predict the rows of a Parquet or CSV table and split their uncertainty, block by block.
 
     Writes the columns of the table and beside them those of ``split_columns`` to ``out`` (``.csv``
-    or ``.parquet``), which appears when all of it is there; a last column names the inputs outside
+    or ``.parquet``), which appears when it is complete; a last column names the inputs outside
     the range of the training data, where columns know it. ``inputs`` are the columns of the
     model's inputs, or their names, in their order (None: those it was fitted to), ``outputs`` names
     its outputs.

@@ -92,7 +92,7 @@ def _map_inputs(course: Course, at: Point | None) -> Chooser:
 
 
 def _slice(course: Course, model: Any, at: Point) -> Chooser:
-    """What is predicted along each input, the others held at a point."""
+    """Predictions along each input, the others held at a point."""
     every = figures.compute_slices(model, course.space, at)
     names = list(every)[: max(1, MOST_SLICES // len(course.outputs))]
     blocks = {}

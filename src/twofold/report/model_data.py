@@ -17,7 +17,7 @@ SEED = 0
 
 
 class Table(NamedTuple):
-    """Inputs ``[N, D]``, outputs ``[N, O]``, what these rows are called: ``row 17``, and the known
+    """Inputs ``[N, D]``, outputs ``[N, O]``, their names such as ``row 17``, and the known
     deviation of each measurement ``[N, O]``, zeros where none is."""
 
     x: np.ndarray
