@@ -2,8 +2,8 @@
 
     python examples/policy.py [--smoke] [--output FOLDER]
 
-A tank of water is heated and drawn from, and shall be at 55 °C. Its thermometer tells what the tank
-was three minutes ago, and the heater follows its set-point slowly. With the valve all but closed,
+A tank of water is heated and drawn from, and should be at 55 °C. Its thermometer lags by
+three minutes, and the heater follows its set-point slowly. With the valve all but closed,
 which saves heat, the water stands still and boils at the heater; the operators know that, and the
 log does not show it. As the plant is simulated, every policy can be tried on it afterwards.
 """

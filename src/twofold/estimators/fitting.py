@@ -58,7 +58,7 @@ def fit_many(
     ``y_error`` and ``groups`` (see ``BNNLVRegressor.fit``), whose entries may be None. The
     estimators may differ in ``alpha`` and ``random_state`` only; all data sets need the same
     columns, not the same length. Without ``epochs`` the smallest data set decides the length;
-    chains of all go on as long as those of one of them gain by it. With ``capacity``, the number of
+    all chains are extended as long as those of one of them gain by it. With ``capacity``, the number of
     rows that the data will grow to, later fits use the program that this one compiles. Returns the
     same estimators.
     """
@@ -186,7 +186,7 @@ def _earlier_fits(
 
 def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
     """Where each chain ended, of an earlier fit that a new one may start from: asked for, of chains
-    that were kept, and of a network of the same shape but for what a fit chooses for itself."""
+    that were kept, and of a network of the same shape except for what a fit chooses for itself."""
     fitted = hasattr(estimator, "posterior_") and estimator.diagnostics_ is not None
     if not (estimator.warm_start and fitted and isinstance(method, Langevin)):
         return None

@@ -1,6 +1,6 @@
 """Tables larger than memory: ``fit_table`` and ``decompose_table``.
 
-The table is read once, into a scratch file of plain numbers (8 bytes a number) beside which nothing
+The table is read once, into a scratch file of plain numbers (8 bytes per number) beside which nothing
 grows with its rows; training then passes over it block by block. A block is trained on as a data
 set of its own would be, in one call of the method's compiled program, but that its prior counts as
 one part of *all* rows. Blocks are made of *strips*, a few neighbouring rows, from all over the
@@ -70,7 +70,7 @@ class Scratch(NamedTuple):
         return min(self.rows, -(-strips // self.blocks) * STRIP_ROWS)
 
     def rows_of(self, visit: int, seed: int) -> np.ndarray:
-        """The numbers of the rows in the block of a visit; every pass deals out the strips anew."""
+        """The numbers of the rows in the block of a visit; every pass shuffles the strips."""
         turn, block = divmod(visit, self.blocks)
         strips = np.random.default_rng([seed, turn]).permutation(-(-self.rows // STRIP_ROWS))
         own = np.array_split(strips, self.blocks)[block]
@@ -275,7 +275,7 @@ def decompose_table(
     """
     opened, place = open_table(source), Path(out)
     if would_overwrite(Path(opened.source), place):
-        raise TableError(f"{place} is what is read; write to another file")
+        raise TableError(f"{place} is the input; write to another file")
     fitted = getattr(model, "feature_names_in_", None)
     names = fitted if inputs is None else list_of_names("inputs", inputs)
     if names is None:

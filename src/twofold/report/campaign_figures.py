@@ -1,4 +1,4 @@
-"""Figures of a campaign: what is left to learn, what was measured, and maps of where to go on."""
+"""Figures of a campaign: what is left to learn, what was measured, and maps of where to measure next."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -82,7 +82,7 @@ def find_positions(space: Space, points: Sequence[Point]) -> np.ndarray:
 
 
 def choose_anchor(course: Course) -> Point:
-    """Where the inputs that a map does not show are held: at the open proposal that teaches most,
+    """Where the inputs that a map does not show are held: at the most informative proposal,
     else at the medians of what was measured."""
     if course.next is not None:
         return course.next.point

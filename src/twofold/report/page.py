@@ -28,7 +28,7 @@ Rows = tuple[list[str], list[list[str]]]
 
 
 class Picture(NamedTuple):
-    """A figure or what draws it, described in words, and its caption; a ``wide`` one goes across
+    """A figure or a function that draws it, its description as text, and its caption; a ``wide`` one goes across
     the page, and is drawn with ``size=`` for a desk and for a phone."""
 
     figure: Callable[..., Figure] | Figure | Markup
