@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Settings of a model: defaults, and those that do not change it.
 DEFAULTS, WITHOUT_EFFECT = {"random_state": 0}, {"verbose", "checkpoint", "checkpoint_seconds"}
 UNREADABLE = (OSError, ValueError, LookupError, TypeError)
-# Chains are continued until there are so many times the rows of the last fit from scratch, which also
-# chooses the form of the model.
+# Chains are continued until there are so many times the rows of the last fit from scratch, which
+# also chooses the form of the model.
 MOST_GROWTH = 1.5
 CONTINUED = "langevin"
 

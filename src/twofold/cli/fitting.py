@@ -146,7 +146,7 @@ def _check_targets(source: str, targets: np.ndarray, outputs: list[str]) -> None
     """Refuse targets that nothing can be learnt from."""
     if len(targets) < 2:
         raise CommandError(
-            f"{source} has {len(targets)} row; at least 2 are needed, and 50 or more are recommended"
+            f"{source} has {len(targets)} row; at least 2 are needed, and 50 are recommended"
         )
     for name, column in zip(outputs, targets.T, strict=True):
         if column.min() == column.max():

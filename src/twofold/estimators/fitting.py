@@ -58,9 +58,9 @@ def fit_many(
     ``y_error`` and ``groups`` (see ``BNNLVRegressor.fit``), whose entries may be None. The
     estimators may differ in ``alpha`` and ``random_state`` only; all data sets need the same
     columns, not the same length. Without ``epochs`` the smallest data set decides the length;
-    all chains are extended as long as those of one of them gain by it. With ``capacity``, the number of
-    rows that the data will grow to, later fits use the program that this one compiles. Returns the
-    same estimators.
+    all chains are extended as long as those of one of them gain by it. With ``capacity``, the
+    number of rows that the data will grow to, later fits use the program that this one compiles.
+    Returns the same estimators.
     """
     named = {"sample_weight": sample_weight, "y_error": y_error, "groups": groups}
     given = {n: [None] * len(estimators) if v is None else v for n, v in named.items()}

@@ -199,7 +199,7 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
 
 
 def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regressor:
-    """An estimator with the stored settings, except for paths of the machine where it was fitted."""
+    """An estimator with the stored settings, except for paths on the machine that fitted it."""
     settings = metadata["settings"] | {"checkpoint": None}
     try:
         if isinstance(settings["hidden_layer_sizes"], list):

@@ -1,10 +1,10 @@
 """Tables larger than memory: ``fit_table`` and ``decompose_table``.
 
-The table is read once, into a scratch file of plain numbers (8 bytes per number) beside which nothing
-grows with its rows; training then passes over it block by block. A block is trained on as a data
-set of its own would be, in one call of the method's compiled program, but that its prior counts as
-one part of *all* rows. Blocks are made of *strips*, a few neighbouring rows, from all over the
-table, others in every pass: a sorted table does not teach one part after the other.
+The table is read once, into a scratch file of plain numbers (8 bytes each); memory does not grow
+with its rows. Training then passes over it block by block. A block is trained on like a data set of
+its own, in one call of the method's compiled program, except that its prior is scaled by its share
+of *all* rows. Blocks are made of *strips* of a few neighbouring rows from all over the table,
+shuffled in every pass, so that the order of a sorted table does not matter.
 """
 
 import copy

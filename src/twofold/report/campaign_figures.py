@@ -1,4 +1,4 @@
-"""Figures of a campaign: what is left to learn, what was measured, and maps of where to measure next."""
+"""Figures of a campaign: what is left to learn, the measurements, and where to measure next."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
