@@ -66,9 +66,10 @@ def workplace(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     heat, minutes = rng.uniform(150.0, 250.0, 60), rng.uniform(5.0, 40.0, 60)
     oven = {"heat": heat, "minutes": minutes}
-    write_csv("oven.csv", oven | {"yield": 0.2 * heat + minutes + rng.normal(size=60)})
-    for name in ("new.csv", "candidates.csv"):
-        write_csv(name, {name: column[:8] for name, column in oven.items()})
+    measured = oven | {"yield": 0.2 * heat + minutes + rng.normal(size=60)}
+    write_csv("oven.csv", {name: column[:50] for name, column in measured.items()})
+    write_csv("new.csv", {name: column[50:] for name, column in measured.items()})
+    write_csv("candidates.csv", {name: column[:8] for name, column in oven.items()})
     plant = pyarrow.table(oven | {"yield": heat})
     for name in ("plant.parquet", "pool.parquet"):
         pyarrow.parquet.write_table(plant, name)
