@@ -23,8 +23,9 @@ def options(name, values):
     return [word for value in values for word in (f"--{name}", value)]
 
 
-# What makes a command small, by its first words.
+# What makes a command small, by its first words; examples may replace files of the workplace.
 SMALL = {
+    ("example",): ["--force"],
     ("fit",): options("setting", [*MODEL, *QUICK]),
     ("campaign", "init"): options("setting", [*MODEL, *QUICK]),
     ("campaign", "refit"): ["--executor", "local"],
@@ -128,7 +129,7 @@ def run_command(words, monkeypatch, capsys):
 
 def measure(place, *tools):
     """Small settings, and results enough for a model."""
-    run_command(["twofold", "campaign", "configure", place, *MODEL, "members=2"], *tools)
+    run_command(["twofold", "campaign", "configure", place, *MODEL, *QUICK], *tools)
     rows = [f"{20 + 5 * i},{'citric' if i % 2 else 'lactic'},{0.1 * i}" for i in range(12)]
     Path("measured.csv").write_text("\n".join(["heat,acid,yield", *rows]))
     run_command(["twofold", "campaign", "tell", place, "--table", "measured.csv"], *tools)
