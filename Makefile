@@ -54,7 +54,7 @@ format: .venv/.installed-dev  ## repair format and style
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
-tables: .venv/.installed-run  ## write the tables of README and docs anew from results/
+tables: .venv/.installed-run  ## regenerate the tables of README and docs from results/
 	$(BIN)/python -m paper tables
 	$(BIN)/python scripts/cli_page.py
 
@@ -83,7 +83,7 @@ bench: .venv/.installed-dev .bench-venv/.installed peers  ## run all benchmarks,
 
 peers: .peers/bde/.installed .peers/boosting/.installed .peers/d3rlpy/.installed  ## environments of the libraries that benchmarks/regression.py and offline_rl.py compare with
 
-lock:  ## write constraints.txt anew from pyproject.toml
+lock:  ## regenerate constraints.txt from pyproject.toml
 	rm -rf .cache/lock-venv
 	$(call create_venv,.cache/lock-venv)
 	.cache/lock-venv/bin/python -m pip install -q -e '.[dev]'

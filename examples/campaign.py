@@ -113,7 +113,7 @@ def main() -> None:
     """Open or create the campaign, run it to its end, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
-    parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
+    parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")  # short fits warn that they are short

@@ -120,7 +120,7 @@ def main() -> None:
     """Fit all methods, split over a grid, compare, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
-    parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
+    parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")  # a short fit says that it is short; the table repeats it

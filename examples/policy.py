@@ -2,8 +2,8 @@
 
     python examples/policy.py [--smoke] [--output FOLDER]
 
-A tank of water is heated and drawn from, and shall be at 55 °C. Its thermometer tells what the tank
-was three minutes ago, and the heater follows its set-point slowly. With the valve all but closed,
+A tank of water is heated and drawn from, and should be at 55 °C. Its thermometer lags by
+three minutes, and the heater follows its set-point slowly. With the valve all but closed,
 which saves heat, the water stands still and boils at the heater; the operators know that, and the
 log does not show it. As the plant is simulated, every policy can be tried on it afterwards.
 """
@@ -148,7 +148,7 @@ def main() -> None:
     """Write the log, read it, find policies, and try them on the plant."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
-    parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
+    parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     enable_compile_cache()

@@ -98,7 +98,7 @@ def main() -> None:
     """Fit, score, split, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
-    parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
+    parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore", ConvergenceWarning)  # short fits warn that they are short

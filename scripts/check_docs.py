@@ -101,7 +101,7 @@ def check_twofold(words: list[str]) -> None:
 
 
 def check_make(words: list[str]) -> None:
-    """The target is in the Makefile; what it shall reproduce is a piece of the paper."""
+    """The target is in the Makefile; what it reproduces is a piece of the paper."""
     variables = dict(word.split("=", 1) for word in words if "=" in word)
     unknown = {word for word in words if "=" not in word} - TARGETS
     assert not unknown, f"the Makefile has no {unknown}"

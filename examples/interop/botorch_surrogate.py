@@ -47,7 +47,7 @@ def main() -> None:
     """Three points a round, chosen together by expected improvement."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
-    parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
+    parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")
     smoke = parser.parse_args().smoke
 
     rng = np.random.default_rng(0)

@@ -65,7 +65,7 @@ def main() -> None:
     """Learn a policy offline, then compare it with random actions in the environment."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
-    parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
+    parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")
     arguments = parser.parse_args()
     policy = learn_policy(200 if arguments.smoke else 2_500, arguments.smoke)
     environment = gymnasium.make(ENVIRONMENT)

@@ -46,7 +46,7 @@ def main() -> None:
     """Write, read back, and train with d3rlpy if its environment is there."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
-    parser.add_argument("--smoke", action="store_true", help="a rehearsal of a few seconds")
+    parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")
     smoke = parser.parse_args().smoke
 
     river = wet_chicken()

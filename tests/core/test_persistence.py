@@ -324,7 +324,7 @@ def test_checksum_must_be_there(path, checksum):
 
 def test_document_without_metadata_is_refused(path):
     forge(path, metadata=None)
-    with pytest.raises(FileFormatError, match="its content is not understood"):
+    with pytest.raises(FileFormatError, match="its content cannot be read"):
         read(path, "model")
 
 

@@ -23,8 +23,9 @@ def options(name, values):
     return [word for value in values for word in (f"--{name}", value)]
 
 
-# What makes a command small, by its first words.
+# What makes a command small, by its first words; examples may replace files of the workplace.
 SMALL = {
+    ("example",): ["--force"],
     ("fit",): options("setting", [*MODEL, *QUICK]),
     ("campaign", "init"): options("setting", [*MODEL, *QUICK]),
     ("campaign", "refit"): ["--executor", "local"],
@@ -66,9 +67,10 @@ def workplace(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     heat, minutes = rng.uniform(150.0, 250.0, 60), rng.uniform(5.0, 40.0, 60)
     oven = {"heat": heat, "minutes": minutes}
-    write_csv("oven.csv", oven | {"yield": 0.2 * heat + minutes + rng.normal(size=60)})
-    for name in ("new.csv", "candidates.csv"):
-        write_csv(name, {name: column[:8] for name, column in oven.items()})
+    measured = oven | {"yield": 0.2 * heat + minutes + rng.normal(size=60)}
+    write_csv("oven.csv", {name: column[:50] for name, column in measured.items()})
+    write_csv("new.csv", {name: column[50:] for name, column in measured.items()})
+    write_csv("candidates.csv", {name: column[:8] for name, column in oven.items()})
     plant = pyarrow.table(oven | {"yield": heat})
     for name in ("plant.parquet", "pool.parquet"):
         pyarrow.parquet.write_table(plant, name)
@@ -127,7 +129,7 @@ def run_command(words, monkeypatch, capsys):
 
 def measure(place, *tools):
     """Small settings, and results enough for a model."""
-    run_command(["twofold", "campaign", "configure", place, *MODEL, "members=2"], *tools)
+    run_command(["twofold", "campaign", "configure", place, *MODEL, *QUICK], *tools)
     rows = [f"{20 + 5 * i},{'citric' if i % 2 else 'lactic'},{0.1 * i}" for i in range(12)]
     Path("measured.csv").write_text("\n".join(["heat,acid,yield", *rows]))
     run_command(["twofold", "campaign", "tell", place, "--table", "measured.csv"], *tools)

@@ -268,7 +268,7 @@ def test_what_is_read_is_not_written_over(tmp_path, fitted):
     part.write_bytes(path.read_bytes())
     before = part.read_bytes()
     for source, out in ((part, part), (folder, part), (folder, folder / "new.parquet")):
-        with pytest.raises(TableError, match="is what is read; write to another file"):
+        with pytest.raises(TableError, match="is the input; write to another file"):
             decompose_table(model, source, out)
     assert [one.name for one in folder.iterdir()] == [part.name] and part.read_bytes() == before
 

@@ -219,7 +219,7 @@ def test_slices_are_the_model_along_each_input(campaign):
 
 def test_slices_are_blank_where_a_constraint_allows_no_measurement(campaign):
     inputs = campaign.space.inputs
-    space = Space(inputs, parse_constraints(["stirring <= 500"], inputs))
+    space = Space(inputs, (parse_constraint("stirring <= 500", inputs),))
     found = figures.compute_slices(
         campaign.model(), space, campaign.pending()[0].point | {"stirring": 300}
     )

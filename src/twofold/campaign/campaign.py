@@ -292,8 +292,8 @@ class Campaign:
         return Snapshot(*self._storage.read(PROPOSALS, MEASUREMENTS, CURVE))
 
     def _reference(self) -> np.ndarray:
-        """Where what is left to learn is measured: all over the space, or, if that is constrained,
-        at the candidates."""
+        """Points at which the remaining uncertainty is averaged: all over the space, or at the
+        candidates if it is constrained."""
         if self.space.constraints and self.candidates:
             return self.space.encode(self.candidates)
         return self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))

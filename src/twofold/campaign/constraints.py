@@ -16,7 +16,7 @@ FORM = "a constraint is a sum of inputs with <= or >=, such as 'heat + 2*acid <=
 
 @dataclass(frozen=True)
 class Constraint:
-    """``Σ weight · input <= limit``, but for rounding; ``text`` is how it was given."""
+    """``Σ weight · input <= limit``, up to rounding; ``text`` is how it was given."""
 
     text: str
     weights: tuple[tuple[str, float], ...]

@@ -10,7 +10,7 @@ import numpy as np
 from twofold.core.naming import nearest
 
 # As fractions of a range: proposals are multiples of the first, because no instrument is set to
-# sixteen digits; values that differ by less than the second are the same but for rounding (of a
+# sixteen digits; values that differ by less than the second are equal up to rounding (of a
 # table that shows three or four digits, or of the instrument), too little for a model to notice.
 STEP, ROUNDING = 1e-4, 1e-3
 # The squares of ranges, and whole numbers up to here, are exact enough in double precision.
@@ -47,7 +47,7 @@ class _Input:
     """Common base; values that are never rounded agree if they are equal."""
 
     def agree(self, one: Any, other: Any) -> bool:
-        """Whether two values are the same, but for rounding where there is any."""
+        """Whether two values are equal, up to rounding where there is any."""
         return bool(one == other)
 
     def format(self, value: Any) -> str:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Settings of a model: defaults, and those that do not change it.
 DEFAULTS, WITHOUT_EFFECT = {"random_state": 0}, {"verbose", "checkpoint", "checkpoint_seconds"}
 UNREADABLE = (OSError, ValueError, LookupError, TypeError)
-# Chains go on until there are so many times the rows of the last fit from scratch, which also
-# chooses the form of the model.
+# Chains are continued until there are so many times the rows of the last fit from scratch, which
+# also chooses the form of the model.
 MOST_GROWTH = 1.5
 CONTINUED = "langevin"
 
@@ -93,7 +93,7 @@ class ModelFile:
     def continue_fit(
         self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray, scratch: Origin
     ) -> "tuple[BNNLVRegressor, Origin] | None":
-        """Chains that go on from those of the stored model, if it has the same settings and fewer
+        """Chains that continue those of the stored model, if it has the same settings and fewer
         rows, all of them as they were; None where a fit from scratch is due.
 
         The result depends on these rows and the stored model only.

@@ -18,7 +18,7 @@ OUTPUT_ROUNDING = 1e-5
 
 class Result(NamedTuple):
     """Measured outputs, where (a point, the number of a proposal, or, to add outputs that were
-    missing, the number of a measurement), and a note in words."""
+    missing, the number of a measurement), and a note."""
 
     outputs: Mapping[str, Any]
     point: Mapping[str, Any] | None = None
@@ -90,7 +90,7 @@ class Ledger:
         return known[number]
 
     def add(self, proposal: int | None, point: Point, result: Result) -> Entry:
-        """A measurement of its own."""
+        """Add a new measurement."""
         content: Row = {"proposal": proposal, "point": point, "outputs": dict(result.outputs)}
         content["note"] = result.note
         number = insert(self.connection, MEASUREMENTS, **content)
@@ -98,7 +98,7 @@ class Ledger:
         return number, False
 
     def complete(self, row: Row, result: Result) -> Entry:
-        """Further outputs and notes of a measurement; those it has stay as they are."""
+        """Add outputs and notes to a measurement; existing ones are unchanged."""
         outputs, note = {**result.outputs, **row["outputs"]}, _join_notes(row["note"], result.note)
         update(self.connection, MEASUREMENTS, row, outputs=outputs, note=note)
         return int(row["number"]), False
@@ -117,13 +117,13 @@ class Ledger:
         update(self.connection, MEASUREMENTS, row, **changes)
 
     def remove(self, number: int) -> None:
-        """Take a measurement out; its row stays in the table."""
+        """Remove a measurement; its row stays in the table."""
         row = self.find("measurement", number)
         update(self.connection, MEASUREMENTS, row, removed=time.time())
         del self.measurements[number]
 
     def cancel(self, number: int) -> None:
-        """Expect no result of a proposal any more."""
+        """Cancel a proposal."""
         row = self.find("proposal", number)
         answers = [one for one, m in self.measurements.items() if m["proposal"] == number]
         have = f"measurement {answers[-1]}; remove that instead" if answers else ""
@@ -145,7 +145,7 @@ def _key(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
-    """Add a result as a measurement, or as further outputs of one; refuse what contradicts."""
+    """Add a result as a measurement, or as further outputs of one; refuse contradictions."""
     values = dict(result.outputs)
     where, proposal = _locate(ledger, space, result)
     earlier = ledger.measurements_at(proposal, where)
@@ -201,7 +201,7 @@ def _contradiction(row: Row, values: dict[str, float], proposal: int | None) -> 
     given = ", ".join(f"{values[name]:g}" for name in both)
     where = f"proposal {proposal}" if proposal is not None else f"measurement {row['number']}"
     return (
-        f"{before} of {where} was recorded before, now {given}; with --repeat (in Python "
+        f"{before} of {where} was recorded before, now {given}; use --repeat (in Python "
         "repeat=True) it is a second measurement, and campaign correct changes measurement "
         f"{row['number']}"
     )

@@ -53,11 +53,11 @@ class Space:
         return checked
 
     def agree(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        """Whether two points are the same but for rounding."""
+        """Whether two points are equal up to rounding."""
         return all(i.agree(one[i.name], other[i.name]) for i in self.inputs)
 
     def format(self, point: Mapping[str, Any]) -> str:
-        """A point in words."""
+        """A point as text."""
         return ", ".join(f"{one.name} = {one.format(point[one.name])}" for one in self.inputs)
 
     def encode(self, points: Sequence[Point]) -> np.ndarray:

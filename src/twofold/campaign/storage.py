@@ -123,7 +123,7 @@ class Storage:
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
-        """A connection whose errors are a campaign's, and that sees one moment."""
+        """A connection that raises ``CampaignError`` and sees one consistent snapshot."""
         backend = self._engine.url.get_backend_name()
         level = {"isolation_level": "REPEATABLE READ"} if backend == "postgresql" else {}
         with self._explain_errors(), self._engine.connect() as connection:

@@ -103,7 +103,7 @@ def ask(
 def tell(
     run: Run,
     place: Place,
-    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs, inputs.")] = None,
+    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs and inputs.")] = None,
     proposal: Annotated[int | None, Option(help="Number of the proposal.")] = None,
     table: Annotated[Path | None, Option(help="CSV or Parquet file of results.")] = None,
     repeat: Annotated[bool, Option(help="Record a repeated measurement.")] = False,

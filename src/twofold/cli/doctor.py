@@ -75,7 +75,7 @@ def describe_installation(cache_folder: Path) -> dict[str, Any]:
         "devices": f"{len(devices)} × {kinds}",
         "cores": os.cpu_count(),
         "memory": f"{physical() / GIB:.1f} GiB",
-        "device memory for JAX": f"{limit / GIB:.1f} GiB" if limit else "the computer's",
+        "device memory for JAX": f"{limit / GIB:.1f} GiB" if limit else "all of the above",
         "precision": f"{jax.numpy.zeros(0).dtype} (float64 with dtype='float64')",
         "compile cache": f"{cache_folder} ({len(files)} files, {size / 2**20:.0f} MiB)",
     }

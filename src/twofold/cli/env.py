@@ -86,7 +86,7 @@ def sample(
 
 
 def _sample_log(system: "System", policy: str, transitions: int, seed: int) -> "Log":
-    """Whole episodes, as many as hold the transitions."""
+    """Enough whole episodes to contain the transitions."""
     import jax
     import jax.numpy as jnp
 

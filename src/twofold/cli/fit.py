@@ -132,7 +132,7 @@ def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[
 
 
 def _describe(column: Column) -> str:
-    """How a column that holds no numbers became inputs; nothing of one that does."""
+    """How a column of dates or text is encoded; empty for a column of numbers."""
     if column.kind == "date":
         return f"{column.name}: dates, in days"
     if column.kind == "number":

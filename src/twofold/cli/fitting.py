@@ -100,7 +100,7 @@ def fit_in_blocks(model: "BNNLVRegressor", table: TableFile, about: About, run: 
 
 def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float], str]:
     """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows, all
-    beside a linear model's; and the verdict, in words."""
+    beside a linear model's; and the verdict as a sentence."""
     from twofold.active.choice import epistemic_share, split_by_entropy
     from twofold.estimators.comparison import compare_held_out, compute_crps
     from twofold.estimators.linear import LinearGaussian
@@ -145,7 +145,9 @@ def _to_rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
 def _check_targets(source: str, targets: np.ndarray, outputs: list[str]) -> None:
     """Refuse targets that nothing can be learnt from."""
     if len(targets) < 2:
-        raise CommandError(f"{source} has {len(targets)} row; at least 2 are needed, better 50")
+        raise CommandError(
+            f"{source} has {len(targets)} row; at least 2 are needed, and 50 are recommended"
+        )
     for name, column in zip(outputs, targets.T, strict=True):
         if column.min() == column.max():
             raise CommandError(

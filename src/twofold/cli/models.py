@@ -58,7 +58,7 @@ def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
 
 def load_model(path: Path) -> "tuple[BNNLVRegressor, About]":
     """Read a model, which then takes arrays without names, and what its file says about the table:
-    names of columns at the most if Python code saved it."""
+    at most names of columns if Python code saved it."""
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.storage import unpack
 
@@ -72,7 +72,7 @@ def load_model(path: Path) -> "tuple[BNNLVRegressor, About]":
 
 
 def _unpack_about(table: Any, model: "BNNLVRegressor") -> About:
-    """What is stored about the table, if it fits the model. Of a path no more than the name is
+    """What is stored about the table, if it fits the model. Only the name of a path is
     believed: it may be of another machine, and must not lead to other files."""
     if table is None:
         names, outputs = getattr(model, "feature_names_in_", ()), model.model_.outputs

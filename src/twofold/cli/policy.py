@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Find policies from a log and a cost function.", no_args_is_help=True)
 
 FUNCTION = "FILE.py:FUNCTION"
-RATE = "Largest change of an action a step: NAME=VALUE, or none (default: the log's)"
-LIMIT = "Where an observation must stay: NAME:LOW:HIGH; an end may be inf"
+RATE = "Largest change of an action per step: NAME=VALUE, or none (default: as in the log)"
+LIMIT = "Limits of an observation: NAME:LOW:HIGH; an end may be inf"
 BETAS, QUICK_BETAS = "0,1,2,4,8,30", "0,2,8,30"
 QUICK_SEARCH = {"epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
@@ -42,12 +42,12 @@ def search(
     action: Annotated[list[str], Option(help="Action column with bounds: NAME:LOW:HIGH")],
     cost: Annotated[str, Option(help=f"Cost of a row: {FUNCTION}")],
     out: Annotated[Path, Option(help="Output folder; an existing one is resumed.")],
-    episode: Annotated[Text, Option(help="Column that identifies episodes.")] = None,
+    episode: Annotated[Text, Option(help="Column that identifies the episode of a row.")] = None,
     time: Annotated[Text, Option(help="Time column.")] = None,
     date_order: DateOrder = None,
     history: Annotated[int, Option(help="Number of past rows the model sees.")] = 1,
     known: Annotated[Text, Option(help=f"Known dynamics: {FUNCTION}")] = None,
-    held: Annotated[Texts, Option(help="Column that stays constant.")] = None,
+    held: Annotated[Texts, Option(help="Column kept at its last value in roll-outs.")] = None,
     exogenous: Annotated[Text, Option(help="Columns that no action influences: a,b")] = None,
     max_rate: Annotated[Texts, Option(help=RATE)] = None,
     limit: Annotated[Texts, Option(help=LIMIT)] = None,
@@ -61,7 +61,7 @@ def search(
     model: Annotated[Texts, Option(help="Model setting, such as epochs=2000")] = None,
     tune: Annotated[bool, Option(help="Tune the model on roll-outs, where that helps.")] = True,
     quick: Annotated[
-        bool, Option("--quick", help="A short fit and search: a first answer.")
+        bool, Option("--quick", help="Short fit and search, for a first answer.")
     ] = False,
     seed: Seed = 0,
 ) -> None:
@@ -186,7 +186,7 @@ def _check_size(rows: int, regressor: "BNNLVRegressor") -> None:
 
 
 def parse_rates(texts: list[str]) -> dict[str, float] | None:
-    """``NAME=VALUE`` of each, nothing for the log's own rates, ``none`` for no limits."""
+    """Rates from ``NAME=VALUE``; None for those of the log, empty after ``none`` (no limits)."""
     if texts == ["none"]:
         return {}
     try:

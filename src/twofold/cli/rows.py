@@ -72,7 +72,7 @@ def read_inputs(
 
 def find_tables(path: Path, about: About) -> list[Path]:
     """The files that a model was fitted to, if they lie beside the model or in the current folder:
-    files of their names with the very same content."""
+    files of the same name and content."""
     found = []
     for name, digest in about.tables:
         places = [] if name in ("", ".", "..") else [path.parent / name, Path(name)]

@@ -99,7 +99,7 @@ def check_place(
 
 
 def split_words(text: str) -> list[str]:
-    """``a,b,c``; a word with a comma stands in quotation marks."""
+    """``a,b,c``; a word that contains a comma is put in quotation marks."""
     words = next(csv.reader([text], skipinitialspace=True), [])
     return [word.strip() for word in words if word.strip()]
 

@@ -1,4 +1,4 @@
-"""Suggestions for misspelt names, and long names and lists shortened for messages."""
+"""Suggestions for misspelled names, and long names and lists shortened for messages."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,7 +9,7 @@ LONGEST, MOST = 60, 12
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
-    """``; did you mean …?`` for a misspelt name; empty if no valid name is close."""
+    """``; did you mean …?`` for a misspelled name; empty if no valid name is close."""
     names = list(known)
     close = get_close_matches(str(name), names, n=1)
     close = close or [one for one in names if one.casefold() == str(name).casefold()]

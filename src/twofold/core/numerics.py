@@ -169,7 +169,7 @@ class Running(NamedTuple):
         return Running(rows, self.mean + share * apart, squares, low, high)
 
     def standardizer(self) -> Standardizer:
-        """What ``Standardizer.fit`` of all rows together gives, but for rounding."""
+        """What ``Standardizer.fit`` of all rows together gives, up to rounding."""
         with np.errstate(over="ignore"):
             deviation = np.sqrt(self.squares / self.rows)
         return Standardizer.of(self.low, self.high, self.mean, deviation)

@@ -354,7 +354,7 @@ def _read(file: BinaryIO, kind: str) -> Stored:
     try:
         return Stored(safetensors.numpy.load(head + body), dict(document["metadata"]))
     except (safetensors.SafetensorError, LookupError, TypeError, ValueError) as error:
-        raise FileFormatError(f"its content is not understood ({error!r}); {RESTORE}") from error
+        raise FileFormatError(f"its content cannot be read ({error!r}); {RESTORE}") from error
 
 
 def _sync_directory(directory: Path) -> None:

@@ -1,1 +1,1 @@
-"""The scikit-learn face: fit, predict, split, save; many fits at once; large tables."""
+"""The scikit-learn interface: fit, predict, split, save; many fits at once; large tables."""

@@ -17,8 +17,8 @@ SURE = 2.0  # standard errors
 
 
 class Comparison(NamedTuple):
-    """Mean gains over a linear model, and their standard errors: of the log-likelihood, in nats a
-    row, and of the CRPS, as a share of the linear model's."""
+    """Mean gains over a linear model, and their standard errors: of the log-likelihood, in nats
+    per row, and of the CRPS, as a share of the linear model's."""
 
     gain: float
     gain_error: float

@@ -58,9 +58,9 @@ def fit_many(
     ``y_error`` and ``groups`` (see ``BNNLVRegressor.fit``), whose entries may be None. The
     estimators may differ in ``alpha`` and ``random_state`` only; all data sets need the same
     columns, not the same length. Without ``epochs`` the smallest data set decides the length;
-    chains of all go on as long as those of one of them gain by it. With ``capacity``, the number of
-    rows that the data will grow to, later fits use the program that this one compiles. Returns the
-    same estimators.
+    all chains are extended as long as those of one of them gain by it. With ``capacity``, the
+    number of rows that the data will grow to, later fits use the program that this one compiles.
+    Returns the same estimators.
     """
     named = {"sample_weight": sample_weight, "y_error": y_error, "groups": groups}
     given = {n: [None] * len(estimators) if v is None else v for n, v in named.items()}
@@ -176,7 +176,7 @@ def _fit_in_stages(
 def _earlier_fits(
     estimators: Sequence[Regressor], method: Method, model: BNNLV
 ) -> list[Network] | None:
-    """Where the earlier fits of all estimators ended, if all may be started from and have the same
+    """Final states of the earlier fits of all estimators, if all may be continued and have the same
     latent inputs."""
     found = [_earlier_fit(estimator, method, model) for estimator in estimators]
     starts = [start for start in found if start is not None]
@@ -185,8 +185,8 @@ def _earlier_fits(
 
 
 def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
-    """Where each chain ended, of an earlier fit that a new one may start from: asked for, of chains
-    that were kept, and of a network of the same shape but for what a fit chooses for itself."""
+    """The final state of each chain of an earlier fit that a new one may continue: if asked for,
+    with chains that were kept, and a network of the same shape (but for what a fit chooses)."""
     fitted = hasattr(estimator, "posterior_") and estimator.diagnostics_ is not None
     if not (estimator.warm_start and fitted and isinstance(method, Langevin)):
         return None

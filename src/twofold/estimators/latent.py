@@ -17,7 +17,7 @@ ORDERS = (3, 4, 5, 6)  # the first two are what a network's mean and noise fit
 
 def latent_evidence(members: Members, networks: Network, data: Padded) -> float:
     """p-value of the hypothesis that the noise is Gaussian, given x and a network: that of each
-    member, or where its chain has come to.
+    member, or of the current state of its chain.
 
     Neyman's smooth test: under it the predictive distribution function at a held-out y is uniform.
     The third to sixth Legendre polynomials, which see skewness, tails and humps, and their products

@@ -1,4 +1,4 @@
-"""``BNNLVRegressor``: the scikit-learn face of the Bayesian neural network with latent inputs.
+"""``BNNLVRegressor``: the scikit-learn interface of the Bayesian neural network with latent inputs.
 
 Validate, standardise, build, run, store; the mathematics lives in ``model``, ``inference`` and
 ``uncertainty``. Everything a user sees is in raw units.
@@ -66,7 +66,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     ----------
     hidden_layer_sizes : tuple of int or "auto"
         Units of each hidden layer; ``()`` gives a linear model. "auto" is (20, 20), or, for methods
-        that keep rows out, (20,) for small tables and (50, 50) for large ones.
+        that hold rows out, (20,) for small tables and (50, 50) for large ones.
     inference : method, name or mapping
         Inference method: ``Langevin()``, microcanonical Langevin chains (the default);
         ``Ensemble()``, the networks they start from, in seconds; ``Alpha()``, a mean field by
@@ -77,7 +77,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         Which for which job: ``docs/posteriors.md``.
     latent_dim : int or "auto"
         Number of latent inputs; 0 gives a plain Bayesian neural network. "auto" is 1, or, for
-        methods that keep rows out, 0 or 1 by how well these are predicted.
+        methods that hold rows out, 0 or 1, whichever predicts these better.
     noise : "constant", "varying" or "auto"
         Whether the additive noise is the same everywhere, as in the paper, or an output of the
         network with a small share of outliers; "auto" chooses by the method.
@@ -109,15 +109,15 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     ----------
     posterior_ : weights and noise, in standardised units; ``posterior_.sample(key, num)``
     model_ : shapes and priors
-    noise_std_ : standard deviation of the additive noise, in units of y (of noise that varies: the
-        level about which it does)
+    noise_std_ : standard deviation of the additive noise, in units of y (of varying noise: its
+        reference level)
     energies_ : energy per datum after each epoch (for chains: −log density of each transition)
     convergence_ : report on the trend of the energy (None for chains)
     integration_error_ : mean error of ``log p(y | x, W)`` in nats where the latent input was
         integrated out (else None)
-    out_of_bag_ : mean log-density of rows that were kept out of training, in nats, its standard
-        error and their number (None for methods that keep none out)
-    comparison_ : what these rows gain over a linear model, with a ``verdict`` and a ``sentence``
+    out_of_bag_ : mean log-density of held-out rows, in nats, its standard error and their number
+        (None for methods that hold none out)
+    comparison_ : gain over a linear model on these rows, with a ``verdict`` and a ``sentence``
     diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
     """
 

@@ -2,8 +2,8 @@
 
 All decisions are made on rows that the members held out (``inference.ensemble``). A latent input is
 tried only where the chains without it leave residuals that are not Gaussian (``latent_evidence``),
-and must predict held-out rows better than these chains: a z that only makes up for what longer
-chains would learn costs more than it brings.
+and must predict held-out rows better than these chains: a z that only compensates
+for chains that are too short costs more than it gains.
 """
 
 import warnings

@@ -82,7 +82,7 @@ def begin_chains(
 ) -> tuple[list[StageResult | None], bool]:
     """Chains on the rows that the members trained on, as long as held-out rows gain by it; None
     where these are predicted worse than by the members. A start without scores has seen all rows,
-    and is not compared with."""
+    and is no baseline."""
     stages = method.stages(members[0].model, int(np.max(data.size)))
     first = np.full(method.chains, FIRST_STEP, data.x.dtype)
     latest, stopped = [], False

@@ -65,14 +65,14 @@ class Plain(NamedTuple):
 
 
 def store(estimator: Regressor, attributes: Mapping[str, Any]) -> None:
-    """All fitted attributes at once, so that a failed fit leaves an earlier one whole."""
+    """All fitted attributes at once, so that a failed fit leaves an earlier one intact."""
     for name, value in attributes.items():
         setattr(estimator, f"{name}_", value)
 
 
 def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
     """Fitted attributes of a run, with diagnostics computed on the training data."""
-    # The last step may lead out of all numbers, and no energy after it says so.
+    # The last step may give non-finite weights, and no energy is computed after it.
     if not all(np.isfinite(leaf).all() for leaf in result.posterior):
         raise NonFiniteEnergyError(
             "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
@@ -86,7 +86,7 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         trace = chains.predictive_trace(model, weights, log_noise, data.x[order[places]])
         diagnostics = chains.diagnose(trace, int(divergences.sum()))
     if result.nodes and model.latents and not model.latent_levels:
-        # Always as many, lest every new datum have a program compiled.
+        # Always the same number: each new one would compile a program.
         some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
         x, y = data.x[some], data.y[some]
         error = float(_integration_error(model, result.posterior, x, y, result.nodes))
@@ -199,7 +199,7 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
 
 
 def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regressor:
-    """An estimator with the stored settings, but for a path of the machine where it was fitted."""
+    """An estimator with the stored settings, except for paths on the machine that fitted it."""
     settings = metadata["settings"] | {"checkpoint": None}
     try:
         if isinstance(settings["hidden_layer_sizes"], list):

@@ -1,10 +1,10 @@
 """Tables larger than memory: ``fit_table`` and ``decompose_table``.
 
-The table is read once, into a scratch file of plain numbers (8 bytes a number) beside which nothing
-grows with its rows; training then passes over it block by block. A block is trained on as a data
-set of its own would be, in one call of the method's compiled program, but that its prior counts as
-one part of *all* rows. Blocks are made of *strips*, a few neighbouring rows, from all over the
-table, others in every pass: a sorted table does not teach one part after the other.
+The table is read once, into a scratch file of plain numbers (8 bytes each); memory does not grow
+with its rows. Training then passes over it block by block. A block is trained on like a data set of
+its own, in one call of the method's compiled program, except that its prior is scaled by its share
+of *all* rows. Blocks are made of *strips* of a few neighbouring rows from all over the table,
+shuffled in every pass, so that the order of a sorted table does not matter.
 """
 
 import copy
@@ -70,7 +70,7 @@ class Scratch(NamedTuple):
         return min(self.rows, -(-strips // self.blocks) * STRIP_ROWS)
 
     def rows_of(self, visit: int, seed: int) -> np.ndarray:
-        """The numbers of the rows in the block of a visit; every pass deals out the strips anew."""
+        """The numbers of the rows in the block of a visit; every pass shuffles the strips."""
         turn, block = divmod(visit, self.blocks)
         strips = np.random.default_rng([seed, turn]).permutation(-(-self.rows // STRIP_ROWS))
         own = np.array_split(strips, self.blocks)[block]
@@ -84,7 +84,7 @@ class Scratch(NamedTuple):
 
 
 def write_scratch(path: Path, blocks: Iterable[np.ndarray]) -> Scratch:
-    """Write blocks ``[N, C]`` one behind the other, and note what is to be known of them all."""
+    """Write blocks ``[N, C]`` one behind the other, and collect statistics of them all."""
     running, digest = None, hashlib.sha256()
     with disk_errors(path, "written"), path.open("wb") as file:
         for values in (np.ascontiguousarray(block, "<f8") for block in blocks if len(block)):
@@ -268,14 +268,14 @@ def decompose_table(
     """Predict the rows of a Parquet or CSV table and split their uncertainty, block by block.
 
     Writes the columns of the table and beside them those of ``split_columns`` to ``out`` (``.csv``
-    or ``.parquet``), which appears when all of it is there; a last column names the inputs outside
+    or ``.parquet``), which appears when it is complete; a last column names the inputs outside
     the range of the training data, where columns know it. ``inputs`` are the columns of the
     model's inputs, or their names, in their order (None: those it was fitted to), ``outputs`` names
     its outputs.
     """
     opened, place = open_table(source), Path(out)
     if would_overwrite(Path(opened.source), place):
-        raise TableError(f"{place} is what is read; write to another file")
+        raise TableError(f"{place} is the input; write to another file")
     fitted = getattr(model, "feature_names_in_", None)
     names = fitted if inputs is None else list_of_names("inputs", inputs)
     if names is None:

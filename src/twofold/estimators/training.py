@@ -29,7 +29,7 @@ SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer row
 
 
 class NonFiniteEnergyError(ArithmeticError):
-    """The energy stopped being a number, so there is nothing to learn from."""
+    """The energy is no longer finite, so training cannot continue."""
 
 
 class InterruptedFitWarning(UserWarning):
@@ -101,8 +101,7 @@ class Checkpoint:
         return time.monotonic() - self._written >= self._seconds
 
     def save(self, run: Outcome) -> None:
-        """Replace the file atomically; one that cannot be written must not cost what has been
-        learned."""
+        """Replace the file atomically; a failure to write does not end the fit."""
         leaves = jax.tree.leaves(run.states)
         arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
         arrays |= {"energies": run.energies, "skipped": run.skipped}

@@ -231,7 +231,7 @@ def transition(
 ) -> tuple[Any, Any]:
     """One step of the kernel: the chain's new state, and BlackJAX's report.
 
-    Paths of plain HMC vary in length by a fifth, lest they close on themselves.
+    Paths of plain HMC vary in length by a fifth, so that they do not close on themselves.
     """
     key, jitter_key = jax.random.split(key)
     inverse_mass = state.mass.inverse_mass_matrix

@@ -120,7 +120,7 @@ class Method(ABC):
     name: ClassVar[str]
     # The form of the model it is made for: "constant" (the paper's) or "varying" noise.
     form: ClassVar[str] = "constant"
-    # Whether it chooses the model and its own length by rows that it keeps out.
+    # Whether it chooses the model and its own length by rows that it holds out.
     staged: ClassVar[bool] = False
     # Options in which estimators fitted together may differ.
     differing: ClassVar[tuple[str, ...]] = ()

@@ -60,7 +60,7 @@ class Scores(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The mean scores in words."""
+        """The mean scores as text."""
         error, chance = (100 * error for error in self.calibration_errors)
         return (
             f"CRPS {np.mean(self.crps):.3g}{self.unit and ' ' + self.unit} · "

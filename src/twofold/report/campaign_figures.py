@@ -1,4 +1,4 @@
-"""Figures of a campaign: what is left to learn, what was measured, and maps of where to go on."""
+"""Figures of a campaign: what is left to learn, the measurements, and where to measure next."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -31,8 +31,8 @@ BOX = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8}
 
 
 class Map(NamedTuple):
-    """What a measurement would teach (nats, ``[H, W]``) over values of a second and a first input;
-    of one input alone ``[1, W]``."""
+    """Expected information of a measurement (nats, ``[H, W]``) over values of a second and a
+    first input; of one input alone ``[1, W]``."""
 
     first: np.ndarray
     second: np.ndarray
@@ -82,7 +82,7 @@ def find_positions(space: Space, points: Sequence[Point]) -> np.ndarray:
 
 
 def choose_anchor(course: Course) -> Point:
-    """Where the inputs that a map does not show are held: at the open proposal that teaches most,
+    """Where the inputs that a map does not show are held: at the most informative proposal,
     else at the medians of what was measured."""
     if course.next is not None:
         return course.next.point
@@ -157,7 +157,7 @@ def plot_map(
     axes: Axes, course: Course, pair: tuple[str, str], known: Map | None,
     at: Point | None = None, most: float | None = None,
 ) -> Axes:  # fmt: skip
-    """Measured points and open proposals over two inputs, and behind them what is to be learned.
+    """Measured points and open proposals over two inputs, and behind them the epistemic part.
 
     ``at`` is where the map holds the other inputs: points with another word there are drawn pale.
     ``most`` is the end of the colours, so that several maps can share them.
@@ -189,7 +189,7 @@ def plot_map(
 
 
 def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
-    """The same for a campaign with one input: what is to be learned along it."""
+    """The same for a campaign with one input: the epistemic part along it."""
     (one,) = course.space.inputs
     places = find_positions(course.space, [proposal.point for proposal in course.proposals])[:, 0]
     heights = np.zeros(len(places))

@@ -92,7 +92,7 @@ def _map_inputs(course: Course, at: Point | None) -> Chooser:
 
 
 def _slice(course: Course, model: Any, at: Point) -> Chooser:
-    """What is predicted along each input, the others held at a point."""
+    """Predictions along each input, the others held at a point."""
     every = figures.compute_slices(model, course.space, at)
     names = list(every)[: max(1, MOST_SLICES // len(course.outputs))]
     blocks = {}
@@ -119,7 +119,7 @@ def _describe_anchor(course: Course, pair: tuple[str, ...], at: Point | None) ->
 
 
 def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
-    """Places, what a measurement there teaches, and the parts of the uncertainty; why, where no
+    """Points, their expected information, and the parts of the uncertainty; the reason, where no
     model has chosen."""
     is_split = any(proposal.split for proposal in proposals)
     parts = [(output, part) for output in course.outputs for part in PARTS[1:]] if is_split else []
@@ -132,7 +132,7 @@ def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
         nats = [format_number(one.split.get(NATS, np.nan))] if is_split else [one.reason]
         cells = *_list_values(course, one.point), *nats, *map(format_number, deviations)
         rows.append([str(one.number), *cells])
-    why = "teaches (nats)" if is_split else "why"
+    why = "expected information (nats)" if is_split else "why"
     return ["proposal", *course.space.names, why, *headings], rows
 
 

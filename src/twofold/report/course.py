@@ -13,7 +13,7 @@ from twofold.estimators.regressor import BNNLVRegressor
 
 class Course(NamedTuple):
     """Points measured in order, with values ``[N, O]`` (NaN where one has not come), what is
-    proposed, what each model found to be left to learn, and the last model, if it is at hand.
+    proposed, what each model found to be left to learn, and the last model, if available.
 
     Rows of ``curve`` hold ``measurements``, ``epistemic_share`` and ``epistemic_nats``. The model's
     rows are ``space.encode``'s. ``numbers`` are those of the measurements, where they are not
@@ -34,7 +34,7 @@ class Course(NamedTuple):
 
     @property
     def next(self) -> Proposal | None:
-        """The open proposal that teaches most, by the model that chose it; else the first one."""
+        """The most informative open proposal, by the model that chose it; else the first one."""
         every = self.proposals
         return max(every, key=lambda one: one.split.get(NATS, 0.0)) if every else None
 

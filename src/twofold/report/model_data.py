@@ -17,7 +17,7 @@ SEED = 0
 
 
 class Table(NamedTuple):
-    """Inputs ``[N, D]``, outputs ``[N, O]``, what these rows are called: ``row 17``, and the known
+    """Inputs ``[N, D]``, outputs ``[N, O]``, their names such as ``row 17``, and the known
     deviation of each measurement ``[N, O]``, zeros where none is."""
 
     x: np.ndarray
@@ -114,7 +114,7 @@ def compute_quantiles(model: Any, x: np.ndarray) -> np.ndarray:
 
 def compute_entropies(model: Any, x: np.ndarray, here: Moments | None = None) -> Parts:
     """Entropies ``[N, O]``; those of Gaussians with the same variances where any is not known.
-    ``here`` are the moments at these rows, if they are at hand."""
+    ``here`` are the moments at these rows, if they are known already."""
     split = model.decompose(x)
     parts = Parts(*(part.reshape(len(x), -1) for part in split.parts))
     if np.all(np.isfinite(parts.total)):
@@ -160,7 +160,7 @@ def compute_effects(about: Subject, here: Moments) -> Parts:
 
 
 def rank_inputs(effects: Parts) -> np.ndarray:
-    """Columns from the one that drives most to the one that drives least, each part alike."""
+    """Columns from the most to the least important, all parts counted alike."""
     every = np.hstack(effects)
     sums = every.sum(axis=0)
     return np.argsort(-(every / np.where(sums > 0.0, sums, 1.0)).mean(axis=1), kind="stable")

@@ -62,8 +62,8 @@ def write_model_page(
     X, y : the rows it was fitted to, ``[N, D]`` and ``[N]`` or ``[N, O]``
     inputs, outputs : names of the columns
     held_out : X and y, or X, y and y_error, of rows it was not fitted to, by which it is judged
-    title : of the page
-    rows : what the rows of X are called in the user's table, such as ``line 17``
+    title : title of the page
+    rows : names of the rows of X in the user's table, such as ``line 17``
     columns : those of the user's table, where some are several inputs or have a step
     y_error : known standard deviation of each measurement in y
     verdict : a sentence on how good the model is, in place of a comparison with a linear one
@@ -160,7 +160,7 @@ def _lead(about: Subject, here: Moments, accuracies: dict[str, Accuracy]) -> dic
         words = "error (RMSE) against a linear regression, on held-out rows"
     elif found is not None:
         change = -found.crps_gain
-        words = "error (CRPS) against a linear regression, on rows kept out of training"
+        words = "error (CRPS) against a linear regression, on out-of-bag rows"
     share = float((here.variances.epistemic / here.variances.total).mean())
     lead = (format_change(change), words) if np.isfinite(change) else ("", "")
     return {"lead": lead, "useful": not change >= 0.0, "share": f"{share:.0%}"}
@@ -266,7 +266,7 @@ def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
 
 
 def _show_slice(about: Subject, along: Slice, name: str, i: int) -> list[Picture]:
-    """What is predicted of one output along one input; with the measurements where there is no
+    """Predictions of one output along one input; with the measurements where there is no
     other input."""
     grid, output = along.grid, about.outputs[i]
     x, y = about.data.x[:, along.column], about.data.y[:, i]

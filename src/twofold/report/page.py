@@ -28,8 +28,8 @@ Rows = tuple[list[str], list[list[str]]]
 
 
 class Picture(NamedTuple):
-    """A figure or what draws it, described in words, and its caption; a ``wide`` one goes across
-    the page, and is drawn with ``size=`` for a desk and for a phone."""
+    """A figure or a function that draws it, its description as text, and its caption; a ``wide``
+    one spans the page, and is drawn with ``size=`` for a desk and for a phone."""
 
     figure: Callable[..., Figure] | Figure | Markup
     words: str

@@ -59,7 +59,7 @@ def plot_frontier(
 
 
 def _mark_controller(axes: Axes, cost: float) -> None:
-    """What a logged step cost, as a line, or at the edge if that would squeeze the policies."""
+    """The mean logged cost, as a line, or at the edge if that would squeeze the policies."""
     low, high = axes.get_ylim()
     span = high - low
     if low - span <= cost <= high + span:
@@ -77,7 +77,7 @@ def _mark_controller(axes: Axes, cost: float) -> None:
 
 
 def plot_cost_bands(axes: Axes, trial: Trial, logged_cost: float) -> None:
-    """Two deviations of noise around the expected cost, and beside them two of ignorance."""
+    """The expected cost with bands of two standard deviations: aleatoric inside, total outside."""
     steps, expected = _number_steps(trial), trial.expected
     inner, outer = 2.0 * trial.aleatoric, 2.0 * np.hypot(trial.epistemic, trial.aleatoric)
     for low, high, colour, label in (
@@ -163,7 +163,7 @@ def choose_limits(trials: Sequence[Trial]) -> list[tuple[float, float] | None]:
 
 
 def _compare_costs(axes: Axes, logged_cost: float) -> None:
-    """Labels, and what a held-out step cost as it was run."""
+    """Labels, and the logged cost of held-out steps."""
     axes.axhline(logged_cost, color=figures.DATA, linestyle="--", label="logged, held out")
     axes.set(xlabel="step", ylabel="cost")
     place_legend_below(axes)

@@ -59,7 +59,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     chosen = project.recommended is not None
     weights = zip(*(one.risk_weights for one in trials), strict=True)
     betas, gammas = ([f"{weight:.12g}" for weight in sorted(set(own))] for own in weights)
-    selects = {"β (ignorance)": betas, "γ (noise)": gammas}
+    selects = {"β (epistemic)": betas, "γ (aleatoric)": gammas}
     choices = Chooser(POLICY, selects, {one.choice: one for one in policies}, best.choice)
     content = {
         "about": project.about, "quality": project.model_report, "policies": policies, "best": best,

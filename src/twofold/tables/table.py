@@ -26,7 +26,7 @@ FAR = 0.1
 
 
 class TableError(ValueError):
-    """A table that cannot be read or written, or that does not hold what was asked for."""
+    """A table that cannot be read or written, or that lacks what was asked for."""
 
 
 class Numbers(NamedTuple):
