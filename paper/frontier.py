@@ -29,13 +29,13 @@ from twofold.plant.forecast import forecast
 from twofold.plant.log import Log
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.rollout import DynamicsModel, fit_regressors
-from twofold.plant.search import PAPER, SearchSettings, best_of, search_policies
+from twofold.plant.search import SearchSettings, best_of, search_policies
 
 MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
 CLAIM, TRIALS = "group.json", "trials.json"
 START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
 # Steps of the records' searches, larger than the paper's and smaller than the product's.
-CAREFUL: dict[str, Any] = {"learning_rate": 1e-3, "clip": PAPER.clip, "growing": PAPER.growing}
+CAREFUL = {"learning_rate": 1e-3}
 MIXED_DRAWS = 50
 SILENT = -40.0  # the logarithm of a variance that is none
 

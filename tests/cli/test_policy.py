@@ -109,7 +109,7 @@ def test_a_quick_search_is_shorter_unless_it_is_told_otherwise(twofold, place, m
         code, _, said = twofold(*words(*more))
         assert code == MISTAKE and ("one to two minutes" in said) == ("--quick" in more)
     (slow, pairs, long), (quick, few, short), (told, _, own) = seen
-    assert len(pairs) == 4 and few == [(0.0, 0.0), (2.0, 0.0)]
+    assert len(few) < len(pairs) and few[0] == pairs[0] == (0.0, 0.0) and few[-1] == pairs[-1]
     assert short.epochs < long.epochs and short.weight_draws < long.weight_draws
     updates = quick.epochs * 80 / quick.batch_size
     assert 14_000 < updates < 16_000 and slow.epochs is None and quick.draws < slow.draws

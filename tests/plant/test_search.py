@@ -69,23 +69,6 @@ def test_what_no_memory_holds_is_refused_beforehand(model, monkeypatch):
         forecast(model, policy, model.starts, 20_000)
 
 
-def test_risk_weights_grow_to_what_they_are(model):
-    weights = module.RiskWeights(jnp.array([0.0, 4.0]), jnp.array([2.0, 0.0]))
-    quarter = module.grown(weights, jnp.array(0.125), 0.5)
-    np.testing.assert_allclose(quarter.epistemic, [0.0, 1.0])
-    np.testing.assert_allclose(quarter.aleatoric, [0.5, 0.0])
-    for progress, growing in ((0.5, 0.5), (0.9, 0.5), (0.0, 0.0), (1.0, 1.0)):
-        whole = module.grown(weights, jnp.array(progress), growing)
-        np.testing.assert_allclose(whole.epistemic, weights.epistemic)
-    # The first of many updates is that of a search without weights.
-    single = replace(SETTINGS, epochs=1, updates=1)
-    first, other = search_policies(model, [(0, 0), (30, 0)], settings=single, verbose=False)
-    np.testing.assert_array_equal(first.weights, other.weights)
-    at_once = replace(single, growing=0.0)
-    first, other = search_policies(model, [(0, 0), (30, 0)], settings=at_once, verbose=False)
-    assert not np.array_equal(first.weights, other.weights)
-
-
 def test_of_several_beginnings_the_one_that_ended_lowest_is_best(model):
     found = search_policies(model, [(0, 0), (2, 1)], seeds=[0, 5, 7], **QUIET)
     best = best_of(found)
@@ -159,8 +142,6 @@ def test_settings_and_models_that_cannot_be_are_refused(model, tank_log):
         SearchSettings(epochs=0)
     with pytest.raises(ValueError, match="learning_rate must be a positive number"):
         SearchSettings(learning_rate=0.0)
-    with pytest.raises(ValueError, match=r"growing must be a share from 0 to 1, got 1\.5"):
-        SearchSettings(growing=1.5)
     wider = embed(tank_log, history=3)
     with pytest.raises(ValueError, match="the regressor was fitted to 2 and 1"):
         DynamicsModel(model.regressor, wider, model.cost, tank_log)

@@ -58,8 +58,7 @@ class SearchSettings:
     ``horizon`` T, ``weight_draws`` M, ``noise_draws`` N and ``starts`` are sizes of an update;
     ``PAPER`` has the paper's. Few starts an update make gradients that contradict one another where
     the plant's behaviour depends on where it begins. ``clip`` bounds the norm of the gradient of J
-    per step, in units of the deviation of the costs. The risk weights grow from 0 to β and γ in the
-    first part of the updates, ``growing``.
+    per step, in units of the deviation of the costs.
     """
 
     horizon: int = 50
@@ -71,8 +70,7 @@ class SearchSettings:
     learning_rate: float = 5e-3
     learning_rate_decay: bool = True
     hidden: tuple[int, ...] = (20, 20)
-    clip: float = 1.0
-    growing: float = 0.5
+    clip: float = 10.0
 
     def __post_init__(self):
         for name in ("horizon", "weight_draws", "noise_draws", "starts", "epochs", "updates"):
@@ -80,22 +78,10 @@ class SearchSettings:
         for name in ("learning_rate", "clip"):
             check_positive(name, getattr(self, name))
         check_flag("learning_rate_decay", self.learning_rate_decay)
-        if not 0.0 <= self.growing <= 1.0:
-            raise ValueError(f"growing must be a share from 0 to 1, got {self.growing!r}")
         object.__setattr__(self, "hidden", layers("hidden", self.hidden))
 
 
-PAPER = SearchSettings(
-    100,
-    50,
-    25,
-    1,
-    epochs=750,
-    learning_rate=1e-4,
-    learning_rate_decay=False,
-    clip=10.0,
-    growing=0.0,
-)
+PAPER = SearchSettings(100, 50, 25, 1, epochs=750, learning_rate=1e-4, learning_rate_decay=False)
 
 
 @dataclass(frozen=True)
@@ -109,8 +95,7 @@ class Config:
     noise_draws: int
     starts: int
     updates: int = 100
-    clip: float = 1.0
-    growing: float = 0.5
+    clip: float = 10.0
     distance: bool = False
 
     def __post_init__(self):
@@ -200,15 +185,13 @@ def update(
 ) -> tuple[State, Info]:
     """One update; that of a policy whose gradient is not finite is counted and not made."""
     windows, draws, noise = draw(config, plant, number)
-    progress = number / (plant.schedule.epochs * config.updates)
-    problem = grown(problem, progress, config.growing)
     of_trace = partial(objective, config, problem, plant)
     values, gradients = values_and_gradients(
         of_trace, config.task, plant.scales, state.weights, draws, noise, windows
     )
     fine = jnp.isfinite(values) & jnp.all(jnp.isfinite(gradients), axis=1)
     gradients = gradients / plant.scales.cost
-    rate = learning_rate(plant.schedule, progress)
+    rate = learning_rate(plant.schedule, number / (plant.schedule.epochs * config.updates))
     directions, moments = jax.vmap(optimiser(config).update)(gradients, state.moments)
     after = State(state.weights - rate * directions, moments)
 
@@ -217,13 +200,6 @@ def update(
 
     after = jax.tree.map(kept, after, state)
     return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
-
-
-def grown(risk_weights: RiskWeights, progress: Array, growing: float) -> RiskWeights:
-    """Risk weights after some part of the updates. A large β from the first one on holds a policy
-    where it happens to begin, for whatever else it tries is less certain."""
-    share = jnp.minimum(progress / growing, 1.0) if growing else 1.0
-    return jax.tree.map(lambda weight: weight * share, risk_weights)
 
 
 def draw(
@@ -276,8 +252,7 @@ def search_policies(
     """
     members = [(pair, seed) for pair in check_risk_weights(risk_weights) for seed in seeds]
     draws = settings.weight_draws if distance else model.draws_of(settings.weight_draws)
-    names = "noise_draws", "starts", "updates", "clip", "growing"
-    same = {name: getattr(settings, name) for name in names}
+    same = {name: getattr(settings, name) for name in ("noise_draws", "starts", "updates", "clip")}
     task = model.task(settings.hidden)
     config = Config(task, settings.horizon, draws, distance=distance, **same)
     plant = _plant(model, settings, random_state, distance)
@@ -299,8 +274,8 @@ def search_policies(
         return Checkpoint(folder / name, checkpoint_seconds, identify(own))
 
     claim_folder(folder, CLAIM, identify(members), {})
-    files = [file_name(pair, seed if len(seeds) > 1 else None) for pair, seed in members]
-    paths = [folder / f"{file}.policy" for file in files]
+    names = [file_name(pair, seed if len(seeds) > 1 else None) for pair, seed in members]
+    paths = [folder / f"{name}.policy" for name in names]
     if all(path.exists() for path in paths):
         return [load_policy(path) for path in paths]
     with whole_fits(f"{folder} keeps what there is, and the same call resumes from there"):
