@@ -25,9 +25,10 @@ from scipy.optimize import nnls
 from benchmarks.work_counts import weights_of
 from twofold.core.numerics import padded_size
 from twofold.model.spec import BNNLV
+from twofold.plant.descent import Config
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.rollout import Task
-from twofold.plant.search import PAPER, Config, policies_at_once
+from twofold.plant.search import PAPER, policies_at_once
 
 BATCH, NODES, MEMBERS = 250, 24, 32
 POLICY = (61, 20, 20, 3)

@@ -45,10 +45,10 @@ from twofold.core.numerics import pad
 from twofold.inference import alpha, ensemble, loop
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
-from twofold.plant import search
+from twofold.plant import descent
+from twofold.plant.descent import RiskWeights
 from twofold.plant.log import Window
 from twofold.plant.rollout import draw_noise, particles, rollout
-from twofold.plant.search import RiskWeights
 from twofold.uncertainty import predictive
 from twofold.uncertainty.decomposition import by_entropy, by_variance
 from twofold.uncertainty.entropies import entropies, integrate
@@ -233,7 +233,7 @@ def of_search(size: Sizes) -> Ready:
         setting.config(), horizon=size["T"], weight_draws=size["M"], noise_draws=size["N"]
     )
     wanted = RiskWeights(jnp.linspace(0.0, BETA, size["S"]), jnp.zeros(size["S"]))
-    return train(search.build(config), wanted, size["S"], setting.plant(), 1)
+    return train(descent.build(config), wanted, size["S"], setting.plant(), 1)
 
 
 def of_forecast(size: Sizes) -> Ready:

@@ -28,13 +28,14 @@ from twofold.envs.industrial import dynamics
 from twofold.inference import loop
 from twofold.inference.loop import Schedule
 from twofold.model.spec import BNNLV, Draws, SampledPosterior
-from twofold.plant import policy, search
+from twofold.plant import descent, policy
 from twofold.plant.columns import EDGE
 from twofold.plant.cost import cost_of
+from twofold.plant.descent import Config, Plant, RiskWeights
 from twofold.plant.log import Window
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.rollout import Noise, Scales, Task, Units, particles, values_and_gradients
-from twofold.plant.search import PAPER, Config, Plant, RiskWeights
+from twofold.plant.search import PAPER
 
 HORIZON, WEIGHT_DRAWS, NOISE_DRAWS = PAPER.horizon, PAPER.weight_draws, PAPER.noise_draws
 PAPER_UPDATES = PAPER.epochs * PAPER.updates
@@ -85,7 +86,7 @@ def first_update(setting: Setting) -> tuple[float, np.ndarray]:
     config, plant = setting.config(), setting.plant()
     window = particles(Window(*(leaf[:1] for leaf in setting.windows)), NOISE_DRAWS)
     values, gradients = values_and_gradients(
-        lambda trace: search.objective(config, wanted, plant, trace),
+        lambda trace: descent.objective(config, wanted, plant, trace),
         setting.task,
         setting.scales,
         setting.policy[None],
@@ -130,7 +131,7 @@ def write_for_peer(setting: Setting, path: Path) -> None:
 
 def seconds_of_update(setting: Setting, policies: int, updates: int) -> float:
     """The median over three stretches, after compilation."""
-    algorithm, plant = search.build(setting.config()), setting.plant()
+    algorithm, plant = descent.build(setting.config()), setting.plant()
     keys = jax.random.split(jax.random.key(2), policies)
     wanted = RiskWeights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
     states = loop.init(algorithm, keys, wanted)

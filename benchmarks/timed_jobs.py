@@ -22,8 +22,8 @@ from twofold.inference.ensemble import Share
 from twofold.inference.loop import Algorithm, Schedule, Setup
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
-from twofold.plant import search
-from twofold.plant.search import RiskWeights
+from twofold.plant import descent
+from twofold.plant.descent import RiskWeights
 from twofold.uncertainty import decompose_rows, entropies, predictive
 
 MODEL = BNNLV(1, 1, (20, 20), 1, 1.0, 1.0)
@@ -149,7 +149,7 @@ def mean_grid(x: np.ndarray, nested: int) -> int:
 def rollout(setting: Setting, policies: int, updates: int) -> Job:
     """Updates of the policy search at the paper's setting of the industrial benchmark."""
     config, plant = setting.config(), setting.plant()
-    algorithm = search.build(config)
+    algorithm = descent.build(config)
     keys = jax.random.split(jax.random.key(2), policies)
     wanted = RiskWeights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
 

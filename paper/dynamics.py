@@ -83,7 +83,7 @@ def contests() -> dict[str, Contest]:
             control_problems.river(),
             _methods(
                 {"hidden_layer_sizes": (20, 20), "epochs": 600, "draws": 20},
-                SearchSettings(25, 16, 5, 2, learning_rate=3e-3),
+                SearchSettings(25, 16, 5, 2, rounds=1, learning_rate=3e-3),
             ),
             Trials(),
         ),

@@ -35,7 +35,7 @@ MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
 CLAIM, TRIALS = "group.json", "trials.json"
 START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
 # Steps of the records' searches, larger than the paper's and smaller than the product's.
-CAREFUL = {"learning_rate": 1e-3}
+CAREFUL: dict[str, Any] = {"learning_rate": 1e-3, "rounds": 1}
 MIXED_DRAWS = 50
 SILENT = -40.0  # the logarithm of a variance that is none
 

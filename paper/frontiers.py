@@ -128,7 +128,7 @@ RIVER = Frontier(
     control_problems.river,
     _methods(
         {"hidden_layer_sizes": (20, 20), "epochs": 600, "draws": 20},
-        SearchSettings(25, 16, 5, 2, epochs=20, learning_rate=3e-3),
+        SearchSettings(25, 16, 5, 2, epochs=20, rounds=1, learning_rate=3e-3),
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 0.3, 1.0, 3.0, 10.0),
         posteriors=("ensemble", "alpha_0.5", "variational"),
@@ -148,7 +148,7 @@ WIND = Frontier(
             "draws": 50,
             "learning_rate": 5e-3,
         },
-        SearchSettings(50, 16, 4, 1, epochs=15, learning_rate=3e-3),
+        SearchSettings(50, 16, 4, 1, epochs=15, rounds=1, learning_rate=3e-3),
         gammas=(0.0, 1.0, 7.5),
         distances=(0.0, 0.03, 0.1, 0.3, 1.0),
         posteriors=(),

@@ -21,7 +21,7 @@ from twofold.plant.rollout import DynamicsModel
 from twofold.plant.search import SearchSettings, best_of, search_policies
 
 SETTINGS = SearchSettings(
-    horizon=3, weight_draws=3, noise_draws=2, starts=2, epochs=4, updates=3, hidden=(4,)
+    horizon=3, weight_draws=3, noise_draws=2, starts=2, epochs=4, updates=3, rounds=1, hidden=(4,)
 )
 QUIET = {"settings": SETTINGS, "verbose": False}
 

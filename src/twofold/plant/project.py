@@ -25,6 +25,7 @@ from twofold.estimators.storage import PAPER_SHAPE, plain_settings
 from twofold.estimators.training import Checkpoint, whole_fits
 from twofold.inference.alpha import Alpha
 from twofold.plant.cost import Cost, CostFunction, check_slope, cost_of
+from twofold.plant.descent import check_draws
 from twofold.plant.embedding import Embedding, embed
 from twofold.plant.forecast import Trial, evaluate_policy
 from twofold.plant.log import Log, check_length
@@ -35,7 +36,6 @@ from twofold.plant.rollout import MODEL, DynamicsModel, fit_regressors
 from twofold.plant.search import (
     Pair,
     SearchSettings,
-    check_draws,
     check_risk_weights,
     file_name,
     search_policies,

@@ -1,51 +1,48 @@
 """Policy search: minimise J by stochastic gradients through roll-outs (paper, §5).
 
-An update draws starts from the log, M sets of weights from the posterior and N noise sequences for
-each; all policies that are searched together see the same draws, so that they differ by their
-risk weights β and γ and by where they began, and not by luck. It is an ``Algorithm`` like those of
-``inference``, with policies as members, so that the same loop runs, resumes and stops it.
+A search may get stuck, and the policy of one pair (β, γ) may be better by another pair's criterion
+than the one that was searched for it. So a search has rounds: in the first each pair begins at
+random weights of its own, and after each round every pair takes over the policy that is best by its
+criterion, of all that were found.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from twofold.core import memory
-from twofold.core.arrays import Array, Float, Int, Key, Keys
+from twofold.core.arrays import Float, Keys
 from twofold.core.numerics import Standardizer
 from twofold.core.persistence import claim_folder
 from twofold.estimators.training import Checkpoint, NonFiniteEnergyError, Plan, train, whole_fits
-from twofold.inference.loop import Algorithm, Info, Schedule, bind, learning_rate
+from twofold.inference.loop import Schedule
 from twofold.inference.method import check_flag, check_integer, check_positive, layers
-from twofold.model.spec import Draws, Posterior
-from twofold.plant import policy
-from twofold.plant.cost import centroids, criterion, distances
-from twofold.plant.log import Start, Window
+from twofold.plant.cost import centroids
+from twofold.plant.descent import (
+    Config,
+    Plant,
+    RiskWeights,
+    build,
+    compare,
+    draw,
+    init,
+)
 from twofold.plant.lost import explain_lost
 from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.rollout import (
-    DTYPE,
-    DynamicsModel,
-    Noise,
-    Scales,
-    Task,
-    Trace,
-    draw_noise,
-    particles,
-    values_and_gradients,
-)
+from twofold.plant.rollout import DTYPE, DynamicsModel
 
 POLICY_STREAM, DRAW_STREAM = 0, 1
 CENTROIDS = 500
 LAST_EPOCHS = 3
 MOST_BYTES = 8 * 2**30
+# After a round policies are compared on the draws of so many updates, which no round comes to.
+COMPARED, COMPARED_FROM = 8, 1_000_000_000
 CLAIM, CHECKPOINT = "search.json", "search.checkpoint"
 Pair = tuple[float, float]
 Member = tuple[Pair, int]  # with the seed that it begins from
@@ -57,8 +54,9 @@ class SearchSettings:
 
     ``horizon`` T, ``weight_draws`` M, ``noise_draws`` N and ``starts`` are sizes of an update;
     ``PAPER`` has the paper's. Few starts an update make gradients that contradict one another where
-    the plant's behaviour depends on where it begins. ``clip`` bounds the norm of the gradient of J
-    per step, in units of the deviation of the costs.
+    the plant's behaviour depends on where it begins. The ``epochs`` are shared out over ``rounds``;
+    with one round no pair takes over another's policy. ``clip`` bounds the norm of the gradient of
+    J per step, in units of the deviation of the costs.
     """
 
     horizon: int = 50
@@ -67,158 +65,30 @@ class SearchSettings:
     starts: int = 8
     epochs: int = 20
     updates: int = 100
+    rounds: int = 2
     learning_rate: float = 5e-3
     learning_rate_decay: bool = True
     hidden: tuple[int, ...] = (20, 20)
     clip: float = 10.0
 
     def __post_init__(self):
-        for name in ("horizon", "weight_draws", "noise_draws", "starts", "epochs", "updates"):
+        sizes = "horizon", "weight_draws", "noise_draws", "starts", "epochs", "updates", "rounds"
+        for name in sizes:
             check_integer(name, getattr(self, name), 1)
         for name in ("learning_rate", "clip"):
             check_positive(name, getattr(self, name))
         check_flag("learning_rate_decay", self.learning_rate_decay)
         object.__setattr__(self, "hidden", layers("hidden", self.hidden))
 
-
-PAPER = SearchSettings(100, 50, 25, 1, epochs=750, learning_rate=1e-4, learning_rate_decay=False)
-
-
-@dataclass(frozen=True)
-class Config:
-    """What is fixed when updates are compiled: sizes as in ``SearchSettings``; ``distance`` chooses
-    the nearest-neighbour baseline's criterion."""
-
-    task: Task
-    horizon: int
-    weight_draws: int
-    noise_draws: int
-    starts: int
-    updates: int = 100
-    clip: float = 10.0
-    distance: bool = False
-
-    def __post_init__(self):
-        if self.horizon < 1:
-            raise ValueError(f"horizon must be at least 1, got {self.horizon}")
-        if not self.distance:
-            check_draws(self.weight_draws, self.noise_draws)
+    @property
+    def epochs_of_round(self) -> int:
+        """Epochs of each round."""
+        return -(-self.epochs // self.rounds)
 
 
-class RiskWeights(NamedTuple):
-    """β and γ of each policy."""
-
-    epistemic: Float[Array, "*S"]
-    aleatoric: Float[Array, "*S"]
-
-
-class Plant(NamedTuple):
-    """What all policies share: the model, where roll-outs start, and the randomness.
-
-    ``centroids`` are those of the nearest-neighbour baseline, and empty for all others.
-    """
-
-    key: Key
-    posterior: Posterior
-    scales: Scales
-    starts: Window | Start
-    schedule: Schedule
-    centroids: Float[Array, "C F"]
-
-
-class State(NamedTuple):
-    """Policies on their way."""
-
-    weights: Float[Array, "*S P"]
-    moments: Any
-
-
-def optimiser(config: Config) -> optax.GradientTransformation:
-    """Adam behind a clipped gradient, for a learning rate that is multiplied later."""
-    return optax.chain(optax.clip_by_global_norm(config.clip), optax.scale_by_adam())
-
-
-def objective(
-    config: Config, risk_weights: RiskWeights, plant: Plant, trace: Trace
-) -> Float[Array, "S"]:
-    """The criterion of each policy, a mean over starts, and per step, so that horizons compare."""
-    if config.distance:
-        risk = distances(trace.reached, plant.centroids)
-        return jnp.mean(trace.costs + risk_weights.epistemic[:, None] * risk, axis=(0, 1, 3))
-    steps, draws, policies, _ = trace.costs.shape
-    apart = trace.costs.reshape(steps, draws, policies, config.starts, config.noise_draws)
-    of_starts = jax.vmap(criterion, in_axes=(2, None, None, None))
-    of_policies = jax.vmap(of_starts, in_axes=(2, 0, 0, None))
-    found = of_policies(apart, *risk_weights, plant.scales.cost)
-    return jnp.mean(found, axis=1) / steps
-
-
-def init(config: Config, key: Key, problem: RiskWeights) -> State:
-    """A random policy; those of the same key begin alike."""
-    weights = policy.init(key, config.task.shape)
-    return State(weights, optimiser(config).init(weights))
-
-
-def step(
-    config: Config,
-    keys: Keys,
-    state: State,
-    problem: RiskWeights,
-    plant: Plant,
-    epoch: Int[Array, ""],
-) -> tuple[State, Info]:
-    """One epoch of updates of all policies."""
-
-    def one_update(index: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
-        state, total, skipped = carry
-        state, info = update(config, state, problem, plant, epoch * config.updates + index)
-        return state, total + info.energy, skipped + info.skipped
-
-    members = keys.shape[0]
-    nothing = state, jnp.zeros(members), jnp.zeros(members, int)
-    state, total, skipped = jax.lax.fori_loop(0, config.updates, one_update, nothing)
-    return state, Info(total / (config.updates - skipped), skipped)
-
-
-def update(
-    config: Config, state: State, problem: RiskWeights, plant: Plant, number: Int[Array, ""]
-) -> tuple[State, Info]:
-    """One update; that of a policy whose gradient is not finite is counted and not made."""
-    windows, draws, noise = draw(config, plant, number)
-    of_trace = partial(objective, config, problem, plant)
-    values, gradients = values_and_gradients(
-        of_trace, config.task, plant.scales, state.weights, draws, noise, windows
-    )
-    fine = jnp.isfinite(values) & jnp.all(jnp.isfinite(gradients), axis=1)
-    gradients = gradients / plant.scales.cost
-    rate = learning_rate(plant.schedule, number / (plant.schedule.epochs * config.updates))
-    directions, moments = jax.vmap(optimiser(config).update)(gradients, state.moments)
-    after = State(state.weights - rate * directions, moments)
-
-    def kept(new: Array, old: Array) -> Array:
-        return jnp.where(fine.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-    after = jax.tree.map(kept, after, state)
-    return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
-
-
-def draw(
-    config: Config, plant: Plant, number: Int[Array, ""]
-) -> tuple[Window | Start, Draws, Noise]:
-    """Everything random about an update, from its number alone: shared by all policies."""
-    start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
-    rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
-    sizes = config.horizon, config.weight_draws, config.starts * config.noise_draws
-    return (
-        particles(jax.tree.map(lambda leaf: leaf[rows], plant.starts), config.noise_draws),
-        plant.posterior.sample(draw_key, config.weight_draws),
-        draw_noise(noise_key, config.task.model, *sizes),
-    )
-
-
-def build(config: Config) -> Algorithm:
-    """The search as an algorithm whose members are policies."""
-    return bind(init, step, config, together=True)
+PAPER = SearchSettings(
+    100, 50, 25, 1, epochs=750, rounds=1, learning_rate=1e-4, learning_rate_decay=False
+)
 
 
 def search_policies(
@@ -235,7 +105,8 @@ def search_policies(
 ) -> list[LearnedPolicy]:
     """A policy for each pair (β, γ) and each seed, pairs first.
 
-    ``notes["criterion"]`` of each is J per step over its last epochs; ``best_of`` chooses by it.
+    ``notes["criterion"]`` of each is J per step, over its last epochs or, after several rounds, on
+    draws that the search has not seen; ``best_of`` chooses by it.
 
     Parameters
     ----------
@@ -257,7 +128,7 @@ def search_policies(
     config = Config(task, settings.horizon, draws, distance=distance, **same)
     plant = _plant(model, settings, random_state, distance)
     if folder is None:
-        return _search(config, plant, members, settings, lambda own, first: None, verbose)
+        return _search(config, plant, members, settings, lambda own, suffix: None, verbose)
     folder = Path(folder)
     identity = {
         "settings": asdict(settings),
@@ -269,9 +140,8 @@ def search_policies(
     def identify(own: Sequence[Member]) -> dict[str, Any]:
         return identity | {"members": [[*pair, seed] for pair, seed in own]}
 
-    def checkpoint(own: Sequence[Member], first: int) -> Checkpoint:
-        name = CHECKPOINT if len(own) == len(members) else f"{CHECKPOINT}.{first}"
-        return Checkpoint(folder / name, checkpoint_seconds, identify(own))
+    def checkpoint(own: Sequence[Member], suffix: str) -> Checkpoint:
+        return Checkpoint(folder / f"{CHECKPOINT}{suffix}", checkpoint_seconds, identify(own))
 
     claim_folder(folder, CLAIM, identify(members), {})
     names = [file_name(pair, seed if len(seeds) > 1 else None) for pair, seed in members]
@@ -329,56 +199,112 @@ def check_risk_weights(risk_weights: Any) -> list[Pair]:
     return [(float(beta), float(gamma)) for beta, gamma in pairs]
 
 
-def check_draws(weight_draws: int, noise_draws: int) -> None:
-    """A variance, and so a risk, needs two draws."""
-    for name, value in (("weight_draws", weight_draws), ("noise_draws", noise_draws)):
-        if value < 2:
-            raise ValueError(f"{name} must be at least 2, got {value}; a variance needs two")
-
-
 def _search(
     config: Config,
     plant: Plant,
     members: Sequence[Member],
     settings: SearchSettings,
-    checkpoint: Callable[[Sequence[Member], int], Checkpoint | None],
+    checkpoint: Callable[[Sequence[Member], str], Checkpoint | None],
     verbose: bool | str,
 ) -> list[LearnedPolicy]:
-    """All updates of all members, as many of them at once as fit into memory."""
+    """All rounds of all members."""
+    beginnings = jnp.stack(
+        [jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in members]
+    )
+    problem = RiskWeights(*jnp.asarray([pair for pair, _ in members], DTYPE).T)
+    if settings.rounds > 1:  # there is something to take over only from others
+        beginnings = jax.vmap(jax.random.fold_in)(beginnings, jnp.arange(len(members)))
+    for number in range(settings.rounds):
+        own = plant._replace(key=jax.random.fold_in(plant.key, number)) if number else plant
+        title = "searching" + (f", round {number + 1} of {settings.rounds}" if number else "")
+        batches = np.full(len(members), settings.updates)
+        plan = Plan(settings.epochs_of_round, batches, "epochs", verbose, None, title, "criterion")
+        weights, values, stopped = _run_round(
+            config, own, members, beginnings, problem, plan, checkpoint, f".{number}" * bool(number)
+        )
+        if settings.rounds > 1:
+            weights, values = take_best(config, plant, members, problem, weights)
+            problem = problem._replace(begin=jnp.asarray(weights))
+        if stopped:
+            break
+    standardizer = Standardizer(*map(np.asarray, plant.scales.features))
+    fixed = config.task.embedding, config.task.shape, standardizer
+    return [
+        LearnedPolicy(*fixed, row, *pair, seed, {"criterion": float(value)})
+        for (pair, seed), row, value in zip(members, weights, values, strict=True)
+    ]
+
+
+def _run_round(
+    config: Config,
+    plant: Plant,
+    members: Sequence[Member],
+    keys: Keys,
+    problem: RiskWeights,
+    plan: Plan,
+    checkpoint: Callable[[Sequence[Member], str], Checkpoint | None],
+    suffix: str,
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """All updates of a round, of as many members at once as fit into memory: weights and J of all
+    members, and whether Ctrl-C ended it."""
     at_once = policies_at_once(config)
     memory.refuse_beyond(
         min(at_once, len(members)) * policy_bytes(config),
-        f"roll-outs of {settings.horizon:,} steps",
+        f"roll-outs of {config.horizon:,} steps",
         "use a shorter horizon, or fewer weight_draws, noise_draws or starts",
     )
-    standardizer = Standardizer(*map(np.asarray, plant.scales.features))
-    fixed = config.task.embedding, config.task.shape, standardizer
-    policies: list[LearnedPolicy] = []
+    weights, values, stopped = list[np.ndarray](), list[np.ndarray](), False
     for first in range(0, len(members), at_once):
-        own = members[first : first + at_once]
-        keys = jnp.stack([jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in own])
-        risk_weights = RiskWeights(*jnp.asarray([pair for pair, _ in own], DTYPE).T)
-        batches, file = np.full(len(own), settings.updates), checkpoint(own, first)
-        plan = Plan(settings.epochs, batches, "epochs", verbose, file, "searching", "criterion")
+        rows = slice(first, first + at_once)
+        own, group = members[rows], jax.tree.map(lambda leaf, rows=rows: leaf[rows], problem)
+        name = suffix if len(own) == len(members) else f".{first}{suffix}"
+        one = plan._replace(batches=plan.batches[rows], checkpoint=checkpoint(own, name))
         try:
-            found = train(build(config), keys, risk_weights, plant, plan)
+            found = train(build(config), keys[rows], group, plant, one)
         except NonFiniteEnergyError as error:
-            first_weights = policy.init(keys[0], config.task.shape)[None]
-            windows, draws, noise = draw(config, plant, jnp.int32(0))
             raise NonFiniteEnergyError(
                 f"roll-outs of policies from (β, γ) = {own[0][0]} on have no finite criterion: "
-                + explain_lost(
-                    config.task, plant.scales, first_weights, draws, noise, windows, plant.starts
-                )
+                + _explain(config, plant, keys[rows], group)
             ) from error
-        if len(found.energies) < settings.epochs and first + at_once < len(members):
+        stopped = len(found.energies) < plan.epochs
+        if stopped and first + at_once < len(members):
             raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
-        last = found.energies[-LAST_EPOCHS:].mean(axis=0)
-        weights = np.asarray(found.states.weights)
-        for row, (pair, seed), value in zip(weights, own, last, strict=True):
-            notes = {"criterion": float(value)}
-            policies.append(LearnedPolicy(*fixed, row, *pair, seed, notes))
-    return policies
+        weights.append(np.asarray(found.states.weights))
+        values.append(found.energies[-LAST_EPOCHS:].mean(axis=0))
+    return np.concatenate(weights), np.concatenate(values), stopped
+
+
+def _explain(config: Config, plant: Plant, keys: Keys, group: RiskWeights) -> str:
+    """Why the first policy's first roll-outs are not finite."""
+    first = jax.tree.map(lambda leaf: leaf[0], group)
+    weights = init(config, keys[0], first).weights[None]
+    windows, draws, noise = draw(config, plant, jnp.int32(0))
+    given = config.task, plant.scales, weights, draws, noise, windows, plant.starts
+    return explain_lost(*given)
+
+
+def take_best(
+    config: Config,
+    plant: Plant,
+    members: Sequence[Member],
+    problem: RiskWeights,
+    weights: Float[np.ndarray, "S P"],
+) -> tuple[Float[np.ndarray, "S P"], Float[np.ndarray, "S"]]:
+    """For each member the weights that are best by its criterion, of all members with its seed, and
+    their J; all are compared on the same draws, which no update of the search has seen."""
+    numbers = COMPARED_FROM + jnp.arange(COMPARED)
+    at_once = policies_at_once(config)
+    parts = [
+        compare(
+            config, problem._replace(begin=None), plant, weights[first : first + at_once], numbers
+        )
+        for first in range(0, len(weights), at_once)
+    ]
+    values = np.nan_to_num(np.concatenate(parts, axis=1), nan=np.inf)
+    seeds = np.array([seed for _, seed in members])
+    values[seeds[:, None] != seeds] = np.inf
+    best = values.argmin(axis=1)
+    return weights[best], values[np.arange(len(best)), best]
 
 
 def _plant(
@@ -390,7 +316,8 @@ def _plant(
         seen = jax.tree.map(np.asarray, scales.features).of(model.features)
         known = centroids(seen, CENTROIDS, random_state)
     rates = (settings.learning_rate, settings.learning_rate_decay)
-    schedule = Schedule(*map(jnp.int32, (settings.epochs, settings.updates)), *map(DTYPE, rates))
+    lengths = settings.epochs_of_round, settings.updates
+    schedule = Schedule(*map(jnp.int32, lengths), *map(DTYPE, rates))
     key = jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state)
     found = model.embedding.starts(model.log, settings.horizon)
     starts = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), found)

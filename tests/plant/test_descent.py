@@ -10,10 +10,10 @@ import pytest
 from twofold.inference import loop
 from twofold.inference.loop import Schedule
 from twofold.model.spec import SampledPosterior
-from twofold.plant import policy, search
+from twofold.plant import descent, policy
 from twofold.plant.cost import centroids, cost_of, distances
+from twofold.plant.descent import Config, Plant, RiskWeights
 from twofold.plant.log import Window
-from twofold.plant.search import Config, Plant, RiskWeights
 
 UPDATES = 150
 
@@ -37,7 +37,7 @@ def setting(task, scales, tank):
 
 
 def run(config, plant, wanted, first=0, last=UPDATES, states=None):
-    algorithm = search.build(config)
+    algorithm = descent.build(config)
     keys = jnp.stack([jax.random.key(3)] * len(wanted.epistemic))
     states = loop.init(algorithm, keys, wanted) if states is None else states
     energies, skipped = [], 0
@@ -99,7 +99,7 @@ def test_an_update_without_a_finite_gradient_is_counted_and_not_made(setting):
     )
     wanted = pairs((0.0, 0.0))
     states, _, skipped = run(config, broken, wanted, last=4)
-    start = loop.init(search.build(config), jax.random.key(3)[None], wanted)
+    start = loop.init(descent.build(config), jax.random.key(3)[None], wanted)
     assert skipped == 4
     np.testing.assert_array_equal(states.weights, start.weights)
     assert int(states.moments[1].count[0]) == 0

@@ -1,0 +1,204 @@
+"""An update of policies: one step down the slope of J (paper, §5).
+
+An update draws starts from the log, M sets of weights from the posterior and N noise sequences for
+each; all policies that are searched together see the same draws, so that they differ by their
+risk weights β and γ and by where they began, and not by luck. It is an ``Algorithm`` like those of
+``inference``, with policies as members, so that the same loop runs, resumes and stops it.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from twofold.core.arrays import Array, Float, Int, Key, Keys
+from twofold.inference.loop import Algorithm, Info, Schedule, bind, learning_rate
+from twofold.model.spec import Draws, Posterior
+from twofold.plant import policy
+from twofold.plant.cost import criterion, distances
+from twofold.plant.log import Start, Window
+from twofold.plant.rollout import (
+    Noise,
+    Scales,
+    Task,
+    Trace,
+    draw_noise,
+    particles,
+    rollout,
+    values_and_gradients,
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is fixed when updates are compiled: sizes as in ``SearchSettings``; ``distance`` chooses
+    the nearest-neighbour baseline's criterion."""
+
+    task: Task
+    horizon: int
+    weight_draws: int
+    noise_draws: int
+    starts: int
+    updates: int = 100
+    clip: float = 10.0
+    distance: bool = False
+
+    def __post_init__(self):
+        if self.horizon < 1:
+            raise ValueError(f"horizon must be at least 1, got {self.horizon}")
+        if not self.distance:
+            check_draws(self.weight_draws, self.noise_draws)
+
+
+class RiskWeights(NamedTuple):
+    """β and γ of each policy, and the weights that it begins from: random ones if None."""
+
+    epistemic: Float[Array, "*S"]
+    aleatoric: Float[Array, "*S"]
+    begin: Float[Array, "*S P"] | None = None
+
+
+class Plant(NamedTuple):
+    """What all policies share: the model, where roll-outs start, and the randomness.
+
+    ``centroids`` are those of the nearest-neighbour baseline, and empty for all others.
+    """
+
+    key: Key
+    posterior: Posterior
+    scales: Scales
+    starts: Window | Start
+    schedule: Schedule
+    centroids: Float[Array, "C F"]
+
+
+class State(NamedTuple):
+    """Policies on their way."""
+
+    weights: Float[Array, "*S P"]
+    moments: Any
+
+
+def optimiser(config: Config) -> optax.GradientTransformation:
+    """Adam behind a clipped gradient, for a learning rate that is multiplied later."""
+    return optax.chain(optax.clip_by_global_norm(config.clip), optax.scale_by_adam())
+
+
+def objective(
+    config: Config, risk_weights: RiskWeights, plant: Plant, trace: Trace
+) -> Float[Array, "S"]:
+    """The criterion of each policy, a mean over starts, and per step, so that horizons compare."""
+    if config.distance:
+        risk = distances(trace.reached, plant.centroids)
+        return jnp.mean(trace.costs + risk_weights.epistemic[:, None] * risk, axis=(0, 1, 3))
+    steps, draws, policies, _ = trace.costs.shape
+    apart = trace.costs.reshape(steps, draws, policies, config.starts, config.noise_draws)
+    of_starts = jax.vmap(criterion, in_axes=(2, None, None, None))
+    of_policies = jax.vmap(of_starts, in_axes=(2, 0, 0, None))
+    weights = risk_weights.epistemic, risk_weights.aleatoric
+    found = of_policies(apart, *weights, plant.scales.cost)
+    return jnp.mean(found, axis=1) / steps
+
+
+def init(config: Config, key: Key, problem: RiskWeights) -> State:
+    """Where a policy begins; random ones of the same key begin alike."""
+    begin = problem.begin
+    weights = policy.init(key, config.task.shape) if begin is None else begin
+    return State(weights, optimiser(config).init(weights))
+
+
+def step(
+    config: Config,
+    keys: Keys,
+    state: State,
+    problem: RiskWeights,
+    plant: Plant,
+    epoch: Int[Array, ""],
+) -> tuple[State, Info]:
+    """One epoch of updates of all policies."""
+
+    def one_update(index: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
+        state, total, skipped = carry
+        state, info = update(config, state, problem, plant, epoch * config.updates + index)
+        return state, total + info.energy, skipped + info.skipped
+
+    members = keys.shape[0]
+    nothing = state, jnp.zeros(members), jnp.zeros(members, int)
+    state, total, skipped = jax.lax.fori_loop(0, config.updates, one_update, nothing)
+    return state, Info(total / (config.updates - skipped), skipped)
+
+
+def update(
+    config: Config, state: State, problem: RiskWeights, plant: Plant, number: Int[Array, ""]
+) -> tuple[State, Info]:
+    """One update; that of a policy whose gradient is not finite is counted and not made."""
+    windows, draws, noise = draw(config, plant, number)
+    of_trace = partial(objective, config, problem, plant)
+    values, gradients = values_and_gradients(
+        of_trace, config.task, plant.scales, state.weights, draws, noise, windows
+    )
+    fine = jnp.isfinite(values) & jnp.all(jnp.isfinite(gradients), axis=1)
+    gradients = gradients / plant.scales.cost
+    rate = learning_rate(plant.schedule, number / (plant.schedule.epochs * config.updates))
+    directions, moments = jax.vmap(optimiser(config).update)(gradients, state.moments)
+    after = State(state.weights - rate * directions, moments)
+
+    def kept(new: Array, old: Array) -> Array:
+        return jnp.where(fine.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    after = jax.tree.map(kept, after, state)
+    return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
+
+
+def draw(
+    config: Config, plant: Plant, number: Int[Array, ""]
+) -> tuple[Window | Start, Draws, Noise]:
+    """Everything random about an update, from its number alone: shared by all policies."""
+    start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
+    rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
+    sizes = config.horizon, config.weight_draws, config.starts * config.noise_draws
+    return (
+        particles(jax.tree.map(lambda leaf: leaf[rows], plant.starts), config.noise_draws),
+        plant.posterior.sample(draw_key, config.weight_draws),
+        draw_noise(noise_key, config.task.model, *sizes),
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def compare(
+    config: Config,
+    problem: RiskWeights,
+    plant: Plant,
+    weights: Float[Array, "Q P"],
+    numbers: Int[Array, "updates"],
+) -> Float[Array, "S Q"]:
+    """J of all policies by the weights of each of S problems, on the draws of some updates."""
+
+    def on_draws(number: Int[Array, ""]) -> Float[Array, "S Q"]:
+        windows, draws, noise = draw(config, plant, number)
+        trace = rollout(config.task, plant.scales, weights, draws, noise, windows)
+
+        def by_weights(epistemic: Array, aleatoric: Array) -> Float[Array, "Q"]:
+            alike = jnp.ones(weights.shape[0])
+            return objective(
+                config, RiskWeights(epistemic * alike, aleatoric * alike), plant, trace
+            )
+
+        return jax.vmap(by_weights)(problem.epistemic, problem.aleatoric)
+
+    return jnp.mean(jax.lax.map(on_draws, numbers), axis=0)
+
+
+def build(config: Config) -> Algorithm:
+    """The search as an algorithm whose members are policies."""
+    return bind(init, step, config, together=True)
+
+
+def check_draws(weight_draws: int, noise_draws: int) -> None:
+    """A variance, and so a risk, needs two draws."""
+    for name, value in (("weight_draws", weight_draws), ("noise_draws", noise_draws)):
+        if value < 2:
+            raise ValueError(f"{name} must be at least 2, got {value}; a variance needs two")
