@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from twofold.core import memory
 from twofold.core.numerics import Standardizer
 from twofold.core.persistence import OtherRunError
 from twofold.estimators.training import NonFiniteEnergyError
+from twofold.plant import descent
 from twofold.plant import search as module
 from twofold.plant.cost import Cost
 from twofold.plant.embedding import embed
@@ -181,3 +183,68 @@ def test_predictions_that_are_not_finite_are_named(model):
     lost = DynamicsModel(regressor, unbounded, lambda row: row["level"], model.log)
     with pytest.raises(NonFiniteEnergyError, match="predictions of 'level' are not finite from"):
         search_policies(lost, [(0, 0)], **QUIET)
+
+
+def test_every_pair_takes_over_a_policy_that_is_clearly_better_by_its_criterion(model):
+    config = module.Config(model.task((4,)), 3, 3, 2, 2)
+    plant = module._plant(model, SETTINGS, 0, distance=False)
+    weights = weights_of(search_policies(model, [(0, 0), (2, 0), (5, 0)], seeds=[0, 1], **QUIET))
+    weights[0], weights[4] = 30.0 * weights[0], np.nan  # far from good, and useless
+    members = [((beta, 0.0), seed) for beta in (0.0, 2.0, 5.0) for seed in (0, 1)]
+    problem = module.RiskWeights(*jnp.asarray([pair for pair, _ in members], jnp.float32).T)
+    found, values = module.take_best(config, plant, members, problem, weights)
+    numbers = module.COMPARED_FROM + jnp.arange(module.COMPARED)
+    everything = np.asarray(module.compare(config, problem, plant, jnp.asarray(weights), numbers))
+    for row, (_, seed) in enumerate(members):
+        allowed = {other: everything[row, other] for other in range(seed, 6, 2)}
+        chosen = [other for other in allowed if np.array_equal(weights[other], found[row])]
+        assert chosen and values[row] == everything[row, chosen[0]]
+        finite = [value for value in allowed.values() if np.isfinite(value)]
+        assert values[row] <= min(finite) + module.CLEARLY * model.cost_scale
+        if np.isfinite(allowed[row]) and chosen != [row]:
+            assert values[row] < allowed[row] - module.CLEARLY * model.cost_scale
+    assert not np.array_equal(found[0], weights[0])
+    np.testing.assert_array_equal(
+        found[1], weights[1] if values[1] == everything[1, 1] else found[1]
+    )
+
+
+def test_j_of_all_policies_by_all_weights_is_that_of_an_update(model):
+    """On the draws of an update the comparison is the objective that the update descends."""
+    config = module.Config(model.task((4,)), 3, 3, 2, 2)
+    plant = module._plant(model, SETTINGS, 0, distance=False)
+    policies = search_policies(model, [(0, 0), (3, 1)], **QUIET)
+    weights = jnp.asarray(weights_of(policies))
+    problem = module.RiskWeights(jnp.array([0.0, 3.0]), jnp.array([0.0, 1.0]))
+    found = module.compare(config, problem, plant, weights, jnp.array([4]))
+    state = descent.State(weights, jax.vmap(descent.optimiser(config).init)(weights))
+    _, info = descent.update(config, state, problem, plant, jnp.int32(4))
+    np.testing.assert_allclose(np.diag(found), info.energy, rtol=1e-5)
+    both = module.compare(config, problem, plant, weights, jnp.array([4, 9]))
+    alone = module.compare(config, problem, plant, weights, jnp.array([9]))
+    np.testing.assert_allclose(both, (found + alone) / 2, rtol=1e-5)
+
+
+def test_rounds_are_resumed_and_none_begins_where_another_does(model, tmp_path, monkeypatch):
+    settings = replace(SETTINGS, rounds=2)
+    options = {"settings": settings, "verbose": False}
+    whole = search_policies(model, [(0, 0), (1, 0), (4, 0)], **options)
+    lengths, train = [], module.train
+
+    def stop_in_the_second(algorithm, keys, problems, schedule, plan):
+        lengths.append(plan.epochs)
+        assert len({key.tobytes() for key in np.asarray(jax.random.key_data(keys))}) == 3
+        if len(lengths) == 2:
+            raise KeyboardInterrupt
+        return train(algorithm, keys, problems, schedule, plan)
+
+    monkeypatch.setattr(module, "train", stop_in_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        search_policies(model, [(0, 0), (1, 0), (4, 0)], tmp_path / "a", **options)
+    monkeypatch.setattr(module, "train", train)
+    resumed = search_policies(model, [(0, 0), (1, 0), (4, 0)], tmp_path / "a", **options)
+    np.testing.assert_array_equal(weights_of(whole), weights_of(resumed))
+    assert lengths == [2, 2]
+    assert {path.name for path in (tmp_path / "a").glob("*.checkpoint*")} == {
+        "search.checkpoint", "search.checkpoint.1",
+    }  # fmt: skip

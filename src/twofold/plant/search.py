@@ -3,7 +3,7 @@
 A search may get stuck, and the policy of one pair (β, γ) may be better by another pair's criterion
 than the one that was searched for it. So a search has rounds: in the first each pair begins at
 random weights of its own, and after each round every pair takes over the policy that is best by its
-criterion, of all that were found.
+criterion, of all that were found, if that is clearly better than its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,6 +43,7 @@ LAST_EPOCHS = 3
 MOST_BYTES = 8 * 2**30
 # After a round policies are compared on the draws of so many updates, which no round comes to.
 COMPARED, COMPARED_FROM = 8, 1_000_000_000
+CLEARLY = 0.01  # of a deviation of the costs, by which J must be lower to take a policy over
 CLAIM, CHECKPOINT = "search.json", "search.checkpoint"
 Pair = tuple[float, float]
 Member = tuple[Pair, int]  # with the seed that it begins from
@@ -290,8 +291,9 @@ def take_best(
     problem: RiskWeights,
     weights: Float[np.ndarray, "S P"],
 ) -> tuple[Float[np.ndarray, "S P"], Float[np.ndarray, "S"]]:
-    """For each member the weights that are best by its criterion, of all members with its seed, and
-    their J; all are compared on the same draws, which no update of the search has seen."""
+    """For each member the weights that are best by its criterion, of all members with its seed, or
+    its own where none are clearly better, and their J; all are compared on the same draws, which no
+    update of the search has seen."""
     numbers = COMPARED_FROM + jnp.arange(COMPARED)
     at_once = policies_at_once(config)
     parts = [
@@ -303,8 +305,11 @@ def take_best(
     values = np.nan_to_num(np.concatenate(parts, axis=1), nan=np.inf)
     seeds = np.array([seed for _, seed in members])
     values[seeds[:, None] != seeds] = np.inf
+    own, every = np.diag(values), np.arange(len(values))
     best = values.argmin(axis=1)
-    return weights[best], values[np.arange(len(best)), best]
+    clear = values[every, best] < own - CLEARLY * float(plant.scales.cost)
+    best = np.where(clear | ~np.isfinite(own), best, every)
+    return weights[best], values[every, best]
 
 
 def _plant(
