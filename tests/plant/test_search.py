@@ -204,9 +204,6 @@ def test_every_pair_takes_over_a_policy_that_is_clearly_better_by_its_criterion(
         if np.isfinite(allowed[row]) and chosen != [row]:
             assert values[row] < allowed[row] - module.CLEARLY * model.cost_scale
     assert not np.array_equal(found[0], weights[0])
-    np.testing.assert_array_equal(
-        found[1], weights[1] if values[1] == everything[1, 1] else found[1]
-    )
 
 
 def test_j_of_all_policies_by_all_weights_is_that_of_an_update(model):
