@@ -66,7 +66,7 @@ def _draw_curves(curve: list[dict[str, float]]) -> list[Picture]:
     left = f"Share of the predictive variance that more data could remove, {share}."
     nats = "Mean expected information gain of one more measurement, in nats."
     return [
-        make_picture(left, "", figures.plot_remaining_share, curve),
+        make_picture(left, "", figures.plot_remaining_share, curve, title=""),
         make_picture(nats, "", figures.plot_remaining_nats, curve),
     ]
 
