@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -37,7 +37,7 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 PANEL = 4.6, 3.4
 # Margins of a panel, and what a title, a row of a legend and a letter of a tick's label need.
 TOP, RIGHT, BOTTOM, FOOT, LEFT = 0.1, 0.12, 0.45, 0.05, 0.42
-TITLE, LEGEND_ROW, LETTER, COLOUR_BAR, LEGEND_COLUMN = 0.2, 0.19, 0.085, 0.6, 2.2
+TITLE, LEGEND_ROW, LETTER, COLOUR_BAR, LEGEND_COLUMN = 0.2, 0.19, 0.085, 0.6, 1.75
 MARKUP = re.compile(r"\\\w+|[${}^\\]")  # of numbers as mathematics
 
 
@@ -100,8 +100,9 @@ def spread_evenly(rows: int, most: int) -> np.ndarray:
 
 def count_columns(axes: Axes) -> int:
     """The columns of a legend under the axes, as many as there is room for."""
-    figure: Any = axes.figure
-    return max(2, int(figure.get_size_inches()[0] / LEGEND_COLUMN))
+    figure, place = cast(Figure, axes.figure), axes.get_subplotspec()
+    panels = 1 if place is None else place.get_gridspec().ncols
+    return max(1, int(figure.get_size_inches()[0] / panels / LEGEND_COLUMN))
 
 
 def place_legend_below(axes: Axes) -> Axes:
@@ -174,7 +175,7 @@ def plot_quantile_bands(
     data: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Axes:  # fmt: skip
     """The median and central intervals ``[G, Q]`` of LEVELS, whatever shape the noise has."""
-    for low, high, alpha in ((0, -1, 0.25), (1, -2, 0.35)):
+    for low, high, alpha in ((0, -1, 0.25), (1, -2, 0.6)):
         label = f"{LEVELS[high] - LEVELS[low]:.0%} of the measurements"
         fill_band(axes, grid, quantiles[:, low], quantiles[:, high], BAND, alpha, label)
     _scatter(axes, data)
