@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, sync_playwright
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 CODE = "from twofold.cli.app import main; main()"
-DESK, PHONE = {"width": 1100, "height": 1250}, {"width": 390, "height": 760}
+DESK = {"width": 1100, "height": 1250}
 
 
 def twofold(*words: str | Path) -> None:
@@ -63,10 +63,9 @@ def served(database: Path) -> Iterator[str]:
     server.communicate()
 
 
-def take(browser: Browser, address: str, name: str, phone: bool = False) -> None:
-    """One picture; on a phone in dark colours."""
-    look = {"viewport": PHONE if phone else DESK, "color_scheme": "dark" if phone else "light"}
-    shown = browser.new_page(**look, device_scale_factor=1.5 if phone else 1.0)
+def take(browser: Browser, address: str, name: str) -> None:
+    """One picture."""
+    shown = browser.new_page(viewport=DESK)
     shown.goto(address)
     shown.locator("svg.plot:visible").first.wait_for()
     shown.screenshot(path=IMAGES / f"{name}.png")
@@ -80,9 +79,7 @@ def main() -> None:
         path = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for make in (model_page, campaign_page, policy_page):
-            page = make(folder).as_uri()
-            take(browser, page, make.__name__)
-            take(browser, page, f"{make.__name__}_phone", phone=True)
+            take(browser, make(folder).as_uri(), make.__name__)
         with served(folder / "reactor.db") as address:
             take(browser, address, "live_page")
         browser.close()

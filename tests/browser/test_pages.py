@@ -75,7 +75,10 @@ WIDTH_TAKEN = """() => {
   const plot = plots.find((one) => one.checkVisibility()), section = plot.closest("section");
   return plot.getBoundingClientRect().width / section.getBoundingClientRect().width;
 }"""
+CUT_TABLES = """[...document.querySelectorAll('.scroll')].filter(
+  (one) => one.scrollWidth > one.clientWidth + 1).length"""
 OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+MOST_BYTES = 400_000
 SIZES = (390, 844), (1000, 900), (1600, 1000)
 GROUND, LIGHT = "getComputedStyle(document.body).backgroundColor", "rgb(244, 245, 247)"
 FOCUSABLE = "a[href], button, summary, select, [tabindex='0']"
@@ -125,6 +128,8 @@ def test_the_headline_comes_first_and_its_figure_takes_the_width(opened, kind):
 def test_paper_has_everything_in_light_colours_and_no_controls(opened, kind):
     with opened(kind) as page:
         page.emulate_media(media="print", color_scheme="dark")
+        page.set_viewport_size({"width": 700, "height": 1000})  # of A4
+        assert page.evaluate(CUT_TABLES) == 0
         assert page.locator("details:not([open])").count() == 0
         assert not page.locator("#theme:visible, select:visible").count()
         assert page.evaluate("getComputedStyle(document.body).color") == "rgb(26, 28, 31)"
@@ -133,7 +138,7 @@ def test_paper_has_everything_in_light_colours_and_no_controls(opened, kind):
             == "rgb(255, 255, 255)"
         )
         page.emulate_media(media="screen")
-        page.wait_for_function("!document.querySelector('details[open]')")
+        page.locator("details[open]").first.wait_for(state="detached")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -176,7 +181,30 @@ def test_every_block_can_be_chosen_and_is_drawn(opened, kind):
             page.evaluate(OPEN_ALL)
             for option in select.locator("option").all():
                 select.select_option(option.get_attribute("value"))
-                assert page.evaluate(EMPTY_PLOTS) == []
+                assert page.evaluate(EMPTY_PLOTS) == [] and page.evaluate(OVERLAPS) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_is_small(opened, kind):
+    with opened(kind) as page:
+        assert len(page.content().encode()) < MOST_BYTES
+
+
+def test_a_point_shows_its_row_to_the_pointer_and_to_the_arrow_keys(opened):
+    with opened("model") as page:
+        plot, tip = page.locator("svg.tips:visible"), page.locator("#tip")
+        rows = [one.get_attribute("data-tip") for one in plot.locator("[data-tip]").all()]
+        assert rows and all(row.startswith("heat: ") and "yield: " in row for row in rows)
+        page.emulate_media(reduced_motion="reduce")  # A page that still scrolls hides them.
+        plot.focus()
+        page.wait_for_timeout(200)
+        for row in (rows[0], rows[1]):
+            page.keyboard.press("ArrowRight")
+            assert tip.inner_text() == row
+        page.keyboard.press("Escape")
+        assert not tip.is_visible()
+        plot.locator("[data-tip]").first.hover(force=True)
+        assert tip.is_visible() and tip.inner_text() in rows
 
 
 def test_colours_can_be_switched(opened):

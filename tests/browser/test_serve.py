@@ -13,6 +13,7 @@ from tests.browser.test_pages import (
     FAINT_TEXT,
     FOCUSABLE,
     LOST_WORDS,
+    MOST_BYTES,
     OPEN_ALL,
     OVERLAPS,
     SMALL_WORDS,
@@ -84,7 +85,7 @@ def check_looks(page):
         assert page.evaluate(FAINT_TEXT) == [] and page.evaluate(EMPTY_PLOTS) == []
         assert page.evaluate(OVERLAPS) == [] and page.evaluate(LOST_WORDS) == []
         assert page.evaluate(SMALL_WORDS) == []
-    assert page.evaluate(UNLABELLED) == []
+    assert page.evaluate(UNLABELLED) == [] and len(page.content().encode()) < MOST_BYTES
 
 
 def check_keys(page):
@@ -170,3 +171,8 @@ def test_mistakes_are_said_beside_the_form_and_mended(browser, start, place):
     page.get_by_role("button", name="Remove").click()
     page.get_by_role("heading", name="Getting started").wait_for()
     assert len(Campaign.open(place).history()) == 2
+    propose(page, 2)
+    card = page.get_by_role("listitem").filter(has_text="Proposal 2")
+    card.get_by_role("button", name="Cancel").click()
+    card.wait_for(state="detached")
+    assert [one.number for one in Campaign.open(place).pending()] == [1]

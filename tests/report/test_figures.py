@@ -1,5 +1,7 @@
 """Plots of a model show what they are given, and nothing covers it."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -135,3 +137,25 @@ def test_the_margins_hold_every_label(plot, size):
         box = axes.get_tightbbox()
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
     assert figure.axes[0].get_position().width > 0.3
+
+
+def test_labels_cover_neither_each_other_nor_points_and_are_left_out_instead(axes, rng):
+    places = rng.uniform(size=(30, 2))
+    axes.plot(*places.T, "o")
+    figures.place_labels(axes, places, [f"label {i}" for i in range(30)])
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert 3 <= len(boxes) < 30
+    assert not any(one.overlaps(two) for one, two in combinations(boxes, 2))
+    spots = axes.transData.transform(places)
+    assert not any(box.contains(*spot) for box in boxes for spot in spots)
+
+
+@pytest.mark.parametrize("slope", [1.0, -1.0])
+def test_labels_keep_off_a_curve(axes, slope):
+    places = np.column_stack([np.arange(4.0), slope * np.arange(4.0)])
+    (curve,) = axes.plot(*places.T, "o-")
+    figures.place_labels(axes, places, list("abcd"))
+    path = curve.get_transform().transform_path(curve.get_path())
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == 4
+    assert not any(path.intersects_bbox(box, filled=False) for box in boxes)

@@ -16,7 +16,7 @@ from twofold.report.model_data import (
     make_subject,
     to_widths,
 )
-from twofold.report.model_page import GAUSSIAN, NOT_GAUSSIAN, describe_noise, describe_verdict
+from twofold.report.model_page import GAUSSIAN, NOT_GAUSSIAN, compare_with_linear, describe_noise
 from twofold.report.page import format_change
 from twofold.tables.coding import rounding_steps
 from twofold.uncertainty.decomposition import Parts
@@ -81,7 +81,7 @@ def test_a_method_that_chooses_nothing_says_nothing(fitted, subject):
     _, x, y = fitted
     model = BNNLVRegressor(inference=Alpha(epochs=1, draws=2), **SMALL).fit(x, y)
     assert describe_noise(subject(model)) == []
-    assert describe_verdict(subject(model), np.empty(0), {}) is None
+    assert compare_with_linear(subject(model), np.empty(0), {}) is None
 
 
 def test_steps_are_found_where_values_repeat_on_a_grid(rng):

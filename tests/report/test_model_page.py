@@ -1,6 +1,7 @@
 """The page of a fitted model holds what it should, for tame and for odd data."""
 
 import re
+import time
 from copy import copy
 from html import unescape
 from html.parser import HTMLParser
@@ -10,6 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from twofold import BNNLVRegressor, Ensemble
+from twofold.estimators.comparison import Comparison
 from twofold.inference.loop import Convergence
 from twofold.report import write_model_page
 from twofold.report.calibration import compare_models, compute_log_densities
@@ -24,7 +26,7 @@ from twofold.report.model_data import (
     rank_inputs,
 )
 from twofold.report.model_page import find_doubts
-from twofold.report.page import format_number
+from twofold.report.page import format_change, format_number
 
 SMALL = {
     "inference": Ensemble(members=3, updates=20),
@@ -172,6 +174,33 @@ def test_the_page_of_a_model_with_held_out_rows(fitted, read):
     assert f"{model.log_likelihood(*held_out).mean():.3f} nats" in text
     assert "1 are constant in the data" in text
     assert text.count("the row with the largest epistemic share") > 1
+
+
+@pytest.mark.parametrize("gain", [0.5, 0.001, -0.5])
+def test_the_headline_says_how_good_the_model_is_and_where_to_measure_next(fitted, read, gain):
+    model, x, y = fitted
+    model = copy(model)
+    model.comparison_ = Comparison(gain, 0.02, gain, 0.02)
+    text = read(model, x[:40], y[:40], inputs=list("abc"), outputs=["y"])
+    headline, _, rest = text.partition("<section")
+    assert f"<strong>{format_change(-gain)}</strong>" in headline
+    assert ('class="headline doubtful"' in headline) == (gain < 0.1)
+    suggested = rest.partition('id="where-to-measure-next"')[2].partition("</tr>")[2]
+    a, b, c, nats, *_ = re.findall(r"<td[^>]*>([^<]*)", suggested)
+    assert f"Measure next: <strong>a = {a}, b = {b}, c = {c}</strong>" in headline
+    assert f"(expected information gain {nats} nats)" in headline
+
+
+def test_a_page_of_500_rows_and_10_inputs_is_small_and_soon_made(read, rng):
+    """In at most 3 seconds of processor time, when its programs are compiled."""
+    x = rng.uniform(-1, 1, size=(500, 10))
+    y = np.sin(4 * x[:, 0]) + x.sum(axis=1) + 0.2 * rng.normal(size=500)
+    model = BNNLVRegressor(**SMALL).fit(x, y)
+    settings = {"inputs": [f"input {i}" for i in range(10)], "outputs": ["y"]}
+    read(model, x, y, **settings)
+    begun = time.process_time()
+    text = read(model, x, y, **settings)
+    assert time.process_time() - begun < 3.0 and len(text.encode()) < 400_000
 
 
 def test_nothing_is_computed_twice(fitted, read, count_calls):

@@ -119,3 +119,14 @@ def test_figures_of_300_pixels_have_words_of_8(rows):
         assert len(words) > 8 and min(one.get_fontsize() for one in words) * scale >= 8
         box, (width, height) = axes.get_tightbbox(), figure.bbox.size
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+
+
+def test_legends_of_panels_side_by_side_do_not_overlap(rows):
+    model, (x, _) = Known(), rows
+    figure = Figure(figsize=(7, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    plots.plot_prediction(model, x, axes=left)
+    plots.plot_split(model, x, axes=right)
+    figure.draw_without_rendering()
+    one, two = (axes.get_legend().get_window_extent() for axes in (left, right))
+    assert one.x0 >= 0 and one.x1 <= two.x0 and two.x1 <= figure.bbox.width

@@ -25,7 +25,7 @@ from twofold.report.figures import (
 )
 from twofold.report.model_data import compute_quantiles
 
-MOST_INPUTS, MOST_CELLS, WIDEST, NARROWEST, LINE, MOST_NUMBERED = 6, 8000, 30, 12, 60, 20
+MOST_INPUTS, MOST_CELLS, WIDEST, NARROWEST, LINE, MOST_NUMBERED = 5, 1800, 30, 12, 60, 12
 JITTER, PALE = 0.18, 0.4
 BOX = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8}
 

@@ -66,7 +66,7 @@ def _draw_curves(curve: list[dict[str, float]]) -> list[Picture]:
     left = f"Share of the predictive variance that more data could remove, {share}."
     nats = "Mean expected information gain of one more measurement, in nats."
     return [
-        make_picture(left, "", figures.plot_remaining_share, curve),
+        make_picture(left, "", figures.plot_remaining_share, curve, title=""),
         make_picture(nats, "", figures.plot_remaining_nats, curve),
     ]
 
@@ -95,12 +95,12 @@ def _slice(course: Course, model: Any, at: Point) -> Chooser:
     """Predictions along each input, the others held at a point."""
     every = figures.compute_slices(model, course.space, at)
     names = list(every)[: max(1, MOST_SLICES // len(course.outputs))]
-    blocks = {}
+    blocks, alone = {}, len(course.space.names) == 1
     for name, (i, output) in product(names, enumerate(course.outputs[:MOST_SLICES])):
         words = f"Prediction of {output} along {name} with bands of 50 % and 90 %."
         panel = figures.plot_slice, course, name, every[name][:, i], i
         caption = _describe_anchor(course, (name,), at)
-        blocks[name, output] = [make_picture(words, caption, *panel, wide=True)]
+        blocks[name, output] = [make_picture(words, caption, *panel, wide=alone)]
     selects = {"input": names, "output": course.outputs[:MOST_SLICES]}
     return Chooser("slices", selects, blocks)
 

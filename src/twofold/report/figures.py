@@ -5,7 +5,8 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from itertools import product
+from typing import Any, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -29,13 +30,14 @@ SETTINGS: dict[Any, Any] = {
 MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, MOST_BARS = 2000, 60, 100, 40
 LONGEST_LABEL, LONGEST_NAME = 34, 22
 SPOT = 5.0  # pixels around a point that no label covers
+BESIDE = 9  # of a label, points from its place
 BAND = "#56B4E9"
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # In inches: small, one panel a figure, so that its text can be read on a phone.
 PANEL = 4.6, 3.4
 # Margins of a panel, and what a title, a row of a legend and a letter of a tick's label need.
 TOP, RIGHT, BOTTOM, FOOT, LEFT = 0.1, 0.12, 0.45, 0.05, 0.42
-TITLE, LEGEND_ROW, LETTER, COLOUR_BAR, LEGEND_COLUMN = 0.2, 0.19, 0.085, 0.6, 2.2
+TITLE, LEGEND_ROW, LETTER, COLOUR_BAR, LEGEND_COLUMN = 0.2, 0.19, 0.085, 0.6, 1.75
 MARKUP = re.compile(r"\\\w+|[${}^\\]")  # of numbers as mathematics
 
 
@@ -98,8 +100,9 @@ def spread_evenly(rows: int, most: int) -> np.ndarray:
 
 def count_columns(axes: Axes) -> int:
     """The columns of a legend under the axes, as many as there is room for."""
-    figure: Any = axes.figure
-    return max(2, int(figure.get_size_inches()[0] / LEGEND_COLUMN))
+    figure, place = cast(Figure, axes.figure), axes.get_subplotspec()
+    panels = 1 if place is None else place.get_gridspec().ncols
+    return max(1, int(figure.get_size_inches()[0] / panels / LEGEND_COLUMN))
 
 
 def place_legend_below(axes: Axes) -> Axes:
@@ -113,8 +116,9 @@ def place_legend_below(axes: Axes) -> Axes:
 
 
 def place_labels(axes: Axes, places: Any, texts: Sequence[str], **look: Any) -> None:
-    """Write a text beside each place ``(x, y)`` where it covers neither another text nor a place;
-    leave out those for which there is no room. Call it when the limits of the axes are known."""
+    """Write a text beside each place ``(x, y)`` where it covers neither another text nor a place,
+    and no line if that can be; leave out those for which there is no room. Call it when the limits
+    of the axes are known."""
     figure: Any = axes.figure
     if engine := figure.get_layout_engine():
         engine.execute(figure)
@@ -123,16 +127,20 @@ def place_labels(axes: Axes, places: Any, texts: Sequence[str], **look: Any) -> 
     taken = [text.get_window_extent() for text in axes.texts]
     taken += [other.bbox for other in figure.axes if other is not axes]
     taken += [Bbox.from_bounds(x - SPOT, y - SPOT, 2 * SPOT, 2 * SPOT) for x, y in spots]
+    drawn = (line for line in axes.lines if line.get_linestyle() != "None")
+    lines = [line.get_transform().transform_path(line.get_path()) for line in drawn]
+    corners = ((1, 1), (1, -1), (-1, 1), (-1, -1))
     for place, text in zip(places, texts, strict=True):
-        for right, up in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+        for avoided, (right, up) in product((lines, ()), corners):
             label = axes.annotate(
-                text, place, (7 * right, 7 * up), textcoords="offset points",
+                text, place, (BESIDE * right, BESIDE * up), textcoords="offset points",
                 ha="left" if right > 0 else "right", va="bottom" if up > 0 else "top",
                 annotation_clip=False, **look,
             )  # fmt: skip
             # A page has a font of its own, which may be wider.
             box = label.get_window_extent().expanded(1.25, 1.3)
-            if not any(box.overlaps(other) for other in taken):
+            crossed = any(line.intersects_bbox(box, filled=False) for line in avoided)
+            if not crossed and not any(box.overlaps(other) for other in taken):
                 taken.append(box)
                 break
             label.remove()
@@ -167,7 +175,7 @@ def plot_quantile_bands(
     data: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Axes:  # fmt: skip
     """The median and central intervals ``[G, Q]`` of LEVELS, whatever shape the noise has."""
-    for low, high, alpha in ((0, -1, 0.25), (1, -2, 0.35)):
+    for low, high, alpha in ((0, -1, 0.25), (1, -2, 0.6)):
         label = f"{LEVELS[high] - LEVELS[low]:.0%} of the measurements"
         fill_band(axes, grid, quantiles[:, low], quantiles[:, high], BAND, alpha, label)
     _scatter(axes, data)

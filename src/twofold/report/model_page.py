@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from twofold.active.suggestion import SPREAD, SUGGESTED, suggest_rows
-from twofold.estimators.comparison import compare_held_out
+from twofold.estimators.comparison import Comparison, compare_held_out
 from twofold.estimators.linear import LinearGaussian
 from twofold.estimators.storage import find_worries
 from twofold.inference.method import resolve_method
@@ -84,17 +84,17 @@ def find_doubts(model: Any) -> str | None:
     return "; ".join(filter(None, [short, advice]))
 
 
-def describe_verdict(
+def compare_with_linear(
     about: Subject, densities: np.ndarray, scores: dict[str, Scores]
-) -> str | None:
+) -> Comparison | None:
     """Whether rows that did not train the model are predicted better than by a linear one, by the
     model's scores at the test rows; nothing where there are no such rows."""
-    data, test, found = about.data, about.held_out, about.model.comparison_
-    if test is not None:
-        linear = LinearGaussian.fit(data.x, data.y)
-        crps = np.stack([one.crps for one in scores.values()], axis=1)
-        return compare_held_out(linear, test.x, test.y, densities, crps).sentence
-    return None if found is None else found.sentence
+    data, test = about.data, about.held_out
+    if test is None:
+        return about.model.comparison_
+    crps = np.stack([one.crps for one in scores.values()], axis=1)
+    linear = LinearGaussian.fit(data.x, data.y)
+    return compare_held_out(linear, test.x, test.y, densities, crps)
 
 
 def describe_noise(about: Subject) -> list[str]:
@@ -128,9 +128,8 @@ def _collect(about: Subject) -> dict[str, Any]:
     moving = [column for column in inputs if np.ptp(about.data.x[:, column]) > 0]
     headings = ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)]
     return {
-        **_lead(about, here, accuracies),
+        **_lead(about, here, compare_with_linear(about, densities, scores)),
         "doubts": find_doubts(about.model),
-        "verdict": describe_verdict(about, densities, scores),
         "noise": describe_noise(about),
         "key_figures": _list_key_figures(about, here, accuracies["this model"]),
         "accuracies": (headings, [[name, *one.cells] for name, one in accuracies.items()]),
@@ -149,21 +148,18 @@ def _collect(about: Subject) -> dict[str, Any]:
     }
 
 
-def _lead(about: Subject, here: Moments, accuracies: dict[str, Accuracy]) -> dict[str, Any]:
-    """The number of the headline: the error at rows that did not train the model against that of a
-    linear regression, where both are known; and the epistemic share of the variance."""
-    change, words, found = np.nan, "", about.model.comparison_
-    if about.held_out is not None:
-        own, linear = (accuracies[name].rmse for name in ("this model", "linear regression"))
-        if np.all(own > 0) and np.all(linear > 0):
-            change = float(np.exp(np.mean(np.log(own / linear)))) - 1.0
-        words = "error (RMSE) against a linear regression, on held-out rows"
-    elif found is not None:
-        change = -found.crps_gain
-        words = "error (CRPS) against a linear regression, on out-of-bag rows"
+def _lead(about: Subject, here: Moments, comparison: Comparison | None) -> dict[str, Any]:
+    """The number of the headline and its sentence: the error at rows that did not train the model
+    against that of a linear regression, where it is known; and the epistemic share."""
     share = float((here.variances.epistemic / here.variances.total).mean())
-    lead = (format_change(change), words) if np.isfinite(change) else ("", "")
-    return {"lead": lead, "useful": not change >= 0.0, "share": f"{share:.0%}"}
+    found = {"lead": ("", ""), "verdict": None, "useful": False, "share": f"{share:.0%}"}
+    if comparison is None:
+        return found
+    rows = "held-out" if about.held_out else "out-of-bag"
+    words = f"error (CRPS) against a linear regression, on {rows} rows"
+    useful = comparison.verdict == "better"
+    lead = format_change(-comparison.crps_gain), words
+    return found | {"lead": lead, "verdict": comparison.sentence, "useful": useful}
 
 
 def _by_output(name: str, about: Subject, show: Callable[..., Any], *arguments: Any) -> Chooser:

@@ -22,7 +22,7 @@ from twofold.report.svg import join_options, to_svg
 
 NUMBER = re.compile(r"\s*[-+−±]?[\d.,]+(e[-+]?\d+)?\s*%?\s*|\s*|–|—|nan|-?inf")
 # Sizes of a figure across the page: on a desk, and on a phone.
-WIDE, NARROW = (10.5, 4.5), (4.6, 4.2)
+WIDE, NARROW = (9.5, 4.2), (4.6, 4.2)
 # The headings and the rows of a table.
 Rows = tuple[list[str], list[list[str]]]
 

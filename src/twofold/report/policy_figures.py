@@ -59,20 +59,20 @@ def plot_frontier(
 
 
 def _mark_controller(axes: Axes, cost: float) -> None:
-    """The mean logged cost, as a line, or at the edge if that would squeeze the policies."""
+    """The mean logged cost, as a line, at the edge if that would squeeze the policies."""
     low, high = axes.get_ylim()
-    span = high - low
+    span, words = high - low, f"present controller: {cost:.4g}"
+    at, up, where = cost, 1, axes.get_yaxis_transform()
     if low - span <= cost <= high + span:
-        axes.axhline(cost, color=figures.POINTS, linestyle="--", linewidth=1.4)
         axes.set_ylim(min(low, cost - 0.1 * span), max(high, cost + 0.12 * span))
-        words, height, up, at = f"present controller: {cost:.4g}", cost, 1, "data"
     else:
-        far, height, up = ("↑", 1.0, -1) if cost > high else ("↓", 0.0, 1)
-        words, at = f"{far} present controller: {cost:.4g}, beyond this scale", "axes fraction"
+        above, where = cost > high, axes.transAxes
+        at, up, arrow = (1.0, -1, "↑") if above else (0.0, 1, "↓")
+        words = f"{arrow} {words}, beyond this scale"
+    axes.plot([0, 1], [at, at], "--", color=figures.POINTS, linewidth=1.4, transform=where)
     axes.annotate(
-        words, (0.99, height), (0, 4 * up), xycoords=("axes fraction", at), ha="right",
-        va="bottom" if up > 0 else "top", textcoords="offset points", fontsize=9,
-        color=figures.POINTS,
+        words, (0.99, at), (0, 4 * up), xycoords=where, ha="right", color=figures.POINTS,
+        va="bottom" if up > 0 else "top", textcoords="offset points", fontweight="bold",
     )  # fmt: skip
 
 
