@@ -43,9 +43,9 @@ def turbine_with_wind() -> ControlProblem:
 TASKS = {
     "pendulum": Task(partial(OUTSIDE.__getitem__, "pendulum")),
     "reactor": Task(partial(OUTSIDE.__getitem__, "reactor")),
-    "four_tank": Task(partial(OUTSIDE.__getitem__, "four_tank"), seeds=(0,)),
+    "four_tank": Task(partial(OUTSIDE.__getitem__, "four_tank")),
     "wet_chicken": Task(control_problems.river, horizon=25),
-    "wind": Task(turbine_with_wind, seeds=(0,), starts=500, repeats=1),
-    "industrial_behaviour": Task(control_problems.industrial, seeds=(0,)),
-    "industrial_random": Task(control_problems.industrial_random, seeds=(0,)),
+    "wind": Task(turbine_with_wind, starts=500, repeats=1),
+    "industrial_behaviour": Task(control_problems.industrial),
+    "industrial_random": Task(control_problems.industrial_random),
 }
