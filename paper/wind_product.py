@@ -1,16 +1,15 @@
 """The wind turbine as a user of the library would have it: from a log to a recommended policy.
 
 The paper's model keeps the wind at its last value. Here the wind is an exogenous column, replayed
-from the log, and all else is as ``find_policies`` does it unless told: the model is tuned on
-roll-outs, actions move no faster than the log's, and nothing is done where no policy is expected to
-help. ``over_neutral`` is what a policy gains over neutral
-offsets in winds that nobody has seen, in rated power, over whole episodes; it is 0 where the
-present controller is kept.
+from the log, and all else is what ``policy search --quick`` does: the model is tuned on roll-outs,
+actions move no faster than the log's, and nothing is done where no policy is expected to help.
+``over_neutral`` is what a policy gains over neutral offsets in winds that nobody has seen, in rated
+power, over whole episodes; it is 0 where the present controller is kept.
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,16 +20,14 @@ import numpy as np
 from paper.control_problems import ControlProblem, turbine
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record, commit, device
+from paper.selection import BETAS, find_quickly
 from paper.truth import costs_from, warm_up
-from twofold import Alpha, BNNLVRegressor
 from twofold.core import persistence
 from twofold.envs.system import constant
 from twofold.envs.wind import task as wind
 from twofold.plant.policy import LearnedPolicy
-from twofold.plant.project import RISK_WEIGHTS, Project, find_policies, open_project
+from twofold.plant.project import Project, open_project
 from twofold.plant.quality import find_best
-from twofold.plant.search import SearchSettings
-from twofold.plant.tuning import TuningSettings
 
 WIND = "wind (m/s)"
 PARTS = "/without_abstaining", "/best"
@@ -39,16 +36,15 @@ BEFORE = 10  # seconds at the neutral action before a policy begins, beside thos
 
 
 class Case(NamedTuple):
-    """A log, and in how many winds its policies are tried; ``place`` is where its metrics are, and
-    ``brief`` has the settings of a smoke run, in place of the defaults of ``find_policies``."""
+    """A log, and in how many winds its policies are tried; ``place`` is where its metrics are."""
 
     name: str
     place: str
     transitions: int
     exploration: float
     seeds: tuple[int, ...]
+    horizon: int = 50
     winds: int = 200
-    brief: dict[str, Any] | None = None
 
 
 CASES = (
@@ -79,13 +75,11 @@ class Found(NamedTuple):
 def measure_product(context: Context) -> Record:
     """Both cases, all of their seeds."""
     cases = tuple(map(_shrink, CASES)) if context.smoke else CASES
-    found = [[find_case(case, seed, context.work) for seed in case.seeds] for case in cases]
+    found = [[find_case(case, seed, context) for seed in case.seeds] for case in cases]
     settings = {
         case.name: {
-            **case._replace(brief=None)._asdict(),
-            "risk_weights": RISK_WEIGHTS,
-            "search": asdict(SearchSettings()),
-            "tuning": asdict(TuningSettings()),
+            **case._asdict(),
+            "betas": BETAS,
             "made_by": [one.made_by for one in every],
         }
         for case, every in zip(cases, found, strict=True)
@@ -124,21 +118,14 @@ def tabulate_product(results: Path) -> str:
         "recommended",
         "controller kept",
         "lowest risk-adjusted cost",
-        "best of six",
+        "best of four",
     ]
     return markdown(headings, rows)
 
 
 def _shrink(case: Case) -> Case:
     """The same in seconds."""
-    search = SearchSettings(5, weight_draws=3, noise_draws=2, starts=2, epochs=2, updates=2)
-    brief = {
-        "regressor": BNNLVRegressor((8,), inference=Alpha(draws=4, epochs=2)),
-        "risk_weights": RISK_WEIGHTS[:2],
-        "settings": search,
-        "tuning": TuningSettings(4, 2, (3,), (1.0,), stretches=2, epochs=1, updates=2),
-    }
-    return case._replace(transitions=1_000, seeds=(0, 1), winds=4, brief=brief)
+    return case._replace(transitions=1_000, seeds=(0, 1), horizon=5, winds=4)
 
 
 def product_problem(case: Case) -> ControlProblem:
@@ -149,23 +136,16 @@ def product_problem(case: Case) -> ControlProblem:
     return replace(problem, behaviour=behaviour, transitions=case.transitions, embed=embed)
 
 
-def find_case(case: Case, seed: int, work: Path) -> Found:
+def find_case(case: Case, seed: int, context: Context) -> Found:
     """Find policies of one log and try them; from its files where they are there."""
-    folder = work / f"{case.name}-{seed}"
+    folder = context.work / f"{case.name}-{seed}"
     path = folder / "found.json"
     if path.exists():
         known = json.loads(path.read_text())
         return describe(open_project(folder / "policies"), **known)
     problem = product_problem(case)
-    log = problem.batch(seed)
-    project = find_policies(
-        log,
-        problem.cost,
-        folder / "policies",
-        embedding=problem.embed(log),
-        random_state=seed,
-        **case.brief or {},
-    )
+    log, place = problem.batch(seed), folder / "policies"
+    project = find_quickly(problem, case.horizon, log, place, seed, context.smoke)
     gains = gains_over_neutral(problem, project.policies, seed, case.winds)
     known = {"gains": gains, "made_by": {"device": device(), "commit": commit()}}
     persistence.write_text(path, json.dumps(known))
