@@ -159,3 +159,14 @@ def test_labels_keep_off_a_curve(axes, slope):
     boxes = [text.get_window_extent() for text in axes.texts]
     assert len(boxes) == 4
     assert not any(path.intersects_bbox(box, filled=False) for box in boxes)
+
+
+def test_labels_stay_in_the_figure_and_off_the_ticks(axes):
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    figures.place_labels(axes, [[0.0, 0.0], [1.0, 1.0]], ["lowest label", "highest label"])
+    whole, ticks = axes.figure.bbox, [*axes.get_xticklabels(), *axes.get_yticklabels()]
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == 2
+    for box in boxes:
+        assert whole.x0 < box.x0 < box.x1 < whole.x1 and whole.y0 < box.y0 < box.y1 < whole.y1
+        assert not any(box.overlaps(tick.get_window_extent()) for tick in ticks)

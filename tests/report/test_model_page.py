@@ -115,12 +115,14 @@ def test_scores_are_those_of_plain_models_computed_otherwise(fitted):
     errors = y[40:] - design[40:] @ weights
     linear = every["linear regression"]
     assert linear.rmse[0] == pytest.approx(np.sqrt(np.mean(errors**2)))
-    noise = np.sqrt(residual[0] / (40 - 4))
-    assert linear.log_likelihood == pytest.approx(norm.logpdf(errors, scale=noise).mean())
+    noise = np.sqrt(residual[0] / (40 - 3))  # the third input is constant
+    # A millionth of the variance of y is added to that of the noise.
+    least = {"abs": 1e-4}
+    assert linear.log_likelihood == pytest.approx(norm.logpdf(errors, scale=noise).mean(), **least)
     deviations = y[40:] - y[:40].mean()
     noise = y[:40].std(ddof=1)
     constant = every["constant"].log_likelihood
-    assert constant == pytest.approx(norm.logpdf(deviations, scale=noise).mean())
+    assert constant == pytest.approx(norm.logpdf(deviations, scale=noise).mean(), **least)
     own = every["this model"]
     assert own.log_likelihood == pytest.approx(model.log_likelihood(x[40:], y[40:]).mean())
     assert own.rmse[0] == pytest.approx(np.sqrt(np.mean((model.predict(x[40:]) - y[40:]) ** 2)))
@@ -187,7 +189,8 @@ def test_the_headline_says_how_good_the_model_is_and_where_to_measure_next(fitte
     assert ('class="headline doubtful"' in headline) == (gain < 0.1)
     suggested = rest.partition('id="where-to-measure-next"')[2].partition("</tr>")[2]
     a, b, c, nats, *_ = re.findall(r"<td[^>]*>([^<]*)", suggested)
-    assert f"Measure next: <strong>a = {a}, b = {b}, c = {c}</strong>" in headline
+    shown = f"Measure next: <strong>a = {a}, b = {b}, c = {c}</strong>"
+    assert shown in headline.replace("&nbsp;", " ")
     assert f"(expected information gain {nats} nats)" in headline
 
 

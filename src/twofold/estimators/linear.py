@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import multivariate_normal, norm
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GroupKFold, KFold
+
+from twofold.core.numerics import Standardizer
 
 # The least variance of a residual, of its output's: an output without noise has a density too.
 LEAST_VARIANCE = 1e-6
@@ -13,9 +13,11 @@ FOLDS = 5
 
 
 class LinearGaussian(NamedTuple):
-    """``y = B x + b + ε``, ``ε ~ N(0, R)``, with R the covariance of the residuals."""
+    """``y = B x + b + ε``, ``ε ~ N(0, R)``, with R the covariance of the residuals; b and B, of
+    standardised inputs, are the rows of ``coefficients``."""
 
-    mean: LinearRegression
+    inputs: Standardizer
+    coefficients: np.ndarray
     covariance: np.ndarray
 
     @classmethod
@@ -23,28 +25,32 @@ class LinearGaussian(NamedTuple):
         cls, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
     ) -> "LinearGaussian":
         """Least squares for inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``, rows weighted."""
-        mean = LinearRegression().fit(x, y, weights)
-        weights = np.ones(len(x)) if weights is None else weights
-        residuals = (y - mean.predict(x)).reshape(len(y), -1) * np.sqrt(weights)[:, None]
-        freedom = max(weights.sum() - mean.rank_ - 1, 1)
+        inputs, weights = Standardizer.fit(x), np.ones(len(x)) if weights is None else weights
+        design, root = _add_constant(inputs.transform(x)), np.sqrt(weights)
+        found = np.linalg.lstsq(root[:, None] * design, (root * y.T).T)
+        coefficients, rank = found[0], found[2]
+        residuals = (y - design @ coefficients).reshape(len(y), -1) * root[:, None]
+        freedom = max(weights.sum() - rank, 1)
         variance = np.var(y, axis=0)
         least = LEAST_VARIANCE * np.where(variance > 0, variance, 1.0)
-        return cls(mean, residuals.T @ residuals / freedom + np.diag(np.atleast_1d(least)))
+        covariance = residuals.T @ residuals / freedom + np.diag(np.atleast_1d(least))
+        return cls(inputs, coefficients, covariance)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The mean of y at each row."""
-        return self.mean.predict(x)
+        mean: np.ndarray = _add_constant(self.inputs.transform(x)) @ self.coefficients
+        return mean
 
     def log_likelihood(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """``log p(y | x)`` of each row, joint over outputs."""
-        residuals = (y - self.mean.predict(x)).reshape(len(y), -1)
+        residuals = (y - self.predict(x)).reshape(len(y), -1)
         return np.atleast_1d(multivariate_normal(cov=self.covariance).logpdf(residuals))
 
     def crps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Continuous ranked probability score of each row and output ``[N, O]``, in closed form
         (Gneiting and Raftery 2007)."""
         deviation = np.sqrt(np.diag(self.covariance))
-        z = (y - self.mean.predict(x)).reshape(len(x), -1) / deviation
+        z = (y - self.predict(x)).reshape(len(x), -1) / deviation
         return deviation * (z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - np.pi**-0.5)
 
 
@@ -57,6 +63,8 @@ def cross_validate_linear(
     """``log p(y | x)`` ``[N]`` and CRPS ``[N, O]`` of each row as a ``LinearGaussian`` of the other
     folds predicts it, rows of a group in one fold; None where there are too few rows to know its
     noise."""
+    from sklearn.model_selection import GroupKFold, KFold  # slow to load, and for fits only
+
     if len(x) * (FOLDS - 1) // FOLDS <= x.shape[1] + 1 or len(x) < FOLDS:
         return None
     split: Any = KFold(FOLDS, shuffle=True, random_state=0)
@@ -69,3 +77,7 @@ def cross_validate_linear(
         scores[test] = model.log_likelihood(x[test], y[test])
         crps[test] = model.crps(x[test], y[test])
     return scores, crps
+
+
+def _add_constant(x: np.ndarray) -> np.ndarray:
+    return np.hstack([np.ones((len(x), 1)), x])

@@ -6,11 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import norm
-from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import LinearRegression
 
 from twofold.estimators.comparison import draw_measurements, pick_rows
+from twofold.estimators.linear import LinearGaussian
 from twofold.report import figures
 from twofold.report.figures import fill_band, style
 from twofold.report.model_data import Subject
@@ -86,8 +84,8 @@ def compare_models(about: Subject, mean: np.ndarray, densities: np.ndarray) -> d
     own = Accuracy(np.asarray(metrics.rmse(about.test.y, mean)), float(densities.mean()))
     return {
         "this model": own,
-        "linear regression": _score_plain(LinearRegression(), about, len(about.inputs) + 1),
-        "constant": _score_plain(DummyRegressor(), about, 1),
+        "linear regression": _score_plain(about, len(about.inputs)),
+        "constant": _score_plain(about, 0),
     }
 
 
@@ -160,12 +158,11 @@ def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
     return axes
 
 
-def _score_plain(model: Any, about: Subject, parameters: int) -> Accuracy:
-    """A plain model with Gaussian noise; without spare rows its noise is not known."""
-    data, test, spare = about.data, about.test, len(about.data.x) - parameters
-    left = data.y - model.fit(data.x, data.y).predict(data.x).reshape(data.y.shape)
-    mean = model.predict(test.x).reshape(test.y.shape)
-    noise = np.sqrt(np.sum(np.square(left), axis=0) / max(spare, 1))
-    known = spare > 0 and bool(np.all(noise > 0))
-    nats = norm.logpdf(test.y, mean, noise).sum(axis=1).mean() if known else np.nan
+def _score_plain(about: Subject, columns: int) -> Accuracy:
+    """A linear model of the first columns; without spare rows its noise is not known."""
+    x, y, test = about.data.x[:, :columns], about.data.y, about.test
+    linear = LinearGaussian.fit(x, y)
+    mean = linear.predict(test.x[:, :columns])
+    known = len(x) > columns + 1
+    nats = linear.log_likelihood(test.x[:, :columns], test.y).mean() if known else np.nan
     return Accuracy(np.asarray(metrics.rmse(test.y, mean)), float(nats))

@@ -57,7 +57,8 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
 def plot_remaining_nats(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Axes:
     """The same curve as the information that one more measurement would give."""
     counts = [row["measurements"] for row in curve]
-    axes.plot(counts, [row["epistemic_nats"] for row in curve], "o-", color=figures.EPISTEMIC)
+    nats = [row["epistemic_nats"] for row in curve]
+    axes.plot(counts, nats, "o-", color=figures.EPISTEMIC, clip_on=False)
     axes.set(ylabel="mean epistemic part (nats)", ylim=(min(0.0, axes.get_ylim()[0]), None))
     return _count_measurements(axes, counts, "measurements")
 

@@ -116,15 +116,16 @@ def place_legend_below(axes: Axes) -> Axes:
 
 
 def place_labels(axes: Axes, places: Any, texts: Sequence[str], **look: Any) -> None:
-    """Write a text beside each place ``(x, y)`` where it covers neither another text nor a place,
-    and no line if that can be; leave out those for which there is no room. Call it when the limits
-    of the axes are known."""
+    """Write a text beside each place ``(x, y)`` where it covers neither another text, a place nor
+    the number of a tick, and no line if that can be; leave out those for which there is no room.
+    Call it when the limits of the axes are known."""
     figure: Any = axes.figure
     if engine := figure.get_layout_engine():
         engine.execute(figure)
     axes.autoscale_view()
     spots = axes.transData.transform(np.reshape(places, (-1, 2)))
-    taken = [text.get_window_extent() for text in axes.texts]
+    ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
+    taken = [text.get_window_extent() for text in [*axes.texts, *ticks]]
     taken += [other.bbox for other in figure.axes if other is not axes]
     taken += [Bbox.from_bounds(x - SPOT, y - SPOT, 2 * SPOT, 2 * SPOT) for x, y in spots]
     drawn = (line for line in axes.lines if line.get_linestyle() != "None")
@@ -139,8 +140,9 @@ def place_labels(axes: Axes, places: Any, texts: Sequence[str], **look: Any) -> 
             )  # fmt: skip
             # A page has a font of its own, which may be wider.
             box = label.get_window_extent().expanded(1.25, 1.3)
+            inside = all(figure.bbox.contains(*corner) for corner in box.get_points())
             crossed = any(line.intersects_bbox(box, filled=False) for line in avoided)
-            if not crossed and not any(box.overlaps(other) for other in taken):
+            if inside and not crossed and not any(box.overlaps(other) for other in taken):
                 taken.append(box)
                 break
             label.remove()

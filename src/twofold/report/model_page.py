@@ -36,7 +36,7 @@ METHODS = {
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
 }
-MOST_INPUTS, MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 8, 6, 12
+MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 4, 12
 GAUSSIAN = "The held-out rows are consistent with Gaussian noise, given the inputs."
 NOT_GAUSSIAN = (
     "The noise is not Gaussian given the inputs: a latent input improved held-out predictions."
@@ -249,7 +249,7 @@ def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
     rows = {"": 0} if len(about.inputs) == 1 else model_data.choose_anchors(about, here)
     outputs = about.outputs[:MOST_OUTPUTS]
     room = max(2, MOST_BLOCKS // (len(rows) * len(outputs)))
-    inputs = {about.inputs[column]: column for column in moving[: min(MOST_INPUTS, room)]}
+    inputs = {about.inputs[column]: column for column in moving[:room]}
     every = model_data.compute_slices(about, list(inputs.values()), list(rows.values()))
     blocks = {
         (name, where, output): _show_slice(about, every[column, row], name, i)

@@ -18,7 +18,7 @@ same densities at the same points: draws W that are alike have no epistemic part
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -114,7 +114,7 @@ def sum_by_level(
     values = peak * jnp.exp(-0.5 * jnp.square(distances))
     first = jnp.asarray(starts[:-1])[level.astype(int)] + nearest.astype(int) - REACH
     every = jax.vmap(_add_windows, in_axes=(1, 2, None))(first, values, int(starts[-1]))
-    return [every[:, i:j] for i, j in pairwise(starts)]
+    return jnp.split(every, starts[1:-1], axis=1)
 
 
 def _add_windows(
@@ -130,11 +130,14 @@ def _add_windows(
     return jax.lax.scatter_add(zeros, first[:, None], values.T, numbers, mode=clip)
 
 
+@partial(jax.jit, static_argnames="points")
 def refine(coarse: Float[Array, "M _"], points: int) -> Float[Array, "M points"]:
     """A level's density at the points of the next finer one."""
     half, left = points // 2, MARGIN // 2
     same = coarse[:, left : left + half + 1]
-    taps = [coarse[:, left - 2 + i :][:, :half] * tap for i, tap in enumerate(MIDPOINT)]
+    starts = range(left - 2, left + 4)
+    cut = partial(jax.lax.slice_in_dim, coarse, axis=1)
+    taps = [cut(i, i + half) * tap for i, tap in zip(starts, MIDPOINT, strict=True)]
     pairs = jnp.stack([same[:, :-1], jnp.maximum(sum(taps), 0.0)], axis=2)
     return jnp.concatenate([pairs.reshape(len(coarse), -1), same[:, -1:]], axis=1)
 
