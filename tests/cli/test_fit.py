@@ -215,7 +215,7 @@ def test_two_targets_and_a_name_with_a_comma(oven, command):
     words = ["two.csv", "--target", "yield, dry", "--out", "two.twofold", "--json"]
     code, shown, _ = command("fit", *words, *SMALL, "--held-out", 0.2)
     assert code == 0 and "held-out RMSE of yield, dry" in json.loads(shown)["metrics"]
-    words = ["two.csv", "--target", "loss,heat", "--out", "both.twofold", "--json"]
+    words = ["two.csv", "--target", "loss", "--target", "heat", "--out", "both.twofold", "--json"]
     code, shown, _ = command("fit", *words, *SMALL, "--held-out", 0.2)
     found = json.loads(shown)["metrics"]
     assert code == 0 and {"held-out RMSE of loss", "linear, held-out RMSE of heat"} <= set(found)

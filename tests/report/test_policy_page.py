@@ -70,7 +70,7 @@ def test_every_policy_has_a_block_a_point_and_a_row(tmp_path):
 
 def test_what_speaks_against_the_recommended_policy_is_a_warning(tmp_path):
     text = read_page(project_of([make(1.0, cost=20.0)], tmp_path, doubts=["overconfident"]))
-    assert "<strong>Warning.</strong> But the model is not good enough to plan with" in text
+    assert "<strong>Warning.</strong> The model is not good enough to plan with" in text
     assert 'class="sentence">Keep the present controller.</p>' in text
     assert "<p>No policy found is expected to be" in text
     assert "best found, not recommended" in text

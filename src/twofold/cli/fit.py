@@ -41,7 +41,7 @@ ModelFile = Annotated[Path, Argument(help="Model file of twofold fit.")]
 def fit(
     run: Run,
     data: Annotated[Path, Argument(help="CSV or Parquet file, or a folder of Parquet files.")],
-    target: Annotated[str, Option(help="Column to predict; several: a,b")],
+    target: Annotated[list[str], Option(help="Column to predict; several: a,b")],
     out: Annotated[Path, Option(help="Model file to write.")],
     inputs: Annotated[Text, Option(help="Input columns: a,b,c (default: all others).")] = None,
     ignore: Annotated[Text, Option(help="Columns to ignore: a,b")] = None,
@@ -74,7 +74,7 @@ def fit(
     table: Any = open_table(data) if streamed else read_table(data)
     source = [(data.resolve().name, run.reads(data))]
     run.protect(out, force)
-    outputs = rows.find_columns(table, target)
+    outputs = [name for text in target for name in rows.find_columns(table, text)]
     errors = None if error is None else rows.find_columns(table, error)
     if errors is not None and len(errors) != len(outputs):
         raise CommandError(f"--error needs a column for each target, got {listed(errors)}")

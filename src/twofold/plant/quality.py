@@ -395,6 +395,6 @@ def advice(
         f"{best.share_beyond:.0%} of the states it visits are beyond the data, where neither the "
         "costs nor the risks of the model have been checked. Log runs closer to this policy before "
         "relying on it.": best.share_beyond > MANY_BEYOND,
-        f"But the model is not good enough to plan with: {'; '.join(map(str, doubts))}.": doubts,
+        f"The model is not good enough to plan with: {'; '.join(map(str, doubts))}.": doubts,
     }
     return [sentence for sentence, holds in sentences.items() if holds]
