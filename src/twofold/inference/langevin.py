@@ -199,7 +199,7 @@ def init(config: Config, key: Key, walk: Walk) -> State:
 
 
 def tolerated_error(config: Config, walk: Walk, dimension: int) -> Float[Array, ""]:
-    """Mean square of the energy error of a step, per dimension."""
+    """Tolerated mean square of the energy error of a step, per dimension."""
     of_rows = ERROR_PER_ROW * jnp.sum(walk.counted) / dimension
     return config.energy_error * jnp.minimum(1.0, of_rows)
 
