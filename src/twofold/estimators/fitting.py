@@ -1,4 +1,4 @@
-"""Fit many regressors in one compiled program: seeds, values of α and data sets side by side."""
+"""Fit many regressors in one compiled program: seeds, values of α and data sets in parallel."""
 
 import re
 import warnings
@@ -34,7 +34,7 @@ from twofold.tables.coding import rounding_steps
 
 TRAINING_STREAM = 2
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
-# Settings that decide how a model is trained, beside its method.
+# Settings that affect training, besides the method.
 TRAINING = ("hidden_layer_sizes", "latent_dim", "weight_variance", "latent_variance", "dtype")
 SMALL_TABLE, LARGE_TABLE = 200, 3_000
 FLOOR_OF_REPEATED = 2.0**-5
@@ -54,13 +54,13 @@ def fit_many(
 ) -> list[Regressor]:
     """Fit all estimators at once, each to its own data, in one compiled program.
 
-    ``X`` and ``y`` are lists with one entry for each estimator, and so are ``sample_weight``,
-    ``y_error`` and ``groups`` (see ``BNNLVRegressor.fit``), whose entries may be None. The
-    estimators may differ in ``alpha`` and ``random_state`` only; all data sets need the same
-    columns, not the same length. Without ``epochs`` the smallest data set decides the length;
-    all chains are extended as long as those of one of them gain by it. With ``capacity``, the
-    number of rows that the data will grow to, later fits use the program that this one compiles.
-    Returns the same estimators.
+    ``X`` and ``y`` are lists with one entry per estimator; so are ``sample_weight``, ``y_error``
+    and ``groups`` (see ``BNNLVRegressor.fit``), whose entries may be None. The estimators may
+    differ in ``alpha`` and ``random_state`` only; the data sets need the same columns, but not the
+    same number of rows. Without ``epochs`` the smallest data set determines the length of the run;
+    all chains are extended while those of any data set improve. With ``capacity``, the number of
+    rows that the data will grow to, later fits reuse the program compiled by this one. Returns the
+    same estimators.
     """
     named = {"sample_weight": sample_weight, "y_error": y_error, "groups": groups}
     given = {n: [None] * len(estimators) if v is None else v for n, v in named.items()}
@@ -104,7 +104,7 @@ def fit_prepared(
     unit: str | None = None,
 ) -> None:
     """Train all members on their ``problems``, which may be a function of the epoch, and store the
-    results; ``read`` returns each member's data, or a part, for diagnostics."""
+    results; ``read`` returns the data of a member, or some of them, for diagnostics."""
     first, method = estimators[0], methods[0]
     setup, runs = method.set_up(abouts[0].model, sizes, first.dtype), method.runs
     checkpoint = _checkpoint(first, methods, abouts, setup.epochs)
@@ -112,7 +112,7 @@ def fit_prepared(
     plan = Plan(setup.epochs, batches, unit or setup.unit, first.verbose, checkpoint)
     keys = _training_keys(abouts, runs)
     outcome = train(setup.algorithm, keys, problems, setup.schedule, plan, runs)
-    # Cut up on the host: thousands of small slices on a device take longer than its fits.
+    # Slice on the host: thousands of small slices on a device take longer than the fits.
     every = jax.device_get(outcome.states)
     for i, (estimator, about, data) in enumerate(zip(estimators, abouts, read(), strict=True)):
         own = slice(i * runs, (i + 1) * runs)
@@ -132,7 +132,7 @@ def _fit_in_stages(
     data: Padded,
     groups: Sequence[np.ndarray | None],
 ) -> None:
-    """Fit by a method that selects the model and its length on held-out rows."""
+    """Fit with a method that selects the model and the length of the run on held-out rows."""
     first, method = estimators[0], methods[0]
 
     def train_stage(name: str, title: str, model: BNNLV, setup: Setup, keys: Any, problems: Any):
@@ -151,7 +151,7 @@ def _fit_in_stages(
 
     floors = [about.model.noise_floor for about in abouts]
     floor = tuple(map(min, zip(*floors, strict=True))) if all(floors) else ()
-    # As for the length of a run, the smallest data set decides.
+    # The smallest data set decides, as for the length of a run.
     model = replace(abouts[int(np.argmin(sizes))].model, noise_floor=floor)
     models = [model]
     if first.latent_dim == "auto":
@@ -176,8 +176,8 @@ def _fit_in_stages(
 def _earlier_fits(
     estimators: Sequence[Regressor], method: Method, model: BNNLV
 ) -> list[Network] | None:
-    """Final states of the earlier fits of all estimators, if all may be continued and have the same
-    latent inputs."""
+    """Final states of the earlier fits of all estimators, if all can be continued and have the same
+    number of latent inputs."""
     found = [_earlier_fit(estimator, method, model) for estimator in estimators]
     starts = [start for start in found if start is not None]
     same = len(starts) == len(found) and len({one.model_.latents for one in estimators}) == 1
@@ -185,8 +185,9 @@ def _earlier_fits(
 
 
 def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
-    """The final state of each chain of an earlier fit that a new one may continue: if asked for,
-    with chains that were kept, and a network of the same shape (but for what a fit chooses)."""
+    """The final state of each chain of an earlier fit, if a new fit may continue it: with
+    ``warm_start``, chains that were kept, and a network of the same shape (except for what a fit
+    selects)."""
     fitted = hasattr(estimator, "posterior_") and estimator.diagnostics_ is not None
     if not (estimator.warm_start and fitted and isinstance(method, Langevin)):
         return None
@@ -201,8 +202,8 @@ def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network 
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
-    """Refuse a fit whose indispensable arrays exceed the memory, before they are made; compiled
-    programs are checked before they run."""
+    """Refuse a fit whose largest arrays exceed the memory, before allocating them; compiled
+    programs are checked separately before they run."""
     options = {name: getattr(method, name) for name in option_names(method)}
     room = padded_size(rows)
     numbers = room * (model.inputs + model.outputs) + model.num_weights
@@ -227,7 +228,7 @@ def _training_keys(abouts: Sequence[About], runs: int) -> jax.Array:
 
 
 def _fill(given: Sequence[Any], otherwise: Sequence[np.ndarray]) -> Sequence[Any]:
-    """Each array, or the other one in its place, if there is any; else as they are."""
+    """Replace missing arrays by defaults, unless all are missing."""
     if all(own is None for own in given):
         return given
     return [other if own is None else own for own, other in zip(given, otherwise, strict=True)]
@@ -268,7 +269,7 @@ def _check_members(
 def _prepare(
     estimator: Regressor, X: Any, y: Any, sample_weight: Any, y_error: Any, groups: Any
 ) -> tuple[np.ndarray, np.ndarray, RowFacts, About]:
-    """Validate and standardise; changes nothing that a fitted estimator predicts with.
+    """Validate and standardise, without changing fitted attributes that predictions use.
 
     Rows of weight 0 are left out; weights that are all 1 are None. Errors become variances.
     """
@@ -291,9 +292,10 @@ def _prepare(
 
 
 def noise_floor(y: np.ndarray) -> tuple[float, ...]:
-    """The deviation that rounding gives each column of y, a power of two: rounding to a grid errs
-    by 1/√12 of its step. A column that is not rounded but notably often has one value, such as a
-    saturation limit, which has no density, gets FLOOR_OF_REPEATED. Nothing where there is neither.
+    """Standard deviation of the rounding error of each column of y, rounded to a power of two:
+    1/√12 of the grid step. A column that is not rounded but often repeats one value (such as a
+    saturation limit), where the density would be infinite, gets FLOOR_OF_REPEATED. Empty if neither
+    occurs.
     """
     steps = rounding_steps(y)
     powers = 2.0 ** np.round(np.log2(steps / 12**0.5))
@@ -305,7 +307,7 @@ def noise_floor(y: np.ndarray) -> tuple[float, ...]:
 
 
 def hidden_sizes(sizes: Any, varying: bool, rows: int, inputs: int) -> tuple[int, ...]:
-    """The layers asked for; "auto" is the paper's, or follows the size of the table."""
+    """Resolve the hidden layers: "auto" is the paper's, or depends on the size of the table."""
     if isinstance(sizes, str):
         if not varying or (rows >= SMALL_TABLE and rows * inputs < LARGE_TABLE):
             return (20, 20)
@@ -321,12 +323,12 @@ def about_data(
     fingerprint: str,
     rows: int,
 ) -> About:
-    """Model and seed of an estimator for data of which this is known."""
+    """Model and seed of an estimator, from summaries of its data."""
     refuse_huge("X", of_x.scale)
     refuse_huge("y", of_y.scale)
     method: Any = resolve_method(estimator.inference)
     inputs, form = len(of_x.mean), method.form
-    varying = {"auto": form == "varying"}  # forms that go beyond the paper's, as "auto" chooses
+    varying = {"auto": form == "varying"}  # values of "auto" that go beyond the paper
     beyond = {
         name: varying.get(getattr(estimator, name), getattr(estimator, name) == forms[1])
         for name, forms in FORMS.items()
@@ -358,7 +360,7 @@ def _checkpoint(
     stage: str = "",
     starts: Sequence[Network] | None = None,
 ) -> Checkpoint | None:
-    """The checkpoint of a run or stage, with the identity by which it is recognised."""
+    """The checkpoint of a run or stage, with its identity."""
     if first.checkpoint is None:
         return None
     settings = plain_settings(first, abouts[0].seed)

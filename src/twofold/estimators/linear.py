@@ -7,7 +7,8 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold
 
-# The least variance of a residual, of its output's: an output without noise has a density too.
+# Minimum residual variance, as a fraction of that of the output: keeps the density of a noise-free
+# output finite.
 LEAST_VARIANCE = 1e-6
 FOLDS = 5
 
@@ -32,7 +33,7 @@ class LinearGaussian(NamedTuple):
         return cls(mean, residuals.T @ residuals / freedom + np.diag(np.atleast_1d(least)))
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The mean of y at each row."""
+        """The mean of y for each row."""
         return self.mean.predict(x)
 
     def log_likelihood(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -54,9 +55,9 @@ def cross_validate_linear(
     weights: np.ndarray | None = None,
     groups: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """``log p(y | x)`` ``[N]`` and CRPS ``[N, O]`` of each row as a ``LinearGaussian`` of the other
-    folds predicts it, rows of a group in one fold; None where there are too few rows to know its
-    noise."""
+    """``log p(y | x)`` ``[N]`` and CRPS ``[N, O]`` of each row, predicted by a ``LinearGaussian``
+    fitted to the other folds, with each group in one fold; None if there are too few rows to
+    estimate the noise."""
     if len(x) * (FOLDS - 1) // FOLDS <= x.shape[1] + 1 or len(x) < FOLDS:
         return None
     split: Any = KFold(FOLDS, shuffle=True, random_state=0)

@@ -91,17 +91,19 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     activation : "relu", "tanh" or "auto"
         Activation function; "auto" as for ``noise``.
     n_weight_draws : int
-        M, the weight draws of a prediction; for ensembles and chains, at most their number.
+        M, the number of weight draws of a prediction; for ensembles and chains, at most the number
+        they have.
     n_latent_draws : int
-        L, the latent draws per weight draw.
+        L, the number of latent draws per weight draw.
     dtype : "float32" or "float64"
     random_state : int, RandomState or None
     warm_start : bool
         Let ``fit`` continue the Langevin chains of an earlier fit of the same network.
     checkpoint : path or None
-        File that holds the state of the run; a fit that finds it continues from there, exactly.
+        File for the state of the run; if it exists, ``fit`` resumes from it, with bit-identical
+        results.
     checkpoint_seconds : float
-        Time between two writes of that file.
+        Time between writes of that file.
     verbose : bool or "auto"
         Show a progress bar; "auto" shows it on a terminal.
 
@@ -112,13 +114,12 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     noise_std_ : standard deviation of the additive noise, in units of y (of varying noise: its
         reference level)
     energies_ : energy per datum after each epoch (for chains: −log density of each transition)
-    convergence_ : report on the trend of the energy (None for chains)
-    integration_error_ : mean error of ``log p(y | x, W)`` in nats where the latent input was
-        integrated out (else None)
-    out_of_bag_ : mean log-density of held-out rows, in nats, its standard error and their number
-        (None for methods that hold none out)
-    comparison_ : gain over a linear model on these rows, with a ``verdict`` and a ``sentence``
-    diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
+    convergence_ : summary of the trend of the energy (None for chains) integration_error_ : mean
+    error of ``log p(y | x, W)`` in nats if the latent input was integrated out (else None)
+    out_of_bag_ : mean log-density of held-out rows, in nats, its standard error, and the number of
+    rows (None for methods that hold none out) comparison_ : gain over a linear model on these rows,
+    with ``verdict`` and ``sentence`` diagnostics_ : R-hat, effective sample size and divergences of
+    chains (else None)
     """
 
     def __init__(
@@ -159,9 +160,9 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         self.verbose = verbose
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Settings by their names; ``deep`` adds the method's options as ``inference__alpha``."""
+        """Settings by name; ``deep`` adds the method's options as ``inference__alpha``."""
         found = super().get_params(deep=False)
-        # What is no method ``fit`` refuses; until then another one may be set.
+        # An invalid method is refused by ``fit``; until then it may be replaced.
         with suppress(ValueError):
             method = resolve_method(self.inference)
             names = option_names(method) if deep else []
@@ -192,10 +193,10 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         """Fit to inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``.
 
         ``sample_weight`` ``[N]`` multiplies the log-likelihood of each row: a row of weight 2
-        counts twice, one of weight 0 is left out. Weights are used as they are, not normalised.
-        ``y_error``, of the shape of y, is the known standard deviation of each measurement, in
-        units of y; predictions are then of y without it. Rows of one of the ``groups`` ``[N]``
-        (replicates, batches) are held out together.
+        counts twice, one of weight 0 is left out. Weights are not normalised. ``y_error``, with the
+        shape of y, is the known standard deviation of each measurement, in units of y; predictions
+        then exclude this error. Rows with the same entry in ``groups`` ``[N]`` (replicates,
+        batches) are held out together.
         """
         fit_many(
             [self], [X], [y], sample_weight=[sample_weight], y_error=[y_error], groups=[groups]
@@ -207,8 +208,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     ) -> Any:
         """Predictive mean, optionally with the total standard deviation.
 
-        With ``quantiles``, such as ``[0.05, 0.5, 0.95]``, instead these quantiles of the predictive
-        distribution, noise included, ``[N, Q]`` or ``[N, O, Q]``.
+        With ``quantiles``, such as ``[0.05, 0.5, 0.95]``, returns these quantiles of the predictive
+        distribution instead, noise included, ``[N, Q]`` or ``[N, O, Q]``.
         """
         if quantiles is not None:
             if return_std:
@@ -221,7 +222,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return mean, self._shaped(deviation * self.y_standardizer_.scale)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Low and high end of the central interval that holds y with probability ``coverage``."""
+        """Lower and upper end of the central interval that contains y with probability
+        ``coverage``."""
         tail = 0.5 * (1.0 - number("(0, 1)")("coverage", coverage))
         low, high = np.moveaxis(self._quantiles(X, [tail, 1.0 - tail]), -1, 0)
         return low, high
@@ -229,7 +231,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     def sample(self, X: Any, n_samples: int = 1, random_state: int | None = None) -> np.ndarray:
         """Draws from the predictive distribution, ``[n_samples, N]`` or ``[n_samples, N, O]``.
 
-        The same call gives the same draws; another ``random_state`` (an integer) gives others.
+        The same call gives the same draws; a different ``random_state`` (an integer) gives
+        different ones.
         """
         check_integer("n_samples", n_samples, 1)
         if random_state is not None:
@@ -246,8 +249,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return values[..., 0] if self.y_ndim_ == 1 else values
 
     def log_likelihood(self, X: Any, y: Any, y_error: Any = None) -> np.ndarray:
-        """``log p(y | x)`` of each row, in raw units (joint over outputs), ``[N]``, of
-        measurements with known errors as for ``fit``."""
+        """``log p(y | x)`` of each row, joint over outputs, in raw units, ``[N]``; ``y_error`` as
+        for ``fit``."""
         x = self._standardised(X)
         targets = check_outputs(y, len(x), self.model_.outputs)
         error = np.zeros_like(targets)
@@ -273,8 +276,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     ) -> Decomposition:
         """Split the predictive uncertainty at each row: total, epistemic, aleatoric.
 
-        By entropy (nats) or by variance (squared units of y), for each output; ``joint`` gives the
-        entropies of all outputs together. ``estimator`` names an entropy estimator: "auto" is
+        By entropy (nats) or by variance (squared units of y), for each output; ``joint`` gives
+        joint entropies of all outputs. ``estimator`` names an entropy estimator: "auto" is
         "quadrature" for one output and "mixture" for several jointly; "nearest_neighbour" (the
         paper's) uses draws of y only. A function like those in ``twofold.uncertainty.ESTIMATORS``
         is accepted too.
@@ -323,8 +326,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return self._shaped(values)
 
     def _by_row(self, function: Any, *columns: np.ndarray, shared: Sequence[Any] = ()) -> Any:
-        """``function(model, nested draws, shared …, rows …)`` with memory bounded by chunks of
-        rows."""
+        """Apply ``function(model, nested draws, *shared, *rows)`` in chunks of rows, to bound
+        memory."""
         draws = self.n_weight_draws, self.n_latent_draws
         with self._work("predicting", len(columns[0]), *draws) as (posterior, limit, on_progress):
             key = key_of(self.seed_, PREDICTION_STREAM)
@@ -335,8 +338,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
     @contextmanager
     def _work(self, what: str, rows: int, weights: int, latents: int) -> Iterator[Any]:
-        """Set precision and progress bar, and check the memory; yields the posterior on the device,
-        the number of rows per chunk, and a progress callback."""
+        """Set precision and progress bar, and check memory; yields the posterior on the device, the
+        number of rows per chunk, and a progress callback."""
         model, limit = self.model_, rows_at_once(self.model_, weights, latents)
         if isinstance(self.posterior_, SampledPosterior) and what != "sampling":
             weights = min(weights, len(self.posterior_.weights))

@@ -1,9 +1,9 @@
 """Fits in stages: members without and with z, the choice between them, and chains from the members.
 
 All decisions are made on rows that the members held out (``inference.ensemble``). A latent input is
-tried only where the chains without it leave residuals that are not Gaussian (``latent_evidence``),
-and must predict held-out rows better than these chains: a z that only compensates
-for chains that are too short costs more than it gains.
+tried only if the residuals of the chains without it are not Gaussian (``latent_evidence``), and is
+kept only if it predicts held-out rows better than those chains: a z that merely compensates for too
+short chains costs more than it gains.
 """
 
 import warnings
@@ -56,12 +56,12 @@ class Fits:
     stopped: bool = False
 
     def of(self, group: Sequence[int]) -> tuple[Padded, Any]:
-        """Data and keys of some of them."""
+        """Data and keys of some data sets."""
         keys = self.keys.reshape(-1, self.method.runs)[np.array(group)]
         return pick(self.data, list(group)), keys.reshape(-1)
 
     def begin(self, group: Sequence[int]) -> None:
-        """Start the chains of a group that shares a model."""
+        """Start the chains of a group of data sets that share a model."""
         if self.stopped or not group or not isinstance(self.method, Langevin):
             return
         own, (data, keys) = [self.chosen[i] for i in group], self.of(group)
@@ -75,7 +75,7 @@ class Fits:
             self.chains[index] = chain
 
     def try_latent(self, model: BNNLV) -> None:
-        """Fit with z where the residual noise is not Gaussian; keep z where it helps."""
+        """Fit with z if the residual noise is not Gaussian; keep z if it helps."""
         if self.stopped:
             return
         tried, helped = [], []
@@ -119,12 +119,12 @@ def fit_staged(
     starts: Sequence[Network] | None = None,
     groups: Sequence[np.ndarray | None] | None = None,
 ) -> list[Staged]:
-    """Fit each data set: the members without z and their chains, those with z where there is need
-    of it, and the chains of whichever predicts held-out rows better, on all rows.
+    """Fit each data set: members and chains without z, with z if needed, and then the chains that
+    predict held-out rows better, on all rows.
 
-    ``models`` is one model, or one without and one with z. ``starts`` is where the chains of an
-    earlier fit of the same model ended: new ones continue from there. ``groups`` are those of each
-    data set whose rows are held out together.
+    ``models`` is one model, or one without and one with z. ``starts`` are the final states of an
+    earlier fit of the same model, from which chains continue. ``groups`` labels the rows of each
+    data set that are held out together.
     """
     quick, runs = method.members if isinstance(method, Langevin) else method, method.runs
     room = data.x.shape[1]
@@ -153,7 +153,7 @@ def fit_staged(
 
 
 def _summarise(method: Any, members: Members, found: StageResult | None) -> Staged:
-    """What is kept of a data set: its chains, or its members where there are none."""
+    """The result for a data set: its chains, or its members if there are none."""
     roles: tuple[int, ...] = (SCORE,)
     draws = scored = add_draw_axis(members.best)
     scores, chains = members.scores, None

@@ -29,7 +29,7 @@ from twofold.uncertainty.chains import Diagnostics
 POSTERIORS: dict[str, Any] = {
     kind.__name__: kind for kind in (MeanFieldPosterior, SampledPosterior)
 }
-# Attributes that a file has as mappings.
+# Attributes stored as mappings.
 REPORTS: dict[str, Any] = {
     "convergence": Convergence,
     "diagnostics": Diagnostics,
@@ -45,7 +45,7 @@ Regressor = Any  # a BNNLVRegressor, whose module imports this one
 
 
 class About(NamedTuple):
-    """Properties of the data that an estimator keeps, each as an attribute with an underscore."""
+    """Properties of the data stored on an estimator, as attributes with a trailing underscore."""
 
     x_standardizer: Standardizer
     y_standardizer: Standardizer
@@ -65,14 +65,14 @@ class Plain(NamedTuple):
 
 
 def store(estimator: Regressor, attributes: Mapping[str, Any]) -> None:
-    """All fitted attributes at once, so that a failed fit leaves an earlier one intact."""
+    """Set all fitted attributes at once, so that a failed fit leaves an earlier one intact."""
     for name, value in attributes.items():
         setattr(estimator, f"{name}_", value)
 
 
 def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
     """Fitted attributes of a run, with diagnostics computed on the training data."""
-    # The last step may give non-finite weights, and no energy is computed after it.
+    # The last step may produce non-finite weights, which no later energy reveals.
     if not all(np.isfinite(leaf).all() for leaf in result.posterior):
         raise NonFiniteEnergyError(
             "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
@@ -86,7 +86,7 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         trace = chains.predictive_trace(model, weights, log_noise, data.x[order[places]])
         diagnostics = chains.diagnose(trace, int(divergences.sum()))
     if result.nodes and model.latents and not model.latent_levels:
-        # Always the same number: each new one would compile a program.
+        # Always the same number of rows, because each new one would compile a program.
         some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
         x, y = data.x[some], data.y[some]
         error = float(_integration_error(model, result.posterior, x, y, result.nodes))
@@ -132,7 +132,7 @@ def warn(estimators: Sequence[Regressor]) -> None:
 
 
 def pack(estimator: Regressor) -> Stored:
-    """Arrays and metadata that ``unpack`` turns into the same estimator."""
+    """Arrays and metadata from which ``unpack`` restores the estimator."""
     arrays = {"energies": estimator.energies_}
     for group, attribute in (("posterior", ""), ("x", "_standardizer"), ("y", "_standardizer")):
         fields = getattr(estimator, f"{group}{attribute}_")._asdict()
@@ -155,7 +155,7 @@ def pack(estimator: Regressor) -> Stored:
 
 
 def unpack(stored: Stored, estimator_class: type) -> Regressor:
-    """The estimator that ``pack`` described."""
+    """Restore an estimator from the output of ``pack``."""
     metadata = stored.metadata
     if metadata["estimator"] != estimator_class.__name__:
         raise FileFormatError(
@@ -217,9 +217,10 @@ def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regr
 
 
 def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
-    """The posterior, of the shapes that the model has, in numbers that its precision holds."""
+    """The posterior, checked against the shapes of the model and the range of its precision."""
     largest, weights = float(np.finfo(dtype).max), model.num_weights
-    # Variances of the outputs are numbers; what else there is of the noise is any number.
+    # The log-variances of the outputs must give finite variances; other noise parameters may be any
+    # number.
     noise = np.full(model.num_noise, largest)
     noise[: model.outputs] = np.log(largest)
     kind = POSTERIORS[stored.metadata["posterior"]]
@@ -240,8 +241,8 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
 
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
-    """The constructor's arguments as JSON values: a random generator as its ``seed``, a method as
-    the mapping of its options. Unused defaults are omitted, and "auto" is resolved for the paper's
+    """The constructor's arguments as JSON values: a random generator as its ``seed``, a method as a
+    mapping of its options. Unused defaults are omitted, and "auto" is resolved for the paper's
     model."""
     settings = estimator.get_params(deep=False)
     for name in ("noise", "prior", "activation"):

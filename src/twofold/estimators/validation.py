@@ -9,22 +9,22 @@ from sklearn.utils.validation import validate_data
 
 from twofold.inference.method import check_integer, check_positive, resolve_method
 
-# Of each setting: the paper's, and what goes beyond it.
+# Valid values of each setting: the paper's, and extensions.
 FORMS = {
     "noise": ("constant", "varying"),
     "prior": ("constant", "scaled"),
     "activation": ("relu", "tanh"),
 }
-# The square of it, and of its inverse, are still numbers with all their digits.
+# Its square and the square of its inverse are still normal floating-point numbers.
 SMALLEST_SPREAD = 1e-150
-# Half of those held out stop a member, half score it.
+# Half of the held-out groups decide when a member stops, half score it.
 FEWEST_GROUPS = 4
 
 
 def refuse_non_numbers(name: str, values: Any) -> None:
-    """Say which columns hold text, NaN or infinity.
+    """Raise an error that names the columns with text, NaN or infinity.
 
-    What else is not an array of numbers passes: scikit-learn's own validation refuses it.
+    Other invalid input passes, and is refused by scikit-learn's validation.
     """
     columns = list(getattr(values, "columns", ()))
     text = [repr(str(column)) for column in columns if _as_floats(values[column]) is None]
@@ -58,7 +58,7 @@ def refuse_non_numbers(name: str, values: Any) -> None:
 
 
 def _as_floats(values: Any) -> np.ndarray | None:
-    """An array of numbers; None for text, complex numbers and what is no array."""
+    """Convert to an array of numbers; None for text, complex numbers and non-arrays."""
     try:
         array = np.asarray(values)
         return None if np.iscomplexobj(array) else array.astype(float)
@@ -67,7 +67,7 @@ def _as_floats(values: Any) -> np.ndarray | None:
 
 
 def refuse_huge(name: str, scale: np.ndarray) -> None:
-    """Refuse columns whose spread, or the square of it, is no finite positive number."""
+    """Refuse columns whose spread, or its square, is not a finite positive number."""
     bad = np.flatnonzero(~((scale > SMALLEST_SPREAD) & (scale < 1.0 / SMALLEST_SPREAD)))
     if bad.size:
         raise ValueError(
@@ -101,7 +101,7 @@ class RowFacts(NamedTuple):
 def check_row_facts(
     estimator: Any, y: np.ndarray, sample_weight: Any, y_error: Any, groups: Any
 ) -> RowFacts:
-    """Each as an array; what the method of the estimator cannot use is refused."""
+    """Validate and convert to arrays; facts that the estimator's method cannot use are refused."""
     method, weight, error = resolve_method(estimator.inference), None, None
     if sample_weight is not None:
         weight = check_weights(sample_weight, len(y), estimator.dtype)
@@ -119,7 +119,7 @@ def check_row_facts(
 
 
 def check_row_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Finite numbers of a shape, none negative."""
+    """Finite, non-negative numbers of a given shape."""
     refuse_non_numbers(name, values)
     numbers = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
     if numbers.shape != shape:
@@ -135,7 +135,7 @@ def check_errors(y_error: Any, y: np.ndarray) -> np.ndarray:
 
 
 def check_groups(groups: Any, rows: int) -> np.ndarray:
-    """The number of each row's group, from 0 on."""
+    """The group number of each row, starting at 0."""
     labels = np.asarray(groups)
     if labels.shape != (rows,):
         raise ValueError(f"groups must have shape ({rows},), got {labels.shape}")
@@ -161,7 +161,7 @@ def check_weights(sample_weight: Any, rows: int, dtype: str) -> np.ndarray:
 
 def check_inputs(estimator: Any, X: Any) -> np.ndarray:
     """A float array ``[N, D]`` with the columns the estimator was fitted on; those of a data frame
-    may stand in any order."""
+    may be in any order."""
     names = list(getattr(estimator, "feature_names_in_", []))
     given = list(getattr(X, "columns", []))
     if names and given != names and sorted(map(str, given)) == sorted(map(str, names)):
@@ -183,7 +183,7 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
 
 
 def check_settings(estimator: Any) -> None:
-    """Refuse impossible settings of a ``BNNLVRegressor``."""
+    """Refuse invalid settings of a ``BNNLVRegressor``."""
     own = estimator.get_params(deep=False)
     automatic = {name for name, value in own.items() if isinstance(value, str) and value == "auto"}
     hidden, method = own["hidden_layer_sizes"], resolve_method(own["inference"])
