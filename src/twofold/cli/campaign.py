@@ -1,4 +1,4 @@
-"""``twofold campaign``: ask where to measure next, tell what was measured."""
+"""``twofold campaign``: ask where to measure next, tell the results."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twofold.campaign import Campaign, Status
     from twofold.campaign.inputs import Input
 
-app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_args_is_help=True)
+app = typer.Typer(help="Ask where to measure next, tell the results.", no_args_is_help=True)
 
 Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
 SETTING = "Model setting: NAME=VALUE, such as chains=20"

@@ -1,5 +1,4 @@
-"""``twofold doctor``: versions and devices of this installation, and a short self-test, in which
-every check has a known answer."""
+"""``twofold doctor``: versions and devices of this installation, and a short self-test."""
 
 import importlib.metadata
 import os
@@ -47,7 +46,7 @@ def doctor(run: Run) -> None:
 
 
 def run_self_test() -> dict[str, str | None]:
-    """Each check by its description, with its fault, or None."""
+    """Run all checks; maps the description of each to its error, or None."""
     faults: dict[str, str | None] = {}
     for check in CHECKS:
         fault = None
@@ -83,7 +82,7 @@ def describe_installation(cache_folder: Path) -> dict[str, Any]:
 
 
 def describe_extras() -> dict[str, str]:
-    """For each extra of the package its versions, or the command that installs what is missing."""
+    """Versions of each extra's packages, or the command that installs them."""
     found = map(OF_EXTRA.match, importlib.metadata.requires("twofold") or [])
     pairs = [(one[2], one[1]) for one in found if one]
     facts = {}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from twofold.envs.system import System
     from twofold.plant.log import Log
 
-# A log in memory: on the device, on the host, and as columns of a table.
+# Copies of a log in memory: on the device, on the host, and as table columns.
 COPIES = 4
 POLICY = "Policy: behaviour or uniform."
 

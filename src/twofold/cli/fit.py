@@ -1,4 +1,4 @@
-"""``twofold fit``: a model of some columns of a table."""
+"""``twofold fit``: fit a model to a table."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -111,7 +111,7 @@ def check_model_place(out: Path, reads: list[Path | None]) -> None:
 
 
 def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[str]) -> None:
-    """Evaluate and save a fitted model; show its scores, how columns were read, and doubts."""
+    """Evaluate and save a fitted model; show its scores, how columns were encoded, and warnings."""
     from twofold.estimators.training import remove_checkpoint
 
     checkpoint = model.checkpoint
@@ -132,7 +132,7 @@ def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[
 
 
 def _describe(column: Column) -> str:
-    """How a column of dates or text is encoded; empty for a column of numbers."""
+    """The encoding of a date or text column; empty for a numeric column."""
     if column.kind == "date":
         return f"{column.name}: dates, in days"
     if column.kind == "number":
@@ -144,7 +144,7 @@ def _describe(column: Column) -> str:
 def _find_inputs(
     table: Any, outputs: list[str], inputs: str | None, ignore: str | None, taken: list[str]
 ) -> list[str]:
-    """The input columns: those that are named, or all others."""
+    """The input columns: those named, or all that are not used otherwise."""
     ignored = rows.find_columns(table, ignore or "")
     names = rows.find_columns(table, inputs) if inputs is not None else table.names
     excluded = ignored if inputs is not None else [*outputs, *taken, *ignored]
@@ -160,7 +160,7 @@ def _find_inputs(
 def _describe_inputs(
     table: Any, names: list[str], texts: list[str], date_order: str | None, streamed: bool
 ) -> list[Column]:
-    """What each input column holds; ``texts`` are categories, as one types them."""
+    """The kind of each input column; ``texts`` are the values of ``--category``."""
     if streamed:
         return [Column(name) for name in names]
     categories = {}

@@ -1,4 +1,4 @@
-"""Fits of the command line to tables, in memory or in blocks, and their evaluation."""
+"""Fit to tables, in memory or in blocks, and evaluate the fit."""
 
 import tempfile
 import warnings
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
 
 HELD_OUT = 0.1
-# Scores of fewer rows say nothing; that of so many has a standard error of a hundredth of a row's.
+# Scores of fewer rows are meaningless; with the larger number, the standard error is 1 % of the
+# spread of the rows.
 FEWEST_HELD_OUT, MOST_HELD_OUT = 5, 10_000
-# Rows whose entropies are computed for a mean.
+# Number of rows for mean entropies.
 MOST_SPLIT = 1_000
 
 
@@ -99,8 +100,8 @@ def fit_in_blocks(model: "BNNLVRegressor", table: TableFile, about: About, run: 
 
 
 def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float], str]:
-    """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows, all
-    beside a linear model's; and the verdict as a sentence."""
+    """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows,
+    compared with a linear model; and the verdict as a sentence."""
     from twofold.active.choice import epistemic_share, split_by_entropy
     from twofold.estimators.comparison import compare_held_out, compute_crps
     from twofold.estimators.linear import LinearGaussian
@@ -143,7 +144,7 @@ def _to_rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
 
 
 def _check_targets(source: str, targets: np.ndarray, outputs: list[str]) -> None:
-    """Refuse targets that nothing can be learnt from."""
+    """Refuse constant targets and tables with too few rows."""
     if len(targets) < 2:
         raise CommandError(
             f"{source} has {len(targets)} row; at least 2 are needed, and 50 are recommended"
@@ -168,8 +169,8 @@ def _fit_with_doubts(fit: Callable[[], Any], model: "BNNLVRegressor") -> list[st
 
 
 def _choose_share(held_out: float | None, rows: int, scores_itself: bool) -> float:
-    """The share to hold out of a table in memory: none, unless asked for, of a fit that
-    ``scores_itself`` out of bag."""
+    """The share to hold out of a table in memory; by default 0 for a fit that ``scores_itself`` out
+    of bag."""
     if held_out is None and scores_itself:
         return 0.0
     share = HELD_OUT if held_out is None else held_out

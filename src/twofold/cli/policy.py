@@ -186,7 +186,8 @@ def _check_size(rows: int, regressor: "BNNLVRegressor") -> None:
 
 
 def parse_rates(texts: list[str]) -> dict[str, float] | None:
-    """Rates from ``NAME=VALUE``; None for those of the log, empty after ``none`` (no limits)."""
+    """Rates from ``NAME=VALUE``; None uses those of the log, ``none`` gives an empty mapping (no
+    limits)."""
     if texts == ["none"]:
         return {}
     try:
@@ -200,7 +201,7 @@ def parse_rates(texts: list[str]) -> dict[str, float] | None:
 def build_search_settings(
     horizon: int, texts: list[str], base: Mapping[str, Any] = {}
 ) -> "SearchSettings":
-    """Settings of the search, ``NAME=VALUE`` of each, over those of ``base``."""
+    """Settings of the search, with ``NAME=VALUE`` replacing those of ``base``."""
     from dataclasses import fields
 
     from twofold.plant.search import SearchSettings
@@ -212,7 +213,7 @@ def build_search_settings(
 
 
 def read_window(policy: "LearnedPolicy", path: Path) -> "Window":
-    """The last rows of a table as input of a policy; columns that it does not use may be absent."""
+    """The last rows of a table as input of a policy; unused columns may be absent."""
     import numpy as np
 
     from twofold.plant.log import Window
@@ -237,7 +238,7 @@ def read_window(policy: "LearnedPolicy", path: Path) -> "Window":
 
 
 def list_metrics(project: "Project") -> dict[str, float]:
-    """The model's estimates for each policy, by flat names."""
+    """The model's estimates for each policy, as a flat mapping."""
     parts = "cost", "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
     metrics = {"logged_cost": float(project.logged_cost)}
     for trial in project.trials:

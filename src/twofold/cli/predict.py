@@ -49,7 +49,7 @@ def decompose(
             raise CommandError(
                 f"{data} is read in blocks: write the result to a file with --out, without --json"
             )
-        # Refuses a pipe before its bytes are read, which would wait for its other end.
+        # Refuse a pipe before reading from it, which would block.
         open_table(data)
         run.reads(data)
         with run.timed("decompose"):
@@ -122,7 +122,8 @@ def suggest(
 
 
 def _mark_outside(columns: Sequence[Column], x: Any) -> dict[str, list[str]]:
-    """A column with the inputs of each row that lie outside the measured range, and a note."""
+    """A column that lists, for each row, the inputs outside the measured range; prints a note if
+    any."""
     marks = name_outside(columns, x)
     if any(marks):
         say(

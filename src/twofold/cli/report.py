@@ -52,7 +52,7 @@ def report(
 
 
 def kind_of(subject: str) -> str:
-    """What a path or database URL holds."""
+    """The kind of a path or database URL: model, campaign or policy search."""
     if "://" in subject:
         return "campaign"
     path = Path(subject)
@@ -63,8 +63,8 @@ def kind_of(subject: str) -> str:
 
 
 def default_place(subject: str, kind: str) -> Path:
-    """``report.html`` in a folder, else a file beside the subject, with its name; for a database
-    URL, a file in the current folder."""
+    """``report.html`` in a folder; a file beside the subject with its name; for a database URL, a
+    file in the current folder."""
     if "://" in subject:
         return Path(f"{Path(urlsplit(subject).path).stem or 'campaign'}.html")
     path = Path(subject)

@@ -25,8 +25,8 @@ def update(
     """Add new rows to a fitted model, with the settings it was fitted with.
 
     Chains continue where they were, unless rows are held out; other methods are fitted from the
-    start. The table that the model was fitted to is looked for beside the model and in the current
-    folder, unless the new one contains it.
+    start. The model's table is searched for beside the model and in the current folder, unless the
+    new table contains its rows.
 
     Example: twofold update oven.twofold new.csv
     """
@@ -61,7 +61,8 @@ def update(
 def _join(
     about: models.About, old: list[Path], data: Path, source: tuple[str, str], run: Run
 ) -> tuple[list[Table], models.About]:
-    """The tables to fit to and their description: the new table alone if it has the old rows."""
+    """The tables to fit to and their description: only the new table if it contains the old
+    rows."""
     new = read_table(data)
     if not old:
         return [new], about._replace(tables=[source])
