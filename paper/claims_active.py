@@ -8,23 +8,23 @@ import numpy as np
 from paper.claim import CLOSE, Check, Claim, Number, Values, difference, number
 from paper.table_1_report import NAMES, PROBLEMS, PUBLISHED, SCORE
 
-SIMILAR = 0.05  # nats within which two ways of choosing are called similar
+SIMILAR = 0.05  # nats within which two strategies count as similar
 Checks = Callable[[Values], list[Check]]
 
 
 def gains(problem: str, posterior: str, values: Values) -> list[Check]:
-    """What choosing by I gains over choosing by H, repetition by repetition."""
+    """Gain of choosing by I over choosing by H, paired by repetition."""
     return [Check(number(values, f"{problem}/epistemic_over_total/{posterior}"), digits=3)]
 
 
 def similar(problem: str, posterior: str, values: Values) -> list[Check]:
-    """The same gain, if it is to be small."""
+    """The same gain, for a claim that it is small."""
     own = number(values, f"{problem}/epistemic_over_total/{posterior}")
     return [Check(own, -SIMILAR, digits=3), Check(own, SIMILAR, above=False, digits=3)]
 
 
 def ahead_of_gp(problem: str, posterior: str, values: Values) -> list[Check]:
-    """Both ways of choosing against the Gaussian process."""
+    """Both strategies against the Gaussian process."""
     return [
         Check(
             difference(values, _place(problem, choice, posterior), _place(problem, "gp")),
@@ -35,9 +35,9 @@ def ahead_of_gp(problem: str, posterior: str, values: Values) -> list[Check]:
 
 
 def reached(problem: str, method: str, posterior: str, values: Values) -> list[Check]:
-    """A cell of Table 1: not clearly below the paper's number, both errors counted.
+    """A cell of Table 1: not significantly below the paper's number, given both errors.
 
-    The line lies two errors below the paper's number, so that only a clear shortfall fails.
+    The threshold is two combined errors below the paper's number, so only a clear shortfall fails.
     """
     own = number(values, _place(problem, method, posterior))
     published, error = PUBLISHED[problem][method]
@@ -50,7 +50,7 @@ def _place(problem: str, method: str, posterior: str = "paper") -> str:
 
 
 def _on_both(checks: Callable[..., list[Check]], *words: str) -> tuple[Checks, Checks]:
-    """With the paper's posterior and with the ensemble."""
+    """Checks for the paper's posterior and for the ensemble."""
     return partial(checks, *words, "paper"), partial(checks, *words, "default")
 
 

@@ -18,7 +18,7 @@ Checks = Callable[[Values], list[Check]]
 
 
 def trials(values: Values) -> list[Trial]:
-    """The policies that a record holds."""
+    """The policies in a record."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for name, value in values.items():
         if name.startswith("policies/"):
@@ -28,12 +28,12 @@ def trials(values: Values) -> list[Trial]:
 
 
 def margin(name: str, digits: int = 2) -> Checks:
-    """A margin that the record holds."""
+    """A margin in the record."""
     return lambda values: [Check(number(values, f"margin/{name}"), digits=digits)]
 
 
 def more(field: str, first: tuple, second: tuple, method: str = MAIN, digits: int = 1) -> Checks:
-    """By how much more one pair of weights has of a quantity than another, within a seed."""
+    """Difference of a quantity between two pairs of weights, within a seed."""
 
     def checks(values: Values) -> list[Check]:
         return [
@@ -44,7 +44,7 @@ def more(field: str, first: tuple, second: tuple, method: str = MAIN, digits: in
 
 
 def falling(method: str) -> Checks:
-    """Minus the rank correlation of the weight and the bias."""
+    """Minus the rank correlation of weight and bias."""
     return lambda values: correlated(over_seeds(falls(trials(values), method)))
 
 
@@ -61,7 +61,7 @@ def estimates_bias(values: Values) -> list[Check]:
 
 
 def ahead(best: str, rivals: Sequence[str]) -> Checks:
-    """By how much more of the plane of costs and biases a curve dominates than others."""
+    """How much more of the plane of costs and biases one curve dominates than others."""
 
     def checks(values: Values) -> list[Check]:
         every = trials(values)
@@ -80,7 +80,7 @@ def ahead(best: str, rivals: Sequence[str]) -> Checks:
 
 
 def closer(values: Values) -> list[Check]:
-    """By how much the gap between the model's word and the truth shrinks with β = 4."""
+    """Reduction of the difference between model and truth with β = 4."""
     every = trials(values)
     gaps = [
         {t.seed: abs(t.true_cost - t.predicted_cost) for t in at(every, MAIN, *weights)}
@@ -90,13 +90,13 @@ def closer(values: Values) -> list[Check]:
 
 
 def hours(values: Values) -> list[Check]:
-    """Of the paper's number of updates, at the pace that was measured."""
+    """Hours for the paper's number of updates, at the measured pace."""
     own = values["milliseconds/twofold"] * PAPER_UPDATES / 3.6e6
     return [Check(Number(own), PAPER_HOURS, above=False, digits=1)]
 
 
 def _by_seed(own: Sequence[Trial], first: str, second: str) -> Number:
-    """Rank correlation of two quantities of policies, seed by seed."""
+    """Rank correlation of two quantities of policies, per seed."""
     seeds = sorted({trial.seed for trial in own})
     return over_seeds([_ranks([t for t in own if t.seed == s], first, second) for s in seeds])
 

@@ -1,9 +1,9 @@
-"""Posteriors as models of dynamics: one step ahead, in roll-outs, and by the policies they give.
+"""Posteriors as models of dynamics: one step ahead, in roll-outs, and by the resulting policies.
 
 Roll-outs follow the logged actions of fresh episodes from the true system. After h steps the
-predicted costs are judged by the coverage of their central 90 % intervals and by the log-likelihood
-of a Gaussian with their mean and deviation, costs in units of the log's deviation. The *replay
-bias* is predicted minus observed mean cost of a passage, in deviations of the passages' own.
+predicted costs are scored by the coverage of their central 90 % intervals and by the log-likelihood
+of a Gaussian with their mean and deviation, in deviations of the logged costs. The *replay bias* is
+predicted minus observed mean cost of a passage, in deviations of the observed mean costs.
 """
 
 import json
@@ -45,7 +45,7 @@ BETAS = (0.0, 1.0, 2.0, 4.0)
 
 
 class Contest(NamedTuple):
-    """Posteriors that are compared on a system."""
+    """The posteriors compared on a system."""
 
     problem: ControlProblem
     methods: tuple[Method, ...]
@@ -65,7 +65,7 @@ def _methods(sizes: dict[str, Any], settings: SearchSettings) -> tuple[Method, .
 
 
 def contests() -> dict[str, Contest]:
-    """Sizes as those of the frontiers."""
+    """Contests of the same sizes as the frontiers."""
     plant = {
         "hidden_layer_sizes": (75, 75),
         "epochs": 600,
@@ -90,12 +90,12 @@ def contests() -> dict[str, Contest]:
     }
 
 
-# One log of wet-chicken so far; the industrial benchmark needs a GPU of its own for an hour.
+# One log of wet-chicken so far; the industrial benchmark takes an hour on a GPU.
 SEEDS: dict[str, tuple[int, ...]] = {"industrial_behaviour": (), "wet_chicken": (0,)}
 
 
 def compare_posteriors(context: Context) -> Record:
-    """All posteriors, on the logs of ``SEEDS``."""
+    """Compare all posteriors on the logs of ``SEEDS``."""
     found: dict[tuple[str, str], list[tuple[Group, dict[str, float]]]] = {}
     for task, contest in contests().items():
         contest = shrink(contest) if context.smoke else contest
@@ -111,7 +111,7 @@ def compare_posteriors(context: Context) -> Record:
 
 
 def shrink(contest: Contest) -> Contest:
-    """The same at the size of a smoke run."""
+    """The contest at the size of a smoke run."""
     problem = replace(contest.problem, transitions=600, length=100, horizon=5)
     methods = []
     for method in contest.methods:
@@ -127,7 +127,8 @@ def shrink(contest: Contest) -> Contest:
 def finish_method(
     contest: Contest, method: Method, seed: int, work: Path
 ) -> tuple[Group, dict[str, float]]:
-    """A posterior's policies on the true system, and its roll-outs; from files where they are."""
+    """A posterior's policies on the true system, and its roll-outs; read from files if they
+    exist."""
     group = finish_group(contest.problem, method, seed, contest.trials, work)
     path = group_folder(contest.problem, method, seed, work) / REPLAY
     if not path.exists():
@@ -146,7 +147,7 @@ def score_replay(
     passages: int,
     steps: int = max(HORIZONS),
 ) -> dict[str, float]:
-    """Roll-outs along the actions of fresh episodes, a passage of each."""
+    """Score roll-outs along the actions of one passage of each fresh episode."""
     length = steps + model.embedding.history - 1
     fresh = replace(problem, length=length).batch(seed + TEST_STREAM, passages * length)
     rng = np.random.default_rng(seed)
@@ -158,7 +159,7 @@ def score_replay(
 
 
 def judge_replay(samples: np.ndarray, costs: np.ndarray, scale: float) -> dict[str, float]:
-    """Of predicted costs ``[K, B, T]`` beside observed ones ``[B, T]``."""
+    """Scores of predicted costs ``[K, B, T]`` against observed ones ``[B, T]``."""
     found = {}
     for steps in (own for own in HORIZONS if own <= costs.shape[1]):
         own, true = samples[:, :, steps - 1] / scale, costs[:, steps - 1] / scale
@@ -199,7 +200,7 @@ POSTERIORS = {
 
 
 def tabulate_dynamics(results: Path) -> str:
-    """A row for each system and posterior."""
+    """One row per system and posterior."""
     values = metrics(NAME, results)
     rows = []
     for task in contests():

@@ -1,9 +1,9 @@
-"""Fitted Q evaluation of policies, from a log alone: what offline selection usually goes by.
+"""Fitted Q evaluation of policies from a log alone, the usual method of offline selection.
 
-Of each policy π a network Q is fitted to ``c + d · Q'(s', π(s'))`` over logged steps (s, a, c, s'),
-Q' being an earlier Q and d the discount; ``(1 − d) · Q(s, π(s))``, averaged over logged states, is
-then the policy's cost per step. What no logged step has cost is no cost per step either: values
-are kept in the range of logged costs, without which some evaluations grow beyond all bounds.
+For each policy π a network Q is fitted to ``c + d · Q'(s', π(s'))`` over logged steps (s, a, c,
+s'), with an earlier Q' and the discount d; ``(1 − d) · Q(s, π(s))``, averaged over logged states,
+is the policy's cost per step. Values are clipped to the range of logged costs, without which some
+evaluations diverge.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ HIDDEN, UPDATES, BATCH, RENEWED, RATE = (64, 64), 10_000, 256, 50, 1e-3
 
 
 class Steps(NamedTuple):
-    """Logged states (what policies see, and the last action), actions and costs, and the states
-    that followed, all standardised; ``now`` and ``next`` are the policies' actions in both."""
+    """Logged states (policy inputs and last action), actions, costs and next states, all
+    standardised; ``now`` and ``next`` are the policies' actions in both states."""
 
     states: Float[Array, "N F"]
     actions: Float[Array, "N A"]
@@ -39,7 +39,7 @@ class Steps(NamedTuple):
 def evaluate_by_q(
     log: Log, cost: Cost, policies: Sequence[LearnedPolicy], horizon: int, seed: int
 ) -> np.ndarray:
-    """The cost per step of each policy; the discount forgets as a horizon of so many steps does."""
+    """The cost per step of each policy; the discount corresponds to the horizon."""
     found, scale = gather_steps(log, cost, policies)
     discount = 1.0 - 1.0 / horizon
     values = fit_q(jax.random.key(seed), found, discount)
@@ -87,7 +87,7 @@ def gather_steps(
 
 @partial(jax.jit, static_argnames="discount")
 def fit_q(key: Key, found: Steps, discount: float) -> Float[Array, "P"]:
-    """Fit a network for each policy, side by side, and average it over the logged states."""
+    """Fit the networks of all policies in parallel, and average each over the logged states."""
     count, size = found.costs.shape[0], found.states.shape[1] + found.actions.shape[1]
     sizes = (size, *HIDDEN, 1)
     ends = jnp.min(found.costs), jnp.max(found.costs)
@@ -115,7 +115,7 @@ def fit_q(key: Key, found: Steps, discount: float) -> Float[Array, "P"]:
             )
             rows = jax.random.randint(jax.random.fold_in(key, number), (BATCH,), 0, count)
             later = q(old, found.following[rows], following[rows])
-            # A network of the cost per step, (1 − d) Q, whose values are those of costs.
+            # The network predicts the cost per step, (1 − d) Q, which has the scale of costs.
             target = (1.0 - discount) * found.costs[rows] + discount * jnp.clip(later, *ends)
 
             def energy(weights: list[tuple[Array, Array]]) -> Array:
