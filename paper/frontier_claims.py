@@ -1,9 +1,9 @@
-"""The paper's claims about policies (§5), each decided by the trials, and offline selection scores.
+"""The paper's claims about policies (§5), decided by the trials, and scores for offline selection.
 
-Policies are compared within a seed, as they share its data and model, and a difference counts if
-it is more than two standard errors over seeds. Trade-offs between true cost and model bias are
-compared by the area that a curve dominates: the share of a rectangle, of costs and roots of biases,
-that lies above and to the right of at least one of its policies.
+Policies are compared within a seed, which determines data and model; a difference counts if it
+exceeds two standard errors over seeds. Trade-offs between true cost and model bias are compared by
+the area that a curve dominates: the share of a rectangle of costs and root biases above and to the
+right of at least one of its policies.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,25 +20,25 @@ BASELINE = "nearest_neighbour"
 
 
 def mean_of(trials: Iterable[Trial], field: str) -> float:
-    """A quantity averaged over seeds."""
+    """Mean of a quantity over seeds."""
     return float(np.mean([getattr(trial, field) for trial in trials]))
 
 
 def at(trials: Iterable[Trial], method: str, beta: float, gamma: float) -> list[Trial]:
-    """The trials of a method with these weights, all seeds."""
+    """The trials of a method with these weights, for all seeds."""
     return [t for t in trials if (t.method, t.beta, t.gamma) == (method, beta, gamma)]
 
 
 def pairs(trials: Iterable[Trial], method: str) -> list[tuple[float, float]]:
-    """The weights that a method was tried with, in order."""
+    """The risk weights of a method, in order."""
     return sorted({(t.beta, t.gamma) for t in trials if t.method == method})
 
 
 def points(
     trials: Sequence[Trial], method: str, weights: Iterable[tuple[float, float]]
 ) -> np.ndarray:
-    """Mean true cost and mean model bias of each pair of weights; those without a bias, as the
-    model's roll-outs were lost, are left out."""
+    """Mean true cost and mean model bias of each pair of weights; pairs without a bias, because
+    roll-outs of the model were not finite, are omitted."""
     chosen = [at(trials, method, *pair) for pair in weights]
     found = [[mean_of(t, "true_cost"), mean_of(t, "model_bias")] for t in chosen]
     return np.array([row for row in found if np.isfinite(row).all()]).reshape(-1, 2)
@@ -58,8 +58,8 @@ def dominated_share(curve: np.ndarray, low: np.ndarray, high: np.ndarray) -> flo
 def trade_offs(
     trials: Sequence[Trial], curves: dict[str, tuple[str, list[tuple[float, float]]]]
 ) -> dict[str, float]:
-    """The dominated share of each named curve, in a rectangle from the best of all to the worst of
-    all but the baseline's, which may be arbitrarily bad."""
+    """The dominated share of each named curve, in a rectangle from the best to the worst policy.
+    The baseline does not count for the worst, because it may be arbitrarily bad."""
     every = {name: _with_roots(points(trials, *curve)) for name, curve in curves.items()}
     low = np.concatenate(list(every.values())).min(axis=0)
     high = np.concatenate([own for name, own in every.items() if name != BASELINE]).max(axis=0)
@@ -68,12 +68,12 @@ def trade_offs(
 
 
 def _with_roots(curve: np.ndarray) -> np.ndarray:
-    """Biases in units of cost; an estimate below 0 is one of no bias."""
+    """Root biases, in units of cost; negative estimates count as 0."""
     return np.stack([curve[:, 0], np.sqrt(np.maximum(curve[:, 1], 0.0))], axis=1)
 
 
 def curves_of(trials: Sequence[Trial], method: str) -> dict[str, tuple[str, list]]:
-    """A curve over β for each γ, and that of β = γ."""
+    """A curve over β for each γ, and the curve β = γ."""
     every = pairs(trials, method)
     gammas = sorted({gamma for _, gamma in every})
     found = {}
@@ -88,21 +88,21 @@ def curves_of(trials: Sequence[Trial], method: str) -> dict[str, tuple[str, list
 def margins(
     trials: Sequence[Trial], method: str, field: str, first: tuple, second: tuple
 ) -> np.ndarray:
-    """The difference of a quantity between two pairs of weights, for each seed."""
+    """Difference of a quantity between two pairs of weights, per seed."""
     one, other = at(trials, method, *first), at(trials, method, *second)
     seconds = {trial.seed: getattr(trial, field) for trial in other}
     return np.array([getattr(trial, field) - seconds[trial.seed] for trial in one])
 
 
 def clearly_positive(values: np.ndarray) -> bool:
-    """By more than two standard errors; one value alone says nothing."""
+    """Whether the mean is positive by more than two standard errors; False for a single value."""
     if len(values) < 2:
         return False
     return bool(values.mean() > ERRORS * values.std(ddof=1) / len(values) ** 0.5)
 
 
 def falls(trials: Sequence[Trial], method: str) -> np.ndarray:
-    """For each seed minus the rank correlation of β and bias, along γ = 0."""
+    """Minus the rank correlation of β and bias along γ = 0, per seed."""
     found = []
     for seed in sorted({trial.seed for trial in trials if trial.method == method}):
         own = [t for t in trials if (t.method, t.seed, t.gamma) == (method, seed, 0.0)]
@@ -113,7 +113,7 @@ def falls(trials: Sequence[Trial], method: str) -> np.ndarray:
 def claims(
     trials: Sequence[Trial], method: str, neighbour: str, best_gamma: float
 ) -> dict[str, float]:
-    """1 where a claim of the paper holds here, 0 where not, and what decided it."""
+    """1 if a claim of the paper holds here, otherwise 0, and the deciding numbers."""
     ignoring, careful = (0.0, 0.0), (CAREFUL, 0.0)
     others = {p: mean_of(at(trials, method, *p), "model_bias") for p in pairs(trials, method)}
     worst = max((p for p in others if p != ignoring), key=lambda p: np.nan_to_num(others[p]))
@@ -146,7 +146,7 @@ def claims(
 
 
 def _ahead(trials: Sequence[Trial], curves: dict, first: str, second: str) -> np.ndarray:
-    """By how much more one curve dominates than another, for each seed."""
+    """Difference of the dominated shares of two curves, per seed."""
     found = []
     for seed in sorted({trial.seed for trial in trials}):
         shares = trade_offs([trial for trial in trials if trial.seed == seed], curves)
@@ -155,9 +155,9 @@ def _ahead(trials: Sequence[Trial], curves: dict, first: str, second: str) -> np
 
 
 def rank_correlations(trials: Sequence[Trial]) -> dict[str, float]:
-    """Whether what the model says ranks policies as the truth does, over all of them.
+    """Rank correlations between predictions of the model and the truth, over all policies.
 
-    Within a seed, as policies are compared that share a data set and a model, and then averaged.
+    Computed within each seed, where policies share data and model, and then averaged.
     """
     wanted = {
         "epistemic_risk_vs_bias": ("epistemic_risk", "model_bias"),
@@ -179,8 +179,8 @@ def rank_correlations(trials: Sequence[Trial]) -> dict[str, float]:
 def _over_seeds(
     name: str, trials: Sequence[Trial], value: Callable[[Sequence[Trial]], float]
 ) -> dict[str, float]:
-    """A quantity of the policies of one model: its mean over the models of a seed, which share
-    their data, then the mean over seeds and its error; and that of each kind of model."""
+    """A quantity of the policies of one model: mean over the models of a seed, which share data,
+    then mean and standard error over seeds; and the same for each kind of model."""
     methods = sorted({t.method for t in trials})
     table = np.array(
         [
@@ -197,9 +197,10 @@ def _over_seeds(
 
 
 def regrets(trials: Sequence[Trial]) -> dict[str, float]:
-    """How much more than the best a policy truly costs that is chosen by what its model says.
+    """Regret: true cost of the policy chosen by the model's predictions, above that of the best
+    policy.
 
-    Chosen among all policies of a model, and averaged as rank correlations are.
+    Chosen among all policies of a model, and averaged like rank correlations.
     """
     found: dict[str, float] = {}
     for score in ("predicted_cost", "criterion_1", "criterion_2", "criterion_4"):
@@ -221,7 +222,7 @@ def _agreement(trials: Sequence[Trial], fields: tuple[str, str]) -> float:
 
 
 def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's; policies that are all alike, or lost, have no ranks, and so say nothing: 0."""
+    """Spearman's rank correlation; 0 if all policies are equal or not finite."""
     known = np.isfinite(first) & np.isfinite(second)
     one, other = np.asarray(first)[known], np.asarray(second)[known]
     if len(one) < 3 or np.ptp(one) == 0.0 or np.ptp(other) == 0.0:

@@ -1,4 +1,4 @@
-"""What policies came to, from ``results/<system>_frontier.json``."""
+"""Tables of policies, from ``results/<system>_frontier.json``."""
 
 import json
 import re
@@ -45,7 +45,7 @@ PAIR = re.compile(r"^(?P<method>[^/]+)/beta_(?P<beta>[^/]+)/gamma_(?P<gamma>[^/]
 
 
 def policies(name: str, results: Path) -> str:
-    """A row for each method and pair of weights, means over seeds."""
+    """One row per method and pair of weights, means over seeds."""
     values = metrics(name, results)
     found = [match.groups() for match in map(PAIR.match, values) if match]
     order = list(METHODS)
@@ -61,8 +61,8 @@ def policies(name: str, results: Path) -> str:
 
 
 def claims(name: str, results: Path) -> str:
-    """Each claim of the paper, and whether it holds here; if it does not, how large its effect may
-    be at most, by a one-sided interval of Student's t over seeds."""
+    """Each claim of the paper, and whether it holds here; if not, an upper bound of the effect
+    (one-sided Student's t interval over seeds)."""
     values, rows = metrics(name, results), []
     seeds = json.loads((results / f"{name}.json").read_text())["seeds"]
     bound = student.ppf(CONFIDENCE, len(seeds) - 1)
@@ -77,8 +77,8 @@ def claims(name: str, results: Path) -> str:
 
 
 def scores(name: str, results: Path) -> str:
-    """Rank correlations of what a model says with what came true, and what it costs to choose by
-    it."""
+    """Rank correlations of a model's predictions with the truth, and regrets of choosing by
+    them."""
     values = metrics(name, results)
     own = {m: text for m, text in METHODS.items() if f"{m}/rank_correlation/{FIRST}" in values}
     rows = []
@@ -96,7 +96,7 @@ def scores(name: str, results: Path) -> str:
 
 
 def models(name: str, results: Path) -> str:
-    """The posteriors as models of the dynamics."""
+    """One row per posterior, as a model of the dynamics."""
     values = metrics(name, results)
     rows = []
     for method, text in METHODS.items():
@@ -115,7 +115,7 @@ def models(name: str, results: Path) -> str:
 
 
 def random_batch(results: Path) -> str:
-    """The industrial benchmark's random batch, beside what others reached."""
+    """The random batch of the industrial benchmark, compared with published results."""
     values = metrics("industrial_random_batch", results)
 
     def ours(start: str) -> list[str]:

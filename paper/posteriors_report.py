@@ -1,4 +1,4 @@
-"""The contest of posteriors as tables and as a figure, from ``results/posteriors.json``."""
+"""Tables and figure of the contest of posteriors, from ``results/posteriors.json``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from twofold.report.figures import PALETTE, style
 
 
 def tabulate_posteriors(results: Path) -> str:
-    """The contest: one row for each problem and posterior."""
+    """The contest: one row per problem and posterior."""
     values = metrics("posteriors", results)
     columns = {
         "epistemic_rank_correlation": ("epistemic, rank correlation with the reference's", 2),
@@ -61,7 +61,7 @@ def _seconds(values: Mapping[str, float], name: str) -> str:
 
 
 def tabulate_chains(results: Path) -> str:
-    """How far the contest's references can be trusted."""
+    """Convergence of the references."""
     values = metrics("posteriors", results)
     rows = []
     for problem, seeds in SEEDS.items():
@@ -131,7 +131,7 @@ class Tradeoff(NamedTuple):
 def tradeoff_figure(
     entries: Mapping[str, Mapping[str, Tradeoff]], measures: Mapping[str, str], cost: str
 ) -> Figure:
-    """Small points are problems, the large one their mean; lower left is better."""
+    """Small points are problems, large ones their mean; lower left is better."""
     figure, axes = plt.subplots(1, len(measures), figsize=(11, 4.2), layout="constrained")
     for axis, (measure, label) in zip(np.atleast_1d(axes), measures.items(), strict=True):
         for i, (method, found) in enumerate(entries.items()):

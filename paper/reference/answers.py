@@ -1,4 +1,4 @@
-"""What the references say, stored beside the records: what other methods are held against."""
+"""Stored results of the references, with which other methods are compared."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ FILES = {
 
 
 class Answers(NamedTuple):
-    """What a model says inside the range of the data, and of the test data."""
+    """A model's split inside the range of the data, and its log-densities of the test data."""
 
     total: np.ndarray
     epistemic: np.ndarray
@@ -28,7 +28,7 @@ References = Mapping[tuple[str, Case], Answers]
 
 
 def store_answers(form: str, answers: Mapping[Case, Answers], folder: Path) -> None:
-    """Of one form of the model."""
+    """Store the answers for one form of the model."""
     arrays = {}
     for case, own in answers.items():
         place = f"{case.problem}/{case.seed}"
@@ -38,7 +38,7 @@ def store_answers(form: str, answers: Mapping[Case, Answers], folder: Path) -> N
 
 
 def read_references(folder_with: Callable[[str], Path]) -> References:
-    """What the references that there are say; ``folder_with`` gives the folder of a file."""
+    """The stored answers of all references; ``folder_with`` gives the folder of a file."""
     found = {}
     for form, name in FILES.items():
         path = folder_with(name) / name
