@@ -121,7 +121,7 @@ def choose(method: str, model: Any, pool: np.ndarray, num: int, seed: int) -> np
     if method == "together":
         means, variances = model.conditional_moments(pool)
         return choose_batch(epistemic_score(split), means, variances.mean(axis=0), num)
-    raise ValueError(f"there is no way of choosing called {method!r}")
+    raise ValueError(f"unknown strategy {method!r}")
 
 
 def learn(arms: Sequence[Arm], fit: Refit, size: Size, file: WorkFile) -> Course:

@@ -1,9 +1,10 @@
-"""Where the points between policies of a model and those tuned on the simulator are lost.
+"""Where the cost difference between policies of a model and policies optimised on the simulator
+arises.
 
-On the industrial benchmark's random batch. Policies are searched on the simulator, by evolution and
-by slopes, and on one model with the budget of ``industrial_random_batch``, and tried under the
-protocol there. What the model says of the policies that were tuned on the simulator shows whether
-the model does not know of them, or a search does not find them.
+On the random batch of the industrial benchmark, policies are searched on the simulator, by
+evolution strategies and by gradients, and on one model with the budget of
+``industrial_random_batch``, and evaluated under the protocol there. The model's forecasts for the
+policies optimised on the simulator show whether the model or the search is the limit.
 """
 
 import json
@@ -35,7 +36,7 @@ SEEDS = (0, 1)
 SIMULATOR_SEEDS = (0,)
 OPINION_STARTS = 300
 EVOLUTION = "simulator_evolution"
-# Smaller than that of ``industrial_direct``, whose policies the record has too.
+# Smaller than in ``industrial_direct``, whose policies are in the record too.
 STRATEGY = Strategy(1000, pairs=64, starts=32)
 
 
@@ -47,13 +48,13 @@ class Row(NamedTuple):
 
 
 BASE, MEAN_FIELD = METHOD.settings, METHOD.regressor
-# Fewer roll-outs and updates, for the simulator is slow.
+# Fewer roll-outs and updates, because the simulator is slow.
 SLOPES = replace(BASE, weight_draws=2, epochs=15, learning_rate=3e-3)
 ROWS = {"beta_1": Row(1.0, BASE), "beta_0": Row(0.0, BASE)}
 
 
 def locate_gap(context: Context) -> Record:
-    """Every row that is not there yet, and the record of all."""
+    """Compute all missing rows, and the record."""
     problem = industrial_random()
     rows, strategy, settings = ROWS, STRATEGY, SLOPES
     if context.smoke:
@@ -79,7 +80,7 @@ def locate_gap(context: Context) -> Record:
 def finish(
     problem: ControlProblem, folder: Path, make: Callable[[Path], Sequence[LearnedPolicy]]
 ) -> dict[str, Any]:
-    """Policies and their true costs, from files where they are."""
+    """Policies and their true costs, read from files if they exist."""
     path = folder / "costs.json"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +94,7 @@ def finish(
 
 
 def one_by_one(make: Callable[[int], LearnedPolicy], folder: Path) -> list[LearnedPolicy]:
-    """A policy for each seed, kept as soon as it is there."""
+    """A policy per seed, each stored as soon as it is finished."""
     paths = [folder / f"{seed}.policy" for seed in SIMULATOR_SEEDS]
     for seed, path in zip(SIMULATOR_SEEDS, paths, strict=True):
         if not path.exists():
@@ -102,7 +103,7 @@ def one_by_one(make: Callable[[int], LearnedPolicy], folder: Path) -> list[Learn
 
 
 def try_policy(problem: ControlProblem, policy: LearnedPolicy) -> float:
-    """The true cost, from the same starts and with the same luck for all."""
+    """The true cost, with the same starts and random numbers for all policies."""
     starts = problem.starts(jax.random.key(START_STREAM), TRIALS.starts)
     luck = jax.random.key(LUCK_STREAM)
     true = true_costs(luck, problem.system, policy, starts, problem.horizon, TRIALS.repeats)
@@ -110,7 +111,7 @@ def try_policy(problem: ControlProblem, policy: LearnedPolicy) -> float:
 
 
 def network_of(problem: ControlProblem) -> tuple[Any, PolicyNetwork, Standardizer]:
-    """What a policy sees, its network and its units, from a part of the log."""
+    """Embedding, network and standardisation of a policy, from a part of the log."""
     log = problem.batch(0, 20 * problem.length)
     embedding = problem.embed(log)
     windows = embedding.steps(log).windows
@@ -126,7 +127,7 @@ def evolve(problem: ControlProblem, strategy: Strategy, seed: int) -> LearnedPol
 
 
 def follow_slopes(problem: ControlProblem, settings: SearchSettings, seed: int) -> LearnedPolicy:
-    """A policy by the slopes of the simulator."""
+    """A policy by gradients through the simulator."""
     return search_by_slope(jax.random.key(seed), problem, *network_of(problem), settings)
 
 
@@ -145,7 +146,7 @@ def finish_row(
 def say(
     problem: ControlProblem, folder: Path, model: DynamicsModel, tuned: Sequence[LearnedPolicy]
 ) -> dict[str, Any]:
-    """What the model says of its policies, and of those tuned on the simulator."""
+    """The model's forecasts for its own policies and for those optimised on the simulator."""
     path = folder / "opinions.json"
     if not path.exists():
         starts = problem.starts(jax.random.key(START_STREAM), OPINION_STARTS)
@@ -161,7 +162,7 @@ def say(
 
 
 def fit_once(problem: ControlProblem, work: Path, smoke: bool) -> Callable[[], DynamicsModel]:
-    """The model of all rows, fitted when it is first asked for."""
+    """The model shared by all rows, fitted on first use."""
     brief = {"epochs": 2, "hidden_layer_sizes": (8,)} if smoke else {}
     method = METHOD._replace(regressor={**MEAN_FIELD, **brief}, fits=1)
 
@@ -175,7 +176,8 @@ def fit_once(problem: ControlProblem, work: Path, smoke: bool) -> Callable[[], D
 
 
 def compose(found: dict[str, dict[str, Any]]) -> Record:
-    """The record: ``gap/<row>/cost``, and what models say of ``own`` and ``tuned`` policies."""
+    """The record: ``gap/<row>/cost``, and the model's forecasts for ``own`` and ``tuned``
+    policies."""
     made_by = {name: {k: own[k] for k in ("device", "commit")} for name, own in found.items()}
     record = Record(NAME, {"gap": {"made_by": made_by}}, list(SEEDS))
     for name, own in found.items():
@@ -195,7 +197,7 @@ SAID = "the model says: cost / epistemic risk", "and of the simulator's policies
 
 
 def tabulate_gap(results: Path) -> str:
-    """True costs, and what the models say of their own policies and of the simulator's."""
+    """True costs, and the models' forecasts for their own policies and for the simulator's."""
     values = metrics(NAME, results)
     rows = []
     for name, title in TITLES.items():

@@ -1,9 +1,9 @@
-"""Is the recommended policy the right one? Offline selection beside the truth.
+"""Is the recommended policy the right one? Offline selection compared with the truth.
 
 On each task ``twofold policy search --quick`` finds policies for a grid of β from one log, and
-recommends one of them or none. All of them and the logged controller are then tried on the true
+recommends one of them or none. All of them and the logged controller are then evaluated on the true
 system, from the same starts. The *regret* of a rule is the true cost of its choice above that of
-the best of them all, as a share of the logged controller's. Rules: the product's recommendation;
+the best one, as a share of the logged controller's cost. Rules: the product's recommendation;
 the lowest predicted cost; the lowest cost by fitted Q evaluation, or the logged controller if the
 log cost less. The *replay bias* is as in ``dynamics``.
 """
@@ -48,7 +48,7 @@ RULES = "regret", "lowest_predicted_regret", "fqe_regret"
 
 
 def judge_selection(context: Context) -> Record:
-    """All tasks and seeds that are not there yet, and the record of all."""
+    """Run all missing tasks and seeds, and write the record."""
     tasks = {name: shrink(task) for name, task in TASKS.items()} if context.smoke else TASKS
     found: dict[str, list[dict[str, Any]]] = {}
     for name, task in tasks.items():
@@ -67,13 +67,13 @@ def judge_selection(context: Context) -> Record:
 
 
 def shrink(task: Task) -> Task:
-    """The same at the size of a smoke run."""
+    """The task at the size of a smoke run."""
     problem = replace(task.problem(), transitions=400, length=40, horizon=5)
     return Task(lambda: problem, horizon=5, seeds=(0,), starts=4, repeats=2)
 
 
 def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, Any]:
-    """A log, its policies, and what they truly cost, from a file where it is there."""
+    """A log, its policies and their true costs, read from a file if it exists."""
     path = folder / "found.json"
     if not path.exists():
         problem = task.problem()
@@ -90,7 +90,7 @@ def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, A
 def find_quickly(
     problem: ControlProblem, horizon: int, log: Log, folder: Path, seed: int, smoke: bool
 ) -> Project:
-    """What ``policy search --quick`` does."""
+    """The same search as ``policy search --quick``."""
     regressor = planning_regressor(log.transitions)
     updates = 10 if smoke else QUICK_UPDATES
     passes = updates * regressor.get_params()["inference__batch_size"] // log.transitions
@@ -126,7 +126,7 @@ def try_all(task: Task, problem: ControlProblem, project: Project, seed: int) ->
 def say(
     problem: ControlProblem, log: Log, project: Project, seed: int, passages: int
 ) -> dict[str, Any]:
-    """What the model, the recommendation and fitted Q evaluation say, from the log alone."""
+    """The results of the model, the recommendation and fitted Q evaluation, from the log alone."""
     recommended = project.recommended
     weights = None if recommended is None else recommended.epistemic_weight
     policies, horizon = project.policies, project.trials[0].expected.shape[0]
@@ -146,7 +146,7 @@ def say(
 
 
 def choices(found: dict[str, Any]) -> dict[str, int | None]:
-    """What each rule chooses: a policy by its number, or None for the logged controller."""
+    """The choice of each rule: the index of a policy, or None for the logged controller."""
     predicted, by_q = (
         np.nan_to_num(np.array(found[name], float), nan=np.inf) for name in ("predicted", "by_q")
     )
@@ -159,19 +159,19 @@ def choices(found: dict[str, Any]) -> dict[str, int | None]:
 
 
 def paid(found: dict[str, Any]) -> dict[str, float]:
-    """What each rule's choice truly costs."""
+    """The true cost of each rule's choice."""
     costs = *found["true"], found["logged"]
     return {name: costs[-1 if one is None else one] for name, one in choices(found).items()}
 
 
 def regrets(found: dict[str, Any]) -> dict[str, float]:
-    """Of each rule, as a share of what the logged controller costs."""
+    """The regret of each rule, as a share of the logged controller's cost."""
     best = min(*found["true"], found["logged"])
     return {name: (cost - best) / abs(found["logged"]) for name, cost in paid(found).items()}
 
 
 def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None:
-    """Means over seeds."""
+    """Add means over seeds to the record."""
     record.add(f"{name}/seeds", len(found))
     record.add_means(name, [regrets(one) for one in found])
     bias = [one["replay_bias"] for one in found]
@@ -191,7 +191,7 @@ def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None
 
 
 def tabulate_regrets(results: Path) -> str:
-    """What each rule's choice costs above the best, and whether the model replays the plant."""
+    """The regret of each rule, and the replay bias of the model."""
     values = metrics(NAME, results)
     rows = []
     for name in TASKS:

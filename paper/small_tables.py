@@ -1,4 +1,5 @@
-"""Tables of 30 to 150 rows: the default posterior and its quick start beside a Gaussian process.
+"""Tables of 30 to 150 rows: the default posterior and the quick ensemble against a Gaussian
+process.
 
 Eight problems of known truth, half of them with constant Gaussian noise, which is what the Gaussian
 process assumes (``paper.small_problems``). Each seed draws its own table; scores are means over
@@ -61,7 +62,7 @@ def score_fits(
     tests: int,
     work: Path,
 ) -> list[dict[str, float]]:
-    """Test scores of each seed's fit."""
+    """Test scores of the fit of each seed."""
     own = SMALL_PROBLEMS[problem]
     data = [own.training_data(seed, rows) for seed in seeds]
     models: Sequence[Any]
@@ -83,7 +84,7 @@ def score(model: Any, x: Any, y: Any) -> dict[str, float]:
 
 
 def tabulate_small_tables(results: Path) -> str:
-    """Test log-likelihood on small tables, beside a Gaussian process and the truth."""
+    """Test log-likelihood on small tables, with a Gaussian process and the true process."""
     values = metrics("small_tables", results)
     rows = [
         [

@@ -1,11 +1,11 @@
-"""Does the split find the true noise, and does what is left fall as data come?
+"""Does the split find the true noise, and does the epistemic part decrease with more data?
 
-Five problems of known truth (``paper.small_problems``); tables of 50 to 1,600 rows, of which each
-contains the smaller ones. At 200 fresh inputs, drawn as those of training:
+Five problems with known truth (``paper.small_problems``); tables of 50 to 1,600 rows, each
+containing the smaller ones. At 200 new inputs from the training distribution:
 
-- *noise ratio*, the mean of ``exp(H_aleatoric − H(y | x))``: estimated over true noise level, by
-  entropies, so that it means the same for every shape of noise;
-- the mean epistemic entropy, and how often it falls when the rows double.
+- *noise ratio*, the mean of ``exp(H_aleatoric − H(y | x))``: estimated over true noise level, from
+  entropies, so that it is comparable between shapes of noise;
+- the mean epistemic entropy, and how often it decreases when the rows double.
 
 Every problem and size is a job.
 """
@@ -80,12 +80,12 @@ def noise_ratio(estimated: np.ndarray, truth: np.ndarray) -> float:
 
 
 def share_of_falls(course: np.ndarray) -> float:
-    """How often a value ``[sizes, seeds]`` falls from one size to the next."""
+    """How often a value ``[sizes, seeds]`` decreases from one size to the next."""
     return float(np.mean(np.diff(course, axis=0) < 0.0))
 
 
 def tabulate_splits(results: Path) -> str:
-    """Estimated over true noise, and the epistemic part as data come."""
+    """Ratio of estimated to true noise, and epistemic part by number of rows."""
     values = metrics("split_truth", results)
     few = ROWS[0]
     rows = [
