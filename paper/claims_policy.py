@@ -32,7 +32,7 @@ def margin(name: str, digits: int = 2) -> Checks:
     return lambda values: [Check(number(values, f"margin/{name}"), digits=digits)]
 
 
-def more(field: str, first: tuple, second: tuple, method: str = MAIN, digits: int = 1) -> Checks:
+def excess(field: str, first: tuple, second: tuple, method: str = MAIN, digits: int = 1) -> Checks:
     """Difference of a quantity between two pairs of weights, within a seed."""
 
     def checks(values: Values) -> list[Check]:
@@ -43,7 +43,7 @@ def more(field: str, first: tuple, second: tuple, method: str = MAIN, digits: in
     return checks
 
 
-def falling(method: str) -> Checks:
+def bias_falls(method: str) -> Checks:
     """Minus the rank correlation of weight and bias."""
     return lambda values: correlated(over_seeds(falls(trials(values), method)))
 
@@ -79,7 +79,7 @@ def ahead(best: str, rivals: Sequence[str]) -> Checks:
     return checks
 
 
-def closer(values: Values) -> list[Check]:
+def smaller_gap(values: Values) -> list[Check]:
     """Reduction of the difference between model and truth with β = 4."""
     every = trials(values)
     gaps = [
@@ -115,20 +115,20 @@ PLANT = [
     Claim(
         "§5, Fig. 4a",
         "Ignoring risk has a high model bias; more than β = 4, in squared cost per step",
-        more("model_bias", IGNORING, EPISTEMIC),
-        more("model_bias", IGNORING, EPISTEMIC, ENSEMBLE),
+        excess("model_bias", IGNORING, EPISTEMIC),
+        excess("model_bias", IGNORING, EPISTEMIC, ENSEMBLE),
     ),
     Claim(
         "§5, Figs. 4a, 5a, 5b",
         "Ignoring risk has a high true cost; more than β = 4, in cost per step",
-        more("true_cost", IGNORING, EPISTEMIC),
-        more("true_cost", IGNORING, EPISTEMIC, ENSEMBLE),
+        excess("true_cost", IGNORING, EPISTEMIC),
+        excess("true_cost", IGNORING, EPISTEMIC, ENSEMBLE),
     ),
     Claim(
         "§5, Fig. 4a",
         "As β grows the bias falls; minus the rank correlation",
-        falling(MAIN),
-        falling(ENSEMBLE),
+        bias_falls(MAIN),
+        bias_falls(ENSEMBLE),
     ),
     Claim("§5, Fig. 4a", "… and the true cost rises; rank correlation", rising_cost),
     Claim(
@@ -150,7 +150,7 @@ PLANT = [
         "§5, Fig. 4a",
         "The nearest-neighbour baseline has a similar pattern: its bias falls with its weight; "
         "minus the rank correlation",
-        falling(NEIGHBOUR),
+        bias_falls(NEIGHBOUR),
     ),
     Claim(
         "§5, Fig. 4a",
@@ -171,17 +171,17 @@ PLANT = [
         "§5, Fig. 5b",
         "With β = 4 model and truth are similar; how much smaller their difference is, in cost "
         "per step",
-        closer,
+        smaller_gap,
     ),
     Claim(
         "§5, Fig. 5c",
         "With γ = 4 the bias is slightly higher than with β = 4; by",
-        more("model_bias", ALEATORIC, EPISTEMIC),
+        excess("model_bias", ALEATORIC, EPISTEMIC),
     ),
     Claim(
         "§5, Fig. 5c",
         "… and the true costs are steadier; fall of their deviation from β = 4 to γ = 4",
-        more("true_deviation", EPISTEMIC, ALEATORIC),
+        excess("true_deviation", EPISTEMIC, ALEATORIC),
     ),
 ]
 WIND = [
@@ -193,7 +193,7 @@ WIND = [
     Claim(
         "§5",
         "The criterion reduces the model bias: it falls as β grows; minus the rank correlation",
-        falling(MAIN),
+        bias_falls(MAIN),
     ),
     Claim(
         "§5, Eq. 16",

@@ -58,7 +58,9 @@ def map_wet_chicken(context: Context) -> Record:
     checkpoint = context.work / "figure_3.checkpoint"
     models = fit_seeds({"inference": "alpha", "epochs": epochs}, seeds, data, checkpoint)
     checkpoint.unlink(missing_ok=True)
-    maps = [look(model, inputs, cells) for model, (inputs, _) in zip(models, data, strict=True)]
+    maps = [
+        split_river(model, inputs, cells) for model, (inputs, _) in zip(models, data, strict=True)
+    ]
     measure(maps, record)
     with figures.style():
         figure = draw_maps(maps[0].states, maps[0].centres, maps[0].split)
@@ -67,7 +69,7 @@ def map_wet_chicken(context: Context) -> Record:
     return record
 
 
-def look(estimator: BNNLVRegressor, inputs: np.ndarray, cells: int) -> Map:
+def split_river(estimator: BNNLVRegressor, inputs: np.ndarray, cells: int) -> Map:
     """The joint split of the next state at every cell, with action (0, 0)."""
     edges = np.linspace(0.0, SIZE, cells + 1)
     centres = 0.5 * (edges[1:] + edges[:-1])

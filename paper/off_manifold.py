@@ -83,12 +83,12 @@ class Manifold:
         return self.place(factor * REACH * surface, rng)
 
 
-def look_away_by_default(context: Context) -> Record:
+def compare_defaults_away(context: Context) -> Record:
     """Only the default posterior and the quick ensemble, which need no GPU."""
-    return look_away(context, METHODS[:2])
+    return compare_away(context, METHODS[:2])
 
 
-def look_away(context: Context, methods: Sequence[str] = METHODS) -> Record:
+def compare_away(context: Context, methods: Sequence[str] = METHODS) -> Record:
     """Fit all methods for all seeds, and evaluate them away from the data."""
     seeds, rows = (SEEDS[:2], 100) if context.smoke else (SEEDS, 2000)
     chosen = {
@@ -105,12 +105,14 @@ def look_away(context: Context, methods: Sequence[str] = METHODS) -> Record:
         checkpoint = context.work / f"off_manifold-{method}.checkpoint"
         models = fit_seeds(own, seeds, data, checkpoint)
         for way in DISTANCES:
-            found = [look(p, model, way) for p, model in zip(problems, models, strict=True)]
+            found = [
+                evaluate_away(p, model, way) for p, model in zip(problems, models, strict=True)
+            ]
             record.add_means(f"{way}/{method}", found)
     return record
 
 
-def look(problem: Manifold, model: BNNLVRegressor, way: str) -> dict[str, float]:
+def evaluate_away(problem: Manifold, model: BNNLVRegressor, way: str) -> dict[str, float]:
     """Predictions of one fit along one way out of the data, in deviations of the training
     outputs."""
     numbers: dict[str, float] = {}

@@ -161,7 +161,7 @@ PIECES = {
         "their quality against seconds", "posteriors_report:draw_tradeoffs", None
     ),
     "off_manifold": _beyond(
-        "posteriors away from a thin sheet of data", "off_manifold:look_away", "off_manifold"
+        "posteriors away from a thin sheet of data", "off_manifold:compare_away", "off_manifold"
     ),
     "small_tables": _beyond(
         "tables of 30 to 150 rows beside a Gaussian process",
@@ -183,7 +183,7 @@ PIECES = {
     ),
     "off_manifold_default": _beyond(
         "the same, default and quick start",
-        "off_manifold:look_away_by_default",
+        "off_manifold:compare_defaults_away",
         "off_manifold",
         kept="^(?!.*/(langevin|ensemble|ensemble_planning|sghmc)/)",
     ),

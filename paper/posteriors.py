@@ -79,7 +79,7 @@ def compare_halves(form: str, context: Context) -> Record:
         for seed in own:
             model = models[Fit(name, form, seed)]
             add_diagnostics(f"{name}/{form}", seed, model.diagnostics_, record)
-            answers[Case(name, seed)] = ask(PROBLEMS[name], seed, model)
+            answers[Case(name, seed)] = evaluate(PROBLEMS[name], seed, model)
     store_answers(form, answers, context.output)
     return record
 
@@ -140,11 +140,11 @@ def compare(
 ) -> dict[str, float]:
     """The metrics of one method on the data of one seed; without a reference, its own halves are
     compared."""
-    asked = ask(problem, seed, model)
+    asked = evaluate(problem, seed, model)
     errors = np.abs(asked.aleatoric - problem.entropy(problem.inside(seed)))
     halves = asked, reference
     if reference is None and model.diagnostics_ is not None and model.out_of_bag_ is None:
-        halves = tuple(ask(problem, seed, half) for half in split_chains(model))
+        halves = tuple(evaluate(problem, seed, half) for half in split_chains(model))
     return {
         **(hold_against(*halves) if halves[1] is not None else {}),
         "mean_epistemic": asked.epistemic.mean(),
@@ -155,7 +155,7 @@ def compare(
     }
 
 
-def ask(problem: Problem, seed: int, model: BNNLVRegressor) -> Answers:
+def evaluate(problem: Problem, seed: int, model: BNNLVRegressor) -> Answers:
     """A model's split and log-densities."""
     split = split_jointly(model, problem.inside(seed))
     log_density = model.log_likelihood(*problem.test(seed))

@@ -73,7 +73,7 @@ def locate_gap(context: Context) -> Record:
         found[name] = finish(problem, work / name, partial(one_by_one, make))
     tuned = [load_policy(work / EVOLUTION / f"{seed}.policy") for seed in SIMULATOR_SEEDS]
     for name in rows:
-        found[name] |= say(problem, work / name, model(), tuned)
+        found[name] |= forecast_policies(problem, work / name, model(), tuned)
     return compose(found)
 
 
@@ -143,7 +143,7 @@ def finish_row(
     return finish(problem, folder, make)
 
 
-def say(
+def forecast_policies(
     problem: ControlProblem, folder: Path, model: DynamicsModel, tuned: Sequence[LearnedPolicy]
 ) -> dict[str, Any]:
     """The model's forecasts for its own policies and for those optimised on the simulator."""
@@ -151,10 +151,10 @@ def say(
     if not path.exists():
         starts = problem.starts(jax.random.key(START_STREAM), OPINION_STARTS)
         own = [load_policy(folder / f"{seed}.policy") for seed in SEEDS]
-        ask = partial(forecast, model, weight_draws=10, noise_draws=2)
+        predict = partial(forecast, model, weight_draws=10, noise_draws=2)
         said: dict[str, list[float]] = {}
         for name, policies in (("own", own), ("tuned", tuned)):
-            found = [ask(one, starts.windows, problem.horizon) for one in policies]
+            found = [predict(one, starts.windows, problem.horizon) for one in policies]
             said |= {name: [one.cost for one in found]}
             said |= {f"{name}_risk": [one.epistemic_risk for one in found]}
         persistence.write_text(path, json.dumps(said, indent=1))

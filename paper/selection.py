@@ -81,7 +81,7 @@ def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, A
         project = find_quickly(problem, task.horizon, log, folder, seed, smoke)
         found = {
             **try_all(task, problem, project, seed),
-            **say(problem, log, project, seed, 5 if smoke else PASSAGES),
+            **score_offline(problem, log, project, seed, 5 if smoke else PASSAGES),
         }
         persistence.write_text(path, json.dumps(persistence.to_plain(found), indent=1))
     return json.loads(path.read_text())
@@ -123,7 +123,7 @@ def try_all(task: Task, problem: ControlProblem, project: Project, seed: int) ->
     return {"true": true, "logged": logged, "device": device(), "commit": commit()}
 
 
-def say(
+def score_offline(
     problem: ControlProblem, log: Log, project: Project, seed: int, passages: int
 ) -> dict[str, Any]:
     """The results of the model, the recommendation and fitted Q evaluation, from the log alone."""
@@ -158,7 +158,7 @@ def choices(found: dict[str, Any]) -> dict[str, int | None]:
     }
 
 
-def paid(found: dict[str, Any]) -> dict[str, float]:
+def costs_of_choices(found: dict[str, Any]) -> dict[str, float]:
     """The true cost of each rule's choice."""
     costs = *found["true"], found["logged"]
     return {name: costs[-1 if one is None else one] for name, one in choices(found).items()}
@@ -167,7 +167,9 @@ def paid(found: dict[str, Any]) -> dict[str, float]:
 def regrets(found: dict[str, Any]) -> dict[str, float]:
     """The regret of each rule, as a share of the logged controller's cost."""
     best = min(*found["true"], found["logged"])
-    return {name: (cost - best) / abs(found["logged"]) for name, cost in paid(found).items()}
+    return {
+        name: (cost - best) / abs(found["logged"]) for name, cost in costs_of_choices(found).items()
+    }
 
 
 def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None:
@@ -181,7 +183,7 @@ def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None
     record.add(f"{name}/abstained", sum(kept) / len(kept))
     record.add(f"{name}/tuned", sum(one["tuned"] for one in found) / len(found))
     record.add_mean(f"{name}/logged_cost", [one["logged"] for one in found])
-    record.add_mean(f"{name}/cost/recommended", [paid(one)["regret"] for one in found])
+    record.add_mean(f"{name}/cost/recommended", [costs_of_choices(one)["regret"] for one in found])
     record.add_mean(f"{name}/cost/best", [min(*one["true"], one["logged"]) for one in found])
     for number, beta in enumerate(BETAS):
         for field in ("true", "predicted", "risk", "beyond", "by_q"):

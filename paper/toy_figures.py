@@ -49,7 +49,7 @@ def draw_splits(name: str, context: Context) -> list[Path]:
     for fit, model in load_or_fit(fits, context.smoke, context.work).items():
         own = name if len(fits) == 1 else f"{name}_{fit.problem}_{fit.method}"
         picture, numbers = (context.output / f"{own}.{ending}" for ending in ("png", "csv"))
-        toy = look(fit, model)
+        toy = evaluate_fit(fit, model)
         with figures.style():
             draw_panels(toy, f"{fit.problem}, {LABELS[fit.method]}").savefig(picture, dpi=100)
         write_text(numbers, format_csv(toy))
@@ -57,7 +57,7 @@ def draw_splits(name: str, context: Context) -> list[Path]:
     return written
 
 
-def look(fit: Fit, model: BNNLVRegressor) -> Toy:
+def evaluate_fit(fit: Fit, model: BNNLVRegressor) -> Toy:
     """The content of the six panels."""
     problem = TOY_PROBLEMS[fit.problem]
     x, y = problem.training_data(fit.seed)

@@ -109,10 +109,10 @@ def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the entropies of", RuntimeWarning)
-        found = model.decompose(x)
+        split = model.decompose(x)
     parts, errors = (
-        Parts(*(np.array(part, float).reshape(len(x), -1) for part in every))
-        for every in (found.parts, found.standard_errors)
+        Parts(*(np.array(part, float).reshape(len(x), -1) for part in group))
+        for group in (split.parts, split.standard_errors)
     )
     unknown = ~np.isfinite(parts.epistemic)
     rows = unknown.any(axis=1)

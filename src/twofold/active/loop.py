@@ -60,8 +60,8 @@ def pool_loop(
         models = setting.fit(number, current)
         if number < rounds:
             current = [
-                own.extend(_measure(setting, learner, number, models[learner]))
-                for learner, own in enumerate(current)
+                learner_data.extend(_measure(setting, learner, number, models[learner]))
+                for learner, learner_data in enumerate(current)
             ]
         yield Round(number, models, current)
 

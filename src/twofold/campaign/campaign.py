@@ -281,15 +281,15 @@ class Campaign:
 
     def history(self) -> list[dict[str, Any]]:
         """Corrected and removed outputs, and until when they were valid (Unix time)."""
-        found = []
+        entries = []
         for row in self._read().recorded:
             past = row["earlier"] | {row["removed"]: row["outputs"]}
-            found += [
+            entries += [
                 {"measurement": row["number"], "until": float(until), "outputs": outputs}
                 for until, outputs in past.items()
                 if until is not None
             ]
-        return found
+        return entries
 
     def _read(self) -> Snapshot:
         return Snapshot(*self._storage.read(PROPOSALS, MEASUREMENTS, CURVE))
@@ -348,6 +348,6 @@ class Campaign:
         free = [point for point in pool if point not in underway and point not in cancelled]
         points = [*underway, *(free if len(free) >= num else pool)]
         known = assess(model, self.space.encode(points))
-        own, taken = known.select(self._wanted), range(len(underway))
-        chosen = choose_batch(own.information, own.means, own.aleatoric, num, taken)
-        return choosing.describe_choice(points, chosen, known, own.information, self.outputs)
+        target, taken = known.select(self._wanted), range(len(underway))
+        chosen = choose_batch(target.information, target.means, target.aleatoric, num, taken)
+        return choosing.describe_choice(points, chosen, known, target.information, self.outputs)

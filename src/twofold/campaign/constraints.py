@@ -55,11 +55,11 @@ def _parse_terms(side: str, names: Sequence[str], text: str) -> Iterator[tuple[s
     before = rf"(?P<weight>{NUMBER})(?:\s*\*?\s*(?P<of>{known}))?"
     term, position = re.compile(rf"\s*(?P<plus>[+-]?)\s*(?:{after}|{before})\s*"), 0
     while position < max(len(side), 1):
-        found = term.match(side, position)
-        if found is None or (position and not found["plus"]):
+        match = term.match(side, position)
+        if match is None or (position and not match["plus"]):
             numeric = f"the numeric inputs are {', '.join(names) or 'none'}"
             problem = f"cannot read {side[position:]!r} in {text!r}, and {numeric}"
             raise CampaignError(f"{FORM}; {problem}")
-        weight = float(found["weight"] or found["by"] or 1.0)
-        yield found["name"] or found["of"] or "", -weight if found["plus"] == "-" else weight
-        position = found.end()
+        weight = float(match["weight"] or match["by"] or 1.0)
+        yield match["name"] or match["of"] or "", -weight if match["plus"] == "-" else weight
+        position = match.end()

@@ -70,10 +70,10 @@ class ModelFile:
         identity = {"settings": used, "data": persistence.fingerprint(x, y)}
         name = persistence.hash_identity(identity)
         work = None if self.path is None else persistence.WorkFile(self.path, "model", identity)
-        if work is not None and (found := work.find()) is not None:
+        if work is not None and (cached := work.find()) is not None:
             with suppress(*UNREADABLE):
-                stored = unpack(found, BNNLVRegressor)
-                return Fit(stored, name, True, Origin(**found.metadata["origin"]).warm)
+                stored = unpack(cached, BNNLVRegressor)
+                return Fit(stored, name, True, Origin(**cached.metadata["origin"]).warm)
         targets = y[:, 0] if y.shape[1] == 1 else y
         try:
             with whole_fits():

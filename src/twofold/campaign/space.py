@@ -72,14 +72,14 @@ class Space:
 
         sampler = qmc.Sobol(len(self.inputs), scramble=True, rng=np.random.default_rng(seed))
         first = last = int(np.ceil(np.log2(max(num, 2))))
-        found = self._place(sampler.random_base2(first))
-        while len(found) < num and last < first + DOUBLINGS:
-            found += self._place(sampler.random_base2(last))
+        points = self._place(sampler.random_base2(first))
+        while len(points) < num and last < first + DOUBLINGS:
+            points += self._place(sampler.random_base2(last))
             last += 1
         room = f"the constraints leave less than 1/{2**DOUBLINGS} of the space"
         remedy = "relax them, narrow the ranges of the inputs, or list candidates"
-        require(len(found) >= num, f"{room}; {remedy}")
-        return found[:num]
+        require(len(points) >= num, f"{room}; {remedy}")
+        return points[:num]
 
     def find_allowed(self, points: Sequence[Point]) -> np.ndarray:
         met = np.ones(len(points), bool)
@@ -103,9 +103,9 @@ class Space:
     ) -> "Space":
         """Restore a space from the output of ``to_plain``."""
         inputs = []
-        for own in map(dict, plain):
-            kind = str(own.pop("kind", None))
+        for fields in map(dict, plain):
+            kind = str(fields.pop("kind", None))
             rule = f"an input's kind must be one of {', '.join(KINDS)}"
             require(kind in KINDS, f"{rule}, got {kind!r}")
-            inputs.append(KINDS[kind](**own))
+            inputs.append(KINDS[kind](**fields))
         return cls(tuple(inputs), tuple(parse_constraint(text, inputs) for text in constraints))

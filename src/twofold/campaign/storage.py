@@ -83,14 +83,14 @@ class Storage:
             require(held, f"{storage._place} is a database without a campaign")
             if storage._engine.url.get_backend_name() == "sqlite":
                 # Detects corrupt or truncated pages, but not changed cell values.
-                found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()).strip()
-                require(found == "ok", storage._damaged(f" ({found}); restore it from a copy"))
+                state = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()).strip()
+                require(state == "ok", storage._damaged(f" ({state}); restore it from a copy"))
             version = storage._about(connection, "version")
             number = isinstance(version, int) and version >= 1
             require(number, storage._damaged(f": its version is {version!r}"))
             limit = f"this twofold reads version {VERSION}; upgrade twofold"
-            own = f"{storage._place} has schema version {version}, {limit}"
-            require(version == VERSION, own)
+            reason = f"{storage._place} has schema version {version}, {limit}"
+            require(version == VERSION, reason)
             storage.definition = storage._about(connection, "definition")
         return storage
 
@@ -193,10 +193,10 @@ def _select_sizes(table: sql.Table) -> sql.Select:
 
 def rows(connection: sql.Connection, table: sql.Table) -> list[Row]:
     """All rows in order, with JSON parsed."""
-    found = connection.execute(sql.select(table).order_by(table.c.number)).mappings()
+    result = connection.execute(sql.select(table).order_by(table.c.number)).mappings()
     return [
         {name: _parse(table, row, name) if name in TEXTS else row[name] for name in row}
-        for row in found
+        for row in result
     ]
 
 

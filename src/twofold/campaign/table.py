@@ -54,9 +54,9 @@ def read_results(path: Path, campaign: Campaign) -> Results:
     """Read results: outputs, and inputs or the number of a proposal or measurement."""
     rows, decimal = read_rows(path)
     names = dict.fromkeys(name for _, row in rows for name in row)
-    own = [*campaign.columns, *definition.explanation_columns(campaign.outputs)]
+    known = [*campaign.columns, *definition.explanation_columns(campaign.outputs)]
     # A column whose name is close to one of the campaign is a typing error.
-    ignored = [name for name in names if name not in own and not nearest(name, own)]
+    ignored = [name for name in names if name not in known and not nearest(name, known)]
     results = []
     for line, row in rows:
         with _at_line(path, line):

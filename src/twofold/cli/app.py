@@ -21,7 +21,7 @@ from twofold.cli.predict import decompose, suggest
 from twofold.cli.report import report
 from twofold.cli.run import verb
 from twofold.cli.spelling import as_typed
-from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, say
+from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, print_message
 from twofold.cli.update import update
 
 DEBUG = "--debug"
@@ -82,7 +82,7 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             # Warnings without the source line.
-            warnings.showwarning = lambda message, *_, **__: say(
+            warnings.showwarning = lambda message, *_, **__: print_message(
                 f"note: {as_typed(str(message), group)}"
             )
             app(args=words, prog_name="twofold")
@@ -93,7 +93,7 @@ def main() -> None:
         if DEBUG in sys.argv:
             traceback.print_exception(error)
         code, text = explain(error)
-        say(as_typed(text, group))
+        print_message(as_typed(text, group))
         raise SystemExit(code) from error
 
 

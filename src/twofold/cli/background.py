@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from twofold.campaign import Campaign, CampaignError
 from twofold.campaign.campaign import Revision
-from twofold.cli.terminal import say
+from twofold.cli.terminal import print_message
 from twofold.report.live_page import Figures, draw_figures
 
 
@@ -99,7 +99,7 @@ class Background:
         except Exception as error:
             self.error = f"{what} failed: {error}"
             if not isinstance(error, CampaignError):
-                say(self.error)
+                print_message(self.error)
                 traceback.print_exc()
         finally:
             self.activity = ""

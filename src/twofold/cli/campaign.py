@@ -11,7 +11,7 @@ from twofold.cli import terminal
 from twofold.cli.fit import Quick, Text, Texts
 from twofold.cli.run import Run, verb
 from twofold.cli.serve import serve
-from twofold.cli.terminal import CommandError, check_place, say, to_table
+from twofold.cli.terminal import CommandError, check_place, print_message, to_table
 from twofold.tables import write_table
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def export(run: Run, place: Place, out: Out = None) -> None:
     columns = {name: [row[name] for row in rows] for name in campaign.columns}
     if out is not None:
         write_table(out, columns)
-        say(f"wrote {out}")
+        print_message(f"wrote {out}")
     run.show_columns(out, columns)
 
 
@@ -268,7 +268,7 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
 
     results, blank, ignored = read_results(source, campaign)
     if ignored:
-        say(f"note: columns unknown to the campaign are ignored: {', '.join(ignored)}")
+        print_message(f"note: columns unknown to the campaign are ignored: {', '.join(ignored)}")
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
     duplicates = len(results) - len(numbers)
     text = f"recorded {len(numbers)}"

@@ -83,11 +83,11 @@ def describe_installation(cache_folder: Path) -> dict[str, Any]:
 
 def describe_extras() -> dict[str, str]:
     """Versions of each extra's packages, or the command that installs them."""
-    found = map(OF_EXTRA.match, importlib.metadata.requires("twofold") or [])
-    pairs = [(one[2], one[1]) for one in found if one]
+    matches = map(OF_EXTRA.match, importlib.metadata.requires("twofold") or [])
+    pairs = [(one[2], one[1]) for one in matches if one]
     facts = {}
     for extra in dict.fromkeys(extra for extra, _ in pairs):
-        versions = {package: _version(package) for own, package in pairs if own == extra}
+        versions = {package: _version(package) for owner, package in pairs if owner == extra}
         missing = ", ".join(name for name, version in versions.items() if not version)
         installed = ", ".join(f"{name} {version}" for name, version in versions.items())
         remedy = f"{missing} not installed: pip install 'twofold[{extra}]'"

@@ -141,8 +141,8 @@ def example(
     Example: twofold example oven
     """
     if name is None:
-        every = {name: one.about for name, one in EXAMPLES.items()}
-        run.show(every, to_table(["example", "description"], list(every.items())))
+        descriptions = {name: one.about for name, one in EXAMPLES.items()}
+        run.show(descriptions, to_table(["example", "description"], list(descriptions.items())))
         return
     check_names("twofold example", [name], list(EXAMPLES))
     files = write_example(name, out, force)

@@ -13,7 +13,7 @@ from twofold.cli.terminal import (
     add_quick,
     build_regressor,
     check_place,
-    say,
+    print_message,
     to_table,
 )
 from twofold.core.naming import listed
@@ -128,7 +128,7 @@ def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[
     shown = [*map(_describe, result.about.columns), table, verdict, f"wrote {out} and {record}"]
     run.show(content | {"columns": columns, "doubts": doubts}, *filter(None, shown))
     for doubt in [] if run.as_json else doubts:
-        say(f"note: {doubt}")
+        print_message(f"note: {doubt}")
 
 
 def _describe(column: Column) -> str:

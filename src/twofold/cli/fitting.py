@@ -12,7 +12,7 @@ import numpy as np
 from twofold.cli.models import About
 from twofold.cli.rows import Rows, draw_streamed, split_rows
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, say
+from twofold.cli.terminal import CommandError, print_message
 from twofold.tables import Table, TableFile
 from twofold.tables.coding import split_features
 
@@ -43,15 +43,15 @@ def fit_in_memory(
     """Fit to whole tables."""
     from twofold.inference.method import resolve_method
 
-    every, _ = split_rows(tables, about._replace(held_out=0.0))
-    _check_targets(tables[-1].source, every.y.reshape(len(every.y), -1), about.outputs)
+    all_rows, _ = split_rows(tables, about._replace(held_out=0.0))
+    _check_targets(tables[-1].source, all_rows.y.reshape(len(all_rows.y), -1), about.outputs)
     staged = resolve_method(model.inference).staged
-    about = about._replace(held_out=_choose_share(about.held_out, len(every.x), staged))
+    about = about._replace(held_out=_choose_share(about.held_out, len(all_rows.x), staged))
     train, test = split_rows(tables, about)
     facts = train.facts | ({} if staged else {"groups": None})
     with run.timed("fit"):
         doubts = _fit_with_doubts(lambda: model.fit(train.x, train.y, **facts), model)
-    measured = [one.measured(own) for one, own in split_features(about.columns, train.x)]
+    measured = [one.measured(values) for one, values in split_features(about.columns, train.x)]
     return Result(about._replace(columns=measured), train, test, len(train.x), doubts)
 
 
@@ -118,12 +118,12 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
     if test is not None:
         scores = {"rows held out": len(test.x)} | scores
         linear = LinearGaussian.fit(train.x, train.y, train.weight)
-        every: dict[str, Any] = {"": model, "linear, ": linear}
+        models: dict[str, Any] = {"": model, "linear, ": linear}
         densities = {
             "": model.log_likelihood(test.x, test.y, test.error),
             "linear, ": linear.log_likelihood(test.x, test.y),
         }
-        for name, one in every.items():
+        for name, one in models.items():
             scores[f"{name}held-out log-likelihood (nats)"] = np.mean(densities[name])
             error = np.sqrt(np.mean(np.square(one.predict(test.x) - test.y), axis=0))
             errors = zip(result.about.outputs, np.atleast_1d(error), strict=True)
@@ -182,5 +182,5 @@ def _choose_share(held_out: float | None, rows: int, scores_itself: bool) -> flo
             f"{share:g} of {rows} rows are {count}, too few to evaluate a model; hold out a larger "
             "share, or none with --held-out 0"
         )
-    say(f"note: {rows} rows are too few to hold some out, so the fit is not evaluated")
+    print_message(f"note: {rows} rows are too few to hold some out, so the fit is not evaluated")
     return 0.0

@@ -59,10 +59,10 @@ class Guard(NamedTuple):
 
     def _is_own(self, host: str) -> bool:
         """Whether a ``Host`` is this machine: one of its names or, with a token, any IP address."""
-        name, own = "", {self.host.lower(), *LOCAL}
+        name, names = "", {self.host.lower(), *LOCAL}
         with suppress(ValueError):
             name = urlsplit(f"//{host}").hostname or ""
             if self.token:
-                own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-                own.add(str(ip_address(name)))
-        return name in own
+                names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+                names.add(str(ip_address(name)))
+        return name in names

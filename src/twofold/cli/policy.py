@@ -94,7 +94,7 @@ def search(
         passes = QUICK_UPDATES * batch_size // episodes.transitions
         base.set_params(inference__draws=QUICK_DRAWS, inference__epochs=max(QUICK_EPOCHS, passes))
         if passes >= QUICK_EPOCHS:
-            terminal.say("a first answer takes one to two minutes on two cores")
+            terminal.print_message("a first answer takes one to two minutes on two cores")
     regressor = terminal.build_regressor(model or [], "model", base)
     _check_size(episodes.transitions, regressor)
     transforms = terminal.parse_pairs(transform or [])

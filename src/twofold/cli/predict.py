@@ -10,7 +10,13 @@ from typer import Argument, Option
 from twofold.cli import models, rows
 from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream, Text
 from twofold.cli.run import Run, to_records
-from twofold.cli.terminal import CommandError, check_place, parse_numbers, say, to_point_table
+from twofold.cli.terminal import (
+    CommandError,
+    check_place,
+    parse_numbers,
+    print_message,
+    to_point_table,
+)
 from twofold.tables import open_table
 from twofold.tables.coding import OUTSIDE, Column, decode, name_outside, spread
 
@@ -58,7 +64,7 @@ def decompose(
                 quantiles=levels, drop_missing=drop_missing,
             )  # fmt: skip
         run.metrics |= {f"mean {name}": mean for name, mean in written.means.items()}
-        say(f"wrote {out}: {written.rows} rows; record: {run.write(out)}")
+        print_message(f"wrote {out}: {written.rows} rows; record: {run.write(out)}")
         return
     result, values = rows.read_inputs(data, about.columns, drop_missing, run)
     with run.timed("decompose"):
@@ -106,9 +112,13 @@ def suggest(
     with run.timed("choose"):
         best = suggest_rows(fitted, x, num)
     columns = {name: [column[i] for i in best.rows] for name, column in pool.items()}
-    found = {"mean": best.mean} | {f"{part}_sd": each for part, each in best.deviations.items()}
+    values_by_kind = {"mean": best.mean} | {
+        f"{part}_sd": each for part, each in best.deviations.items()
+    }
     for i, name in enumerate(about.outputs):
-        columns |= {f"{name}_{kind}": values[:, i].tolist() for kind, values in found.items()}
+        columns |= {
+            f"{name}_{kind}": values[:, i].tolist() for kind, values in values_by_kind.items()
+        }
     columns |= {NATS: best.nats.tolist()} | _mark_outside(about.columns, x[best.rows])
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
     run.write_table(out, columns)
@@ -126,7 +136,7 @@ def _mark_outside(columns: Sequence[Column], x: Any) -> dict[str, list[str]]:
     any."""
     marks = name_outside(columns, x)
     if any(marks):
-        say(
+        print_message(
             f"note: {sum(map(bool, marks))} of {len(x)} rows lie outside the range that the model "
             f"was fitted to (column {OUTSIDE!r}): there it extrapolates"
         )

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from twofold.cli import models
 from twofold.cli.rows import find_tables, is_large, split_rows
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, check_place, name_unreadable, say
+from twofold.cli.terminal import CommandError, check_place, name_unreadable, print_message
 from twofold.tables import read_table
 
 SQLITE = b"SQLite format 3\0"
@@ -88,7 +88,7 @@ def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> No
             "of it with --data FILE"
         )
     if data is not None and run.reads(data) not in dict(about.tables).values():
-        say(f"note: {data} differs from the table that {path} was fitted to")
+        print_message(f"note: {data} differs from the table that {path} was fitted to")
     tables = [read_table(table) for table in paths]
     train, test = split_rows(tables, about)
     held_out = None if test is None else (test.x, test.y, test.error)

@@ -72,7 +72,7 @@ def read_inputs(
 def find_tables(path: Path, about: About) -> list[Path]:
     """Find the files that a model was fitted to, beside the model or in the current folder, by name
     and content."""
-    found = []
+    tables = []
     for name, digest in about.tables:
         places = [] if name in ("", ".", "..") else [path.parent / name, Path(name)]
         fits = (one for one in places if one.exists() and hash_files(one) == digest)
@@ -81,8 +81,8 @@ def find_tables(path: Path, about: About) -> list[Path]:
                 f"the table that {path} was fitted to ({name}) is neither beside it nor in the "
                 "current folder, or it has changed; give it with --data FILE"
             )
-        found.append(table)
-    return found
+        tables.append(table)
+    return tables
 
 
 def read_rows(table: Table, about: About) -> Rows:
@@ -118,7 +118,7 @@ def join_rows(parts: Sequence[Rows], sizes: Sequence[int]) -> Rows:
         one._replace(places=one.places + start) for one, start in zip(parts, starts, strict=True)
     ]
     columns = zip(*parts, strict=True)
-    joined: Any = (None if own[0] is None else np.concatenate(own) for own in columns)
+    joined: Any = (None if values[0] is None else np.concatenate(values) for values in columns)
     return Rows(*joined)
 
 

@@ -24,7 +24,13 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from twofold.cli.terminal import CommandError, check_names, name_unreadable, print_json, say
+from twofold.cli.terminal import (
+    CommandError,
+    check_names,
+    name_unreadable,
+    print_json,
+    print_message,
+)
 from twofold.core import persistence
 from twofold.core.persistence import to_plain
 from twofold.tables import csv_text, write_table
@@ -66,8 +72,8 @@ def verb(app: typer.Typer, name: str | None = None) -> Callable[[Verb], Verb]:
             function(Run(ctx), **options)
 
         ctx, *common = inspect.signature(command, follow_wrapped=False).parameters.values()
-        _, *own = inspect.signature(function).parameters.values()
-        params = [ctx, *own, *common[:-1]]
+        _, *function_options = inspect.signature(function).parameters.values()
+        params = [ctx, *function_options, *common[:-1]]
         vars(command)["__signature__"] = inspect.Signature(params)
         command.__annotations__ = {param.name: param.annotation for param in params}
         app.command(name)(command)
@@ -102,11 +108,11 @@ class Run:
         command wrote it with the same options and input content."""
         if force or not out.exists():
             return
-        found: tuple[Any, ...] = ()
+        recorded: tuple[Any, ...] = ()
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             record = json.loads(self._place(out).read_text(encoding="utf-8"))
-            found = record["sha256"], *_identity(record["settings"], record["reads"])
-        if found != (hash_files(out), *_identity(self._settings, self._reads)):
+            recorded = record["sha256"], *_identity(record["settings"], record["reads"])
+        if recorded != (hash_files(out), *_identity(self._settings, self._reads)):
             raise CommandError(
                 f"{out} exists, and this command with these options and data did not write it; "
                 "--force replaces it, or choose another name with --out"
@@ -148,7 +154,9 @@ class Run:
             write_table(out, columns)
         record = self.write(out)
         if out is not None:
-            say(f"wrote {out}: {len(next(iter(columns.values())))} rows; record: {record}")
+            print_message(
+                f"wrote {out}: {len(next(iter(columns.values())))} rows; record: {record}"
+            )
 
     def write(self, wrote: Path | None = None) -> Path:
         """Write the record beside the output, or to the folder of runs; if that fails, print a
@@ -159,7 +167,7 @@ class Run:
             path.parent.mkdir(parents=True, exist_ok=True)
             persistence.write_text(path, text)
         except OSError as error:
-            say(f"note: the record {path} could not be written: {error}")
+            print_message(f"note: the record {path} could not be written: {error}")
         return path
 
     def _place(self, wrote: Path | None) -> Path:
@@ -173,8 +181,8 @@ class Run:
 
     def _document(self, wrote: Path | None) -> dict[str, Any]:
         # A record beside a result may be shared with it, so it has no paths of this machine.
-        own = {"folder": str(Path.cwd())} if wrote is None else {}
-        return own | {
+        place = {"folder": str(Path.cwd())} if wrote is None else {}
+        return place | {
             "command": shlex.join(["twofold", *sys.argv[1:]]),
             "begun": self._begun.isoformat(timespec="seconds"),
             "versions": persistence.versions(),
@@ -208,8 +216,10 @@ def hash_files(path: Path) -> str:
 def _identity(settings: Mapping[str, Any], reads: Mapping[str, str]) -> tuple[Any, Any]:
     """What determines a result: options, and the content of input files, independent of their
     names."""
-    own = {k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads}
-    return own, sorted(reads.values())
+    effective = {
+        k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads
+    }
+    return effective, sorted(reads.values())
 
 
 def _find_table(path: Path, words: list[str], command: Any) -> dict[str, Any]:
@@ -233,8 +243,8 @@ def _find_table(path: Path, words: list[str], command: Any) -> dict[str, Any]:
 def _to_defaults(where: str, table: dict[str, Any], params: list[Any]) -> dict[str, Any]:
     given = {key.replace("_", "-"): value for key, value in table.items()}
     # Keys: long options and names of arguments.
-    every = {max(one.opts, key=len).strip("-").replace("_", "-"): one for one in params}
-    known = {key: one for key, one in every.items() if key not in NOT_IN_FILES}
+    by_key = {max(one.opts, key=len).strip("-").replace("_", "-"): one for one in params}
+    known = {key: one for key, one in by_key.items() if key not in NOT_IN_FILES}
     check_names(where, given, list(known))
     return {
         known[key].name: _to_argument(f"{key} of {where}", known[key], value)

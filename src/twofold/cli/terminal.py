@@ -39,7 +39,7 @@ def name_unreadable(path: Path) -> Iterator[None]:
         raise CommandError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message beside the result."""
     print(f"twofold: {text}", file=sys.stderr)
 
@@ -168,11 +168,11 @@ def build_regressor(
     from twofold.inference.method import option_names, resolve_method
 
     settings, regressor = parse_settings(texts), base or BNNLVRegressor()
-    own = [name for name in regressor.get_params(deep=False) if name not in NOT_FOR_FIT]
+    parameters = [name for name in regressor.get_params(deep=False) if name not in NOT_FOR_FIT]
     try:
-        regressor.set_params(**{name: settings[name] for name in settings if name in own})
+        regressor.set_params(**{name: settings[name] for name in settings if name in parameters})
         options = option_names(resolve_method(regressor.inference))
-        check_names(f"--{option}", settings, [*own, *options])
+        check_names(f"--{option}", settings, [*parameters, *options])
         regressor.set_params(
             **{f"inference__{name}": settings[name] for name in settings if name in options}
         )

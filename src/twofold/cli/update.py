@@ -10,7 +10,7 @@ from twofold.cli import fitting, models
 from twofold.cli.fit import Force, ModelFile, check_model_place, finish
 from twofold.cli.rows import find_tables, read_rows, split_rows
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, say
+from twofold.cli.terminal import CommandError, print_message
 from twofold.tables import Table, read_table
 
 
@@ -47,7 +47,7 @@ def update(
     except CommandError:
         if source[0] not in dict(about.tables):
             raise
-        say(f"note: assuming that {source[0]} contains the rows the model was fitted to")
+        print_message(f"note: assuming that {source[0]} contains the rows the model was fitted to")
     tables, about = _join(about, old_tables, data, source, run)
     if place != model:
         run.protect(place, force)
@@ -71,7 +71,7 @@ def _join(
     rows, count = read_rows(new, about), len(before.x)
     known = [(path.name, run.reads(path)) for path in old]
     contained = len(rows.x) >= count and np.array_equal(rows.x[:count], before.x)
-    say(f"{len(rows.x) - count * contained} new rows, {count} before")
+    print_message(f"{len(rows.x) - count * contained} new rows, {count} before")
     if contained:
         return [new], about._replace(tables=[source])
     return [*tables, new], about._replace(tables=[*known, source])

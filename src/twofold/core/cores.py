@@ -96,17 +96,17 @@ def _on_host(leaf: Any) -> Any:
 
 
 def run_each(
-    program: Callable[..., Any], own: Sequence[tuple[Any, ...]], shared: tuple[Any, ...] = ()
+    program: Callable[..., Any], portions: Sequence[tuple[Any, ...]], shared: tuple[Any, ...] = ()
 ) -> list[Any]:
     """Run ``program`` on all portions at once, each with its own arguments and the shared ones, and
     wait for the last. JAX's configuration is thread-local, so threads may only run programs that
     are already compiled, on arrays that are already JAX arrays."""
-    if len(own) == 1:
-        return [program(*own[0], *shared)]
+    if len(portions) == 1:
+        return [program(*portions[0], *shared)]
     shared = jax.device_put(shared)
 
     def call(arguments: tuple[Any, ...]) -> Any:
         return jax.block_until_ready(program(*arguments, *shared))
 
-    with ThreadPoolExecutor(len(own)) as pool:
-        return list(pool.map(call, own))
+    with ThreadPoolExecutor(len(portions)) as pool:
+        return list(pool.map(call, portions))

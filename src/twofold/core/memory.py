@@ -56,7 +56,7 @@ def check_program(program: Any, what: str, remedy: str, copies: int = 1) -> None
     """Refuse a compiled program whose arguments, results and temporary arrays, each counted once by
     the compiler, exceed the available memory; do nothing if the compiler gives no estimate.
     ``copies`` of the program run at the same time."""
-    found = program.memory_analysis()
-    if found is not None:
-        held = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-        refuse_beyond(copies * (held - found.alias_size_in_bytes), what, remedy, surely=1.0)
+    sizes = program.memory_analysis()
+    if sizes is not None:
+        held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
+        refuse_beyond(copies * (held - sizes.alias_size_in_bytes), what, remedy, surely=1.0)

@@ -284,25 +284,25 @@ def read_claim(path: FilePath) -> dict[str, Any]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         version = int(content["format_version"])
-        found = {name: dict(content[name]) for name in ("identity", "about")}
+        claim = {name: dict(content[name]) for name in ("identity", "about")}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise FileFormatError(f"{path} is damaged ({why}); {RESTORE}") from error
     if version > CLAIM_VERSION:
         limit = f"this twofold reads up to {CLAIM_VERSION}; upgrade twofold"
         raise FileFormatError(f"{path} has format {version}, and {limit}")
-    return found
+    return claim
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that affect results."""
-    found = {"python": platform.python_version()}
+    result = {"python": platform.python_version()}
     for library in LIBRARIES:
         try:
-            found[library] = importlib.metadata.version(library)
+            result[library] = importlib.metadata.version(library)
         except ImportError:
-            found[library] = "not installed"
-    return found
+            result[library] = "not installed"
+    return result
 
 
 def device() -> str:

@@ -68,14 +68,14 @@ def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
             whole = jax.device_put(leaf)
             return whole if times == 1 else jnp.repeat(whole, times, axis=0)
         entries = times * leaf.shape[0]
-        own = np.minimum(np.arange(room(mesh, entries)), entries - 1) // times
+        index = np.minimum(np.arange(room(mesh, entries)), entries - 1) // times
         if not isinstance(leaf, np.ndarray):
-            return _put(mesh, SHARED, leaf[own])
+            return _put(mesh, SHARED, leaf[index])
 
         def share(at: Any) -> Any:
-            return leaf[own[at[0]]]
+            return leaf[index[at[0]]]
 
-        shape, shares = (len(own), *leaf.shape[1:]), NamedSharding(mesh, SHARED)
+        shape, shares = (len(index), *leaf.shape[1:]), NamedSharding(mesh, SHARED)
         return jax.make_array_from_callback(shape, shares, share)
 
     return jax.tree.map(put, tree)
@@ -164,8 +164,8 @@ def by_rows(
             fixed = tuple(given[name] for name in static)
             mesh = devices_for(len(given[rows[0]]))
             if mesh is None:
-                own = given | _draws_apart(given, draws or {})
-                return None, fixed, *(own[name] for name in arrays)
+                sharded = given | _draws_apart(given, draws or {})
+                return None, fixed, *(sharded[name] for name in arrays)
             values = [
                 spread(mesh, given[name]) if name in rows else copied(mesh, given[name])
                 for name in arrays
@@ -184,7 +184,7 @@ def by_rows(
 
 def _draws_apart(given: Mapping[str, Any], draws: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     """Arguments with their weight draws sharded over as many devices as divide them evenly."""
-    found = {}
+    result = {}
     for name, axes in draws.items():
         count = given[name][0].shape[axes[0]]
         mesh = devices_for(count)
@@ -194,5 +194,5 @@ def _draws_apart(given: Mapping[str, Any], draws: Mapping[str, Sequence[int]]) -
         mesh = Mesh(mesh.devices[:shares], (AXIS,))
         specs = [PartitionSpec(*[None] * axis, AXIS) for axis in axes]
         placed = [_put(mesh, spec, leaf) for spec, leaf in zip(specs, given[name], strict=True)]
-        found[name] = type(given[name])(*placed)
-    return found
+        result[name] = type(given[name])(*placed)
+    return result

@@ -32,8 +32,8 @@ def make(name: str, /, **params: Any) -> System:
     of_params = beside.pop("params")
     del beside["return"]
     given = _checked(name, get_type_hints(of_params) | beside, params)
-    own = {param: given.pop(param) for param in beside if param in given}
-    return SYSTEMS[name](of_params(**given), **own)
+    further = {param: given.pop(param) for param in beside if param in given}
+    return SYSTEMS[name](of_params(**given), **further)
 
 
 def _checked(name: str, kinds: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:

@@ -78,8 +78,8 @@ def compare_gains(
     """Compare by the gain in log-likelihood of each row, and by the CRPS ``[N, O]`` of both
     models."""
     shares = ((linear_crps - crps) / linear_crps.mean(axis=0)).mean(axis=1)
-    found = summarise(gains), summarise(weigh_scores(shares, weight))
-    return Comparison(*(number for one in found for number in one[:2]))
+    summaries = summarise(gains), summarise(weigh_scores(shares, weight))
+    return Comparison(*(number for one in summaries for number in one[:2]))
 
 
 def pick_rows(count: int) -> np.ndarray:

@@ -79,14 +79,14 @@ def fit_many(
     rows = capacity or int(sizes.max())
     methods = [resolve_method(estimator.inference) for estimator in estimators]
     check_memory(methods[0], abouts[0].model, rows, dtype, len(methods))
-    weights = _fill([own.weight for own in facts], [np.ones(len(y)) for y in ys])
-    errors = _fill([own.error for own in facts], [np.zeros_like(y) for y in ys])
+    weights = _fill([fact.weight for fact in facts], [np.ones(len(y)) for y in ys])
+    errors = _fill([fact.error for fact in facts], [np.zeros_like(y) for y in ys])
     with jax.enable_x64(dtype == "float64"):
-        room, every = padded_size(rows), zip(xs, ys, weights, errors, strict=True)
-        padded = [pad(x, y, room, dtype, weight, error) for x, y, weight, error in every]
+        room, rows_of_all = padded_size(rows), zip(xs, ys, weights, errors, strict=True)
+        padded = [pad(x, y, room, dtype, weight, error) for x, y, weight, error in rows_of_all]
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
         if methods[0].staged:
-            own_groups = [own.groups for own in facts]
+            own_groups = [fact.groups for fact in facts]
             _fit_in_stages(estimators, methods, abouts, sizes, data, own_groups)
             return list(estimators)
         problems = methods[0].problems(methods, data)
@@ -113,14 +113,14 @@ def fit_prepared(
     keys = _training_keys(abouts, runs)
     outcome = train(setup.algorithm, keys, problems, setup.schedule, plan, runs)
     # Slice on the host: thousands of small slices on a device take longer than the fits.
-    every = jax.device_get(outcome.states)
+    all_states = jax.device_get(outcome.states)
     for i, (estimator, about, data) in enumerate(zip(estimators, abouts, read(), strict=True)):
-        own = slice(i * runs, (i + 1) * runs)
-        states = jax.tree.map(lambda leaf, own=own: jnp.asarray(leaf[own]), every)
-        energies = outcome.energies[:, own]
+        member = slice(i * runs, (i + 1) * runs)
+        states = jax.tree.map(lambda leaf, member=member: jnp.asarray(leaf[member]), all_states)
+        energies = outcome.energies[:, member]
         result = method.finish(setup.config, states, energies, setup.epochs)
-        found = judge(about.model, result, data) | {"energies": energies.mean(axis=1)}
-        store(estimator, about._asdict() | found)
+        fitted = judge(about.model, result, data) | {"energies": energies.mean(axis=1)}
+        store(estimator, about._asdict() | fitted)
     warn(estimators)
 
 
@@ -160,15 +160,17 @@ def _fit_in_stages(
     starts = _earlier_fits(estimators, method, model)
     if starts is not None:
         models = [replace(first.model_, noise_floor=floor)]
-    found = fit_staged(method, models, data, seeds, keys, train_stage, starts, groups)
-    for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, found, strict=True)):
-        own = jax.tree.map(lambda leaf, i=i: leaf[i], data)
+    fits = fit_staged(method, models, data, seeds, keys, train_stage, starts, groups)
+    for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, fits, strict=True)):
+        data_set = jax.tree.map(lambda leaf, i=i: leaf[i], data)
         score = staged.result.out_of_bag
         shift = float(np.log(about.y_standardizer.scale).sum())
         score = score._replace(score=score.score - shift) if score.rows else None
-        fitted = judge(staged.model, staged.result._replace(out_of_bag=score), own)
+        fitted = judge(staged.model, staged.result._replace(out_of_bag=score), data_set)
         fitted["energies"] = staged.energies
-        fitted["comparison"] = compare_out_of_bag(staged.model, staged.held_out, own, groups[i])
+        fitted["comparison"] = compare_out_of_bag(
+            staged.model, staged.held_out, data_set, groups[i]
+        )
         store(estimator, about._asdict() | {"model": staged.model} | fitted)
     warn(estimators)
 
@@ -178,9 +180,9 @@ def _earlier_fits(
 ) -> list[Network] | None:
     """Final states of the earlier fits of all estimators, if all can be continued and have the same
     number of latent inputs."""
-    found = [_earlier_fit(estimator, method, model) for estimator in estimators]
-    starts = [start for start in found if start is not None]
-    same = len(starts) == len(found) and len({one.model_.latents for one in estimators}) == 1
+    earlier = [_earlier_fit(estimator, method, model) for estimator in estimators]
+    starts = [start for start in earlier if start is not None]
+    same = len(starts) == len(earlier) and len({one.model_.latents for one in estimators}) == 1
     return starts if same else None
 
 
@@ -221,17 +223,21 @@ def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int 
 
 def _training_keys(abouts: Sequence[About], runs: int) -> jax.Array:
     """One key for each run; the runs of one member differ."""
-    own = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in abouts])
+    keys = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in abouts])
     if runs == 1:
-        return own
-    return jax.vmap(jax.random.fold_in)(jnp.repeat(own, runs), jnp.tile(jnp.arange(runs), len(own)))
+        return keys
+    return jax.vmap(jax.random.fold_in)(
+        jnp.repeat(keys, runs), jnp.tile(jnp.arange(runs), len(keys))
+    )
 
 
 def _fill(given: Sequence[Any], otherwise: Sequence[np.ndarray]) -> Sequence[Any]:
     """Replace missing arrays by defaults, unless all are missing."""
-    if all(own is None for own in given):
+    if all(array is None for array in given):
         return given
-    return [other if own is None else own for own, other in zip(given, otherwise, strict=True)]
+    return [
+        other if array is None else array for array, other in zip(given, otherwise, strict=True)
+    ]
 
 
 def _check_members(
@@ -242,10 +248,10 @@ def _check_members(
             "estimators, X and y must be lists of the same positive length, got "
             f"{len(estimators)}, {len(X)} and {len(y)}"
         )
-    for name, every in given.items():
-        if len(every) != len(estimators):
+    for name, values in given.items():
+        if len(values) != len(estimators):
             raise ValueError(
-                f"{name} must be a list with one entry for each estimator, got {len(every)} for "
+                f"{name} must be a list with one entry for each estimator, got {len(values)} for "
                 f"{len(estimators)}"
             )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
@@ -253,12 +259,12 @@ def _check_members(
     settings = []
     for estimator in estimators:
         check_settings(estimator)
-        own = estimator.get_params(deep=False) | {"inference": None}
-        settings.append(own | to_mapping(estimator.inference))
+        options = estimator.get_params(deep=False) | {"inference": None}
+        settings.append(options | to_mapping(estimator.inference))
     free = {"random_state", *resolve_method(estimators[0].inference).differing}
-    for own in settings[1:]:
-        names = [name for name in {**settings[0], **own} if name not in free]
-        differing = [name for name in names if own.get(name) != settings[0].get(name)]
+    for options in settings[1:]:
+        names = [name for name in {**settings[0], **options} if name not in free]
+        differing = [name for name in names if options.get(name) != settings[0].get(name)]
         if differing:
             raise ValueError(
                 f"estimators fitted together may differ in {' and '.join(sorted(free))} only, but "

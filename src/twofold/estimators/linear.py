@@ -65,8 +65,8 @@ def cross_validate_linear(
         split = GroupKFold(min(FOLDS, len(np.unique(groups))))
     scores, crps = np.empty(len(x)), np.empty_like(y, float).reshape(len(y), -1)
     for train, test in split.split(x, groups=groups):
-        own = None if weights is None else weights[train]
-        model = LinearGaussian.fit(x[train], y[train], own)
+        train_weights = None if weights is None else weights[train]
+        model = LinearGaussian.fit(x[train], y[train], train_weights)
         scores[test] = model.log_likelihood(x[test], y[test])
         crps[test] = model.crps(x[test], y[test])
     return scores, crps

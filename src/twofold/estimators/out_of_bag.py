@@ -76,10 +76,10 @@ def score_draws(model: BNNLV, held_out: HeldOut, data: Padded, rows: np.ndarray)
     """CRPS of some rows ``[B, O]``, including their known measurement errors."""
     at: Any = np.pad(rows, (0, len(data.x) - len(rows)), "edge")  # one program for all row counts
     key = jax.random.key(SEED)
-    every = sample_held_out(
+    draws = sample_held_out(
         key, model, held_out.networks, held_out.mask[:, at], data.x[at], at.astype(np.int32)
     )
-    samples = np.moveaxis(np.asarray(every, np.float64), 1, 0)[:, : len(rows)]
+    samples = np.moveaxis(np.asarray(draws, np.float64), 1, 0)[:, : len(rows)]
     if data.error is not None:
         error = np.sqrt(np.asarray(data.error, np.float64)[rows])
         samples = samples + error * np.random.default_rng(SEED).standard_normal(samples.shape)

@@ -161,20 +161,22 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Settings by name; ``deep`` adds the method's options as ``inference__alpha``."""
-        found = super().get_params(deep=False)
+        params = super().get_params(deep=False)
         # An invalid method is refused by ``fit``; until then it may be replaced.
         with suppress(ValueError):
             method = resolve_method(self.inference)
             names = option_names(method) if deep else []
-            found |= {f"inference__{name}": getattr(method, name) for name in names}
-        return found
+            params |= {f"inference__{name}": getattr(method, name) for name in names}
+        return params
 
     def set_params(self, **params: Any) -> "BNNLVRegressor":
         """Change settings; ``inference__alpha=0.5`` changes an option of the method."""
         prefix = "inference__"
-        own = {name: value for name, value in params.items() if not name.startswith(prefix)}
-        options = {name.removeprefix(prefix): params[name] for name in params if name not in own}
-        super().set_params(**own)
+        settings = {name: value for name, value in params.items() if not name.startswith(prefix)}
+        options = {
+            name.removeprefix(prefix): params[name] for name in params if name not in settings
+        }
+        super().set_params(**settings)
         if options:
             self.inference = replace_options(resolve_method(self.inference), options)
         return self
@@ -261,9 +263,9 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
     def conditional_moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """``E[y|x,W]`` and ``Var[y|x,W]`` for each weight draw, ``[M, O, N]``, in raw units."""
-        found = self._by_row(_conditional_moments, self._standardised(X))
+        moments = self._by_row(_conditional_moments, self._standardised(X))
         scale, shift = self.y_standardizer_.scale[:, None], self.y_standardizer_.mean[:, None]
-        mean, variance = (np.moveaxis(part, 0, -1) for part in found)
+        mean, variance = (np.moveaxis(part, 0, -1) for part in moments)
         return mean * scale + shift, variance * np.square(scale)
 
     def decompose(
@@ -321,8 +323,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         check = number("(0, 1)")
         levels = np.array([check("every entry of quantiles", level) for level in quantiles])
         shared = Levels.of(levels, self.dtype)
-        found = self._by_row(_quantiles, self._standardised(X), shared=(shared,))
-        values = np.moveaxis(self.y_standardizer_.inverse(np.moveaxis(found, 2, 0)), 0, 2)
+        standardised = self._by_row(_quantiles, self._standardised(X), shared=(shared,))
+        values = np.moveaxis(self.y_standardizer_.inverse(np.moveaxis(standardised, 2, 0)), 0, 2)
         return self._shaped(values)
 
     def _by_row(self, function: Any, *columns: np.ndarray, shared: Sequence[Any] = ()) -> Any:
@@ -332,9 +334,9 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         with self._work("predicting", len(columns[0]), *draws) as (posterior, limit, on_progress):
             key = key_of(self.seed_, PREDICTION_STREAM)
             given = self.model_, nest(key, self.model_, posterior, *draws), *shared
-            found = in_chunks(function, given, columns, limit, self.dtype, on_progress)
-        _warn_of_overflow(found, self.dtype, stacklevel=4)
-        return found
+            result = in_chunks(function, given, columns, limit, self.dtype, on_progress)
+        _warn_of_overflow(result, self.dtype, stacklevel=4)
+        return result
 
     @contextmanager
     def _work(self, what: str, rows: int, weights: int, latents: int) -> Iterator[Any]:
@@ -363,9 +365,9 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return values[:, 0] if self.y_ndim_ == 1 else values
 
 
-def _warn_of_overflow(found: Any, dtype: str, stacklevel: int) -> None:
+def _warn_of_overflow(predictions: Any, dtype: str, stacklevel: int) -> None:
     """Warn about non-finite predictions."""
-    leaves = jax.tree.leaves(found)
+    leaves = jax.tree.leaves(predictions)
     finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in leaves]
     unknown = int((~np.logical_and.reduce(finite)).sum())
     if unknown:

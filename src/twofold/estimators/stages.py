@@ -60,20 +60,20 @@ def run_stage(
     outcome = train(name, f"sampling, {title}", model, setup, own_keys, walk)
     if number and outcome.stopped and 2 * outcome.epoch < setup.epochs:
         return list(chains), True  # draws are kept from the middle of a stage on
-    found = []
-    for index, (own, before) in enumerate(zip(members, chains, strict=True)):
+    results = []
+    for index, (member, before) in enumerate(zip(members, chains, strict=True)):
         at = slice(index * runs, (index + 1) * runs)
         states = jax.tree.map(lambda leaf, at=at: np.asarray(leaf[at]), outcome.states)
         draws = Network(states.weights, states.log_noise)
         end = Network(states.weights[:, -1], states.log_noise[:, -1])
         scores = before.scores, before.fair_scores, before.scored
         if not last:
-            score = partial(score_rows, method.nodes, own, draws, pick(data, index))
+            score = partial(score_rows, method.nodes, member, draws, pick(data, index))
             scores = score(STOP, SCORE), score(SCORE), draws
-        found.append(
+        results.append(
             StageResult(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
         )
-    return found, outcome.stopped
+    return results, outcome.stopped
 
 
 def begin_chains(
@@ -85,9 +85,9 @@ def begin_chains(
     stages = method.stages(members[0].model, int(np.max(data.size)))
     first = np.full(method.chains, FIRST_STEP, data.x.dtype)
     latest, stopped = [], False
-    for own in members:
-        draws, scores = add_draw_axis(own.best), own.scores
-        latest.append(StageResult(own.best, first, draws, scores, scores, draws, stages[-2]))
+    for member in members:
+        draws, scores = add_draw_axis(member.best), member.scores
+        latest.append(StageResult(member.best, first, draws, scores, scores, draws, stages[-2]))
     for number, length in enumerate(stages):
         before = latest
         latest, stopped = run_stage(method, members, before, data, keys, train, number, length)
@@ -97,8 +97,8 @@ def begin_chains(
         if stopped or (number and not any(map(would_pay, before, latest))):
             break
         latest = [one._replace(steps=max(one.steps, 2 * length)) for one in latest]
-    found = zip(members, latest, strict=True)
-    return [chains if is_kept(own, chains) else None for own, chains in found], stopped
+    results = zip(members, latest, strict=True)
+    return [chains if is_kept(member, chains) else None for member, chains in results], stopped
 
 
 def would_pay(before: StageResult, after: StageResult) -> bool:
@@ -114,8 +114,8 @@ def warn_if_unfinished(
 ) -> None:
     """Warn if held-out scores were still improving in the longest stage."""
     gains, steps = [], 0
-    for own, chain in zip(chosen, chains, strict=True):
-        longest = 2 * method.stages(own.model, rows)[-1]
+    for member, chain in zip(chosen, chains, strict=True):
+        longest = 2 * method.stages(member.model, rows)[-1]
         if chain is not None and chain.gain is not None and chain.steps == longest:
             gains.append(chain.gain.score)
             steps = max(steps, 2 * longest)

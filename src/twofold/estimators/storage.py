@@ -90,9 +90,9 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
         x, y = data.x[some], data.y[some]
         error = float(_integration_error(model, result.posterior, x, y, result.nodes))
-    found = {"posterior": result.posterior, "convergence": result.convergence}
-    found |= {"diagnostics": diagnostics, "integration_error": error}
-    return found | {"out_of_bag": result.out_of_bag, "comparison": None}
+    fitted = {"posterior": result.posterior, "convergence": result.convergence}
+    fitted |= {"diagnostics": diagnostics, "integration_error": error}
+    return fitted | {"out_of_bag": result.out_of_bag, "comparison": None}
 
 
 @partial(jax.jit, static_argnames=("model", "nodes"))
@@ -108,16 +108,16 @@ def find_worries(estimator: Regressor) -> str | None:
     if estimator.out_of_bag_ is not None:
         return None
     diagnostics, report = estimator.diagnostics_, estimator.convergence_
-    found = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
+    worries = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
     error = estimator.integration_error_
     if error is not None and error >= GOOD_INTEGRATION_ERROR:
         noise = float(np.exp(0.5 * np.mean(estimator.posterior_.log_noise)))
-        found.append(
+        worries.append(
             f"the latent input is integrated out with an error of {error:.2f} nats per datum, "
             f"because the noise is small ({noise:.3f} standard deviations of y); use "
             f"nodes={nodes_for(noise, estimator.model_.latents)}"
         )
-    return "; ".join(filter(None, found)) or None
+    return "; ".join(filter(None, worries)) or None
 
 
 def warn(estimators: Sequence[Regressor]) -> None:
@@ -138,8 +138,8 @@ def pack(estimator: Regressor) -> Stored:
         fields = getattr(estimator, f"{group}{attribute}_")._asdict()
         arrays |= {f"{group}/{name}": array for name, array in fields.items()}
     names = getattr(estimator, "feature_names_in_", None)
-    own = estimator.get_params(deep=False)
-    automatic = {name: own[name] for name in PAPER_SHAPE if str(own[name]) == "auto"}
+    params = estimator.get_params(deep=False)
+    automatic = {name: params[name] for name in PAPER_SHAPE if str(params[name]) == "auto"}
     metadata = {
         "estimator": type(estimator).__name__,
         "settings": plain_settings(estimator, estimator.seed_) | automatic | {"checkpoint": None},
@@ -231,13 +231,13 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
     else:
         shapes = {"mean": (weights,), "variance": (weights,), "log_noise": (model.num_noise,)}
     bounds = {"log_noise": (-noise, noise), "variance": (0.0, largest)}
-    found = {
+    fields = {
         part: take(
             stored.arrays, f"posterior/{part}", shape, *bounds.get(part, (-largest, largest))
         )
         for part, shape in shapes.items()
     }
-    return kind(**found)
+    return kind(**fields)
 
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:

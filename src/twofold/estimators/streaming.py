@@ -73,8 +73,8 @@ class Scratch(NamedTuple):
         """Indices of the rows in the block of a visit; every pass shuffles the strips."""
         turn, block = divmod(visit, self.blocks)
         strips = np.random.default_rng([seed, turn]).permutation(-(-self.rows // STRIP_ROWS))
-        own = np.array_split(strips, self.blocks)[block]
-        numbers = (own[:, None] * STRIP_ROWS + np.arange(STRIP_ROWS)).ravel()
+        chosen = np.array_split(strips, self.blocks)[block]
+        numbers = (chosen[:, None] * STRIP_ROWS + np.arange(STRIP_ROWS)).ravel()
         return numbers[numbers < self.rows]
 
     def read(self, rows: np.ndarray) -> np.ndarray:
@@ -236,8 +236,8 @@ def split_columns(
     parts, unit = (split, "nats") if by == "entropy" else (split.standard_deviations(), "sd")
     columns |= {f"{part}_{unit}": values for part, values in parts.parts._asdict().items()}
     if quantiles:
-        found = np.moveaxis(model.predict(x, quantiles=quantiles), -1, 0)
-        columns |= {f"q{q:g}": values for q, values in zip(quantiles, found, strict=True)}
+        quantile_values = np.moveaxis(model.predict(x, quantiles=quantiles), -1, 0)
+        columns |= {f"q{q:g}": values for q, values in zip(quantiles, quantile_values, strict=True)}
     return {
         f"{name}_{kind}": _round(column.reshape(len(x), -1)[:, index])
         for index, name in enumerate(outputs)
@@ -297,12 +297,12 @@ def decompose_table(
             values, kept = encode(block, columns, (), drop_missing)
             if not len(kept):
                 continue
-            found = split_columns(nameless, values, called, by, quantiles)
+            new_columns = split_columns(nameless, values, called, by, quantiles)
             outside = {OUTSIDE: name_outside(columns, values)}
             data = block.take(kept).data
-            write(dict(zip(data.column_names, data.columns, strict=True)) | found | outside)
+            write(dict(zip(data.column_names, data.columns, strict=True)) | new_columns | outside)
             rows += len(kept)
-            for name, column in found.items():
+            for name, column in new_columns.items():
                 sums[name] = sums.get(name, 0.0) + float(column.sum())
         if not rows:
             raise TableError(f"{opened.source}: no row has a value in every column")

@@ -87,9 +87,9 @@ class Checkpoint:
         }
         wanted |= {"energies": ((epoch, members), np.float64)}
         wanted |= {"skipped": ((epoch, members), np.int64)}
-        found = {name: (array.shape, array.dtype) for name, array in stored.arrays.items()}
+        shapes = {name: (array.shape, array.dtype) for name, array in stored.arrays.items()}
         # The state of another version may have other arrays.
-        if found != wanted or not isinstance(epoch, int):
+        if shapes != wanted or not isinstance(epoch, int):
             raise FileFormatError(
                 f"the checkpoint {self._file.path} was written by another version of twofold; "
                 "delete the file to start again"

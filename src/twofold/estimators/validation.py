@@ -45,8 +45,8 @@ def refuse_non_numbers(name: str, values: Any) -> None:
         columns = [values.name]
     array = array.reshape(len(array), -1)
     infinity = "infinity or a value too large for dtype('float64')"
-    for kind, found in (("NaN", np.isnan(array)), (infinity, np.isinf(array))):
-        counts = found.sum(axis=0)
+    for kind, mask in (("NaN", np.isnan(array)), (infinity, np.isinf(array))):
+        counts = mask.sum(axis=0)
         bad = np.flatnonzero(counts)
         if bad.size:
             labels = [f" ({str(column)!r})" for column in columns] or [""] * array.shape[1]
@@ -184,9 +184,11 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
 
 def check_settings(estimator: Any) -> None:
     """Refuse invalid settings of a ``BNNLVRegressor``."""
-    own = estimator.get_params(deep=False)
-    automatic = {name for name, value in own.items() if isinstance(value, str) and value == "auto"}
-    hidden, method = own["hidden_layer_sizes"], resolve_method(own["inference"])
+    settings = estimator.get_params(deep=False)
+    automatic = {
+        name for name, value in settings.items() if isinstance(value, str) and value == "auto"
+    }
+    hidden, method = settings["hidden_layer_sizes"], resolve_method(settings["inference"])
     if "hidden_layer_sizes" not in automatic:
         if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):
             raise ValueError(
@@ -195,26 +197,26 @@ def check_settings(estimator: Any) -> None:
         for units in hidden:
             check_integer("every entry of hidden_layer_sizes", units, 1)
     if "latent_dim" not in automatic:
-        check_integer("latent_dim", own["latent_dim"], 0)
+        check_integer("latent_dim", settings["latent_dim"], 0)
     for name in ("n_weight_draws", "n_latent_draws"):
-        check_integer(name, own[name], 1)
+        check_integer(name, settings[name], 1)
     for name, forms in {**FORMS, "dtype": ("float32", "float64")}.items():
         allowed = ("auto", *forms) if name in FORMS else forms
-        if not isinstance(own[name], str) or own[name] not in allowed:
+        if not isinstance(settings[name], str) or settings[name] not in allowed:
             choices = ", ".join(map(repr, allowed))
-            raise ValueError(f"{name} must be one of {choices}, got {own[name]!r}")
-    if own["noise"] == "varying" and method.form != "varying":
+            raise ValueError(f"{name} must be one of {choices}, got {settings[name]!r}")
+    if settings["noise"] == "varying" and method.form != "varying":
         raise ValueError(
             "noise='varying' needs inference='langevin' or 'ensemble'; the other methods have the "
-            f"same noise everywhere, got {own['inference']!r}"
+            f"same noise everywhere, got {settings['inference']!r}"
         )
     for name in ("weight_variance", "checkpoint_seconds", "latent_variance"):
-        if name != "latent_variance" or own[name] is not None:
-            check_positive(name, own[name])
-    if own["checkpoint"] is not None and own["random_state"] is None:
+        if name != "latent_variance" or settings[name] is not None:
+            check_positive(name, settings[name])
+    if settings["checkpoint"] is not None and settings["random_state"] is None:
         raise ValueError(
             "checkpoint needs random_state=<an integer>, so that the run is recognised when it "
             "continues; got random_state=None"
         )
-    if "verbose" not in automatic and not isinstance(own["verbose"], bool | np.bool_ | int):
-        raise ValueError(f"verbose must be True, False or 'auto', got {own['verbose']!r}")
+    if "verbose" not in automatic and not isinstance(settings["verbose"], bool | np.bool_ | int):
+        raise ValueError(f"verbose must be True, False or 'auto', got {settings['verbose']!r}")

@@ -146,8 +146,8 @@ class Alpha(Method):
 
     def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
         """q(W) and the noise of the run."""
-        found = jax.vmap(partial(posterior, config))(states)
-        lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), found)
+        posteriors = jax.vmap(partial(posterior, config))(states)
+        lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posteriors)
         return Result(lone, config.nodes, loop.convergence(energies[:, 0], epochs))
 
 
@@ -338,7 +338,7 @@ def step(
     shuffle_key, batch_key = jax.random.split(key)
     batches, batch_at = loop.deal(shuffle_key, data, size)
     order = loop.shuffle(shuffle_key, data)
-    own = loop.in_order((state.latents, state.latent_moments), order, size)
+    own_latents = loop.in_order((state.latents, state.latent_moments), order, size)
 
     def on_batch(index: Any, carry: Any) -> Any:
         shared, shared_moments, rows, total, skipped = carry
@@ -361,7 +361,13 @@ def step(
         skipped += (nonempty & ~finite).astype(skipped.dtype)
         return local.shared, local.shared_moments, rows, total, skipped
 
-    carry = state.shared, state.shared_moments, own, jnp.zeros((), dtype), jnp.zeros((), int)
+    carry = (
+        state.shared,
+        state.shared_moments,
+        own_latents,
+        jnp.zeros((), dtype),
+        jnp.zeros((), int),
+    )
     # The loop runs for the longest epoch of all members; surplus batches of a member are empty.
     carry = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
     shared, moments, rows, total, skipped = carry

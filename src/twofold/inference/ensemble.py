@@ -204,8 +204,8 @@ def draw_starts(model: BNNLV, dtype: str, keys: Keys) -> Network:
     """For each key, a draw from the prior scaled by one half."""
 
     def draw(key: Key) -> Network:
-        own = jax.random.fold_in(key, START_STREAM)
-        weights = jax.random.normal(own, (model.num_weights,), dtype)
+        start_key = jax.random.fold_in(key, START_STREAM)
+        weights = jax.random.normal(start_key, (model.num_weights,), dtype)
         log_noise = jnp.full(model.num_noise, START_LOG_NOISE, dtype)
         log_noise = log_noise.at[model.outputs :].set(LOG_ODDS_PRIOR[0])
         return Network(START * model.weight_variance**0.5 * weights, log_noise)
@@ -247,8 +247,8 @@ def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Flo
     """``log_densities`` of all rows, ROWS_AT_ONCE at a time to bound memory."""
 
     def of_row(row: Any) -> Float[Array, ""]:
-        own = jax.tree.map(lambda part: part[None], row)
-        return log_densities(model, nodes, network, *own)[0]
+        batch = jax.tree.map(lambda part: part[None], row)
+        return log_densities(model, nodes, network, *batch)[0]
 
     rows = data.x, data.y, data.error
     return jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
@@ -261,8 +261,8 @@ def out_of_bag_scores(
     """Log-density of each row, predicted by the members that held it out; NaN if none did.
     ``draws`` has leading axes K (members) and R (draws of each)."""
 
-    def of_member(own: Network) -> Float[Array, "N"]:
-        each = jax.lax.map(lambda one: _row_by_row(model, nodes, one, data), own)
+    def of_member(networks: Network) -> Float[Array, "N"]:
+        each = jax.lax.map(lambda one: _row_by_row(model, nodes, one, data), networks)
         return jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
 
     mixed, count = jax.lax.map(of_member, draws), jnp.sum(held_out, axis=0)
@@ -349,8 +349,8 @@ def step(
     def batch(index: Int[Array, ""]) -> Any:
         if whole:
             return data.x, data.y, data.weigh(share.role == TRAIN), num_data, data.error
-        own = jax.random.fold_in(key, index)
-        places = jax.random.randint(own, (slots,), 0, jnp.maximum(training, 1))
+        batch_key = jax.random.fold_in(key, index)
+        places = jax.random.randint(batch_key, (slots,), 0, jnp.maximum(training, 1))
         chosen = share.order[places]
         mask, error = data.weigh(places < training, chosen), data.errors_of(chosen)
         return data.x[chosen], data.y[chosen], mask, num_data, error
@@ -384,8 +384,8 @@ def step(
     )
     end = start + length
     done = state.done | ((epoch + 1 == end) & (best_epoch < NEAR_END * end))
-    found = State(network, moments, best, score, best_score, best_epoch, done)
-    found = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), found, state)
+    new_state = State(network, moments, best, score, best_score, best_epoch, done)
+    new_state = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), new_state, state)
     # A run ends only if all updates were lost.
     lost = jnp.where((skipped == UPDATES) & ~state.done, 1, 0)
-    return found, Info(energy, lost)
+    return new_state, Info(energy, lost)

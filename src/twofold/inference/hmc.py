@@ -87,8 +87,8 @@ class ChainMethod(Method):
         """The draws of all chains so far."""
         kept = np.clip((len(energies) - self.warmup) // self.thin, 1, self.samples)
         drawn = Chains(states.weights[:, :kept], states.log_noise[:, :kept], states.divergences)
-        found = SampledPosterior.of_chains(*drawn[:2])
-        return Result(jax.tree.map(np.asarray, found), config.nodes, chains=drawn)
+        draws = SampledPosterior.of_chains(*drawn[:2])
+        return Result(jax.tree.map(np.asarray, draws), config.nodes, chains=drawn)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -255,9 +255,11 @@ def propose(config: Config, key: Key, state: State, walk: Walk, number: Int[Arra
     chain, target = state.chain, partial(log_posterior, config, walk)
     kernel = adjusted_mclmc.build_kernel(isokinetic_velocity_verlet)
     start = HMCState(chain.position, chain.logdensity, chain.logdensity_grad)
-    found, info = kernel(key, start, target, jnp.exp(state.log_step), (STEPS,))
+    proposal, info = kernel(key, start, target, jnp.exp(state.log_step), (STEPS,))
     moved = chain._replace(
-        position=found.position, logdensity=found.logdensity, logdensity_grad=found.logdensity_grad
+        position=proposal.position,
+        logdensity=proposal.logdensity,
+        logdensity_grad=proposal.logdensity_grad,
     )
     rate = jnp.nan_to_num(info.acceptance_rate)
     change = ACCEPTANCE_ADAPTATION * (rate - ACCEPTANCE)
@@ -276,14 +278,14 @@ def step(
     past_half = 2 * (epoch + 1) - epochs
     hasty = past_half <= 0
 
-    def one(index: Any, state: State) -> State:
-        own, number = jax.random.fold_in(key, index), epoch * STEPS + index
-        return move(config, own, state, walk, number, hasty)
+    def one_step(index: Any, state: State) -> State:
+        step_key, number = jax.random.fold_in(key, index), epoch * STEPS + index
+        return move(config, step_key, state, walk, number, hasty)
 
     if config.adjusted:
         state = propose(config, key, state, walk, epoch)
     else:
-        state = jax.lax.fori_loop(0, STEPS, one, state)
+        state = jax.lax.fori_loop(0, STEPS, one_step, state)
     slot = jnp.clip(-(-config.samples * past_half // epochs) - 1, 0, config.samples - 1)
     slot = jnp.where(epoch == 0, 0, slot)
     open_slots = jnp.arange(config.samples)[:, None] >= slot

@@ -197,9 +197,9 @@ def run(
         if passing and epoch > first:
             own_problems = cores.split(problems(epoch), portions)
         started = time.perf_counter()
-        own = list(zip(own_keys, own_states, own_problems, strict=True))
-        found = cores.run_each(program, own, (schedule, np.int32(epoch), np.int32(count)))
-        own_states, *traces = (list(part) for part in zip(*found, strict=True))
+        arguments = list(zip(own_keys, own_states, own_problems, strict=True))
+        outputs = cores.run_each(program, arguments, (schedule, np.int32(epoch), np.int32(count)))
+        own_states, *traces = (list(part) for part in zip(*outputs, strict=True))
         energies, skipped = (
             sharding.on_host(cores.join(trace, portions, axis=1))[:count] for trace in traces
         )

@@ -125,8 +125,8 @@ def start_encoder(key: Key, model: BNNLV, hidden: tuple[int, ...], dtype: Any) -
     for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         last = index == len(sizes) - 2
         deviation = 0.0 if last else (2.0 / fan_in) ** 0.5
-        own = jax.random.fold_in(key, index)
-        kernel = deviation * jax.random.normal(own, (fan_out * fan_in,), dtype)
+        layer_key = jax.random.fold_in(key, index)
+        kernel = deviation * jax.random.normal(layer_key, (fan_out * fan_in,), dtype)
         layers += [kernel, jnp.zeros(fan_out, dtype)]
     return jnp.concatenate(layers)
 

@@ -210,13 +210,13 @@ def nest_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a regressor with the method's options, which the command line gives beside the
     others, moved into ``inference``."""
     known = {name for method in METHODS for name in option_names(method_class(method))}
-    own = {name: value for name, value in settings.items() if name in known}
-    rest = {name: value for name, value in settings.items() if name not in own}
-    if not own:
+    of_method = {name: value for name, value in settings.items() if name in known}
+    rest = {name: value for name, value in settings.items() if name not in of_method}
+    if not of_method:
         return rest
     inference = rest.get("inference", DEFAULT)
     if isinstance(inference, str):
         inference = {"method": inference}
     elif not isinstance(inference, Mapping):
         inference = to_mapping(inference)
-    return rest | {"inference": {**inference, **own}}
+    return rest | {"inference": {**inference, **of_method}}

@@ -244,9 +244,9 @@ def log_marginal(
     (draws, _), rows, count = weights.shape, x.shape[0], nodes.points.shape[0]
     points = nodes.points.astype(x.dtype)
     z = jnp.broadcast_to(points.T[None, :, :, None], (draws, model.latents, count, rows))
-    every = jnp.tile(x, (count, 1))
+    inputs = jnp.tile(x, (count, 1))
     z = z.reshape(draws, model.latents, count * rows)
-    outputs = network.apply(layers(model, weights), every, z, model.activate)
+    outputs = network.apply(layers(model, weights), inputs, z, model.activate)
     outputs = outputs.reshape(draws, -1, count, rows)
     given = conditional(model, outputs, log_noise)
     given = given.add_variance(None if error is None else error.T[:, None])

@@ -103,10 +103,10 @@ class BNNLV:
 
 def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
     """The network's layers for K draws of W."""
-    found = network.unflatten(model.sizes, weights)
+    raw_layers = network.unflatten(model.sizes, weights)
     if not model.scaled_prior:
-        return found
-    count = len(found)
+        return raw_layers
+    count = len(raw_layers)
     first_scale = network.num_weights(model.sizes)
     last_scale = first_scale + model.num_scales
     scales = jnp.exp(LOG_SCALE_DEVIATION * weights[:, first_scale:last_scale])
@@ -118,7 +118,7 @@ def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
         jnp.concatenate([of_inputs, of_latents.astype(weights.dtype)], axis=1) / model.inputs**0.5
     )
     scaled: list[network.Layer | network.Skip] = []
-    for index, (kernel, bias) in enumerate(found):
+    for index, (kernel, bias) in enumerate(raw_layers):
         fan_in = 1.0 if index == 0 else kernel.shape[-1] ** -0.5
         kernel = kernel * (GAIN * fan_in * of_layers[:, index, None, None])
         if index == 0:

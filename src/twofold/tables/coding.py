@@ -158,15 +158,15 @@ def spread(columns: Sequence[Column], num: int, seed: int) -> np.ndarray:
     from scipy.stats import qmc
 
     u = qmc.Sobol(len(columns), rng=np.random.default_rng(seed)).random(num)
-    every = [one.at_fractions(own) for one, own in zip(columns, u.T, strict=True)]
-    rows = np.hstack(every)
+    features = [one.at_fractions(fractions) for one, fractions in zip(columns, u.T, strict=True)]
+    rows = np.hstack(features)
     return rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])]
 
 
 def name_outside(columns: Sequence[Column], x: np.ndarray) -> list[str]:
     """For each row, names of the columns outside their measured range."""
-    found = [(one.name, one.outside(part)) for one, part in split_features(columns, x)]
-    return ["; ".join(name for name, rows in found if rows[i]) for i in range(len(x))]
+    outside = [(one.name, one.outside(part)) for one, part in split_features(columns, x)]
+    return ["; ".join(name for name, rows in outside if rows[i]) for i in range(len(x))]
 
 
 def find_step(values: np.ndarray) -> float | None:
@@ -221,8 +221,8 @@ def _describe(
 def _describe_dates(table: Table, column: Column, seconds: np.ndarray) -> Column:
     """Describe a column of valid dates, with the order of day and month if its values show it
     (dates like 2025-12-31 have none)."""
-    every = {order: table.dates(column.name, order).values for order in ORDERS}
-    fits = [one for one in ORDERS if np.array_equal(every[one], seconds, equal_nan=True)]
+    by_order = {order: table.dates(column.name, order).values for order in ORDERS}
+    fits = [one for one in ORDERS if np.array_equal(by_order[one], seconds, equal_nan=True)]
     column = replace(column, date_order=fits[0] if len(fits) == 1 else None)
     column.encode(table)
     return column

@@ -70,12 +70,12 @@ class Table:
     def numbers(self, name: str, missing: Collection[str | float] = ()) -> Numbers:
         """A column as numbers; ``missing`` lists further markers for missing values: words, or
         numbers in any notation."""
-        found = self._convert(_numbers, name, missing, self.decimal)
+        column = self._convert(_numbers, name, missing, self.decimal)
         for marker in missing:
             with suppress(ValueError):
                 mark = parse_number(str(marker), self.decimal if isinstance(marker, str) else ".")
-                found.values[np.isclose(found.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
-        return found
+                column.values[np.isclose(column.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
+        return column
 
     def times(
         self, name: str, missing: Collection[str | float] = (), date_order: str | None = None
@@ -83,11 +83,11 @@ class Table:
         """A column of numbers, or of dates as seconds since the first one; ``date_order`` as for
         ``dates``. Only words in ``missing`` are used, because any number is a valid time."""
         dates = self.dates(name, date_order, missing)
-        found = self._convert(_numbers, name, missing, self.decimal)
+        numbers = self._convert(_numbers, name, missing, self.decimal)
         known = np.isfinite(dates.values)
         # Among numbers, a date counts as text.
-        if known.sum() <= np.isfinite(found.values).sum():
-            return found
+        if known.sum() <= np.isfinite(numbers.values).sum():
+            return numbers
         return Numbers(dates.values - dates.values[known][0], dates.texts)
 
     def dates(
@@ -120,11 +120,11 @@ class Table:
 
     def to_lists(self) -> dict[str, list[Any]]:
         """All columns, numeric ones as numbers, others unchanged."""
-        found = {}
+        lists = {}
         for name in self.data.column_names:
             values, texts = self.numbers(name)
-            found[name] = self.data[name].to_pylist() if texts else values.tolist()
-        return found
+            lists[name] = self.data[name].to_pylist() if texts else values.tolist()
+        return lists
 
     def _convert(self, convert: Callable[..., Any], name: str, *options: Any) -> Any:
         with parsing_errors(self.source, "CSV file" if self.unit == "line" else "Parquet file"):
@@ -147,10 +147,10 @@ def keep_finite(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Stack columns of numbers, each ``[N, …]``, and return the indices of the rows: all of them,
     or with ``drop_missing`` those with a finite number in every column."""
-    values = np.hstack([np.zeros((len(table), 0)), *(own for _, own in columns)])
+    values = np.hstack([np.zeros((len(table), 0)), *(array for _, array in columns)])
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any() and not drop_missing:
-        missing = {name: (~np.isfinite(own).all(axis=1)).sum() for name, own in columns}
+        missing = {name: (~np.isfinite(array).all(axis=1)).sum() for name, array in columns}
         parts = listed(f"{shortened(name)!r} {count}" for name, count in missing.items() if count)
         raise TableError(
             f"{table.source}: {bad.sum()} of {len(table)} rows have no finite number in a column "
@@ -298,14 +298,14 @@ def _text(cell: Any) -> str:
 def sentinels(values: np.ndarray) -> list[float]:
     """Extreme values of a column that look like markers for missing values, such as -999 among
     temperatures."""
-    found = np.unique(values[np.isfinite(values)])
-    low = next((value for value in found if not _likely(value)), None)
+    distinct = np.unique(values[np.isfinite(values)])
+    low = next((value for value in distinct if not _likely(value)), None)
     if low is None:
         return []
-    high = next(value for value in reversed(found) if not _likely(value))
+    high = next(value for value in reversed(distinct) if not _likely(value))
     with np.errstate(over="ignore"):
-        beyond = np.maximum(low - found, found - high)
-        return found[beyond > np.maximum(high - low, FAR * np.abs(found))].tolist()
+        beyond = np.maximum(low - distinct, distinct - high)
+        return distinct[beyond > np.maximum(high - low, FAR * np.abs(distinct))].tolist()
 
 
 def _likely(value: float) -> bool:

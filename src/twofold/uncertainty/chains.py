@@ -47,8 +47,11 @@ def predictive_trace(
     def of_chain(chain: tuple[Array, Array]) -> Float[Array, "R quantities"]:
         draws = len(chain[0])
         z = jnp.broadcast_to(nodes[:, None], (len(nodes), draws, model.latents))
-        found = moments(model, Nested(*chain, z), x)
-        parts = [found.mean.reshape(draws, -1), jnp.log(found.variance).reshape(draws, -1)]
+        conditional = moments(model, Nested(*chain, z), x)
+        parts = [
+            conditional.mean.reshape(draws, -1),
+            jnp.log(conditional.variance).reshape(draws, -1),
+        ]
         return jnp.concatenate(parts, axis=1)
 
     return jax.lax.map(of_chain, (weights, log_noise))

@@ -180,7 +180,7 @@ class Decomposition:
     def take(self, rows: np.ndarray) -> "Decomposition":
         """The decomposition of some rows."""
         parts, errors = (
-            Parts(*(part[rows] for part in every)) for every in (self.parts, self.standard_errors)
+            Parts(*(part[rows] for part in group)) for group in (self.parts, self.standard_errors)
         )
         return replace(self, **parts._asdict(), standard_errors=errors)
 

@@ -67,14 +67,14 @@ def entropies(
     """
     given = components(model, nested, x)
     groups = 1 if joint else model.outputs
-    every = (slice(None),) if joint else tuple(slice(g, g + 1) for g in range(groups))
+    outputs = (slice(None),) if joint else tuple(slice(g, g + 1) for g in range(groups))
 
     def at_point(point: tuple[Float[Array, "L M O"], Float[Array, "_ M O"]]) -> Entropies:
         centres, log_noise = point
         more = (given.log_odds,) if model.varying_noise else ()
         log_noise = log_noise if more else log_noise[0]
-        found = [estimator(key, centres[..., o], log_noise[..., o], *more) for o in every]
-        return Entropies(*(jnp.stack(leaves, axis=1) for leaves in zip(*found, strict=True)))
+        results = [estimator(key, centres[..., o], log_noise[..., o], *more) for o in outputs]
+        return Entropies(*(jnp.stack(leaves, axis=1) for leaves in zip(*results, strict=True)))
 
     shape = *given.log_variance.shape[:3], x.shape[0]
     log_variance = jnp.broadcast_to(given.log_variance, shape)
@@ -164,8 +164,8 @@ def integrate(
         return Entropies(*integrate_varying(centres, log_noise, log_odds))
     needed = size_needed(centres, log_noise)
     branches = [lambda c, n, size=size: entropies_on(size, c, n) for size in SIZES]
-    found = jax.lax.switch(grid_index(needed), branches, centres, log_noise)
-    return Entropies(*(jnp.where(needed <= SIZES[-1], leaf, jnp.nan) for leaf in found))
+    results = jax.lax.switch(grid_index(needed), branches, centres, log_noise)
+    return Entropies(*(jnp.where(needed <= SIZES[-1], leaf, jnp.nan) for leaf in results))
 
 
 def log_kernels(

@@ -105,13 +105,13 @@ def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditio
     """y given each nested draw: means and log-variances ``[L, M, O, B]``, log-odds ``[M]``; memory
     grows with L · M · B."""
     blocks = in_blocks(model, nested, x.shape[0])
-    network_layers, every = layers(model, nested.weights), nested.latents.shape[0]
-    found = jax.lax.map(
+    network_layers, latents = layers(model, nested.weights), nested.latents.shape[0]
+    outputs = jax.lax.map(
         lambda z: network.apply_nested(network_layers, x, z, model.activate), blocks
     )
-    found = jnp.moveaxis(found, 3, 1)
-    found = jnp.swapaxes(found.reshape(every, *found.shape[2:]), 0, 1)
-    given = conditional(model, jnp.moveaxis(found, 2, 1), nested.log_noise)
+    outputs = jnp.moveaxis(outputs, 3, 1)
+    outputs = jnp.swapaxes(outputs.reshape(latents, *outputs.shape[2:]), 0, 1)
+    given = conditional(model, jnp.moveaxis(outputs, 2, 1), nested.log_noise)
     mean, log_variance = (jnp.moveaxis(leaf, 2, 0) for leaf in given[:2])
     return Conditional(mean, log_variance, given.log_odds)
 
@@ -128,9 +128,9 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
         values = given.mean
         if model.varying_noise:
             noise += _over_latents(given.variance)
-        own = _over_latents(values) / block
-        spread = _over_latents(jnp.square(values - own[:, :, None]))
-        shift, total = own - mean, count + block
+        block_mean = _over_latents(values) / block
+        spread = _over_latents(jnp.square(values - block_mean[:, :, None]))
+        shift, total = block_mean - mean, count + block
         squares += spread + jnp.square(shift) * (count * block / total)
         return (total, mean + shift * (block / total), squares, noise), None
 
@@ -190,12 +190,12 @@ def sample(
     z = latent_values(model, noise[:, : model.latents])
     outputs = network.apply(layers(model, draws.weights), x, z, model.activate)
     given = conditional(model, outputs, draws.log_noise)
-    own = noise[:, model.latents : model.latents + model.outputs]
+    additive = noise[:, model.latents : model.latents + model.outputs]
     scale = jnp.exp(0.5 * given.log_variance)
     if given.log_odds is not None:
         wide = norm.sf(noise[:, -1]) < jax.nn.sigmoid(given.log_odds)[:, None]
         scale *= jnp.where(wide, WIDE, 1.0)[:, None]
-    return jnp.moveaxis(given.mean + scale * own, -1, 0)
+    return jnp.moveaxis(given.mean + scale * additive, -1, 0)
 
 
 def rows_at_once(model: BNNLV, weights: int, latents: int) -> int:

@@ -116,8 +116,8 @@ def sum_by_level(
     distances = (offsets + nearest - position) * (spacing / components.deviation)
     values = peak * jnp.exp(-0.5 * jnp.square(distances))
     first = jnp.asarray(starts[:-1])[level.astype(int)] + nearest.astype(int) - REACH
-    every = jax.vmap(_add_windows, in_axes=(1, 2, None))(first, values, int(starts[-1]))
-    return [every[:, i:j] for i, j in pairwise(starts)]
+    sums = jax.vmap(_add_windows, in_axes=(1, 2, None))(first, values, int(starts[-1]))
+    return [sums[:, i:j] for i, j in pairwise(starts)]
 
 
 def _add_windows(
@@ -165,11 +165,11 @@ def entropies_on(size: int, components: Components) -> tuple[Float[Array, "M"], 
     """Cross and conditional entropies with a core of ``size`` spacings."""
     spacing, points = finest_spacing(components), level_points(size)
     low = 0.5 * (sum(core_bounds(components)) - size * spacing)
-    own = sum_by_level(components, low, spacing, points)
-    found = [own[-1]]
+    levels = sum_by_level(components, low, spacing, points)
+    sums = [levels[-1]]
     for j in reversed(range(LEVELS - 1)):
-        found.insert(0, own[j] + refine(found[0], points[j]))
-    density = jnp.concatenate(found, axis=1)
+        sums.insert(0, levels[j] + refine(sums[0], points[j]))
+    density = jnp.concatenate(sums, axis=1)
     weight = jnp.asarray(rule_weights(points), spacing.dtype) * spacing
     log_mean = jnp.log(jnp.maximum(jnp.mean(density, axis=0), jnp.finfo(density.dtype).tiny))
     return -(density @ (weight * log_mean)), -(xlogy(density, density) @ weight)

@@ -145,8 +145,8 @@ def winds(
     along = turned(wind.rotor_amplitude, rotor, step, num)
     shrink, shift = mean_turn(step, num)
     shared = jnp.sum(wind.hub_amplitude * shrink * jnp.cos(rotor + shift))
-    own = jnp.sum(wind.rest_amplitude * shrink * jnp.cos(rest + shift))
-    return wind.mean + along, wind.mean + shared + own
+    independent = jnp.sum(wind.rest_amplitude * shrink * jnp.cos(rest + shift))
+    return wind.mean + along, wind.mean + shared + independent
 
 
 def mean_turn(step: Float[Array, "F"], num: int) -> tuple[Float[Array, "F"], Float[Array, "F"]]:
