@@ -35,7 +35,7 @@ def init(
     place: Place,
     input: Annotated[list[str], Option(help=INPUT)],
     output: Annotated[list[str], Option(help="Name of an output.")],
-    candidates: Annotated[Path | None, Option(help="Table of the only points allowed.")] = None,
+    candidates: Annotated[Path | None, Option(help="Table of the points to choose from.")] = None,
     constraint: Annotated[Texts, Option(help=CONSTRAINT)] = None,
     target: Annotated[Text, Option(help="Output to learn (default: all of them).")] = None,
     setting: Annotated[Texts, Option(help=SETTING)] = None,
@@ -103,7 +103,7 @@ def ask(
 def tell(
     run: Run,
     place: Place,
-    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs and inputs.")] = None,
+    values: Annotated[Texts, Argument(help="Outputs and inputs: NAME=VALUE")] = None,
     proposal: Annotated[int | None, Option(help="Number of the proposal.")] = None,
     table: Annotated[Path | None, Option(help="CSV or Parquet file of results.")] = None,
     repeat: Annotated[bool, Option(help="Record a repeated measurement.")] = False,
@@ -135,7 +135,7 @@ def correct(
     run: Run,
     place: Place,
     measurement: Annotated[int, Argument(help="Number of the measurement.")],
-    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs.")] = None,
+    values: Annotated[Texts, Argument(help="Outputs: NAME=VALUE")] = None,
     note: Note = None,
 ) -> None:
     """Replace a recorded value; the earlier one stays in the history of the database.

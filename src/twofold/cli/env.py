@@ -48,7 +48,7 @@ def sample(
     minari: Annotated[str | None, Option(help="Minari data set, such as mine/a-v0.")] = None,
     policy: Annotated[Literal["behaviour", "uniform"], Option(help=POLICY)] = "behaviour",
     seed: Seed = 0,
-    param: Annotated[Texts, Option(help="NAME=VALUE, such as history=1")] = None,
+    param: Annotated[Texts, Option(help="Parameter of the system, such as history=1")] = None,
 ) -> None:
     """Simulate a system under a policy and write a log.
 

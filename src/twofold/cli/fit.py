@@ -22,12 +22,12 @@ from twofold.tables.coding import Column, describe_columns
 
 CATEGORY = 'Input that is a category: NAME, or in order "NAME=small<medium<large"'
 ERROR = "Column with the known standard deviation of each measurement; several: a,b"
-GROUP = "Column whose equal values (of dates: the same day) are held out together."
+GROUP = "Column of groups that are held out together (dates: by day)."
 SHARE = "Share of rows to hold out (default: 0 with an out-of-bag score, else 0.1)."
 Text = str | None
 Texts = list[str] | None
 DropMissing = Annotated[bool, Option("--drop-missing", help="Drop rows with missing values.")]
-Stream = Annotated[bool, Option("--stream", help="Read in blocks, as large tables are.")]
+Stream = Annotated[bool, Option("--stream", help="Read in blocks, as for large tables.")]
 Quick = Annotated[bool, Option("--quick", help="Fit in seconds: inference=ensemble, no chains.")]
 DateOrder = Annotated[
     Literal["day-first", "month-first"] | None,

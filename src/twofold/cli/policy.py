@@ -23,7 +23,7 @@ app = typer.Typer(help="Find policies from a log and a cost function.", no_args_
 
 FUNCTION = "FILE.py:FUNCTION"
 RATE = "Largest change of an action per step: NAME=VALUE, or none (default: as in the log)"
-LIMIT = "Limits of an observation: NAME:LOW:HIGH; an end may be inf"
+LIMIT = "Limits of an observation: NAME:LOW:HIGH; -inf or inf for none"
 BETAS, QUICK_BETAS = "0,1,2,4,8,30", "0,2,8,30"
 QUICK_SEARCH = {"epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
@@ -51,7 +51,9 @@ def search(
     exogenous: Annotated[Text, Option(help="Columns that no action influences: a,b")] = None,
     max_rate: Annotated[Texts, Option(help=RATE)] = None,
     limit: Annotated[Texts, Option(help=LIMIT)] = None,
-    transform: Annotated[Texts, Option(help="NAME=log1p, logit or log1p_logit")] = None,
+    transform: Annotated[
+        Texts, Option(help="Transform of a column: NAME=log1p, logit or log1p_logit")
+    ] = None,
     missing: Annotated[Texts, Option(help="Marker for missing values.")] = None,
     mend: Annotated[Texts, Option(help="Repairs to allow: sort,drop_missing, …")] = None,
     beta: Annotated[Text, Option(help=f"Weights of the epistemic risk (default: {BETAS}).")] = None,
@@ -138,7 +140,7 @@ def act(
     file: PolicyFile,
     recent: Annotated[Path, Argument(help="Table of recent rows, the newest last.")],
 ) -> None:
-    """Show the action that follows the last rows of a table; the actions of its very last row are
+    """Show the action of a policy after the last rows of a table; actions in the last row are
     ignored.
 
     Example: twofold policy act tank/policies/beta-2_gamma-0.policy recent.csv

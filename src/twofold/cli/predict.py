@@ -85,11 +85,11 @@ def suggest(
     seed: Seed = 0,
     drop_missing: DropMissing = False,
 ) -> None:
-    """Suggest the points whose measurements would together teach the model most.
+    """Suggest the most informative batch of points to measure.
 
     Without a table of candidates, points are spread evenly over the range of the model's inputs,
-    with as many digits as the inputs have. To plan and record a whole series of measurements, see
-    twofold campaign.
+    with the digits of the inputs. To plan and record a whole series of measurements, see twofold
+    campaign.
 
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """

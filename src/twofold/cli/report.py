@@ -21,7 +21,7 @@ def report(
     run: Run,
     subject: Annotated[str, Argument(help="Model or campaign file, or folder of a policy search.")],
     out: Annotated[Path | None, Option(help="HTML file (default: beside the subject).")] = None,
-    data: Annotated[Path | None, Option(help="Table of the model, if it was moved.")] = None,
+    data: Annotated[Path | None, Option(help="Table of the model, if moved.")] = None,
     show: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Write one self-contained HTML page about a model, a campaign or a search for policies.
