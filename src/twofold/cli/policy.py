@@ -181,9 +181,9 @@ def _check_size(rows: int, regressor: "BNNLVRegressor") -> None:
     if getattr(regressor.inference, "epochs", 0) is None and rows > MOST_ROWS:
         passes = max(1, MIN_EPOCHS * MOST_ROWS // rows)
         raise CommandError(
-            f"the log has {rows:,} rows, over which the model would make {MIN_EPOCHS} passes, "
-            f"meant for at most {MOST_ROWS:,} rows; set the number with "
-            f"--model epochs={passes}, or write every {-(-rows // MOST_ROWS)}th row to another file"
+            f"the log has {rows:,} rows, too many for the default of {MIN_EPOCHS} passes over the "
+            f"data (at most {MOST_ROWS:,} rows); set --model epochs={passes}, or write every "
+            f"{-(-rows // MOST_ROWS)}th row to another file"
         )
 
 

@@ -178,7 +178,7 @@ def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
     files: dict[str, WorkFile] = {}
     for job in jobs:
         refusal, remedy = (
-            f"the result of job {job.name!r} can only be kept if its",
+            f"the result of job {job.name!r} can only be stored if its",
             "give no folder",
         )
         name = getattr(job.function, "__qualname__", "<unnamed>")
@@ -212,7 +212,7 @@ def _check_folder(file: WorkFile) -> None:
         file.check_writable()
     except OSError as error:
         remedy = "give a folder that can be written to, or none"
-        raise OSError(f"results cannot be kept in {folder} ({error}); {remedy}") from error
+        raise OSError(f"results cannot be stored in {folder} ({error}); {remedy}") from error
 
 
 def _keep(file: WorkFile, name: str, result: str) -> None:
@@ -220,7 +220,7 @@ def _keep(file: WorkFile, name: str, result: str) -> None:
     try:
         file.write({}, {"name": name, "result": result})
     except OSError as error:
-        problem = f"the result of job {name!r} could not be kept ({error})"
+        problem = f"the result of job {name!r} could not be stored ({error})"
         warnings.warn(
             f"{problem}; it will be computed again next time", RuntimeWarning, stacklevel=3
         )

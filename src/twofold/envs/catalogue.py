@@ -27,7 +27,7 @@ WORDS: dict[Any, str] = {
 def make(name: str, /, **params: Any) -> System:
     """A system by name, with optional parameters."""
     if name not in SYSTEMS:
-        raise ValueError(f"there is no system {name!r}; those there are: {', '.join(SYSTEMS)}")
+        raise ValueError(f"there is no system {name!r}; valid names: {', '.join(SYSTEMS)}")
     beside = get_type_hints(SYSTEMS[name])
     of_params = beside.pop("params")
     del beside["return"]

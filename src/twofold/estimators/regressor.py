@@ -381,10 +381,9 @@ def _warn_of_overflow(predictions: Any, dtype: str, stacklevel: int) -> None:
 
 def _warn_of_doubts(split: Decomposition) -> None:
     sentences = {
-        "the entropies of {} points are not known (NaN): the noise there is thousands of times "
-        "narrower than the range of the predictions; use by='variance' or estimator='mixture'": (
-            ~np.isfinite(split.total)
-        ),
+        "the entropies of {} points could not be computed (NaN): the noise there is thousands of "
+        "times narrower than the range of the predictions; use by='variance' or "
+        "estimator='mixture'": (~np.isfinite(split.total)),
         "the epistemic part of {} points is negative beyond its Monte Carlo error: there the "
         "entropy estimator's bias is larger than the epistemic part; use estimator='auto', or more "
         "n_latent_draws": split.doubtful,

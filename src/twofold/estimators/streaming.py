@@ -93,8 +93,8 @@ def write_scratch(path: Path, blocks: Iterable[np.ndarray]) -> Scratch:
             running = running.merge(Running.of(values)) if running else Running.of(values)
     if running is None or not 2 <= running.rows <= MOST_ROWS:
         raise ValueError(
-            f"a fit needs at least 2 rows with a value in every column, and takes {MOST_ROWS:,} at "
-            f"most, got {running.rows if running else 0:,}"
+            f"a fit needs 2 to {MOST_ROWS:,} rows with a value in every column, "
+            f"got {running.rows if running else 0:,}"
         )
     return Scratch(path, running, digest.hexdigest())
 
@@ -278,8 +278,8 @@ def decompose_table(
     names = fitted if inputs is None else list_of_names("inputs", inputs)
     if names is None:
         raise ValueError(
-            f"the model was fitted to {model.n_features_in_} columns without names; say which "
-            "columns of the table they are: inputs=[…]"
+            f"the model was fitted to {model.n_features_in_} columns without names; name the "
+            "columns of the table with inputs=[…]"
         )
     columns = [one if isinstance(one, Column) else Column(str(one)) for one in names]
     features = sum(len(one.features) for one in columns)

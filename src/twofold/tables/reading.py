@@ -133,7 +133,7 @@ class CsvFile:
                 yield
             except (UnicodeError, LookupError) as error:
                 raise TableError(
-                    f"{self.source} is not written in {self._encoding} ({error}); for a file of an "
+                    f"{self.source} is not valid {self._encoding} ({error}); for a file of an "
                     "older Windows program pass encoding='cp1252'"
                 ) from error
 
