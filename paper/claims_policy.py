@@ -213,6 +213,6 @@ SPEED = [
         "App. C.3",
         "Model and policy for the wind turbine take around 8 hours",
         published="8",
-        reason="the simulator and the machine are others",
+        reason="another simulator and machine",
     ),
 ]

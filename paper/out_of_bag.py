@@ -134,5 +134,5 @@ def tabulate_gaps(results: Path) -> str:
         ]
         for problem, size in ROWS.items()
     ]
-    headings = ["problem", "rows", "out of bag", "fresh rows", "standard error it claims"]
+    headings = ["problem", "rows", "out of bag", "new rows", "estimated standard error"]
     return markdown([*headings, "gap", "gap, quick start"], rows)

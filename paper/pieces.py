@@ -109,7 +109,7 @@ PIECES = {
         "test log-likelihood on the toy problems", "toy_fit:score_toy_fits", "toy_fit"
     ),
     "alpha_vs_hmc": _beyond(
-        "posteriors beside Hamiltonian Monte Carlo",
+        "posteriors against Hamiltonian Monte Carlo",
         "alpha_vs_hmc:compare_with_hmc",
         "alpha_vs_hmc",
         work="posteriors",
@@ -164,19 +164,19 @@ PIECES = {
         "posteriors away from a thin sheet of data", "off_manifold:compare_away", "off_manifold"
     ),
     "small_tables": _beyond(
-        "tables of 30 to 150 rows beside a Gaussian process",
+        "tables of 30 to 150 rows against a Gaussian process",
         "small_tables:score_small_tables",
         "small_tables",
         in_jobs=True,
     ),
     "out_of_bag": _beyond(
-        "out-of-bag scores beside those of fresh rows",
+        "out-of-bag scores against scores of new rows",
         "out_of_bag:compare_scores",
         "out_of_bag",
         in_jobs=True,
     ),
     "split_truth": _beyond(
-        "the split beside the true noise, from 50 to 1,600 rows",
+        "the split against the true noise, from 50 to 1,600 rows",
         "split_truth:compare_splits",
         "split_truth",
         in_jobs=True,
@@ -233,7 +233,7 @@ PIECES = {
         work="frontiers",
     ),
     "selection": _beyond(
-        "the recommended policy beside the truth",
+        "the recommended policy against the truth",
         "selection:judge_selection",
         "selection",
         work="frontiers",

@@ -189,11 +189,11 @@ def compose(found: dict[str, dict[str, Any]]) -> Record:
 
 TITLES = {
     "simulator_evolution": "the simulator, by evolution strategies",
-    "simulator_slopes": "the simulator, by its slopes",
+    "simulator_slopes": "the simulator, by gradients",
     "beta_0": "one model, β = 0",
     "beta_1": "the same model, β = 1",
 }
-SAID = "the model says: cost / epistemic risk", "and of the simulator's policies"
+SAID = "predicted cost / epistemic risk", "the same for policies tuned on the simulator"
 
 
 def tabulate_gap(results: Path) -> str:

@@ -168,7 +168,7 @@ def tabulate_wind(results: Path) -> str:
         *_fixed_offset(values, "wind/fixed_offset", ""),
         *_fixed_offset(values, "wind/fixed_offset_no_load", ", without a load penalty"),
     ]
-    return markdown(["", "found"], rows)
+    return markdown(["", "value"], rows)
 
 
 def _fixed_offset(values: dict[str, float], name: str, case: str) -> list[list[str]]:
