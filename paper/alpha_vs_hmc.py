@@ -39,7 +39,7 @@ class Split(Protocol):
 
     @property
     def epistemic(self) -> np.ndarray:
-        """In nats."""
+        """The epistemic part in nats."""
         ...
 
 

@@ -74,7 +74,7 @@ class Fit(NamedTuple):
     seed: int
 
     def path(self, smoke: bool, work: Path) -> Path:
-        """Where the fitted model is stored."""
+        """Path of the fitted model."""
         made_of = hash_identity({"fit": self, "settings": settings(self.method, smoke)})
         return work / f"{self.problem}-{self.method}-{self.seed}-{made_of[:12]}.model"
 

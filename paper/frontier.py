@@ -41,8 +41,8 @@ SILENT = -40.0  # log-variance of deterministic models: practically zero noise
 
 
 class Trials(NamedTuple):
-    """How policies are evaluated: number of true states, repetitions from each, and sizes on the
-    model."""
+    """Sizes of the evaluation of policies: number of true states, repetitions from each, and sizes
+    on the model."""
 
     starts: int = 200
     repeats: int = 25
@@ -137,7 +137,7 @@ def group_folder(problem: ControlProblem, method: Method, seed: int, work: Path)
 
 
 def describe(problem: ControlProblem, method: Method, trials: Trials) -> dict[str, Any]:
-    """What a group depends on besides its seed, as JSON values."""
+    """The identity of a group besides its seed, as JSON values."""
     data = {name: getattr(problem, name) for name in ("transitions", "length", "horizon")}
     own = {**method._asdict(), "settings": asdict(method.settings)}
     return to_plain({"data": data, "method": own, "trials": trials._asdict()})

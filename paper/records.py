@@ -49,7 +49,7 @@ def commit() -> str:
 
 
 class Context(NamedTuple):
-    """How a piece is made: full or smoke size, folder for unfinished work, folder for results, and
+    """Settings of a run: full or smoke size, folder for unfinished work, folder for results, and
     executor of jobs."""
 
     smoke: bool

@@ -159,7 +159,7 @@ def friedman(x: np.ndarray) -> np.ndarray:
 
 
 def saddle(x: np.ndarray) -> np.ndarray:
-    """Of two inputs."""
+    """A saddle of two inputs."""
     return np.sin(2.0 * x[:, 0]) - np.square(x[:, 1])
 
 
@@ -179,7 +179,7 @@ def third_input_scale(x: np.ndarray) -> np.ndarray:
 
 
 def parabola(x: np.ndarray) -> np.ndarray:
-    """Of one input."""
+    """A parabola of one input."""
     return 1.5 * np.square(x[:, 0])
 
 

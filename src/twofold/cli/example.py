@@ -20,7 +20,7 @@ MEASUREMENTS, CANDIDATES = 150, 40
 RUNS, MINUTES, SETPOINT = 15, 60, 55.0
 
 COST = f'''\
-"""What a minute of the tank costs."""
+"""The cost of a minute of the tank."""
 
 import jax.numpy as jnp
 

@@ -40,7 +40,7 @@ def name_unreadable(path: Path) -> Iterator[None]:
 
 
 def print_message(text: str) -> None:
-    """Print a message beside the result."""
+    """Print a message to stderr."""
     print(f"twofold: {text}", file=sys.stderr)
 
 

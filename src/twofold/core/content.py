@@ -80,7 +80,7 @@ def shorten(value: Any) -> str:
 
 
 def _convert(value: Any, hint: Any) -> tuple[bool, Any]:
-    """Whether a value is of an annotated type, and the value as that type."""
+    """Whether a value matches a type annotation, and the value converted to that type."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         matches = [one for one in (_convert(value, part) for part in inner) if one[0]]

@@ -88,8 +88,9 @@ def join(parts: Sequence[Any], portions: Sequence[Portion], axis: int = 0) -> An
 
 
 def _on_host(leaf: Any) -> Any:
-    """As a NumPy array, without a copy: slicing a JAX array compiles a program for every shape.
-    Random keys, which NumPy does not have, stay JAX arrays: they can be split but not joined."""
+    """Convert to a NumPy array without a copy, because slicing a JAX array compiles a program for
+    every shape. Random keys, which NumPy does not have, stay JAX arrays: they can be split but not
+    joined."""
     if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return leaf
     return np.asarray(leaf)

@@ -113,7 +113,8 @@ def _run_locally(jobs: Mapping[int, Job], _: Mapping[str, Any]) -> Outcomes:
 
 
 def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes:
-    """As tasks, which Ray starts again if their worker dies but not if they raise an exception."""
+    """Run as Ray tasks, which are retried if their worker dies but not if they raise an
+    exception."""
     if not jobs:
         return
     ray = _connect()

@@ -80,7 +80,7 @@ def _bimodal_outputs(rng: Generator, x: np.ndarray) -> np.ndarray:
 
 
 def _bimodal_entropy(x: np.ndarray) -> np.ndarray:
-    """By the trapezoidal rule, twelve deviations around both branches."""
+    """Entropy by the trapezoidal rule, twelve deviations around both branches."""
     y = np.linspace(-25.0, 25.0, 5001)
     log_density = _bimodal_log_density(np.asarray(x)[..., None], y)
     return -np.trapezoid(np.exp(log_density) * log_density, y, axis=-1)

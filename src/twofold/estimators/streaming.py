@@ -246,7 +246,7 @@ def split_columns(
 
 
 def _round(values: np.ndarray) -> np.ndarray:
-    """To DIGITS significant digits."""
+    """Round to DIGITS significant digits."""
     with np.errstate(divide="ignore"):
         exponent = np.floor(np.log10(np.abs(values)))
     scale = 10.0 ** np.where(np.isfinite(exponent), DIGITS - 1 - exponent, 0.0)

@@ -62,7 +62,7 @@ class RiskWeights(NamedTuple):
 
 
 class Plant(NamedTuple):
-    """What all policies share: the model, starts of roll-outs, and the random key.
+    """Shared by all policies: the model, starts of roll-outs, and the random key.
 
     ``centroids`` are used by the nearest-neighbour baseline, and empty otherwise.
     """

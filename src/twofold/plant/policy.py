@@ -392,7 +392,7 @@ def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
         ):
             action = graph.node("Min", graph.node("Max", action, least), most)
         values = graph.node("Concat", values, previous, axis=1)
-    # [batch, 1]: 0, or NaN where a value is not finite, whatever clipping makes of it.
+    # [batch, 1]: 0, or NaN where a value is not finite, regardless of clipping.
     graph.doc = "NaN where there is no action"
     nothing = graph.node("Mul", values, 0.0)
     zero_or_nan = graph.node("ReduceSum", nothing, np.array([1], np.int64), keepdims=1)

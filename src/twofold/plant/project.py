@@ -322,7 +322,7 @@ def read_json(path: Path, kind: Callable[..., Any]) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """Lists of numbers as arrays, null as NaN."""
+    """Convert lists of numbers to arrays, and null to NaN."""
     if isinstance(value, dict):
         return {name: _numbers(one) for name, one in value.items()}
     if isinstance(value, list):

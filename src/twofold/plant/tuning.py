@@ -86,7 +86,7 @@ class Problem(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """What all draws share: the concatenated rows of all episodes, the rows at which windows of
+    """Shared by all draws: the concatenated rows of all episodes, the rows at which windows of
     stretches begin, units (including those of the predicted columns), and the learning rate."""
 
     observations: Float[Array, "R D"]

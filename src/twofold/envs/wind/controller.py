@@ -63,7 +63,7 @@ def slip_line(control: Control) -> tuple[float, float]:
 
 
 def transition_speed(control: Control) -> float:
-    """Where ``k ω²`` of region 2 meets the line of region 2½."""
+    """The speed at which ``k ω²`` of region 2 meets the line of region 2½."""
     synchronous, slope = slip_line(control)
     root = max(slope**2 - 4.0 * control.torque_gain * slope * synchronous, 0.0) ** 0.5
     return (slope - root) / (2.0 * control.torque_gain)
