@@ -74,7 +74,7 @@ def measure(
     record: Record,
 ) -> None:
     """Add one problem's metrics to the record."""
-    found: dict[str, list[dict[str, float]]] = {method: [] for method in PAPER_METHODS}
+    by_method: dict[str, list[dict[str, float]]] = {method: [] for method in PAPER_METHODS}
     for seed in seeds:
         x = PROBLEMS[problem.name].inside(seed)
         test = problem.test_data(seed, TEST_SIZE)
@@ -89,9 +89,9 @@ def measure(
             if pair[0] is not None and pair[1] is not None:
                 numbers |= compare_epistemic(pair[0], pair[1])
             numbers["test_log_likelihood"] = model.log_likelihood(*test).mean()
-            found[method].append(numbers)
-    for method, every in found.items():
-        record.add_means(f"{problem.name}/{method}", every)
+            by_method[method].append(numbers)
+    for method, of_seeds in by_method.items():
+        record.add_means(f"{problem.name}/{method}", of_seeds)
     reports = [models[Fit(problem.name, "hmc", seed)].diagnostics_ for seed in seeds]
     unknown = [seed for seed, r in zip(seeds, reports, strict=True) if r.r_hat_max is None]
     if unknown:

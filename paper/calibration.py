@@ -40,9 +40,9 @@ def score_calibration(context: Context, methods: Sequence[str] = PAPER_METHODS) 
     for name, problem in TOY_PROBLEMS.items():
         first = {}
         for method in methods:
-            found = [score(problem, s, models[Fit(name, method, s)], samples) for s in seeds]
-            record.add_means(f"{name}/{method}", [summary for _, summary in found])
-            first[LABELS[method]] = found[0][0]
+            results = [score(problem, s, models[Fit(name, method, s)], samples) for s in seeds]
+            record.add_means(f"{name}/{method}", [summary for _, summary in results])
+            first[LABELS[method]] = results[0][0]
         figure = draw_calibration(first)
         figure.suptitle(name)
         figure.savefig(context.output / f"calibration_{name}.png", dpi=100)

@@ -66,13 +66,13 @@ def difference(values: Values, first: str, second: str) -> Number:
     return Number(one.mean - other.mean, float(np.hypot(one.error, other.error)))
 
 
-def over_seeds(found: Sequence[float] | np.ndarray) -> Number:
+def over_seeds(given: Sequence[float] | np.ndarray) -> Number:
     """Mean and standard error over seeds."""
-    values = np.asarray(found, float)
+    values = np.asarray(given, float)
     error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
     return Number(float(values.mean()), float(error))
 
 
-def correlated(own: Number) -> list[Check]:
+def correlated(correlation: Number) -> list[Check]:
     """Checks of a rank correlation: holds in part above 0, fully above ``STRONG``."""
-    return [Check(own), Check(own, STRONG)]
+    return [Check(correlation), Check(correlation, STRONG)]

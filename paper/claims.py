@@ -108,13 +108,15 @@ def _rule(checks: Sequence[Check]) -> str:
 def _source(record: str, results: Path) -> str:
     """The record, the commands that write it, and its seeds (for a record that also goes beyond the
     paper, only the paper's part)."""
-    own = json.loads((results / f"{record}.json").read_text())
+    document = json.loads((results / f"{record}.json").read_text())
     beyond = [f"python -m paper {name}" for name, piece in PIECES.items() if piece.place == BEYOND]
-    runs = [own, *listed(own.get("kept_from", []))]
-    seeds = next((run for run in runs if run["command"] not in beyond), own)["seeds"]
+    runs = [document, *listed(document.get("kept_from", []))]
+    seeds = next((run for run in runs if run["command"] not in beyond), document)["seeds"]
     seeds = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
     today = commands_for(record)
-    commands = [name for name in today if name not in beyond] or today or recorded_commands(own)
+    commands = (
+        [name for name in today if name not in beyond] or today or recorded_commands(document)
+    )
     shown = ", ".join(f"`{command}`" for command in commands)
     return f"\nFrom [{record}.json](../results/{record}.json): {shown}, {seeds}.\n"
 
@@ -123,7 +125,7 @@ def tabulate_summary(results: Path) -> str:
     """Number of claims of each group by verdict."""
     rows = []
     for group, (title, _, _) in GROUPS.items():
-        found = [verdict(one.checks) for one in judge(group, results)]
-        rows.append([title, *(str(found.count(one) or "") for one in VERDICTS)])
-    every = [str(sum(int(row[i + 1] or 0) for row in rows)) for i in range(len(VERDICTS))]
-    return markdown(["", *VERDICTS], [*rows, ["all", *every]])
+        verdicts = [verdict(one.checks) for one in judge(group, results)]
+        rows.append([title, *(str(verdicts.count(one) or "") for one in VERDICTS)])
+    totals = [str(sum(int(row[i + 1] or 0) for row in rows)) for i in range(len(VERDICTS))]
+    return markdown(["", *VERDICTS], [*rows, ["all", *totals]])

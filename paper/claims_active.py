@@ -19,8 +19,8 @@ def gains(problem: str, posterior: str, values: Values) -> list[Check]:
 
 def similar(problem: str, posterior: str, values: Values) -> list[Check]:
     """The same gain, for a claim that it is small."""
-    own = number(values, f"{problem}/epistemic_over_total/{posterior}")
-    return [Check(own, -SIMILAR, digits=3), Check(own, SIMILAR, above=False, digits=3)]
+    gain = number(values, f"{problem}/epistemic_over_total/{posterior}")
+    return [Check(gain, -SIMILAR, digits=3), Check(gain, SIMILAR, above=False, digits=3)]
 
 
 def ahead_of_gp(problem: str, posterior: str, values: Values) -> list[Check]:
@@ -39,10 +39,10 @@ def reached(problem: str, method: str, posterior: str, values: Values) -> list[C
 
     The threshold is two combined errors below the paper's number, so only a clear shortfall fails.
     """
-    own = number(values, _place(problem, method, posterior))
+    score = number(values, _place(problem, method, posterior))
     published, error = PUBLISHED[problem][method]
-    both = float(np.hypot(own.error, error))
-    return [Check(Number(own.mean), published - CLOSE * both, text=own.shown(2))]
+    both = float(np.hypot(score.error, error))
+    return [Check(Number(score.mean), published - CLOSE * both, text=score.shown(2))]
 
 
 def _place(problem: str, method: str, posterior: str = "paper") -> str:
@@ -80,10 +80,10 @@ def _comparison(problem: str) -> list[Claim]:
 
 def _cells(problem: str) -> list[Claim]:
     name = problem.replace("_", "-").capitalize()
-    found = []
+    cells = []
     for method, (mean, error) in PUBLISHED[problem].items():
         sides = _on_both(reached, problem, method)
-        found.append(
+        cells.append(
             Claim(
                 "Table 1",
                 f"{name}, {NAMES[method]}: test log-likelihood after 150 iterations",
@@ -92,7 +92,7 @@ def _cells(problem: str) -> list[Claim]:
                 published=Number(mean, error).shown(2),
             )
         )
-    return found
+    return cells
 
 
 ACTIVE = [

@@ -19,12 +19,12 @@ Checks = Callable[[Values], list[Check]]
 
 def trials(values: Values) -> list[Trial]:
     """The policies in a record."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    by_policy: dict[tuple[str, str], dict[str, float]] = {}
     for name, value in values.items():
         if name.startswith("policies/"):
             _, method, policy, field = name.split("/")
-            found.setdefault((method, policy), {})[field] = value
-    return [Trial(method=method, **own) for (method, _), own in found.items()]  # type: ignore
+            by_policy.setdefault((method, policy), {})[field] = value
+    return [Trial(method=method, **fields) for (method, _), fields in by_policy.items()]  # type: ignore
 
 
 def margin(name: str, digits: int = 2) -> Checks:
@@ -50,29 +50,32 @@ def bias_falls(method: str) -> Checks:
 
 def rising_cost(values: Values) -> list[Check]:
     """Rank correlation of β and the true cost along γ = 0."""
-    own = [t for t in trials(values) if (t.method, t.gamma) == (MAIN, 0.0)]
-    return correlated(_by_seed(own, "beta", "true_cost"))
+    selected = [t for t in trials(values) if (t.method, t.gamma) == (MAIN, 0.0)]
+    return correlated(_by_seed(selected, "beta", "true_cost"))
 
 
 def estimates_bias(values: Values) -> list[Check]:
     """Rank correlation of the predicted epistemic risk and the true bias over all policies."""
-    own = [t for t in trials(values) if t.method == MAIN]
-    return correlated(_by_seed(own, "epistemic_risk", "model_bias"))
+    selected = [t for t in trials(values) if t.method == MAIN]
+    return correlated(_by_seed(selected, "epistemic_risk", "model_bias"))
 
 
 def ahead(best: str, rivals: Sequence[str]) -> Checks:
     """How much more of the plane of costs and biases one curve dominates than others."""
 
     def checks(values: Values) -> list[Check]:
-        every = trials(values)
-        curves = curves_of(every, MAIN)
-        curves[NEIGHBOUR] = (NEIGHBOUR, pairs(every, NEIGHBOUR))
+        policies = trials(values)
+        curves = curves_of(policies, MAIN)
+        curves[NEIGHBOUR] = (NEIGHBOUR, pairs(policies, NEIGHBOUR))
         of_seeds = [
-            trade_offs([t for t in every if t.seed == seed], curves)
-            for seed in sorted({t.seed for t in every})
+            trade_offs([t for t in policies if t.seed == seed], curves)
+            for seed in sorted({t.seed for t in policies})
         ]
         return [
-            Check(over_seeds([own[best] - own[rival] for own in of_seeds]), label=_label(rival))
+            Check(
+                over_seeds([shares[best] - shares[rival] for shares in of_seeds]),
+                label=_label(rival),
+            )
             for rival in rivals
         ]
 
@@ -81,9 +84,9 @@ def ahead(best: str, rivals: Sequence[str]) -> Checks:
 
 def smaller_gap(values: Values) -> list[Check]:
     """Reduction of the difference between model and truth with β = 4."""
-    every = trials(values)
+    policies = trials(values)
     gaps = [
-        {t.seed: abs(t.true_cost - t.predicted_cost) for t in at(every, MAIN, *weights)}
+        {t.seed: abs(t.true_cost - t.predicted_cost) for t in at(policies, MAIN, *weights)}
         for weights in (IGNORING, EPISTEMIC)
     ]
     return [Check(over_seeds([gaps[0][seed] - gaps[1][seed] for seed in gaps[0]]), digits=1)]
@@ -91,18 +94,18 @@ def smaller_gap(values: Values) -> list[Check]:
 
 def hours(values: Values) -> list[Check]:
     """Hours for the paper's number of updates, at the measured pace."""
-    own = values["milliseconds/twofold"] * PAPER_UPDATES / 3.6e6
-    return [Check(Number(own), PAPER_HOURS, above=False, digits=1)]
+    measured = values["milliseconds/twofold"] * PAPER_UPDATES / 3.6e6
+    return [Check(Number(measured), PAPER_HOURS, above=False, digits=1)]
 
 
-def _by_seed(own: Sequence[Trial], first: str, second: str) -> Number:
+def _by_seed(selected: Sequence[Trial], first: str, second: str) -> Number:
     """Rank correlation of two quantities of policies, per seed."""
-    seeds = sorted({trial.seed for trial in own})
-    return over_seeds([_ranks([t for t in own if t.seed == s], first, second) for s in seeds])
+    seeds = sorted({trial.seed for trial in selected})
+    return over_seeds([_ranks([t for t in selected if t.seed == s], first, second) for s in seeds])
 
 
-def _ranks(own: Sequence[Trial], first: str, second: str) -> float:
-    said, came = ([getattr(trial, field) for trial in own] for field in (first, second))
+def _ranks(selected: Sequence[Trial], first: str, second: str) -> float:
+    said, came = ([getattr(trial, field) for trial in selected] for field in (first, second))
     return float(spearmanr(said, came)[0])
 
 

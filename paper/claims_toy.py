@@ -106,24 +106,24 @@ def _maximum(values: Values) -> list[Check]:
 
 
 def _small_bias(values: Values) -> list[Check]:
-    found = []
+    checks = []
     for target, label in (("gaussian", "1-D:"), ("gaussian_2d", "2-D:")):
         name = f"{target}/500/nearest_neighbour/bias"
-        found.append(
+        checks.append(
             Check(Number(abs(values[name]), values[f"{name}/se"]), SMALL_BIAS, False, 3, label)
         )
-    return found
+    return checks
 
 
 def _faster_than_kernels(values: Values) -> list[Check]:
-    found = []
+    checks = []
     for size in (500, 10_000):
         times = [
             values[f"gaussian/{size}/{name}/milliseconds"]
             for name in ("nearest_neighbour", "kernel_density")
         ]
-        found.append(Check(Number(times[0] / times[1]), FAST, False, label=f"{size:,} draws:"))
-    return found
+        checks.append(Check(Number(times[0] / times[1]), FAST, False, label=f"{size:,} draws:"))
+    return checks
 
 
 def _more_data(values: Values) -> list[Check]:

@@ -53,8 +53,8 @@ class ControlProblem:
         """A log of the behaviour policy."""
         num = -(-(transitions or self.transitions) // self.length)
         key = jax.random.key(seed)
-        found = episodes(key, self.system, self.behaviour, self.length, num)
-        return from_episodes(self.system, found)
+        simulated = episodes(key, self.system, self.behaviour, self.length, num)
+        return from_episodes(self.system, simulated)
 
 
 def known_steering(now: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, Array]:

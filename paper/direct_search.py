@@ -64,9 +64,9 @@ def direct_search(
     parts = problem.system.step, problem.system.observe, problem.system.cost
     units = jnp.asarray(standardizer.mean), jnp.asarray(standardizer.scale)
     for generation in range(strategy.generations):
-        own = jax.random.fold_in(run_key, generation)
+        generation_key = jax.random.fold_in(run_key, generation)
         sizes = embedding, shape, problem.horizon, strategy, adam
-        mean, state = _generation(parts, problem.starts, *sizes, own, mean, state, units)
+        mean, state = _generation(parts, problem.starts, *sizes, generation_key, mean, state, units)
         on_progress(generation + 1)
     return LearnedPolicy(embedding, shape, standardizer, np.asarray(mean))
 

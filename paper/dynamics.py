@@ -55,13 +55,13 @@ class Contest(NamedTuple):
 
 def _methods(sizes: dict[str, Any], settings: SearchSettings) -> tuple[Method, ...]:
     mean_field = {"inference": "alpha", **sizes}
-    found = {
+    posteriors = {
         "langevin": {"inference": "langevin"},
         "alpha": mean_field,
         "alpha_0.5": {**mean_field, "alpha": 0.5},
     }
     pairs = [(beta, 0.0) for beta in BETAS]
-    return tuple(Method(name, options, pairs, settings) for name, options in found.items())
+    return tuple(Method(name, options, pairs, settings) for name, options in posteriors.items())
 
 
 def contests() -> dict[str, Contest]:
@@ -96,16 +96,16 @@ SEEDS: dict[str, tuple[int, ...]] = {"industrial_behaviour": (), "wet_chicken": 
 
 def compare_posteriors(context: Context) -> Record:
     """Compare all posteriors on the logs of ``SEEDS``."""
-    found: dict[tuple[str, str], list[tuple[Group, dict[str, float]]]] = {}
+    groups_of: dict[tuple[str, str], list[tuple[Group, dict[str, float]]]] = {}
     for task, contest in contests().items():
         contest = shrink(contest) if context.smoke else contest
         for seed in SEEDS[task]:
             for method in contest.methods:
-                own = finish_method(contest, method, seed, context.work / NAME)
-                found.setdefault((task, method.name), []).append(own)
-    seeds = sorted({seed for own in SEEDS.values() for seed in own})
+                group = finish_method(contest, method, seed, context.work / NAME)
+                groups_of.setdefault((task, method.name), []).append(group)
+    seeds = sorted({seed for listed in SEEDS.values() for seed in listed})
     record = Record(NAME, {"betas": list(BETAS)}, seeds)
-    for (task, name), groups in found.items():
+    for (task, name), groups in groups_of.items():
         add_groups(record, f"{task}/{name}", groups)
     return record
 
@@ -160,18 +160,18 @@ def score_replay(
 
 def judge_replay(samples: np.ndarray, costs: np.ndarray, scale: float) -> dict[str, float]:
     """Scores of predicted costs ``[K, B, T]`` against observed ones ``[B, T]``."""
-    found = {}
-    for steps in (own for own in HORIZONS if own <= costs.shape[1]):
-        own, true = samples[:, :, steps - 1] / scale, costs[:, steps - 1] / scale
-        given = norm(own.mean(axis=0), own.std(axis=0, ddof=1))
-        places = pit(own, true)
-        found[f"{steps}/log_likelihood"] = float(given.logpdf(true).mean())
-        found[f"{steps}/coverage_90"] = float(coverage(places, LEVELS[1:])[0])
+    scores = {}
+    for steps in (horizon for horizon in HORIZONS if horizon <= costs.shape[1]):
+        predicted, true = samples[:, :, steps - 1] / scale, costs[:, steps - 1] / scale
+        given = norm(predicted.mean(axis=0), predicted.std(axis=0, ddof=1))
+        places = pit(predicted, true)
+        scores[f"{steps}/log_likelihood"] = float(given.logpdf(true).mean())
+        scores[f"{steps}/coverage_90"] = float(coverage(places, LEVELS[1:])[0])
     passages = costs.mean(axis=1)
     off = samples.mean(axis=(0, 2)) - passages
-    found["bias"] = float(off.mean() / passages.std(ddof=1))
-    found["lost"] = float((~np.isfinite(samples)).mean())
-    return found
+    scores["bias"] = float(off.mean() / passages.std(ddof=1))
+    scores["lost"] = float((~np.isfinite(samples)).mean())
+    return scores
 
 
 def add_groups(
@@ -210,9 +210,9 @@ def tabulate_dynamics(results: Path) -> str:
                 continue
             cells = [f"{values[f'{place}/one_step/log_likelihood/mean']:.2f}"]
             for steps in HORIZONS:
-                own = f"{place}/replay/{steps}"
-                likelihood = values[f"{own}/log_likelihood/mean"]
-                cells.append(f"{likelihood:.2f} / {values[f'{own}/coverage_90/mean']:.0%}")
+                prefix = f"{place}/replay/{steps}"
+                likelihood = values[f"{prefix}/log_likelihood/mean"]
+                cells.append(f"{likelihood:.2f} / {values[f'{prefix}/coverage_90/mean']:.0%}")
             cells.append(f"{values[f'{place}/replay/bias/mean']:.2f}")
             costs = [f"{place}/beta_{beta:g}/true_cost/mean" for beta in (0, 2, 4)]
             cells += [f"{values[cost]:.2f}" for cost in costs]

@@ -151,14 +151,14 @@ def split_errors(
 ) -> np.ndarray:
     """Errors of the epistemic entropy ``[seeds, ratios]``; the ratio at x is ``x² + shift``."""
     x = np.sqrt(ratios - shift)[:, None]
-    found = [
+    estimates = [
         decompose_rows(
             jax.random.key(seed), model, posterior, x,
             estimator=estimator, weights=draws, latents=draws,
         ).epistemic[:, 0]
         for seed in seeds
     ]  # fmt: skip
-    return np.array(found) - 0.5 * np.log1p(ratios)
+    return np.array(estimates) - 0.5 * np.log1p(ratios)
 
 
 def measure_time(draws: int, record: Record) -> None:

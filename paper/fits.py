@@ -96,8 +96,8 @@ def length(method: str, smoke: bool) -> dict[str, Any]:
 
 def found_methods(methods: Sequence[str], values: Mapping[str, float]) -> list[str]:
     """The methods for which a record has numbers."""
-    found = {part for name in values for part in name.split("/")}
-    return [method for method in methods if method in found]
+    parts = {part for name in values for part in name.split("/")}
+    return [method for method in methods if method in parts]
 
 
 def judged_settings(name: str, smoke: bool) -> dict[str, Any]:
@@ -117,8 +117,8 @@ def fit_seeds(
     capacity: int | None = None,
 ) -> list[BNNLVRegressor]:
     """Fit a model per seed, with its own data, all in one program."""
-    own = nest_options(settings)
-    models = [BNNLVRegressor(**own, random_state=s, checkpoint=checkpoint) for s in seeds]
+    nested = nest_options(settings)
+    models = [BNNLVRegressor(**nested, random_state=s, checkpoint=checkpoint) for s in seeds]
     fit_complete(models, data, capacity)
     return models
 

@@ -139,8 +139,8 @@ def group_folder(problem: ControlProblem, method: Method, seed: int, work: Path)
 def describe(problem: ControlProblem, method: Method, trials: Trials) -> dict[str, Any]:
     """The identity of a group besides its seed, as JSON values."""
     data = {name: getattr(problem, name) for name in ("transitions", "length", "horizon")}
-    own = {**method._asdict(), "settings": asdict(method.settings)}
-    return to_plain({"data": data, "method": own, "trials": trials._asdict()})
+    described = {**method._asdict(), "settings": asdict(method.settings)}
+    return to_plain({"data": data, "method": described, "trials": trials._asdict()})
 
 
 def describe_view(problem: ControlProblem, seed: int) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def describe_view(problem: ControlProblem, seed: int) -> dict[str, Any]:
     embedding = problem.embed(problem.batch(seed, problem.length))
     kinds = [transform.kind for transform in embedding.transforms]
     names = {"inputs": embedding.input_names, "targets": embedding.target_names}
-    return {"sees": {**{key: list(own) for key, own in names.items()}, "transforms": kinds}}
+    return {"sees": {**{key: list(listed) for key, listed in names.items()}, "transforms": kinds}}
 
 
 def fingerprint_data(problem: ControlProblem, log: Log) -> dict[str, str]:
@@ -176,7 +176,7 @@ def fit_model(
     """The fitted regressor, read from files if they exist."""
     seeds = range(seed * method.fits, (seed + 1) * method.fits)
     settings = nest_options(method.regressor)
-    regressors = [BNNLVRegressor(random_state=own, **settings) for own in seeds]
+    regressors = [BNNLVRegressor(random_state=fit_seed, **settings) for fit_seed in seeds]
     fits = fit_regressors(regressors, problem.embed(log), log, folder)
     return mix_posteriors(fits) if method.fits > 1 else fits[0]
 

@@ -40,8 +40,8 @@ def points(
     """Mean true cost and mean model bias of each pair of weights; pairs without a bias, because
     roll-outs of the model were not finite, are omitted."""
     chosen = [at(trials, method, *pair) for pair in weights]
-    found = [[mean_of(t, "true_cost"), mean_of(t, "model_bias")] for t in chosen]
-    return np.array([row for row in found if np.isfinite(row).all()]).reshape(-1, 2)
+    means = [[mean_of(t, "true_cost"), mean_of(t, "model_bias")] for t in chosen]
+    return np.array([row for row in means if np.isfinite(row).all()]).reshape(-1, 2)
 
 
 def dominated_share(curve: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
@@ -60,11 +60,13 @@ def trade_offs(
 ) -> dict[str, float]:
     """The dominated share of each named curve, in a rectangle from the best to the worst policy.
     The baseline does not count for the worst, because it may be arbitrarily bad."""
-    every = {name: _with_roots(points(trials, *curve)) for name, curve in curves.items()}
-    low = np.concatenate(list(every.values())).min(axis=0)
-    high = np.concatenate([own for name, own in every.items() if name != BASELINE]).max(axis=0)
+    by_name = {name: _with_roots(points(trials, *curve)) for name, curve in curves.items()}
+    low = np.concatenate(list(by_name.values())).min(axis=0)
+    high = np.concatenate(
+        [points_of for name, points_of in by_name.items() if name != BASELINE]
+    ).max(axis=0)
     high = np.where(high > low, high, low + 1.0)
-    return {name: dominated_share(curve, low, high) for name, curve in every.items()}
+    return {name: dominated_share(curve, low, high) for name, curve in by_name.items()}
 
 
 def _with_roots(curve: np.ndarray) -> np.ndarray:
@@ -74,15 +76,15 @@ def _with_roots(curve: np.ndarray) -> np.ndarray:
 
 def curves_of(trials: Sequence[Trial], method: str) -> dict[str, tuple[str, list]]:
     """A curve over β for each γ, and the curve β = γ."""
-    every = pairs(trials, method)
-    gammas = sorted({gamma for _, gamma in every})
-    found = {}
+    all_pairs = pairs(trials, method)
+    gammas = sorted({gamma for _, gamma in all_pairs})
+    curves = {}
     for gamma in gammas:
-        along = [pair for pair in every if pair[1] == gamma]
+        along = [pair for pair in all_pairs if pair[1] == gamma]
         if len(along) > 2:
-            found[f"gamma_{gamma:g}"] = (method, along)
-    found["beta_is_gamma"] = (method, [pair for pair in every if pair[0] == pair[1]])
-    return found
+            curves[f"gamma_{gamma:g}"] = (method, along)
+    curves["beta_is_gamma"] = (method, [pair for pair in all_pairs if pair[0] == pair[1]])
+    return curves
 
 
 def margins(
@@ -103,11 +105,11 @@ def clearly_positive(values: np.ndarray) -> bool:
 
 def falls(trials: Sequence[Trial], method: str) -> np.ndarray:
     """Minus the rank correlation of β and bias along γ = 0, per seed."""
-    found = []
+    correlations = []
     for seed in sorted({trial.seed for trial in trials if trial.method == method}):
-        own = [t for t in trials if (t.method, t.seed, t.gamma) == (method, seed, 0.0)]
-        found.append(-_correlation([t.beta for t in own], [t.model_bias for t in own]))
-    return np.array(found)
+        along = [t for t in trials if (t.method, t.seed, t.gamma) == (method, seed, 0.0)]
+        correlations.append(-_correlation([t.beta for t in along], [t.model_bias for t in along]))
+    return np.array(correlations)
 
 
 def claims(
@@ -137,21 +139,24 @@ def claims(
     }
     if BASELINE in curves:
         measured["nearest_neighbour_is_worse"] = ahead[BASELINE]
-    found = {f"claims/{name}": float(clearly_positive(own)) for name, own in measured.items()}
+    metrics = {
+        f"claims/{name}": float(clearly_positive(differences))
+        for name, differences in measured.items()
+    }
     for name, values in measured.items():
-        found[f"margin/{name}/mean"] = float(values.mean())
+        metrics[f"margin/{name}/mean"] = float(values.mean())
         if len(values) > 1:
-            found[f"margin/{name}/se"] = float(values.std(ddof=1) / len(values) ** 0.5)
-    return found | {f"dominated_share/{name}": value for name, value in shares.items()}
+            metrics[f"margin/{name}/se"] = float(values.std(ddof=1) / len(values) ** 0.5)
+    return metrics | {f"dominated_share/{name}": value for name, value in shares.items()}
 
 
 def _ahead(trials: Sequence[Trial], curves: dict, first: str, second: str) -> np.ndarray:
     """Difference of the dominated shares of two curves, per seed."""
-    found = []
+    leads = []
     for seed in sorted({trial.seed for trial in trials}):
         shares = trade_offs([trial for trial in trials if trial.seed == seed], curves)
-        found.append(shares[first] - shares[second])
-    return np.array(found)
+        leads.append(shares[first] - shares[second])
+    return np.array(leads)
 
 
 def rank_correlations(trials: Sequence[Trial]) -> dict[str, float]:
@@ -166,14 +171,14 @@ def rank_correlations(trials: Sequence[Trial]) -> dict[str, float]:
         "criterion_beta_2_vs_cost": ("criterion_2", "true_cost"),
         "criterion_beta_4_vs_cost": ("criterion_4", "true_cost"),
     }
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for name, fields in wanted.items():
-        found |= _over_seeds(
+        metrics |= _over_seeds(
             f"rank_correlation/{name}",
             trials,
             partial(_agreement, fields=fields),
         )
-    return found
+    return metrics
 
 
 def _over_seeds(
@@ -189,11 +194,11 @@ def _over_seeds(
         ]
     )
     of_seeds = table.mean(axis=1)
-    found = {name: float(of_seeds.mean())}
+    metrics = {name: float(of_seeds.mean())}
     if len(of_seeds) > 1:
-        found[f"{name}/se"] = float(of_seeds.std(ddof=1) / len(of_seeds) ** 0.5)
+        metrics[f"{name}/se"] = float(of_seeds.std(ddof=1) / len(of_seeds) ** 0.5)
     of_methods = zip(methods, table.mean(axis=0), strict=True)
-    return found | {f"{method}/{name}": float(own) for method, own in of_methods}
+    return metrics | {f"{method}/{name}": float(mean) for method, mean in of_methods}
 
 
 def regrets(trials: Sequence[Trial]) -> dict[str, float]:
@@ -202,10 +207,10 @@ def regrets(trials: Sequence[Trial]) -> dict[str, float]:
 
     Chosen among all policies of a model, and averaged like rank correlations.
     """
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for score in ("predicted_cost", "criterion_1", "criterion_2", "criterion_4"):
-        found |= _over_seeds(f"regret/{score}", trials, partial(_regret, score=score))
-    return found
+        metrics |= _over_seeds(f"regret/{score}", trials, partial(_regret, score=score))
+    return metrics
 
 
 def _regret(trials: Sequence[Trial], score: str) -> float:

@@ -50,11 +50,15 @@ def draw_figures(
     """All figures, beside the record."""
     trials = [trial for group in groups.values() for trial in group.trials]
     curves = {
-        title.replace("_", " ", 1).replace("gamma ", "γ = ").replace("beta is_gamma", "β = γ"): own
-        for title, own in curves_of(trials, MAIN).items()
+        title.replace("_", " ", 1)
+        .replace("gamma ", "γ = ")
+        .replace("beta is_gamma", "β = γ"): curve
+        for title, curve in curves_of(trials, MAIN).items()
     }
     curves["nearest neighbour"] = (NEIGHBOUR, pairs(trials, NEIGHBOUR))
-    lines = {title: [_point(trials, m, pair) for pair in own] for title, (m, own) in curves.items()}
+    lines = {
+        title: [_point(trials, m, pair) for pair in curve] for title, (m, curve) in curves.items()
+    }
     stem = name.removesuffix("_frontier")
     panels = _rollouts(problem, method, seed, groups[method.name, seed], work)
     with style():
@@ -80,8 +84,8 @@ def _ranks(trials: Sequence[Trial], method: str, said: str, came: str) -> tuple[
     """Ranks of the policies that have both quantities."""
     parts = []
     for seed in dict.fromkeys(trial.seed for trial in trials):
-        own = [t for t in trials if (t.method, t.seed) == (method, seed)]
-        values = np.array([[getattr(t, said), getattr(t, came)] for t in own])
+        selected = [t for t in trials if (t.method, t.seed) == (method, seed)]
+        values = np.array([[getattr(t, said), getattr(t, came)] for t in selected])
         values = values[np.isfinite(values).all(axis=1)]
         parts.append((rankdata(values, axis=0) - 1.0) / max(len(values) - 1, 1))
     together = np.concatenate(parts)

@@ -219,11 +219,11 @@ def compose_record(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> 
     record.add("seconds", sum(group.seconds for group in groups.values()))
     trials = [trial for group in groups.values() for trial in group.trials]
     for method in frontier.methods:
-        own = [group for (name, _), group in groups.items() if name == method.name]
+        of_method = [group for (name, _), group in groups.items() if name == method.name]
         record.add_mean(
-            f"{method.name}/test_log_likelihood", [group.log_likelihood for group in own]
+            f"{method.name}/test_log_likelihood", [group.log_likelihood for group in of_method]
         )
-        for number, trial in enumerate(t for group in own for t in group.trials):
+        for number, trial in enumerate(t for group in of_method for t in group.trials):
             for field in ("seed", "beta", "gamma", *MEASURED):
                 if np.isfinite(getattr(trial, field)):
                     record.add(f"policies/{method.name}/{number}/{field}", getattr(trial, field))
@@ -232,10 +232,10 @@ def compose_record(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> 
             for field in MEASURED:
                 values = [getattr(trial, field) for trial in chosen]
                 _add_finite(record, f"{method.name}/beta_{beta:g}/gamma_{gamma:g}/{field}", values)
-    found = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
+    metrics = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
     judged = [trial for trial in trials if trial.method != NEIGHBOUR]
-    found |= rank_correlations(judged) | regrets(judged)
-    for name, value in found.items():
+    metrics |= rank_correlations(judged) | regrets(judged)
+    for name, value in metrics.items():
         if np.isfinite(value):
             record.add(name, value)
     for method in frontier.methods:

@@ -89,18 +89,18 @@ def maximise(x: Float[Array, "N D"], y: Float[Array, "N S"], size: int) -> Hyper
     """Maximum-likelihood hyperparameters shared by the outputs, by L-BFGS-B from a = ℓ = 1 and s =
     0.3."""
     start = np.log([1.0, *np.ones(x.shape[1]), 0.3])
-    found: Any = minimize(
+    optimum: Any = minimize(
         lambda point: jax.device_get(_negative(point, x, y, size)),
         start,
         jac=True,
         method="L-BFGS-B",
         bounds=[BOUNDS] * len(start),
     )
-    if not np.isfinite(found.fun):
+    if not np.isfinite(optimum.fun):
         raise ArithmeticError(
             "the marginal likelihood is not finite; look for extreme or repeated inputs"
         )
-    return _unpacked(found.x)
+    return _unpacked(optimum.x)
 
 
 @jax.jit
@@ -115,12 +115,12 @@ def predictive(
     Each of G groups has its own hyperparameters, shared by its S outputs.
     """
 
-    def of_group(own: Hyperparameters, targets: Array) -> tuple[Array, Array]:
-        known = process(own, x)
+    def of_group(fitted: Hyperparameters, targets: Array) -> tuple[Array, Array]:
+        known = process(fitted, x)
 
         def of_output(column: Array) -> tuple[Array, Array]:
             mean, variance = known.predict(column, points, return_var=True)
-            return mean, variance + jnp.exp(2.0 * own.noise)
+            return mean, variance + jnp.exp(2.0 * fitted.noise)
 
         return jax.vmap(of_output, in_axes=1, out_axes=1)(targets)
 
@@ -175,10 +175,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             ]
             points, targets = _padded(scaled[0][few], scaled[1][few])
             groups = self._grouped(targets)
-            found = [maximise(points, groups[:, g], len(few)) for g in range(groups.shape[1])]
+            fitted = [maximise(points, groups[:, g], len(few)) for g in range(groups.shape[1])]
         self.y_ndim_ = y.ndim
         self.x_standardizer_, self.y_standardizer_ = standardizers
-        self.hyperparameters_ = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
+        self.hyperparameters_ = jax.tree.map(lambda *leaves: np.stack(leaves), *fitted)
         self.x_, self.y_ = scaled
         return self
 
@@ -214,8 +214,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         with jax.enable_x64(True):
             hyperparameters = Hyperparameters(*map(jnp.asarray, self.hyperparameters_))
             x, y = _padded(self.x_, self.y_)
-            found = predictive(hyperparameters, x, self._grouped(y), jnp.asarray(points))
-            mean, variance = (np.asarray(part).reshape(len(points), -1) for part in found)
+            moments = predictive(hyperparameters, x, self._grouped(y), jnp.asarray(points))
+            mean, variance = (np.asarray(part).reshape(len(points), -1) for part in moments)
         scale = self.y_standardizer_.scale
         return self.y_standardizer_.inverse(mean), variance * np.square(scale)
 

@@ -130,8 +130,8 @@ def max_abs_error(path: Path) -> float:
         for index, (point, states) in enumerate(zip(points, published, strict=True)):
             actions, noise = redraw(point, FIRST_SEED + index, states)
             first = jax.tree.map(lambda leaf: leaf[0], noise.drift)
-            found = run_plant(PAPER, point, first, noise, actions)
-            worst = max(worst, float(np.abs(found - states).max()))
+            simulated = run_plant(PAPER, point, first, noise, actions)
+            worst = max(worst, float(np.abs(simulated - states).max()))
     return worst
 
 
@@ -161,13 +161,13 @@ def load_plant() -> Callable[..., Any]:
 def episode_cost(plant: Callable[..., Any], act: Callable[..., np.ndarray], episode: int) -> float:
     """Mean cost per step of one episode; all policies share the initial phase."""
     rng = np.random.default_rng([SEED, episode])
-    found = plant(rng.choice(SETPOINTS), inital_seed=episode)
+    running = plant(rng.choice(SETPOINTS), inital_seed=episode)
     for _ in range(HISTORY + rng.integers(LONGEST_EXTRA)):
-        found.step(random(rng, found.state))
+        running.step(random(rng, running.state))
     costs = []
     for _ in range(HORIZON):
-        found.step(act(rng, found.state))
-        costs.append(found.state["cost"])
+        running.step(act(rng, running.state))
+        costs.append(running.state["cost"])
     return float(np.mean(costs))
 
 

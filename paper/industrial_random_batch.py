@@ -94,11 +94,11 @@ def search_on_simulator(context: Context) -> Record:
     costs = []
     for seed in seeds:
         units = Standardizer.fit(features)
-        found = direct_search(jax.random.key(seed), problem, embedding, shape, units, strategy)
-        found.save(context.work / f"direct-{seed}.policy")
+        policy = direct_search(jax.random.key(seed), problem, embedding, shape, units, strategy)
+        policy.save(context.work / f"direct-{seed}.policy")
         starts = problem.starts(jax.random.key(seed + START_STREAM), trials.starts)
         luck = jax.random.key(seed + LUCK_STREAM)
-        true = true_costs(luck, problem.system, found, starts, problem.horizon, trials.repeats)
+        true = true_costs(luck, problem.system, policy, starts, problem.horizon, trials.repeats)
         costs.append(float(true.mean()))
         record.add(f"direct/cost/seed_{seed}", costs[-1])
     record.add("direct/cost/best", np.min(costs))

@@ -80,11 +80,11 @@ def fit_networks(arms: Sequence[Arm], size: Size, updates: int, settings: dict[s
         return {"epochs": -(-updates // -(-rows // method.batch_size))}
 
     def fit(number: int, data: list[Data]) -> list[BNNLVRegressor]:
-        longest = max(len(own.x) for own in data)
-        own = {**settings, **length(longest), "verbose": False}
+        longest = max(len(learner_data.x) for learner_data in data)
+        arguments = {**settings, **length(longest), "verbose": False}
         seeds = [1000 * arm.seed + number for arm in arms]
         capacity = longest + size.taken * (size.rounds - number)
-        return fit_seeds(own, seeds, data, capacity=capacity)
+        return fit_seeds(arguments, seeds, data, capacity=capacity)
 
     return fit
 
@@ -95,13 +95,13 @@ def fit_processes(arms: Sequence[Arm], size: Size) -> Refit:
 
     def fit(number: int, data: list[Data]) -> list[GPRegressor]:
         later = number % size.refitted
-        for index, (arm, own) in enumerate(zip(arms, data, strict=True)):
+        for index, (arm, learner_data) in enumerate(zip(arms, data, strict=True)):
             if later == 0 or index not in known:
                 # The data to which the current hyperparameters were fitted.
-                then = len(own.x) - size.taken * later
+                then = len(learner_data.x) - size.taken * later
                 new = GPRegressor(shared=True, random_state=arm.seed)
-                known[index] = new.fit(own.x[:then], own.y[:then])
-            known[index].condition(own.x, own.y)
+                known[index] = new.fit(learner_data.x[:then], learner_data.y[:then])
+            known[index].condition(learner_data.x, learner_data.y)
         return [known[index] for index in range(len(arms))]
 
     return fit
@@ -167,7 +167,9 @@ def _advance(done: Round, course: Course, tests: Sequence[Data], size: Size) -> 
         ]
         scores = np.concatenate([scores, [new]])
     measured = size.taken * min(done.number + 1, size.rounds)
-    x, y = (np.stack([own[-measured:] for own in every]) for every in zip(*done.data, strict=True))
+    x, y = (
+        np.stack([array[-measured:] for array in arrays]) for arrays in zip(*done.data, strict=True)
+    )
     noise = np.array([getattr(model, "noise_std_", [np.nan]) for model in done.models])
     return Course(done.number + 1, x, y, scores, noise, course.seconds)
 

@@ -101,14 +101,14 @@ def compare_away(context: Context, methods: Sequence[str] = METHODS) -> Record:
     problems = [Manifold(seed) for seed in seeds]
     data = [problem.training_data(rows) for problem in problems]
     for method in methods:
-        own = {"hidden_layer_sizes": HIDDEN, **chosen["methods"][method]}
+        arguments = {"hidden_layer_sizes": HIDDEN, **chosen["methods"][method]}
         checkpoint = context.work / f"off_manifold-{method}.checkpoint"
-        models = fit_seeds(own, seeds, data, checkpoint)
+        models = fit_seeds(arguments, seeds, data, checkpoint)
         for way in DISTANCES:
-            found = [
+            metrics = [
                 evaluate_away(p, model, way) for p, model in zip(problems, models, strict=True)
             ]
-            record.add_means(f"{way}/{method}", found)
+            record.add_means(f"{way}/{method}", metrics)
     return record
 
 

@@ -48,18 +48,18 @@ def compare_scores(context: Context) -> Record:
     jobs = []
     for problem, rows in sizes.items():
         for method, place in PLACES.items():
-            own = problem, rows, method
+            key = problem, rows, method
             identity = {
-                "place": own,
+                "place": key,
                 "settings": settings[method],
                 "seeds": seeds,
                 "tests": tests,
             }
-            arguments = *own, settings[method], seeds, tests, context.work.resolve()
+            arguments = *key, settings[method], seeds, tests, context.work.resolve()
             jobs.append(Job(f"{problem}{place}", score_fits, arguments, identity))
-    found = run_jobs(jobs, context.work / "jobs", context.executor or "local")
-    for job, every in zip(jobs, found, strict=True):
-        record.add_means(job.name, [one | {"gap": gap(one)} for one in every])
+    results = run_jobs(jobs, context.work / "jobs", context.executor or "local")
+    for job, of_seeds in zip(jobs, results, strict=True):
+        record.add_means(job.name, [one | {"gap": gap(one)} for one in of_seeds])
     return record
 
 
@@ -104,10 +104,10 @@ def score_fits(
     scores of the true density on the same rows."""
     data = [training_data(problem, seed, rows) for seed in seeds]
     models = fit_job(settings, seeds, data, work / f"out_of_bag-{problem}-{method}.checkpoint")
-    found = []
+    results = []
     for seed, model, table in zip(seeds, models, data, strict=True):
         fresh = fresh_data(problem, seed, tests)
-        found.append(
+        results.append(
             {
                 "out_of_bag": model.out_of_bag_.score,
                 "standard_error": model.out_of_bag_.standard_error,
@@ -116,7 +116,7 @@ def score_fits(
                 "test_truth": true_score(problem, *fresh),
             }
         )
-    return found
+    return results
 
 
 def tabulate_gaps(results: Path) -> str:

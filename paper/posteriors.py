@@ -55,8 +55,8 @@ def compare_posteriors(context: Context, methods: Sequence[str] = METHODS) -> Re
     record, models = _fit_all(context, seeds, methods)
     references = read_references(context.folder_with)
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
-    for name, own in seeds.items():
-        measure(PROBLEMS[name], own, models, methods, samples, record, references)
+    for name, of_problem in seeds.items():
+        measure(PROBLEMS[name], of_problem, models, methods, samples, record, references)
     return record
 
 
@@ -74,9 +74,9 @@ def compare_halves(form: str, context: Context) -> Record:
     record, models = _fit_all(context, seeds, [form])
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
     answers = {}
-    for name, own in seeds.items():
-        measure(PROBLEMS[name], own, models, [form], samples, record, {})
-        for seed in own:
+    for name, of_problem in seeds.items():
+        measure(PROBLEMS[name], of_problem, models, [form], samples, record, {})
+        for seed in of_problem:
             model = models[Fit(name, form, seed)]
             add_diagnostics(f"{name}/{form}", seed, model.diagnostics_, record)
             answers[Case(name, seed)] = evaluate(PROBLEMS[name], seed, model)
@@ -84,11 +84,11 @@ def compare_halves(form: str, context: Context) -> Record:
     return record
 
 
-def add_diagnostics(place: str, seed: int, found: Diagnostics, record: Record) -> None:
+def add_diagnostics(place: str, seed: int, diagnostics: Diagnostics, record: Record) -> None:
     """Add convergence diagnostics of a reference."""
-    if found.r_hat_max is not None and found.ess_min is not None:
-        record.add(f"{place}/r_hat_max/{seed}", found.r_hat_max)
-        record.add(f"{place}/ess_min/{seed}", found.ess_min)
+    if diagnostics.r_hat_max is not None and diagnostics.ess_min is not None:
+        record.add(f"{place}/r_hat_max/{seed}", diagnostics.r_hat_max)
+        record.add(f"{place}/ess_min/{seed}", diagnostics.ess_min)
 
 
 def _fit_all(
@@ -103,7 +103,9 @@ def _fit_all(
         "seeds": seeds,
         "fits_found_in_work_folder": count_stored(fits, context.smoke, context.work),
     }
-    record = Record("posteriors", chosen, sorted({s for every in seeds.values() for s in every}))
+    record = Record(
+        "posteriors", chosen, sorted({s for of_problem in seeds.values() for s in of_problem})
+    )
     return record, load_or_fit(fits, context.smoke, context.work)
 
 
@@ -118,7 +120,7 @@ def measure(
 ) -> None:
     """Add the metrics of one problem to the record, those of the default also under its second
     name."""
-    found: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
+    by_method: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
     oracle = []
     for seed in seeds:
         oracle.append(problem.log_density(*problem.test(seed)).mean())
@@ -127,12 +129,12 @@ def measure(
             reference = references.get((reference_of(method, model), Case(problem.name, seed)))
             numbers = compare(problem, seed, model, reference, samples)
             numbers["oracle_gap"] = oracle[-1] - numbers["test_log_likelihood"]
-            found[method].append(numbers)
+            by_method[method].append(numbers)
     record.add_mean(f"{problem.name}/oracle/test_log_likelihood", oracle)
     if DEFAULT in methods:
-        found["default"] = found[DEFAULT]
-    for method, every in found.items():
-        record.add_means(f"{problem.name}/{method}", every)
+        by_method["default"] = by_method[DEFAULT]
+    for method, of_seeds in by_method.items():
+        record.add_means(f"{problem.name}/{method}", of_seeds)
 
 
 def compare(

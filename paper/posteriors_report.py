@@ -67,19 +67,19 @@ def tabulate_chains(results: Path) -> str:
     for problem, seeds in SEEDS.items():
         for method in REFERENCES:
             place = f"{problem}/{method}"
-            found = {
+            diagnostics = {
                 name: [values[n] for seed in seeds if (n := f"{place}/{name}/{seed}") in values]
                 for name in ("r_hat_max", "ess_min")
             }
-            if not found["r_hat_max"]:
+            if not diagnostics["r_hat_max"]:
                 continue
             halves = {"epistemic_rank_correlation": 2, "epistemic_abs_error": 3}
             halves |= {"log_density_abs_difference": 3}
             rows.append(
                 [
                     f"{problem.replace('_', '-')}, {LABELS[method]}",
-                    f"{min(found['r_hat_max']):.2f} … {max(found['r_hat_max']):.2f}",
-                    f"{min(found['ess_min']):.0f}",
+                    f"{min(diagnostics['r_hat_max']):.2f} … {max(diagnostics['r_hat_max']):.2f}",
+                    f"{min(diagnostics['ess_min']):.0f}",
                     *(_cell(values, f"{place}/{n}", d) for n, d in halves.items()),
                 ]
             )
@@ -134,8 +134,8 @@ def tradeoff_figure(
     """Small points are problems, large ones their mean; lower left is better."""
     figure, axes = plt.subplots(1, len(measures), figsize=(11, 4.2), layout="constrained")
     for axis, (measure, label) in zip(np.atleast_1d(axes), measures.items(), strict=True):
-        for i, (method, found) in enumerate(entries.items()):
-            costs, qualities = (np.array(list(part.values())) for part in found[measure])
+        for i, (method, measures_of) in enumerate(entries.items()):
+            costs, qualities = (np.array(list(part.values())) for part in measures_of[measure])
             look = {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i % len(MARKERS)]}
             axis.scatter(costs, qualities, s=14, alpha=0.5, linewidths=0, **look)
             centre = np.exp(np.log(costs).mean()), qualities.mean()

@@ -85,8 +85,8 @@ def _merging_log_density(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _merging_entropy(x: np.ndarray) -> np.ndarray:
     """Entropy by the trapezoidal rule, ten deviations around all branches."""
     y = np.linspace(-8.0, 8.0, 3201)
-    every = np.broadcast_to(np.asarray(x)[..., None], (*np.shape(x), y.size))
-    log_density = _merging_log_density(every, y)
+    repeated = np.broadcast_to(np.asarray(x)[..., None], (*np.shape(x), y.size))
+    log_density = _merging_log_density(repeated, y)
     return -np.trapezoid(np.exp(log_density) * log_density, y, axis=-1)
 
 

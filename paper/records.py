@@ -87,11 +87,11 @@ class Record:
         self.add(f"{name}/mean", np.asarray(values, float).mean())
         self.add(f"{name}/se", standard_error(values))
 
-    def add_means(self, place: str, every: Sequence[Mapping[str, float]]) -> None:
+    def add_means(self, place: str, of_seeds: Sequence[Mapping[str, float]]) -> None:
         """``add_mean`` of each quantity in the numbers of all seeds, under ``place``."""
-        for name in every[0]:
-            if all(name in one for one in every):
-                self.add_mean(f"{place}/{name}", [one[name] for one in every])
+        for name in of_seeds[0]:
+            if all(name in one for one in of_seeds):
+                self.add_mean(f"{place}/{name}", [one[name] for one in of_seeds])
 
     def write(self, folder: Path) -> Path:
         """Write ``folder/<name>.json`` atomically."""
@@ -130,8 +130,8 @@ def _merge(document: dict[str, Any], path: Path, keep: Callable[[str], bool]) ->
     kept = {name: value for name, value in earlier["metrics"].items() if keep(name)}
     if kept:
         document["metrics"] = kept | document["metrics"]
-        own = {name: earlier[name] for name in PROVENANCE if name in earlier}
-        sources = [own, *listed(earlier.get("kept_from", []))]
+        provenance = {name: earlier[name] for name in PROVENANCE if name in earlier}
+        sources = [provenance, *listed(earlier.get("kept_from", []))]
         document["kept_from"] = [s for s in sources if not _repeats(document, s)]
     return _write(path, document)
 

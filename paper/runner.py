@@ -51,12 +51,12 @@ def make_piece(
 def _make(name: str, piece: Piece, context: Context) -> Made:
     record = Record(name, {"smoke": context.smoke}, [])
     context.output.mkdir(parents=True, exist_ok=True)
-    found = piece.load_maker()(*piece.arguments, context)
-    if isinstance(found, Record):
-        return Made([found.merge(context.output, piece.keeps)], found.metrics)
-    if found:  # figures without metrics get a record of how they were made
-        record.write_to(found[0].with_name(f"{found[0].name}.record.json"))
-    return Made(found, {})
+    made = piece.load_maker()(*piece.arguments, context)
+    if isinstance(made, Record):
+        return Made([made.merge(context.output, piece.keeps)], made.metrics)
+    if made:  # figures without metrics get a record of how they were made
+        record.write_to(made[0].with_name(f"{made[0].name}.record.json"))
+    return Made(made, {})
 
 
 @contextmanager

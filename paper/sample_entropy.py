@@ -74,8 +74,8 @@ def _paired_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoment
         second = jnp.sum(weights[:, None, None] * u[:, :, None] * u[:, None, :], axis=0)
         return LocalMoments(bandwidth, jnp.sum(weights), weights @ u, second)
 
-    found: LocalMoments = near.rows_in_chunks(row, samples.shape[0])
-    return found
+    moments: LocalMoments = near.rows_in_chunks(row, samples.shape[0])
+    return moments
 
 
 def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
@@ -223,8 +223,8 @@ def _gridded_kernel_surprisals(values: Float[Array, "n"], bandwidth: Scalar) -> 
     kernel = jnp.exp(-0.5 * jnp.square(frequency * (h / spacing)))
     density = jnp.fft.irfft(jnp.fft.rfft(counts) * kernel, GRID_POINTS) / spacing
     cross = 2.0 * left * right * jnp.exp(-0.5 * jnp.square(spacing / h))
-    own = (jnp.square(left) + jnp.square(right) + cross) / (h * math.sqrt(2.0 * math.pi))
-    others = left * density[cell] + right * density[cell + 1] - own
+    self_density = (jnp.square(left) + jnp.square(right) + cross) / (h * math.sqrt(2.0 * math.pi))
+    others = left * density[cell] + right * density[cell + 1] - self_density
     rounding = 32.0 * jnp.finfo(dtype).eps * jnp.max(density)
     return math.log(n - 1) - jnp.log(jnp.maximum(others, rounding))
 

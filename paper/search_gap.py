@@ -64,17 +64,17 @@ def locate_gap(context: Context) -> Record:
         rows = {"beta_1": Row(1.0, settings)}
     work = context.work / "gap"
     model = fit_once(problem, work, context.smoke)
-    found = {name: finish_row(problem, row, work / name, model) for name, row in rows.items()}
+    results = {name: finish_row(problem, row, work / name, model) for name, row in rows.items()}
     on_simulator = {
         EVOLUTION: partial(evolve, problem, strategy),
         "simulator_slopes": partial(follow_slopes, problem, settings),
     }
     for name, make in on_simulator.items():
-        found[name] = finish(problem, work / name, partial(one_by_one, make))
+        results[name] = finish(problem, work / name, partial(one_by_one, make))
     tuned = [load_policy(work / EVOLUTION / f"{seed}.policy") for seed in SIMULATOR_SEEDS]
     for name in rows:
-        found[name] |= forecast_policies(problem, work / name, model(), tuned)
-    return compose(found)
+        results[name] |= forecast_policies(problem, work / name, model(), tuned)
+    return compose(results)
 
 
 def finish(
@@ -85,9 +85,9 @@ def finish(
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         policies = make(folder)
-        for seed, own in enumerate(policies):
-            own.save(folder / f"{seed}.policy")
-        costs = [try_policy(problem, own) for own in policies]
+        for seed, policy in enumerate(policies):
+            policy.save(folder / f"{seed}.policy")
+        costs = [try_policy(problem, policy) for policy in policies]
         content = {"cost": costs, "device": device(), "commit": commit()}
         persistence.write_text(path, json.dumps(content, indent=1))
     return json.loads(path.read_text())
@@ -150,13 +150,13 @@ def forecast_policies(
     path = folder / "opinions.json"
     if not path.exists():
         starts = problem.starts(jax.random.key(START_STREAM), OPINION_STARTS)
-        own = [load_policy(folder / f"{seed}.policy") for seed in SEEDS]
+        own_policies = [load_policy(folder / f"{seed}.policy") for seed in SEEDS]
         predict = partial(forecast, model, weight_draws=10, noise_draws=2)
         said: dict[str, list[float]] = {}
-        for name, policies in (("own", own), ("tuned", tuned)):
-            found = [predict(one, starts.windows, problem.horizon) for one in policies]
-            said |= {name: [one.cost for one in found]}
-            said |= {f"{name}_risk": [one.epistemic_risk for one in found]}
+        for name, policies in (("own", own_policies), ("tuned", tuned)):
+            forecasts = [predict(one, starts.windows, problem.horizon) for one in policies]
+            said |= {name: [one.cost for one in forecasts]}
+            said |= {f"{name}_risk": [one.epistemic_risk for one in forecasts]}
         persistence.write_text(path, json.dumps(said, indent=1))
     return json.loads(path.read_text())
 
@@ -175,15 +175,17 @@ def fit_once(problem: ControlProblem, work: Path, smoke: bool) -> Callable[[], D
     return model
 
 
-def compose(found: dict[str, dict[str, Any]]) -> Record:
+def compose(results: dict[str, dict[str, Any]]) -> Record:
     """The record: ``gap/<row>/cost``, and the model's forecasts for ``own`` and ``tuned``
     policies."""
-    made_by = {name: {k: own[k] for k in ("device", "commit")} for name, own in found.items()}
+    made_by = {
+        name: {k: result[k] for k in ("device", "commit")} for name, result in results.items()
+    }
     record = Record(NAME, {"gap": {"made_by": made_by}}, list(SEEDS))
-    for name, own in found.items():
+    for name, result in results.items():
         for field in ("cost", "own", "own_risk", "tuned", "tuned_risk"):
-            if field in own:
-                record.add_mean(f"gap/{name}/{field}", own[field])
+            if field in result:
+                record.add_mean(f"gap/{name}/{field}", result[field])
     return record
 
 

@@ -50,19 +50,19 @@ RULES = "regret", "lowest_predicted_regret", "fqe_regret"
 def judge_selection(context: Context) -> Record:
     """Run all missing tasks and seeds, and write the record."""
     tasks = {name: shrink(task) for name, task in TASKS.items()} if context.smoke else TASKS
-    found: dict[str, list[dict[str, Any]]] = {}
+    results: dict[str, list[dict[str, Any]]] = {}
     for name, task in tasks.items():
         for seed in task.seeds:
             one = finish_task(task, seed, context.work / NAME / f"{name}-{seed}", context.smoke)
-            found.setdefault(name, []).append(one)
+            results.setdefault(name, []).append(one)
     made_by = {
-        name: [{key: one[key] for key in ("device", "commit")} for one in own]
-        for name, own in found.items()
+        name: [{key: one[key] for key in ("device", "commit")} for one in runs]
+        for name, runs in results.items()
     }
     seeds = sorted({seed for task in tasks.values() for seed in task.seeds})
     record = Record(NAME, {"betas": list(BETAS), "made_by": made_by}, seeds)
-    for name, every in found.items():
-        add_task(record, name, every)
+    for name, of_seeds in results.items():
+        add_task(record, name, of_seeds)
     return record
 
 
@@ -79,11 +79,11 @@ def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, A
         problem = task.problem()
         log = problem.batch(seed)
         project = find_quickly(problem, task.horizon, log, folder, seed, smoke)
-        found = {
+        result = {
             **try_all(task, problem, project, seed),
             **score_offline(problem, log, project, seed, 5 if smoke else PASSAGES),
         }
-        persistence.write_text(path, json.dumps(persistence.to_plain(found), indent=1))
+        persistence.write_text(path, json.dumps(persistence.to_plain(result), indent=1))
     return json.loads(path.read_text())
 
 
@@ -145,49 +145,54 @@ def score_offline(
     }
 
 
-def choices(found: dict[str, Any]) -> dict[str, int | None]:
+def choices(result: dict[str, Any]) -> dict[str, int | None]:
     """The choice of each rule: the index of a policy, or None for the logged controller."""
     predicted, by_q = (
-        np.nan_to_num(np.array(found[name], float), nan=np.inf) for name in ("predicted", "by_q")
+        np.nan_to_num(np.array(result[name], float), nan=np.inf) for name in ("predicted", "by_q")
     )
     best = int(np.argmin(by_q))
     return {
-        "regret": found["recommended"],
+        "regret": result["recommended"],
         "lowest_predicted_regret": int(np.argmin(predicted)),
-        "fqe_regret": best if by_q[best] < found["in_log"] else None,
+        "fqe_regret": best if by_q[best] < result["in_log"] else None,
     }
 
 
-def costs_of_choices(found: dict[str, Any]) -> dict[str, float]:
+def costs_of_choices(result: dict[str, Any]) -> dict[str, float]:
     """The true cost of each rule's choice."""
-    costs = *found["true"], found["logged"]
-    return {name: costs[-1 if one is None else one] for name, one in choices(found).items()}
+    costs = *result["true"], result["logged"]
+    return {name: costs[-1 if one is None else one] for name, one in choices(result).items()}
 
 
-def regrets(found: dict[str, Any]) -> dict[str, float]:
+def regrets(result: dict[str, Any]) -> dict[str, float]:
     """The regret of each rule, as a share of the logged controller's cost."""
-    best = min(*found["true"], found["logged"])
+    best = min(*result["true"], result["logged"])
     return {
-        name: (cost - best) / abs(found["logged"]) for name, cost in costs_of_choices(found).items()
+        name: (cost - best) / abs(result["logged"])
+        for name, cost in costs_of_choices(result).items()
     }
 
 
-def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None:
+def add_task(record: Record, name: str, results: Sequence[dict[str, Any]]) -> None:
     """Add means over seeds to the record."""
-    record.add(f"{name}/seeds", len(found))
-    record.add_means(name, [regrets(one) for one in found])
-    bias = [one["replay_bias"] for one in found]
+    record.add(f"{name}/seeds", len(results))
+    record.add_means(name, [regrets(one) for one in results])
+    bias = [one["replay_bias"] for one in results]
     record.add(f"{name}/replay_bias", sum(map(abs, bias)) / len(bias))
     record.add_mean(f"{name}/signed_replay_bias", bias)
-    kept = [one["recommended"] is None for one in found]
+    kept = [one["recommended"] is None for one in results]
     record.add(f"{name}/abstained", sum(kept) / len(kept))
-    record.add(f"{name}/tuned", sum(one["tuned"] for one in found) / len(found))
-    record.add_mean(f"{name}/logged_cost", [one["logged"] for one in found])
-    record.add_mean(f"{name}/cost/recommended", [costs_of_choices(one)["regret"] for one in found])
-    record.add_mean(f"{name}/cost/best", [min(*one["true"], one["logged"]) for one in found])
+    record.add(f"{name}/tuned", sum(one["tuned"] for one in results) / len(results))
+    record.add_mean(f"{name}/logged_cost", [one["logged"] for one in results])
+    record.add_mean(
+        f"{name}/cost/recommended", [costs_of_choices(one)["regret"] for one in results]
+    )
+    record.add_mean(f"{name}/cost/best", [min(*one["true"], one["logged"]) for one in results])
     for number, beta in enumerate(BETAS):
         for field in ("true", "predicted", "risk", "beyond", "by_q"):
-            values = [np.nan if one[field][number] is None else one[field][number] for one in found]
+            values = [
+                np.nan if one[field][number] is None else one[field][number] for one in results
+            ]
             if np.isfinite(values).all():
                 record.add_mean(f"{name}/beta_{beta:g}/{field}", values)
 

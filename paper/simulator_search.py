@@ -71,8 +71,8 @@ def _epoch(
 
     def value(weights: Float[Array, "P"], starts: Starts, luck: Keys) -> Float[Array, ""]:
         leaves = weights, *units
-        found = costs_from(system, embedding, shape, settings.horizon, leaves, starts, luck)
-        return jnp.mean(found) / scale
+        costs = costs_from(system, embedding, shape, settings.horizon, leaves, starts, luck)
+        return jnp.mean(costs) / scale
 
     def update(index: Array, carry: tuple[Array, Any]) -> tuple[Array, Any]:
         weights, state = carry

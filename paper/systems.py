@@ -82,12 +82,12 @@ def measure_turbine(record: Record) -> None:
 
 def measure_fixed_offset(record: Record, name: str, params: TurbineTask) -> None:
     """The best fixed offset, in degrees and percent, and its saving against the neutral action."""
-    found = fixed_offset_gain(jax.random.key(SEED), params)
-    record.add(f"{name}/pitch", found.pitch)
-    record.add(f"{name}/torque", found.torque)
-    record.add(f"{name}/neutral_cost", found.neutral_cost)
-    record.add(f"{name}_gain", found.gain)
-    record.add(f"{name}_gain_se", found.standard_error)
+    best = fixed_offset_gain(jax.random.key(SEED), params)
+    record.add(f"{name}/pitch", best.pitch)
+    record.add(f"{name}/torque", best.torque)
+    record.add(f"{name}/neutral_cost", best.neutral_cost)
+    record.add(f"{name}_gain", best.gain)
+    record.add(f"{name}_gain_se", best.standard_error)
 
 
 def known_policies(system: System) -> dict[str, Policy]:
@@ -98,8 +98,8 @@ def known_policies(system: System) -> dict[str, Policy]:
 
 def episode_costs(system: System, policy: Policy, num: int) -> np.ndarray:
     """Mean cost per step of each of ``num`` episodes, with the same seeds for all policies."""
-    found = episodes(jax.random.key(SEED), system, policy, system.horizon, num)
-    return np.asarray(found.costs, np.float64).mean(axis=1)
+    simulated = episodes(jax.random.key(SEED), system, policy, system.horizon, num)
+    return np.asarray(simulated.costs, np.float64).mean(axis=1)
 
 
 def steps_per_second(smoke: bool) -> float:
@@ -133,10 +133,10 @@ def _advance(key: jax.Array, states: dynamics.State) -> tuple[dynamics.State, ja
 def draw_river(context: Context) -> list[Path]:
     """Draw some canoes that paddle at random, as ``river.png``."""
     system = wet_chicken()
-    found = episodes(jax.random.key(SEED), system, system.behaviour, PADDLED, CANOES)
+    simulated = episodes(jax.random.key(SEED), system, system.behaviour, PADDLED, CANOES)
     path = context.output / "river.png"
     with style():
-        river_figure(RIVER, *map(np.asarray, found[:2])).savefig(path, dpi=110)
+        river_figure(RIVER, *map(np.asarray, simulated[:2])).savefig(path, dpi=110)
     return [path]
 
 
@@ -197,11 +197,11 @@ def signed(value: float, form: str = "g") -> str:
 def tabulate_speed(results: Path) -> str:
     """Million steps of the industrial benchmark per second."""
     values = metrics("systems", results)
-    found = {
+    speeds = {
         label: values.get(f"industrial/steps_per_second/{name}") for name, label in DEVICES.items()
     }
     rows = [
-        [label, "–" if speed is None else f"{speed / 1e6:.1f}"] for label, speed in found.items()
+        [label, "–" if speed is None else f"{speed / 1e6:.1f}"] for label, speed in speeds.items()
     ]
     return markdown(["20,000 plants side by side", "million steps per second"], rows)
 

@@ -107,12 +107,14 @@ def list_parts(smoke: bool, block: str | None = None) -> list[Part]:
     """All parts, or those of one block."""
     seeds, size = (SEEDS[:2], SMOKE) if smoke else (SEEDS, FULL)
     parts = []
-    for name, own in BLOCKS.items():
+    for name, definition in BLOCKS.items():
         for group, problems in GROUPS.items():
-            training = own.training.get(group)
+            training = definition.training.get(group)
             if smoke and training is not None:
                 training = Training(6, training.settings | SMOKE_SETTINGS)
-            arms = [Arm(p, method, s) for p in problems for method in own.methods for s in seeds]
+            arms = [
+                Arm(p, method, s) for p in problems for method in definition.methods for s in seeds
+            ]
             if block in (None, name):
                 parts.append(Part(name, group, arms, size, training))
     return parts
@@ -189,21 +191,21 @@ def add_oracles(
     The river has no density; it is convolved with the final noise of the networks that learn by
     epistemic uncertainty.
     """
-    found: dict[tuple[str, int], float] = {}
+    oracles: dict[tuple[str, int], float] = {}
     for arms, course in courses:
         teaching = [i for i, arm in enumerate(arms) if arm.method == "epistemic"]
         blur = course.noise[teaching].mean(axis=0)
         for arm in arms:
             problem = LEARNING_PROBLEMS[arm.problem]
             x, y = (part[: size.tests] for part in problem.test(arm.seed))
-            found[arm.problem, arm.seed] = float(problem.log_density(x, y, blur).mean())
+            oracles[arm.problem, arm.seed] = float(problem.log_density(x, y, blur).mean())
         if arms[0].problem == RIVER:
             for name, value in zip("xy", blur, strict=True):
                 record.add(f"{RIVER}/oracle/noise_{name}", value)
-    for name in dict.fromkeys(problem for problem, _ in found):
-        own = [value for (problem, _), value in found.items() if problem == name]
-        record.add(f"{name}/oracle/test_log_likelihood", float(np.mean(own)))
-    return found
+    for name in dict.fromkeys(problem for problem, _ in oracles):
+        values = [value for (problem, _), value in oracles.items() if problem == name]
+        record.add(f"{name}/oracle/test_log_likelihood", float(np.mean(values)))
+    return oracles
 
 
 def add_scores(
@@ -244,8 +246,8 @@ def write_curves(
     lines = ["posterior,problem,method,iteration,mean,se"]
     for posterior, arms, course in courses:
         for problem, method in dict.fromkeys(arm[:2] for arm in arms):
-            own = [i for i, arm in enumerate(arms) if arm[:2] == (problem, method)]
-            for number, scores in zip(rounds, course.scores[:, own], strict=False):
+            indices = [i for i, arm in enumerate(arms) if arm[:2] == (problem, method)]
+            for number, scores in zip(rounds, course.scores[:, indices], strict=False):
                 error = standard_error(scores)
                 numbers = f"{number},{scores.mean():.4f},{error:.4f}"
                 lines.append(f"{posterior},{problem},{method},{numbers}")

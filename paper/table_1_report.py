@@ -83,8 +83,11 @@ def tabulate_gains(results: Path) -> str:
     values = metrics("table1", results)
     rows = []
     for problem in PROBLEMS:
-        own = PUBLISHED[problem]
-        row = [problem.replace("_", "-"), f"{own['epistemic'][0] - own['total'][0]:.2f}"]
+        published = PUBLISHED[problem]
+        row = [
+            problem.replace("_", "-"),
+            f"{published['epistemic'][0] - published['total'][0]:.2f}",
+        ]
         for other in ("total", "random"):
             for posterior in POSTERIORS:
                 row.append(_cell(values, f"{problem}/epistemic_over_{other}/{posterior}", 3))
@@ -113,7 +116,10 @@ def _cells(values: dict[str, float], problem: str, method: str, score: str) -> l
     """One cell per posterior, and one for the Gaussian process."""
     if method == "gp":
         return ["", "", _cell(values, f"{problem}/gp/{score}")]
-    return [*(_cell(values, f"{problem}/{method}/{own}/{score}") for own in POSTERIORS), ""]
+    return [
+        *(_cell(values, f"{problem}/{method}/{posterior}/{score}") for posterior in POSTERIORS),
+        "",
+    ]
 
 
 def _cell(values: dict[str, float], name: str, digits: int = 2) -> str:

@@ -53,9 +53,11 @@ def init(density: Density, key: Key, groups: int, particles: int, dimension: int
     """Draws from the prior."""
     positions = jax.random.normal(key, (groups, particles, dimension), jnp.float32)
     nothing = jnp.zeros(groups, jnp.float32)
-    found = density.log_likelihood(positions.reshape(-1, dimension))
+    log_likelihood = density.log_likelihood(positions.reshape(-1, dimension))
     log_step = nothing + np.log(FIRST_STEP)
-    return State(positions, found.reshape(groups, particles), nothing, log_step, nothing, nothing)
+    return State(
+        positions, log_likelihood.reshape(groups, particles), nothing, log_step, nothing, nothing
+    )
 
 
 def effective_share(log_weights: Float[Array, "P"]) -> Float[Array, ""]:
@@ -132,15 +134,15 @@ def move(density: Density, key: Key, state: State, steps: Int[Array, ""]) -> Sta
     pushed = momentum + 0.5 * step * force(start)
     position, pushed = jax.lax.fori_loop(0, steps, leap, (start, pushed))
     pushed = pushed - 0.5 * step * force(position)
-    found = density.log_likelihood(position)
+    proposed = density.log_likelihood(position)
     before = power[:, 0] * state.log_likelihood.ravel() - _energy(start, momentum)
-    gain = power[:, 0] * found - _energy(position, pushed) - before
+    gain = power[:, 0] * proposed - _energy(position, pushed) - before
     gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
     accepted = jnp.log(jax.random.uniform(test_key, gain.shape)) < gain
     rate = jnp.mean(jnp.exp(jnp.minimum(gain, 0.0)).reshape(groups, size), axis=1)
     return state._replace(
         positions=jnp.where(accepted[:, None], position, start).reshape(state.positions.shape),
-        log_likelihood=jnp.where(accepted, found, state.log_likelihood.ravel()).reshape(
+        log_likelihood=jnp.where(accepted, proposed, state.log_likelihood.ravel()).reshape(
             groups, size
         ),
         log_step=state.log_step + ADAPTATION * (rate - ACCEPTANCE),
@@ -156,8 +158,8 @@ def _energy(position: Float[Array, "C d"], momentum: Float[Array, "C d"]) -> Flo
 @partial(jax.jit, static_argnames="density")
 def advance(density: Density, key: Key, state: State, steps: Int[Array, "paths"]) -> State:
     """A stage: the next power, then trajectories of these numbers of steps (0: none)."""
-    own, key = jax.random.split(key)
-    state = reweigh(own, state)
+    reweigh_key, key = jax.random.split(key)
+    state = reweigh(reweigh_key, state)
 
     def one(index: int, state: State) -> State:
         return move(density, jax.random.fold_in(key, index), state, steps[index])

@@ -30,16 +30,18 @@ References = Mapping[tuple[str, Case], Answers]
 def store_answers(form: str, answers: Mapping[Case, Answers], folder: Path) -> None:
     """Store the answers for one form of the model."""
     arrays = {}
-    for case, own in answers.items():
+    for case, answer in answers.items():
         place = f"{case.problem}/{case.seed}"
-        arrays[place] = np.stack([own.total, own.epistemic, own.aleatoric]).astype(np.float32)
-        arrays[f"{place}/test"] = own.log_density.astype(np.float32)
+        arrays[place] = np.stack([answer.total, answer.epistemic, answer.aleatoric]).astype(
+            np.float32
+        )
+        arrays[f"{place}/test"] = answer.log_density.astype(np.float32)
     np.savez_compressed(folder / FILES[form], **arrays)
 
 
 def read_references(folder_with: Callable[[str], Path]) -> References:
     """The stored answers of all references; ``folder_with`` gives the folder of a file."""
-    found = {}
+    references = {}
     for form, name in FILES.items():
         path = folder_with(name) / name
         if not path.exists():
@@ -47,6 +49,6 @@ def read_references(folder_with: Callable[[str], Path]) -> References:
         with np.load(path) as arrays:
             for place in (one for one in arrays.files if not one.endswith("/test")):
                 problem, seed = place.split("/")
-                own = Answers(*arrays[place], arrays[f"{place}/test"])
-                found[form, Case(problem, int(seed))] = own
-    return found
+                answer = Answers(*arrays[place], arrays[f"{place}/test"])
+                references[form, Case(problem, int(seed))] = answer
+    return references

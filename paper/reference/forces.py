@@ -79,10 +79,10 @@ def log_likelihoods(
     target: Target, positions: Float[Array, "C d"], numbers: Int[Array, "C"]
 ) -> Float[Array, "C"]:
     """``log_likelihood`` of many chains."""
-    found: Array = jax.lax.map(
+    values: Array = jax.lax.map(
         lambda one: log_likelihood(target, *one), (positions, numbers), batch_size=AT_ONCE
     )
-    return found
+    return values
 
 
 def forces(
@@ -91,10 +91,10 @@ def forces(
     """Gradients of the log-likelihood."""
     if not has_kernel(target.model):
         slope = jax.grad(log_likelihood, argnums=1)
-        found: Array = jax.lax.map(
+        gradients: Array = jax.lax.map(
             lambda one: slope(target, *one), (positions, numbers), batch_size=AT_ONCE
         )
-        return found
+        return gradients
     flat, to_positions = jax.vjp(jax.vmap(functools.partial(flat_network, target.model)), positions)
     return to_positions(kernel_gradients(target, flat, numbers)[0])[0]
 

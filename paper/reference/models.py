@@ -33,8 +33,8 @@ def reference_models(
     run = anneal(form, cases, size, path, seconds)
     models = empty_models(form, cases, options)
     draws = draws_of_cases(run, len(cases))
-    for model, own, x in zip(models, draws, tabulate(cases).x, strict=True):
-        network = to_networks(FORMS[form], own)
+    for model, positions, x in zip(models, draws, tabulate(cases).x, strict=True):
+        network = to_networks(FORMS[form], positions)
         model.out_of_bag_ = None  # of the estimator's earlier networks
         posterior = SampledPosterior.of_chains(*network)
         model.posterior_ = jax.tree.map(np.asarray, posterior)
@@ -87,5 +87,5 @@ def trace(
     """Predictions along each population, at evenly spaced rows."""
     places = np.linspace(0, len(x) - 1, DIAGNOSED_ROWS).astype(int)
     rows = np.sort(x)[places][:, None]
-    found: Array = predictive_trace(model, *networks, jnp.asarray(rows))
-    return found
+    predictions: Array = predictive_trace(model, *networks, jnp.asarray(rows))
+    return predictions

@@ -96,9 +96,9 @@ class Run(NamedTuple):
     @classmethod
     def load(cls, path: Path) -> "Run":
         """Load a stored run."""
-        with np.load(path) as found:
-            state = State(*(jnp.asarray(found[name], jnp.float32) for name in State._fields))
-            return cls(state, int(found["stage"]), int(found["whole"]), list(found["kept"]))
+        with np.load(path) as stored:
+            state = State(*(jnp.asarray(stored[name], jnp.float32) for name in State._fields))
+            return cls(state, int(stored["stage"]), int(stored["whole"]), list(stored["kept"]))
 
     def look_again(self, density: Density) -> "Run":
         """Recompute the log-likelihoods for the stored (rounded) positions."""
@@ -129,8 +129,8 @@ def anneal(
         rng = np.random.default_rng([seed, run.stage])
         most = size.steps * (2 if run.whole else 1)
         steps = annealing.path_steps(rng, run.state, size.work, most)
-        own = jax.random.fold_in(key, run.stage)
-        state = annealing.advance(density, own, run.state, jnp.asarray(steps))
+        stage_key = jax.random.fold_in(key, run.stage)
+        state = annealing.advance(density, stage_key, run.state, jnp.asarray(steps))
         whole = run.whole + bool(state.power.min() >= 1.0)
         kept = [*run.kept, np.asarray(state.positions, STORED)] if whole else run.kept
         run = Run(state, run.stage + 1, whole, kept[-size.kept :])
