@@ -50,7 +50,7 @@ lint: .venv/.installed-dev  ## check format and style
 types: .venv/.installed-dev  ## check the types
 	$(BIN)/mypy
 
-format: .venv/.installed-dev  ## repair format and style
+format: .venv/.installed-dev  ## fix format and style
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
@@ -65,10 +65,10 @@ docs: .venv/.installed-dev  ## check all pages and build the documentation into 
 docs-commands: .venv/.installed-dev  ## run the commands and code of all pages at a small size (minutes)
 	$(BIN)/python scripts/check_docs.py --run
 
-release-check: .venv/.installed-dev  ## build, install and try the package in empty environments [ARGS="--tests"]
+release-check: .venv/.installed-dev  ## build, install and test the package in empty environments [ARGS="--tests"]
 	$(BIN)/python scripts/release.py $(ARGS)
 
-examples: .venv/.installed-dev interop  ## run the examples at full size and renew their pages and pictures
+examples: .venv/.installed-dev interop  ## run the examples at full size and update their pages and pictures
 	$(BIN)/python scripts/render_examples.py
 	$(BIN)/python scripts/page_pictures.py
 	for name in scikit_learn share_model gymnasium_loop minari_d3rlpy; do \
@@ -76,12 +76,12 @@ examples: .venv/.installed-dev interop  ## run the examples at full size and ren
 	for name in botorch_surrogate arviz_inference_data; do \
 	  .peers/interop/bin/python examples/interop/$$name.py || exit 1; done
 
-interop: .peers/interop/.installed .peers/d3rlpy/.installed  ## environments of the libraries that examples/interop works with
+interop: .peers/interop/.installed .peers/d3rlpy/.installed  ## environments for examples/interop
 
-bench: .venv/.installed-dev .bench-venv/.installed peers  ## run all benchmarks, beside other libraries and floors
+bench: .venv/.installed-dev .bench-venv/.installed peers  ## run all benchmarks, with other libraries and hardware limits
 	$(BIN)/python benchmarks/suite.py
 
-peers: .peers/bde/.installed .peers/boosting/.installed .peers/d3rlpy/.installed  ## environments of the libraries that benchmarks/regression.py and offline_rl.py compare with
+peers: .peers/bde/.installed .peers/boosting/.installed .peers/d3rlpy/.installed  ## environments of the libraries compared in benchmarks/regression.py and offline_rl.py
 
 lock:  ## regenerate constraints.txt from pyproject.toml
 	rm -rf .cache/lock-venv

@@ -1,10 +1,10 @@
-"""Can a sampler of my own say what more data would remove?
+"""Can the uncertainty of my own sampler be split?
 
     python examples/bring_your_own.py [--smoke] [--output FOLDER]
 
-The model's log-density is a pure function. Here BlackJAX's no-U-turn sampler walks in it, for three
-data sets at once: 15, 60 and 240 measurements of the same process, which has two branches. What the
-sampler leaves is split by ``decompose``, a pure function too, for all three at once.
+The model's log-density is a pure function. Here BlackJAX's no-U-turn sampler uses it, for three
+data sets at once: 15, 60 and 240 measurements of the same process, which has two branches. The
+uncertainty of the draws is split by ``decompose``, also a pure function, for all three at once.
 """
 
 import argparse
@@ -27,12 +27,12 @@ STEPS, SMOKE_STEPS = (400, 200), (4, 4)
 MODEL = BNNLV(
     inputs=1, outputs=1, hidden=(16,), latents=1, weight_variance=1.0, latent_variance=1.0
 )
-# In units near 1, as the priors have it.
+# In units near 1, as the priors assume.
 X_SCALE, Y_SCALE = 0.7, 5.0
 
 
 def sample_posterior(key, x, y, mask, steps):
-    """Draws of the weights and the noise, given those rows of the data that ``mask`` shows."""
+    """Draws of the weights and the noise, given the rows of the data selected by ``mask``."""
 
     def log_density(position):
         return log_joint(MODEL, *position, x, y, mask=mask)
@@ -60,7 +60,8 @@ def split_at(key, posteriors: SampledPosterior, x) -> Parts:
 
 
 def true_deviation(x: np.ndarray) -> np.ndarray:
-    """Of ``10 sin x + ε`` or ``10 cos x + ε``, each half of the time, ε of deviation 1."""
+    """Deviation of ``10 sin x + ε`` or ``10 cos x + ε``, with equal probability and ε of deviation
+    1."""
     return np.sqrt(1.0 + 25.0 * np.square(np.sin(x) - np.cos(x)))
 
 

@@ -32,7 +32,7 @@ SMOKE_SETTINGS = {"inference": Ensemble(members=4, updates=300), "latent_dim": 0
 
 
 def mean_yield(point: dict[str, Any]) -> float:
-    """What the reactor gives on average, in percent."""
+    """The mean yield of the reactor, in percent."""
     best, top = {"water": (70.0, 60.0), "ethanol": (55.0, 75.0)}[point["solvent"]]
     mixed = 1.0 - 0.5 * np.exp(-point["stirring"] / 300.0)
     return float(top * mixed * np.exp(-0.5 * ((point["temperature"] - best) / 30.0) ** 2))
@@ -44,7 +44,7 @@ def noise(stirring: Any) -> Any:
 
 
 def run(campaign: Campaign, batch: int, most: int) -> None:
-    """Measure open proposals and ask for more until little is left to learn."""
+    """Measure open proposals and ask for more until the campaign suggests stopping."""
     status = campaign.status()
     while not status.consider_stopping and status.measurements < most:
         for proposal in campaign.pending():
@@ -57,7 +57,7 @@ def run(campaign: Campaign, batch: int, most: int) -> None:
 
 
 def compare(campaign: Campaign) -> None:
-    """Compare the campaign's model with the truth, which is known only in a simulation."""
+    """Compare the campaign's model with the truth, known only in a simulation."""
     points, model = campaign.space.spread(512, seed=1), campaign.model()
     x = campaign.space.encode(points)
     found = model.decompose(x, by="variance")
@@ -74,7 +74,7 @@ def compare(campaign: Campaign) -> None:
 
 
 def draw(campaign: Campaign, path: Path) -> None:
-    """What was left to learn, where the reactor was run, and how noisy it is there."""
+    """Draw the learning curve, the measured settings, and the two parts of the uncertainty."""
     with figures.style():
         figure, axes = plt.subplots(1, 3, figsize=(13.5, 4.4), layout="constrained")
         plot_remaining_share(axes[0], campaign.status().curve)
@@ -110,7 +110,7 @@ def draw_parts(axes: Axes, campaign: Campaign) -> None:
 
 
 def main() -> None:
-    """Open or create the campaign, run it to its end, draw."""
+    """Open or create the campaign, run it to the end, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")

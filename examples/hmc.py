@@ -4,8 +4,8 @@
 
 A problem with two branches, measured often on the left and seldom on the right. The paper's mean
 field (α = 1), variational Bayes, the default (Langevin chains) and the ensemble that these start
-from are held against short chains of the no-U-turn sampler on a small network. The chains are
-judged as well: half of them by the other half.
+from are compared with short chains of the no-U-turn sampler on a small network. The chains are
+checked as well: one half against the other.
 """
 
 import argparse
@@ -47,7 +47,7 @@ REFERENCE = "HMC (NUTS)"
 
 
 def fit(size: int, smoke: bool) -> dict[str, tuple[BNNLVRegressor, float]]:
-    """Every method's model of the same data, and the seconds that a core was busy with it."""
+    """Each method's model of the same data, and its CPU seconds."""
     x, y = BIMODAL.training_data(0, size)
     found = {}
     for name, method in (SMOKE_METHODS if smoke else METHODS).items():
@@ -58,7 +58,7 @@ def fit(size: int, smoke: bool) -> dict[str, tuple[BNNLVRegressor, float]]:
 
 
 def halves(model: BNNLVRegressor) -> list[BNNLVRegressor]:
-    """The first and the last half of the chains, as models of their own."""
+    """The first and the second half of the chains, as separate models."""
     draws, parts = len(model.posterior_.weights), []
     for chosen in (slice(draws // 2), slice(draws // 2, None)):
         part = copy.copy(model)
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
-    warnings.simplefilter("ignore")  # a short fit says that it is short; the table repeats it
+    warnings.simplefilter("ignore")  # short fits warn; the table shows the same
     enable_compile_cache()
     size = SMOKE_SIZE if arguments.smoke else SIZE
     models = fit(size, arguments.smoke)

@@ -45,17 +45,17 @@ SMOKE_SETTINGS = {
     "inference": Alpha(epochs=2, draws=20),
     "n_weight_draws": 10,
 }
-DRAWS = 50  # of the weights, and roll-outs with each of them
+DRAWS = 50  # weight draws, and roll-outs per draw
 
 
 def simulate(runs: int, minutes: int) -> list[dict[str, Any]]:
-    """Rows of a log: what was seen each minute, and what was then set."""
+    """Rows of a log: the observations of each minute, and the actions then set."""
     rng, rows = np.random.default_rng(0), []
     for run in range(runs):
         start = datetime(2024, 3, 1, 6) + timedelta(days=run)
         tank, heater = [rng.uniform(25.0, 70.0)] * 4, 3.0
         for minute in range(minutes):
-            if minute % 12 == 0:  # the operators change something now and then
+            if minute % 12 == 0:  # the operators change actions occasionally
                 power, valve = rng.uniform(0.5, 6.0), rng.uniform(0.1, 1.0)
             seen = {"temperature": tank[-4] + 0.05 * rng.normal(), "heater": heater}
             values = seen | {"power": power, "valve": valve}
@@ -70,7 +70,7 @@ def simulate(runs: int, minutes: int) -> list[dict[str, Any]]:
 
 
 def write(path: Path, runs: int, minutes: int) -> None:
-    """A log of the plant, and what happens to logs."""
+    """Write a log of the plant with typical faults."""
     rows = simulate(runs, minutes)
     for minute in range(40, 70):
         rows[2 * minutes + minute]["temperature"] = rows[2 * minutes + 40]["temperature"]
@@ -88,7 +88,7 @@ def write(path: Path, runs: int, minutes: int) -> None:
 
 
 def read(path: Path) -> Any:
-    """The log: first as it is, to see what is wrong with it, then mended."""
+    """Check the log for faults, then read it with repairs."""
     try:
         read_log(path, **COLUMNS, history=HISTORY)
     except LogError as error:
@@ -107,7 +107,7 @@ def known(now: Any, action: Any) -> dict[str, Any]:
 
 
 def compare(model: Any, embedding: Any, train: Any, test: Any) -> None:
-    """Test log-likelihoods; steps of one run resemble each other, so the error is that of runs."""
+    """Test log-likelihoods; steps of a run are correlated, so the standard error is over runs."""
     runs: dict[str, list[int]] = {}
     for i, one in enumerate(test.episodes):
         if len(one) >= embedding.history:
@@ -139,7 +139,7 @@ def draw_steps(axes: Axes, model: Any, run: Any) -> None:
 
 
 def draw_roll_out(axes: Axes, model: Any, run: Any, start: int, ahead: int) -> None:
-    """What the model expects of a run from one moment on, given its actions alone."""
+    """A roll-out of a run from one moment on, given only its actions."""
     steps = model.embedding.steps(run)
     windows = jax.tree.map(lambda leaf: leaf[None, start], steps.windows)
     rows = slice(start, start + ahead)
@@ -160,7 +160,7 @@ def draw_roll_out(axes: Axes, model: Any, run: Any, start: int, ahead: int) -> N
 
 
 def draw(path: Path, model: DynamicsModel, test: Any) -> None:
-    """One-step predictions of the hottest whole run that was held out, and a roll-out of it."""
+    """One-step predictions of the hottest complete held-out run, and a roll-out of it."""
     longest = max(map(len, test.episodes))
     whole = [i for i, one in enumerate(test.episodes) if len(one) == longest]
     run = test.pick([max(whole, key=lambda i: test.episodes[i].observations[:, 0].mean())])
@@ -187,11 +187,11 @@ def main() -> None:
     embedding = embed(train, history=HISTORY, action_history={"valve": HISTORY}, known=known)
     print(f"the model predicts {', '.join(embedding.target_names)}")
     print(f"        from       {', '.join(embedding.input_names)}")
-    warnings.simplefilter("ignore")  # a short fit says that it is short
+    warnings.simplefilter("ignore")  # short fits warn
     settings = SMOKE_SETTINGS if arguments.smoke else SETTINGS
     regressor = BNNLVRegressor(**settings, random_state=0).fit(*embedding.design(train))
     compare(regressor, embedding, train, test)
-    # The "cost" of a roll-out is what is to be looked at.
+    # The "cost" of a roll-out is the quantity to plot.
     model = DynamicsModel(regressor, embedding, lambda row: row["temperature"], train)
     draw(arguments.output / "own_system.png", model, test)
     print(f"wrote {arguments.output / 'own_system.png'}")

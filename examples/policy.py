@@ -5,7 +5,7 @@
 A tank of water is heated and drawn from, and should be at 55 °C. Its thermometer lags by
 three minutes, and the heater follows its set-point slowly. With the valve all but closed,
 which saves heat, the water stands still and boils at the heater; the operators know that, and the
-log does not show it. As the plant is simulated, every policy can be tried on it afterwards.
+log does not show it. As the plant is simulated, every policy can be evaluated on it afterwards.
 """
 
 import argparse
@@ -46,9 +46,9 @@ SMOKE_MODEL = BNNLVRegressor((5,), inference=Alpha(epochs=2, draws=5), n_weight_
 def run(
     num: int, minutes: int, seed: int, warm_up: int = 0, choose: Callable | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Observations ``[T + 1, R, 2]`` and actions ``[T, R, 2]`` of tanks side by side: of operators,
-    who look every ten minutes and never close the valve, and after a warm-up of
-    ``choose(seen, done)``. The same seed gives everybody the same luck."""
+    """Observations ``[T + 1, R, 2]`` and actions ``[T, R, 2]`` of parallel tanks: under operators,
+    who act every ten minutes and never close the valve, and after a warm-up under ``choose(seen,
+    done)``. Equal seeds give equal random numbers."""
     luck, whim = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     tank, heater = [luck.uniform(30.0, 50.0, num)] * 4, np.full(num, 3.0)
     seen, done = [], []
@@ -70,7 +70,7 @@ def run(
 
 
 def write(path: Path, runs: int, minutes: int) -> None:
-    """The log of the operators; nothing is set in a last row."""
+    """Write the log of the operators; the last row of a run has no actions."""
     seen, done = run(runs, minutes, seed=0)
     done = np.concatenate([done, np.full((1, runs, 2), np.nan)])
     places = np.stack(np.meshgrid(range(minutes + 1), range(runs), indexing="ij")[::-1], axis=2)
@@ -90,7 +90,7 @@ def cost(row: Any) -> Any:
 
 
 def true_costs(num: int, horizon: int, policy: LearnedPolicy | None = None) -> np.ndarray:
-    """Costs per step of each run after its warm-up; those of operators, without a policy."""
+    """Costs per step of each run after its warm-up; without a policy, those of the operators."""
 
     def follow(seen: np.ndarray, done: np.ndarray) -> np.ndarray:
         return np.array([policy.act(seen[:, i], done[:, i]) for i in range(seen.shape[1])])
@@ -104,7 +104,7 @@ def true_costs(num: int, horizon: int, policy: LearnedPolicy | None = None) -> n
 
 
 def compare(project: Project, num: int, horizon: int) -> np.ndarray:
-    """Means and standard errors of the true costs: of the operators, then of each policy."""
+    """Means and standard errors of the true costs of the operators and of each policy."""
     costs = [true_costs(num, horizon, policy) for policy in (None, *project.policies)]
     found = np.array([(one.mean(), one.std(ddof=1) / np.sqrt(num)) for one in costs])
     print(f"true cost per step, {num} runs of {horizon} minutes:")
@@ -119,7 +119,7 @@ def compare(project: Project, num: int, horizon: int) -> np.ndarray:
 
 
 def draw(path: Path, project: Project, found: np.ndarray) -> None:
-    """Costs that were expected and that came, and how far each policy leaves the data."""
+    """Expected and true costs, and how far each policy leaves the data."""
     trials, places = project.trials, np.arange(len(project.trials))
     with figures.style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
@@ -145,14 +145,14 @@ def draw(path: Path, project: Project, found: np.ndarray) -> None:
 
 
 def main() -> None:
-    """Write the log, read it, find policies, and try them on the plant."""
+    """Write the log, read it, find policies, and evaluate them on the plant."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     enable_compile_cache()
-    warnings.simplefilter("ignore", ConvergenceWarning)  # a short fit says that it is short
+    warnings.simplefilter("ignore", ConvergenceWarning)  # short fits warn
     name, num, settings, model = "tank", 200, SEARCH, None
     if arguments.smoke:
         name, num, settings, model = "tank_smoke", 10, SMOKE_SEARCH, SMOKE_MODEL

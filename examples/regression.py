@@ -2,9 +2,9 @@
 
     python examples/regression.py [--smoke] [--output FOLDER]
 
-Diabetes of 442 patients, from scikit-learn: age, sex, body and blood at the start, and the progress
-of the disease a year later. 142 are held out; a linear regression and a Gaussian process are
-compared with two posteriors of the network.
+The diabetes data set of scikit-learn: age, sex, BMI and blood values of 442 patients, and the
+progression of the disease after a year. 142 are held out; a linear regression and a Gaussian
+process are compared with two posteriors of the network.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def compare(models: dict[str, BNNLVRegressor], train: Any, x: np.ndarray, y: np.
 
 
 def distances(train: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """To the five nearest patients of the training data on average, in deviations."""
+    """Mean distance to the five nearest training patients, in deviations."""
     scaler = StandardScaler().fit(train)
     near = NearestNeighbors(n_neighbors=5).fit(scaler.transform(train))
     return near.kneighbors(scaler.transform(x))[0].mean(axis=1)

@@ -1,4 +1,4 @@
-"""One command for each table and figure of the paper, and for what goes beyond it."""
+"""One command for each table and figure of the paper, and for further experiments."""
 
 import argparse
 import json
@@ -9,11 +9,11 @@ from paper.pieces import PIECES
 from twofold.core.naming import nearest
 from twofold.core.persistence import to_plain
 
-STOPPED = 130  # Ctrl-C, as shells have it
+STOPPED = 130  # exit code for Ctrl-C, as in shells
 COMMANDS = {
-    "list": "show all pieces",
-    "tables": "renew the tables of README and docs from results/",
-    "join": "merge records made elsewhere into those of the same names in results/",
+    "list": "list all tables and figures",
+    "tables": "update the tables in README and docs from results/",
+    "join": "merge records made elsewhere into records of the same name in results/",
 }
 
 
@@ -24,14 +24,16 @@ def build_parser() -> argparse.ArgumentParser:
         description=__doc__,
         epilog="Commands: " + "; ".join(f"{name}: {text}" for name, text in COMMANDS.items()),
     )
-    parser.add_argument("name", nargs="?", default="list", help="a piece of the list, or a command")
+    parser.add_argument(
+        "name", nargs="?", default="list", help="name of a table or figure (see list), or a command"
+    )
     parser.add_argument("records", nargs="*", type=Path, help="for join: paths of records")
-    parser.add_argument("--smoke", action="store_true", help="a run of seconds at a tiny size")
+    parser.add_argument("--smoke", action="store_true", help="a tiny run of a few seconds")
     parser.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="continue from the unfinished work of an earlier run",
+        help="resume the unfinished work of an earlier run",
     )
     parser.add_argument(
         "--output", type=Path, help="folder for records and figures (default: results)"
@@ -42,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Parse the command line and do what it asks for."""
+    """Parse the command line and run it."""
     parser = build_parser()
     arguments = parser.parse_args()
     known = [*COMMANDS, *PIECES]
@@ -52,7 +54,7 @@ def main() -> None:
             f"{nearest(arguments.name, known)}"
         )
     if (arguments.name == "join") != bool(arguments.records):
-        parser.error("join needs the paths of records, and nothing else takes paths")
+        parser.error("join needs paths of records; no other command takes paths")
     try:
         execute(arguments)
     except KeyboardInterrupt as stopped:
@@ -63,14 +65,14 @@ def main() -> None:
 
 
 def execute(arguments: argparse.Namespace) -> None:
-    """Run a command, or make a piece."""
+    """Run a command, or make a table or figure."""
     if arguments.name == "list":
         show_pieces(arguments.json)
     elif arguments.name == "tables":
         from paper.tables import renew_tables
 
         for path in renew_tables(Path()):
-            print(f"renewed {path}")
+            print(f"updated {path}")
     elif arguments.name == "join":
         from paper.records import join
 
@@ -81,7 +83,7 @@ def execute(arguments: argparse.Namespace) -> None:
 
 
 def make(arguments: argparse.Namespace) -> None:
-    """Make a piece and print its files and metrics."""
+    """Make a table or figure and print its files and metrics."""
     from paper.runner import make_piece
     from twofold.core.sharding import enable_compile_cache
 
@@ -99,7 +101,7 @@ def make(arguments: argparse.Namespace) -> None:
 
 
 def show_pieces(as_json: bool) -> None:
-    """The list of pieces, for people or as JSON."""
+    """Print the list of tables and figures, as text or JSON."""
     if as_json:
         print(json.dumps({name: piece._asdict() for name, piece in PIECES.items()}, indent=2))
         return

@@ -1,10 +1,10 @@
 """The paper's claims about the split on the toy problems, as numbers.
 
 For each value of α, for the library's own posteriors and for the reference of the paper's model,
-sampled by Hamiltonian Monte Carlo: does the epistemic entropy rank inputs as that of the reference
-of the same model does, does it vanish towards variational Bayes, does it follow the scarcity of
-data, and is the aleatoric entropy that of the true process? Five seeds, each with its own data,
-shared by all methods.
+sampled by Hamiltonian Monte Carlo: does the epistemic entropy rank inputs like the reference of the
+same model, does it vanish towards variational Bayes, does it follow the scarcity of data, and is
+the aleatoric entropy that of the true process? Five seeds, each with its own data, shared by all
+methods.
 """
 
 import copy
@@ -35,17 +35,17 @@ from twofold.envs.toy import BIMODAL, TOY_PROBLEMS, ToyProblem
 
 
 class Split(Protocol):
-    """What has an epistemic part at some points."""
+    """Any object with an epistemic part."""
 
     @property
     def epistemic(self) -> np.ndarray:
-        """In nats."""
+        """The epistemic part in nats."""
         ...
 
 
 SEEDS = [0, 1, 2, 3, 4]
 TEST_SIZE = 500
-# sin and cos meet here, so the bimodal process looks the same to both sides.
+# sin and cos are equal here: the bimodal process is symmetric about this point.
 SYMMETRY = np.pi / 4
 
 
@@ -74,7 +74,7 @@ def measure(
     record: Record,
 ) -> None:
     """Add one problem's metrics to the record."""
-    found: dict[str, list[dict[str, float]]] = {method: [] for method in PAPER_METHODS}
+    by_method: dict[str, list[dict[str, float]]] = {method: [] for method in PAPER_METHODS}
     for seed in seeds:
         x = PROBLEMS[problem.name].inside(seed)
         test = problem.test_data(seed, TEST_SIZE)
@@ -89,9 +89,9 @@ def measure(
             if pair[0] is not None and pair[1] is not None:
                 numbers |= compare_epistemic(pair[0], pair[1])
             numbers["test_log_likelihood"] = model.log_likelihood(*test).mean()
-            found[method].append(numbers)
-    for method, every in found.items():
-        record.add_means(f"{problem.name}/{method}", every)
+            by_method[method].append(numbers)
+    for method, of_seeds in by_method.items():
+        record.add_means(f"{problem.name}/{method}", of_seeds)
     reports = [models[Fit(problem.name, "hmc", seed)].diagnostics_ for seed in seeds]
     unknown = [seed for seed, r in zip(seeds, reports, strict=True) if r.r_hat_max is None]
     if unknown:
@@ -105,9 +105,9 @@ def measure(
 
 
 def split_chains(model: BNNLVRegressor) -> list[BNNLVRegressor]:
-    """The first and the last half of the chains, as models of their own.
+    """The first and the second half of the chains, as separate models.
 
-    How well they agree is the best that any other method can be expected to.
+    Their agreement is the best that can be expected of any other method.
     """
     draws = model.posterior_.weights.shape[0]
     parts = []
@@ -129,7 +129,7 @@ def compare_epistemic(split: Split, reference: Split) -> dict[str, float]:
 def compare_with_truth(
     problem: ToyProblem, x: np.ndarray, split: Decomposition
 ) -> dict[str, float]:
-    """What one split says about each of the other claims."""
+    """The numbers of one split for each of the other claims."""
     density = problem.input_density(x)
     errors = np.abs(split.aleatoric - problem.entropy(x))
     numbers = {
@@ -145,7 +145,8 @@ def compare_with_truth(
 
 
 def measure_asymmetry(x: np.ndarray, aleatoric: np.ndarray) -> float:
-    """Mean difference between mirrored points, over the mean depth of the dip at the centre."""
+    """Mean difference between mirrored points, divided by the mean depth of the dip at the
+    centre."""
     reach = min(SYMMETRY - x[0], x[-1] - SYMMETRY)
     distance = np.linspace(0.0, reach, 50)
     left = np.interp(SYMMETRY - distance, x, aleatoric)
@@ -178,7 +179,7 @@ def tabulate_splits(results: Path) -> str:
 
 
 def tabulate_chains(results: Path) -> str:
-    """How far the reference chains can be trusted."""
+    """Convergence of the reference chains."""
     values = metrics("alpha_vs_hmc", results)
     rows = [
         [

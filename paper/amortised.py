@@ -1,7 +1,7 @@
-"""Is one network for every q(z) as good as a q(z) for every datum, and as z integrated out?
+"""Is one encoder network as good as a q(z) for every datum, and as integrating z out?
 
-The mean field of the paper on its two toy problems, z treated in three ways. Each seed draws its
-own training points, test set and start of the fit.
+The paper's mean field on its two toy problems, with three treatments of z. Each seed has its own
+training points, test set and start of the fit.
 """
 
 import time
@@ -22,8 +22,8 @@ from twofold.model.spec import BNNLV
 TEST_SIZE, TRAINING_SIZE = 500, 750
 SEEDS = [2000, 2001, 2002, 2003, 2004]
 EPOCHS = 3_000
-# With z integrated out a draw is one of the weights alone, and costs as many passes of the network
-# as there are nodes.
+# With z integrated out, a draw consists of the weights only, and needs one pass of the network per
+# node.
 METHODS: dict[str, dict[str, Any]] = {
     "per_datum": {},
     "encoder": {"encoder": [20]},
@@ -33,7 +33,7 @@ LARGE = 10_000_000
 
 
 def compare_latents(context: Context) -> Record:
-    """Fit both problems in three ways."""
+    """Fit both problems with the three treatments."""
     seeds, epochs = (SEEDS[:2], 3) if context.smoke else (SEEDS, EPOCHS)
     settings = {"epochs": epochs, "test_size": TEST_SIZE, "methods": METHODS}
     record = Record("amortised", settings, seeds)
@@ -51,7 +51,7 @@ def measure(
     """Add the metrics of one method on one problem to the record."""
     settings = {"inference": "alpha", **METHODS[method]}
     data = [problem.training_data(seed, TRAINING_SIZE) for seed in seeds]
-    # The number of epochs is no part of the program: this compiles it.
+    # A warm-up fit compiles the program, which does not depend on the number of epochs.
     fit_seeds({**settings, "epochs": 1}, seeds, data)
     begun = time.perf_counter()
     models = fit_seeds({**settings, "epochs": epochs}, seeds, data)
@@ -69,7 +69,8 @@ def measure(
 
 
 def state_bytes(method: str, rows: int) -> int:
-    """What a fit keeps, parameters and moments, of data with one input and one output."""
+    """Bytes of the state of a fit (parameters and moments), for data with one input and one
+    output."""
     config = Alpha(**METHODS[method]).config(BNNLV(1, 1, (20, 20), 1, 1.0, 1.0), 75)
 
     def started(key: jax.Array) -> alpha.State:
@@ -77,6 +78,6 @@ def state_bytes(method: str, rows: int) -> int:
         data = Padded(columns, columns, jnp.int32(rows))
         return alpha.init(config, key, alpha.Problem(data, jnp.float32(1.0)))
 
-    # Shapes alone: nothing of this size is made.
+    # Shapes only: nothing of this size is allocated.
     state = jax.eval_shape(started, jax.random.key(0))
     return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))

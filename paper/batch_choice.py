@@ -1,8 +1,8 @@
-"""What choosing five points together gains over the five best one by one.
+"""Gain of choosing a batch of five points jointly over the five best individually.
 
-Ensembles fitted to the data that Table 1 begins with look at pools of 50. What a batch S teaches is
-that of the Gaussian model behind the joint choice, ``½ log det(1 + C_SS / σ²)``: the determinant
-counts what the points have in common, which a sum of their own information does not.
+Ensembles fitted to the initial data of Table 1 choose from pools of 50. The information of a batch
+S is that of the Gaussian model behind the joint choice, ``½ log det(1 + C_SS / σ²)``: unlike a sum
+of individual informations, it accounts for the overlap between points.
 """
 
 from pathlib import Path
@@ -43,7 +43,8 @@ def compare_choices(context: Context) -> Record:
 
 
 def _teach(model: BNNLVRegressor, pool: np.ndarray, seed: int) -> list[float]:
-    """Information of the five best one by one, of five together, and of five at random."""
+    """Information of the five individually best points, of a joint batch, and of five random
+    points."""
     scores = epistemic_score(split_jointly(model, pool))
     means, variances = model.conditional_moments(pool)
     noise = variances.mean(axis=0)
@@ -63,7 +64,7 @@ def joint_information(covariance: np.ndarray, noise: np.ndarray, points: np.ndar
 
 
 def tabulate_choices(results: Path) -> str:
-    """What five points teach, chosen one by one, together, or at random."""
+    """Information of five points, chosen individually, jointly, or at random."""
     values = metrics("batch_choice", results)
     rows = [
         [

@@ -1,7 +1,8 @@
-"""Are the predictive distributions of the toy problems honest? Coverage, PIT, CRPS, log-likelihood.
+"""Are the predictive distributions calibrated on the toy problems? Coverage, PIT, CRPS,
+log-likelihood.
 
-Every method is asked about the same test points of one seed's data, uniform over the input range;
-scores are means over all seeds.
+For each seed, all methods predict the same test points, uniform over the input range; scores are
+means over seeds.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ SAMPLES = 1000
 
 
 def score_quickly(context: Context) -> Record:
-    """All but Hamiltonian Monte Carlo, which takes longer than all others together."""
+    """Score all methods except Hamiltonian Monte Carlo, which takes longer than all others
+    together."""
     return score_calibration(context, [method for method in PAPER_METHODS if method != "hmc"])
 
 
@@ -38,9 +40,9 @@ def score_calibration(context: Context, methods: Sequence[str] = PAPER_METHODS) 
     for name, problem in TOY_PROBLEMS.items():
         first = {}
         for method in methods:
-            found = [score(problem, s, models[Fit(name, method, s)], samples) for s in seeds]
-            record.add_means(f"{name}/{method}", [summary for _, summary in found])
-            first[LABELS[method]] = found[0][0]
+            results = [score(problem, s, models[Fit(name, method, s)], samples) for s in seeds]
+            record.add_means(f"{name}/{method}", [summary for _, summary in results])
+            first[LABELS[method]] = results[0][0]
         figure = draw_calibration(first)
         figure.suptitle(name)
         figure.savefig(context.output / f"calibration_{name}.png", dpi=100)
@@ -50,7 +52,7 @@ def score_calibration(context: Context, methods: Sequence[str] = PAPER_METHODS) 
 def score(
     problem: ToyProblem, seed: int, model: BNNLVRegressor, samples: int
 ) -> tuple[Scores, dict[str, float]]:
-    """Scores of each test point, and what they come to."""
+    """Scores of each test point, and their summary."""
     x, y = problem.test_data(seed, TEST_SIZE)
     draws = model.sample(x, samples)
     scores = Scores(pit(draws, y), crps(draws, y), model.log_likelihood(x, y))

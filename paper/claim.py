@@ -1,13 +1,13 @@
-"""What a claim of the paper is, and the numbers that speak for or against it."""
+"""Claims of the paper, and the numbers that decide them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-CLOSE = 2.0  # standard errors within which a number is too near to its line to tell
+CLOSE = 2.0  # standard errors from the threshold within which a number is undecided
 BLANK = "\N{NO-BREAK SPACE}"
-STRONG = 0.7  # a rank correlation above this is called one
+STRONG = 0.7  # threshold of a strong rank correlation
 
 Values: TypeAlias = Mapping[str, float]
 
@@ -19,14 +19,14 @@ class Number(NamedTuple):
     error: float = 0.0
 
     def shown(self, digits: int) -> str:
-        """``mean ± error``, not to be broken into lines."""
+        """``mean ± error``, with non-breaking spaces."""
         mean = f"{self.mean:.{digits}f}"
         return f"{mean}{BLANK}±{BLANK}{self.error:.{digits}f}" if self.error else mean
 
 
 class Check(NamedTuple):
-    """A number, the line that decides, and the side of it that is right; ``text`` is shown instead
-    of the number."""
+    """A number, its threshold, and the side of the threshold that confirms the claim; ``text`` is
+    shown instead of the number."""
 
     number: Number
     line: float = 0.0
@@ -36,15 +36,15 @@ class Check(NamedTuple):
     text: str = ""
 
     def shown(self) -> str:
-        """The number in words."""
+        """The number as text."""
         return f"{self.label} {self.text or self.number.shown(self.digits)}".strip()
 
 
 class Claim(NamedTuple):
     """A sentence of the paper and how it is checked.
 
-    ``checks`` finds the numbers of the paper's own posterior in a record, ``others`` those of the
-    ensemble; None where nothing was measured, for a ``reason``.
+    ``checks`` reads the numbers of the paper's posterior from a record, ``others`` those of the
+    ensemble; None if nothing was measured, with the ``reason``.
     """
 
     place: str
@@ -56,23 +56,23 @@ class Claim(NamedTuple):
 
 
 def number(values: Values, name: str) -> Number:
-    """A quantity of a record with its error."""
+    """A quantity of a record with its standard error."""
     return Number(values[f"{name}/mean"], values[f"{name}/se"])
 
 
 def difference(values: Values, first: str, second: str) -> Number:
-    """Of two quantities whose errors are independent."""
+    """Difference of two quantities with independent errors."""
     one, other = number(values, first), number(values, second)
     return Number(one.mean - other.mean, float(np.hypot(one.error, other.error)))
 
 
-def over_seeds(found: Sequence[float] | np.ndarray) -> Number:
-    """Mean and standard error of one value for each seed."""
-    values = np.asarray(found, float)
+def over_seeds(given: Sequence[float] | np.ndarray) -> Number:
+    """Mean and standard error over seeds."""
+    values = np.asarray(given, float)
     error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
     return Number(float(values.mean()), float(error))
 
 
-def correlated(own: Number) -> list[Check]:
-    """A rank correlation: in part if it is above 0, wholly if above ``STRONG``."""
-    return [Check(own), Check(own, STRONG)]
+def correlated(correlation: Number) -> list[Check]:
+    """Checks of a rank correlation: holds in part above 0, fully above ``STRONG``."""
+    return [Check(correlation), Check(correlation, STRONG)]

@@ -1,8 +1,8 @@
-"""The paper's claims, each with a number of ours and a verdict that the number decides.
+"""The paper's claims, each with our numbers and the verdict that follows from them.
 
-A claim is checked by one number or several. Each number stands against a line, and is on the right
-side of it, on the wrong side, or too near to tell: nearer than two standard errors. A claim holds
-if all its numbers are on the right side, and in part if some are.
+Each number is compared with a threshold: it is on the right side, on the wrong side, or undecided
+(within two standard errors). A claim holds if all its numbers are on the right side, and in part if
+some are.
 """
 
 import json
@@ -33,7 +33,7 @@ GROUPS: dict[str, tuple[str, str, Sequence[Claim]]] = {
 
 
 def side(check: Check) -> int:
-    """1 on the right side of the line, -1 on the wrong one, 0 if too near to tell."""
+    """1 on the right side of the threshold, -1 on the wrong side, 0 if undecided."""
     distance = check.number.mean - check.line
     if not check.above:
         distance = -distance
@@ -41,7 +41,7 @@ def side(check: Check) -> int:
 
 
 def verdict(checks: Sequence[Check]) -> str:
-    """What the numbers say of a claim."""
+    """The verdict on a claim."""
     sides = [side(check) for check in checks]
     if not sides:
         return UNKNOWN
@@ -53,7 +53,7 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 class Judged(NamedTuple):
-    """A claim with what was found, by the paper's posterior and by the ensemble."""
+    """A claim with the checks of the paper's posterior and of the ensemble."""
 
     claim: Claim
     checks: list[Check]
@@ -61,7 +61,7 @@ class Judged(NamedTuple):
 
 
 def judge(group: str, results: Path) -> list[Judged]:
-    """Every claim of a group, with its numbers."""
+    """All claims of a group, with their numbers."""
     _, record, claims = GROUPS[group]
     values = json.loads((results / f"{record}.json").read_text())["metrics"]
     return [Judged(c, _found(c.checks, values), _found(c.others, values)) for c in claims]
@@ -72,7 +72,7 @@ def _found(checks: Callable[[Values], list[Check]] | None, values: Values) -> li
 
 
 def tabulate_group(group: str, results: Path) -> str:
-    """A row for each claim, and under the table where its numbers come from."""
+    """One row per claim, followed by the source of the numbers."""
     judged = judge(group, results)
     columns = {
         "claim": [f"{one.claim.text} ({one.claim.place})" for one in judged],
@@ -88,7 +88,7 @@ def tabulate_group(group: str, results: Path) -> str:
 
 
 def _shown(checks: Sequence[Check]) -> str:
-    """The numbers; two checks of one number show it once."""
+    """The numbers; a number with two checks is shown once."""
     return "; ".join(dict.fromkeys(check.shown() for check in checks))
 
 
@@ -97,7 +97,7 @@ def _judged(checks: Sequence[Check]) -> str:
 
 
 def _rule(checks: Sequence[Check]) -> str:
-    """The lines, those of one side together: ``above 0 and 0.7``."""
+    """The thresholds, grouped by side: ``above 0 and 0.7``."""
     sides = []
     for above, word in ((True, "above"), (False, "below")):
         lines = dict.fromkeys(f"{check.line:.3g}" for check in checks if check.above == above)
@@ -106,24 +106,26 @@ def _rule(checks: Sequence[Check]) -> str:
 
 
 def _source(record: str, results: Path) -> str:
-    """The record, the commands that write it today, and its seeds; of a record that goes beyond the
-    paper as well, the paper's."""
-    own = json.loads((results / f"{record}.json").read_text())
+    """The record, the commands that write it, and its seeds (for a record that also goes beyond the
+    paper, only the paper's part)."""
+    document = json.loads((results / f"{record}.json").read_text())
     beyond = [f"python -m paper {name}" for name, piece in PIECES.items() if piece.place == BEYOND]
-    runs = [own, *listed(own.get("kept_from", []))]
-    seeds = next((run for run in runs if run["command"] not in beyond), own)["seeds"]
+    runs = [document, *listed(document.get("kept_from", []))]
+    seeds = next((run for run in runs if run["command"] not in beyond), document)["seeds"]
     seeds = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
     today = commands_for(record)
-    commands = [name for name in today if name not in beyond] or today or recorded_commands(own)
+    commands = (
+        [name for name in today if name not in beyond] or today or recorded_commands(document)
+    )
     shown = ", ".join(f"`{command}`" for command in commands)
     return f"\nFrom [{record}.json](../results/{record}.json): {shown}, {seeds}.\n"
 
 
 def tabulate_summary(results: Path) -> str:
-    """How many claims of each group hold."""
+    """Number of claims of each group by verdict."""
     rows = []
     for group, (title, _, _) in GROUPS.items():
-        found = [verdict(one.checks) for one in judge(group, results)]
-        rows.append([title, *(str(found.count(one) or "") for one in VERDICTS)])
-    every = [str(sum(int(row[i + 1] or 0) for row in rows)) for i in range(len(VERDICTS))]
-    return markdown(["", *VERDICTS], [*rows, ["all", *every]])
+        verdicts = [verdict(one.checks) for one in judge(group, results)]
+        rows.append([title, *(str(verdicts.count(one) or "") for one in VERDICTS)])
+    totals = [str(sum(int(row[i + 1] or 0) for row in rows)) for i in range(len(VERDICTS))]
+    return markdown(["", *VERDICTS], [*rows, ["all", *totals]])

@@ -8,23 +8,23 @@ import numpy as np
 from paper.claim import CLOSE, Check, Claim, Number, Values, difference, number
 from paper.table_1_report import NAMES, PROBLEMS, PUBLISHED, SCORE
 
-SIMILAR = 0.05  # nats within which two ways of choosing are called similar
+SIMILAR = 0.05  # nats within which two strategies count as similar
 Checks = Callable[[Values], list[Check]]
 
 
 def gains(problem: str, posterior: str, values: Values) -> list[Check]:
-    """What choosing by I gains over choosing by H, repetition by repetition."""
+    """Gain of choosing by I over choosing by H, paired by repetition."""
     return [Check(number(values, f"{problem}/epistemic_over_total/{posterior}"), digits=3)]
 
 
 def similar(problem: str, posterior: str, values: Values) -> list[Check]:
-    """The same gain, if it is to be small."""
-    own = number(values, f"{problem}/epistemic_over_total/{posterior}")
-    return [Check(own, -SIMILAR, digits=3), Check(own, SIMILAR, above=False, digits=3)]
+    """The same gain, for a claim that it is small."""
+    gain = number(values, f"{problem}/epistemic_over_total/{posterior}")
+    return [Check(gain, -SIMILAR, digits=3), Check(gain, SIMILAR, above=False, digits=3)]
 
 
 def ahead_of_gp(problem: str, posterior: str, values: Values) -> list[Check]:
-    """Both ways of choosing against the Gaussian process."""
+    """Both strategies against the Gaussian process."""
     return [
         Check(
             difference(values, _place(problem, choice, posterior), _place(problem, "gp")),
@@ -35,14 +35,14 @@ def ahead_of_gp(problem: str, posterior: str, values: Values) -> list[Check]:
 
 
 def reached(problem: str, method: str, posterior: str, values: Values) -> list[Check]:
-    """A cell of Table 1: not clearly below the paper's number, both errors counted.
+    """A cell of Table 1: not significantly below the paper's number, given both errors.
 
-    The line lies two errors below the paper's number, so that only a clear shortfall fails.
+    The threshold is two combined errors below the paper's number, so only a clear shortfall fails.
     """
-    own = number(values, _place(problem, method, posterior))
+    score = number(values, _place(problem, method, posterior))
     published, error = PUBLISHED[problem][method]
-    both = float(np.hypot(own.error, error))
-    return [Check(Number(own.mean), published - CLOSE * both, text=own.shown(2))]
+    both = float(np.hypot(score.error, error))
+    return [Check(Number(score.mean), published - CLOSE * both, text=score.shown(2))]
 
 
 def _place(problem: str, method: str, posterior: str = "paper") -> str:
@@ -50,7 +50,7 @@ def _place(problem: str, method: str, posterior: str = "paper") -> str:
 
 
 def _on_both(checks: Callable[..., list[Check]], *words: str) -> tuple[Checks, Checks]:
-    """With the paper's posterior and with the ensemble."""
+    """Checks for the paper's posterior and for the ensemble."""
     return partial(checks, *words, "paper"), partial(checks, *words, "default")
 
 
@@ -80,10 +80,10 @@ def _comparison(problem: str) -> list[Claim]:
 
 def _cells(problem: str) -> list[Claim]:
     name = problem.replace("_", "-").capitalize()
-    found = []
+    cells = []
     for method, (mean, error) in PUBLISHED[problem].items():
         sides = _on_both(reached, problem, method)
-        found.append(
+        cells.append(
             Claim(
                 "Table 1",
                 f"{name}, {NAMES[method]}: test log-likelihood after 150 iterations",
@@ -92,7 +92,7 @@ def _cells(problem: str) -> list[Claim]:
                 published=Number(mean, error).shown(2),
             )
         )
-    return found
+    return cells
 
 
 ACTIVE = [

@@ -18,22 +18,22 @@ Checks = Callable[[Values], list[Check]]
 
 
 def trials(values: Values) -> list[Trial]:
-    """The policies that a record holds."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    """The policies in a record."""
+    by_policy: dict[tuple[str, str], dict[str, float]] = {}
     for name, value in values.items():
         if name.startswith("policies/"):
             _, method, policy, field = name.split("/")
-            found.setdefault((method, policy), {})[field] = value
-    return [Trial(method=method, **own) for (method, _), own in found.items()]  # type: ignore
+            by_policy.setdefault((method, policy), {})[field] = value
+    return [Trial(method=method, **fields) for (method, _), fields in by_policy.items()]  # type: ignore
 
 
 def margin(name: str, digits: int = 2) -> Checks:
-    """A margin that the record holds."""
+    """A margin in the record."""
     return lambda values: [Check(number(values, f"margin/{name}"), digits=digits)]
 
 
-def more(field: str, first: tuple, second: tuple, method: str = MAIN, digits: int = 1) -> Checks:
-    """By how much more one pair of weights has of a quantity than another, within a seed."""
+def excess(field: str, first: tuple, second: tuple, method: str = MAIN, digits: int = 1) -> Checks:
+    """Difference of a quantity between two pairs of weights, within a seed."""
 
     def checks(values: Values) -> list[Check]:
         return [
@@ -43,66 +43,69 @@ def more(field: str, first: tuple, second: tuple, method: str = MAIN, digits: in
     return checks
 
 
-def falling(method: str) -> Checks:
-    """Minus the rank correlation of the weight and the bias."""
+def bias_falls(method: str) -> Checks:
+    """Minus the rank correlation of weight and bias."""
     return lambda values: correlated(over_seeds(falls(trials(values), method)))
 
 
 def rising_cost(values: Values) -> list[Check]:
     """Rank correlation of β and the true cost along γ = 0."""
-    own = [t for t in trials(values) if (t.method, t.gamma) == (MAIN, 0.0)]
-    return correlated(_by_seed(own, "beta", "true_cost"))
+    selected = [t for t in trials(values) if (t.method, t.gamma) == (MAIN, 0.0)]
+    return correlated(_by_seed(selected, "beta", "true_cost"))
 
 
 def estimates_bias(values: Values) -> list[Check]:
     """Rank correlation of the predicted epistemic risk and the true bias over all policies."""
-    own = [t for t in trials(values) if t.method == MAIN]
-    return correlated(_by_seed(own, "epistemic_risk", "model_bias"))
+    selected = [t for t in trials(values) if t.method == MAIN]
+    return correlated(_by_seed(selected, "epistemic_risk", "model_bias"))
 
 
 def ahead(best: str, rivals: Sequence[str]) -> Checks:
-    """By how much more of the plane of costs and biases a curve dominates than others."""
+    """How much more of the plane of costs and biases one curve dominates than others."""
 
     def checks(values: Values) -> list[Check]:
-        every = trials(values)
-        curves = curves_of(every, MAIN)
-        curves[NEIGHBOUR] = (NEIGHBOUR, pairs(every, NEIGHBOUR))
+        policies = trials(values)
+        curves = curves_of(policies, MAIN)
+        curves[NEIGHBOUR] = (NEIGHBOUR, pairs(policies, NEIGHBOUR))
         of_seeds = [
-            trade_offs([t for t in every if t.seed == seed], curves)
-            for seed in sorted({t.seed for t in every})
+            trade_offs([t for t in policies if t.seed == seed], curves)
+            for seed in sorted({t.seed for t in policies})
         ]
         return [
-            Check(over_seeds([own[best] - own[rival] for own in of_seeds]), label=_label(rival))
+            Check(
+                over_seeds([shares[best] - shares[rival] for shares in of_seeds]),
+                label=_label(rival),
+            )
             for rival in rivals
         ]
 
     return checks
 
 
-def closer(values: Values) -> list[Check]:
-    """By how much the gap between the model's word and the truth shrinks with β = 4."""
-    every = trials(values)
+def smaller_gap(values: Values) -> list[Check]:
+    """Reduction of the difference between model and truth with β = 4."""
+    policies = trials(values)
     gaps = [
-        {t.seed: abs(t.true_cost - t.predicted_cost) for t in at(every, MAIN, *weights)}
+        {t.seed: abs(t.true_cost - t.predicted_cost) for t in at(policies, MAIN, *weights)}
         for weights in (IGNORING, EPISTEMIC)
     ]
     return [Check(over_seeds([gaps[0][seed] - gaps[1][seed] for seed in gaps[0]]), digits=1)]
 
 
 def hours(values: Values) -> list[Check]:
-    """Of the paper's number of updates, at the pace that was measured."""
-    own = values["milliseconds/twofold"] * PAPER_UPDATES / 3.6e6
-    return [Check(Number(own), PAPER_HOURS, above=False, digits=1)]
+    """Hours for the paper's number of updates, at the measured pace."""
+    measured = values["milliseconds/twofold"] * PAPER_UPDATES / 3.6e6
+    return [Check(Number(measured), PAPER_HOURS, above=False, digits=1)]
 
 
-def _by_seed(own: Sequence[Trial], first: str, second: str) -> Number:
-    """Rank correlation of two quantities of policies, seed by seed."""
-    seeds = sorted({trial.seed for trial in own})
-    return over_seeds([_ranks([t for t in own if t.seed == s], first, second) for s in seeds])
+def _by_seed(selected: Sequence[Trial], first: str, second: str) -> Number:
+    """Rank correlation of two quantities of policies, per seed."""
+    seeds = sorted({trial.seed for trial in selected})
+    return over_seeds([_ranks([t for t in selected if t.seed == s], first, second) for s in seeds])
 
 
-def _ranks(own: Sequence[Trial], first: str, second: str) -> float:
-    said, came = ([getattr(trial, field) for trial in own] for field in (first, second))
+def _ranks(selected: Sequence[Trial], first: str, second: str) -> float:
+    said, came = ([getattr(trial, field) for trial in selected] for field in (first, second))
     return float(spearmanr(said, came)[0])
 
 
@@ -115,20 +118,20 @@ PLANT = [
     Claim(
         "§5, Fig. 4a",
         "Ignoring risk has a high model bias; more than β = 4, in squared cost per step",
-        more("model_bias", IGNORING, EPISTEMIC),
-        more("model_bias", IGNORING, EPISTEMIC, ENSEMBLE),
+        excess("model_bias", IGNORING, EPISTEMIC),
+        excess("model_bias", IGNORING, EPISTEMIC, ENSEMBLE),
     ),
     Claim(
         "§5, Figs. 4a, 5a, 5b",
         "Ignoring risk has a high true cost; more than β = 4, in cost per step",
-        more("true_cost", IGNORING, EPISTEMIC),
-        more("true_cost", IGNORING, EPISTEMIC, ENSEMBLE),
+        excess("true_cost", IGNORING, EPISTEMIC),
+        excess("true_cost", IGNORING, EPISTEMIC, ENSEMBLE),
     ),
     Claim(
         "§5, Fig. 4a",
         "As β grows the bias falls; minus the rank correlation",
-        falling(MAIN),
-        falling(ENSEMBLE),
+        bias_falls(MAIN),
+        bias_falls(ENSEMBLE),
     ),
     Claim("§5, Fig. 4a", "… and the true cost rises; rank correlation", rising_cost),
     Claim(
@@ -150,7 +153,7 @@ PLANT = [
         "§5, Fig. 4a",
         "The nearest-neighbour baseline has a similar pattern: its bias falls with its weight; "
         "minus the rank correlation",
-        falling(NEIGHBOUR),
+        bias_falls(NEIGHBOUR),
     ),
     Claim(
         "§5, Fig. 4a",
@@ -171,17 +174,17 @@ PLANT = [
         "§5, Fig. 5b",
         "With β = 4 model and truth are similar; how much smaller their difference is, in cost "
         "per step",
-        closer,
+        smaller_gap,
     ),
     Claim(
         "§5, Fig. 5c",
         "With γ = 4 the bias is slightly higher than with β = 4; by",
-        more("model_bias", ALEATORIC, EPISTEMIC),
+        excess("model_bias", ALEATORIC, EPISTEMIC),
     ),
     Claim(
         "§5, Fig. 5c",
         "… and the true costs are steadier; fall of their deviation from β = 4 to γ = 4",
-        more("true_deviation", EPISTEMIC, ALEATORIC),
+        excess("true_deviation", EPISTEMIC, ALEATORIC),
     ),
 ]
 WIND = [
@@ -193,7 +196,7 @@ WIND = [
     Claim(
         "§5",
         "The criterion reduces the model bias: it falls as β grows; minus the rank correlation",
-        falling(MAIN),
+        bias_falls(MAIN),
     ),
     Claim(
         "§5, Eq. 16",
@@ -213,6 +216,6 @@ SPEED = [
         "App. C.3",
         "Model and policy for the wind turbine take around 8 hours",
         published="8",
-        reason="the simulator and the machine are others",
+        reason="another simulator and machine",
     ),
 ]

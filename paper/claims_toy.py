@@ -15,7 +15,7 @@ from paper.claim import (
     over_seeds,
 )
 
-NOISE_NATS = 0.1  # an error of 0.1 nats is one of about 10 % in the width of the noise
+NOISE_NATS = 0.1  # 0.1 nats is about 10 % of the width of the noise
 DIP = 0.25  # "almost symmetric": mirrored points differ by less than a quarter of the dip
 SMALL_BIAS = 0.05  # nats; "works well"
 FAST = 1.0  # a ratio of times
@@ -34,7 +34,7 @@ def misses(problem: str, method: str) -> Checks:
 
 
 def noise_known(problem: str, method: str) -> Checks:
-    """Error of the aleatoric entropy where data are plentiful."""
+    """Error of the aleatoric entropy at points with plentiful data."""
     return stays_below(f"{problem}/{method}/aleatoric_abs_error_where_plentiful", NOISE_NATS)
 
 
@@ -49,13 +49,13 @@ def like_hmc(problem: str, method: str) -> Checks:
 
 
 def vanishes(problem: str) -> Checks:
-    """Falls of the mean epistemic part from α = 1 over 0.5 to variational Bayes."""
+    """Decrease of the mean epistemic part from α = 1 to 0.5 to variational Bayes."""
     steps = {"1 → 0.5:": ("alpha_1", "alpha_0.5"), "0.5 → 0:": ("alpha_0.5", "vb")}
     return exceeds(f"{problem}/{{}}/mean_epistemic", steps)
 
 
 def better_than_lower(problem: str) -> Checks:
-    """By how much more α = 1 ranks inputs as the chains do than lower values."""
+    """How much better α = 1 ranks inputs (compared with the chains) than lower values."""
     others = {"over 0.5:": ("alpha_1", "alpha_0.5"), "over VB:": ("alpha_1", "vb")}
     return exceeds(f"{problem}/{{}}/rank_correlation", others)
 
@@ -66,12 +66,12 @@ def correlates(name: str) -> Checks:
 
 
 def stays_below(name: str, line: float) -> Checks:
-    """A number of the record below a line."""
+    """A number of the record below a threshold."""
     return lambda values: [Check(number(values, name), line, above=False)]
 
 
 def exceeds(name: str, pairs: Mapping[str, tuple[str, str]]) -> Checks:
-    """By how much more the first of each pair of methods has of a quantity than the second."""
+    """Difference of a quantity between the methods of each pair."""
     return lambda values: [
         Check(difference(values, name.format(one), name.format(other)), label=label)
         for label, (one, other) in pairs.items()
@@ -79,13 +79,13 @@ def exceeds(name: str, pairs: Mapping[str, tuple[str, str]]) -> Checks:
 
 
 def _on_both(checks: Callable[..., Checks], problem: str, *words: str) -> tuple[Checks, Checks]:
-    """With the paper's posterior and with the ensemble."""
+    """Checks for the paper's posterior and for the ensemble."""
     return checks(problem, "alpha_1", *words), checks(problem, "ensemble", *words)
 
 
 def gaussian_limit() -> float:
-    """What a Gaussian prediction of the bimodal problem can expect at best, with the true mean and
-    variance at every x of the test range."""
+    """Best expected log-likelihood of a Gaussian prediction of the bimodal problem: with the true
+    mean and variance at every x of the test range."""
     x = np.linspace(-0.5, 2.0, 2001)
     variance = 1.0 + 25.0 * np.square(np.sin(x) - np.cos(x))
     return float(np.mean(-0.5 * np.log(2.0 * np.pi * np.e * variance)))
@@ -106,28 +106,29 @@ def _maximum(values: Values) -> list[Check]:
 
 
 def _small_bias(values: Values) -> list[Check]:
-    found = []
+    checks = []
     for target, label in (("gaussian", "1-D:"), ("gaussian_2d", "2-D:")):
         name = f"{target}/500/nearest_neighbour/bias"
-        found.append(
+        checks.append(
             Check(Number(abs(values[name]), values[f"{name}/se"]), SMALL_BIAS, False, 3, label)
         )
-    return found
+    return checks
 
 
 def _faster_than_kernels(values: Values) -> list[Check]:
-    found = []
+    checks = []
     for size in (500, 10_000):
         times = [
             values[f"gaussian/{size}/{name}/milliseconds"]
             for name in ("nearest_neighbour", "kernel_density")
         ]
-        found.append(Check(Number(times[0] / times[1]), FAST, False, label=f"{size:,} draws:"))
-    return found
+        checks.append(Check(Number(times[0] / times[1]), FAST, False, label=f"{size:,} draws:"))
+    return checks
 
 
 def _more_data(values: Values) -> list[Check]:
-    """Fall of the epistemic part from 50 to 1,600 rows, and estimated over true noise there."""
+    """Decrease of the epistemic part from 50 to 1,600 rows, and ratio of estimated to true noise
+    there."""
     problems = [name.split("/")[0] for name in values if name.endswith("/epistemic_falls")]
     falls = [
         values[f"{one}/50/epistemic/mean"] - values[f"{one}/1600/epistemic/mean"]

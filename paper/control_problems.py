@@ -1,4 +1,4 @@
-"""The systems of the paper's policy search (§5): batch, known parts, where policies start."""
+"""The systems of the paper's policy search (§5): batch, known dynamics, starts of policies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from twofold.plant.embedding import Embedding, embed
 from twofold.plant.log import Log, Window, from_episodes
 
 STEERINGS = ("velocity", "gain", "shift")
-# Far beyond what a turbine of this kind does.
+# Far beyond the range of such a turbine.
 LIMITS = {
     "power (MW)": Transform("logit", -0.5, 6.0),
     "rotor speed (rpm)": Transform("logit", 4.0, 17.0),
@@ -33,10 +33,10 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class ControlProblem:
-    """A system with its batch and what is to be learnt of it.
+    """A system with its batch and the embedding for a model.
 
-    ``embed(log)`` says what a model sees; ``starts(key, num)`` are states of the true system to
-    try policies from, drawn as those of the batch are.
+    ``embed(log)`` makes the embedding; ``starts(key, num)`` are states of the true system to
+    evaluate policies from, distributed like those of the batch.
     """
 
     name: str
@@ -53,12 +53,12 @@ class ControlProblem:
         """A log of the behaviour policy."""
         num = -(-(transitions or self.transitions) // self.length)
         key = jax.random.key(seed)
-        found = episodes(key, self.system, self.behaviour, self.length, num)
-        return from_episodes(self.system, found)
+        simulated = episodes(key, self.system, self.behaviour, self.length, num)
+        return from_episodes(self.system, simulated)
 
 
 def known_steering(now: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, Array]:
-    """The industrial benchmark's steerings follow from the actions alone."""
+    """Known dynamics: the steerings of the industrial benchmark follow from the actions alone."""
     steering = jnp.stack([now[name] for name in STEERINGS])
     after = dynamics.steer(steering, jnp.stack([action[f"{name}_change"] for name in STEERINGS]))
     return dict(zip(STEERINGS, after, strict=True))
@@ -80,7 +80,7 @@ def embed_industrial(log: Log) -> Embedding:
 
 
 def industrial_starts(key: Key, num: int) -> Starts:
-    """After 15 to 64 random actions, the protocol under which policies are compared."""
+    """Starts after 15 to 64 random actions, the protocol for comparing policies."""
     return _industrial_starts(jax.random.split(key, num))
 
 
@@ -91,7 +91,7 @@ def _industrial_starts(keys: Keys) -> Starts:
 
 
 def watched_window(state: Watched) -> Window:
-    """The plant's own memory as a window; its actions are not seen by anyone."""
+    """The plant's memory as a window; past actions are not observed."""
     setpoint = jnp.full((HISTORY, 1), state.plant.point.value)
     return Window(jnp.concatenate([setpoint, state.window], axis=1), jnp.zeros((HISTORY - 1, 3)))
 
@@ -129,7 +129,7 @@ def industrial_random() -> ControlProblem:
 
 
 def river() -> ControlProblem:
-    """Wet-chicken: positions as logits between the banks, which no prediction leaves then."""
+    """Wet-chicken: positions as logits between the banks, so that predictions stay between them."""
     system = wet_chicken()
     bounded = {"x": "logit", "y": "logit"}
     return ControlProblem(
@@ -148,9 +148,10 @@ def river() -> ControlProblem:
 def turbine() -> ControlProblem:
     """The wind turbine: 5,000 transitions around the neutral offsets.
 
-    What an engineer knows is told to the model: the wind does not follow from the offsets and keeps
-    its last value, and all else stays within ``LIMITS``. Without the one a model may promise wind
-    for offsets; without the other some weight draws grow beyond all bounds.
+    The model gets an engineer's prior knowledge: the wind does not depend on the offsets and keeps
+    its last value, and everything else stays within ``LIMITS``. Without the former, a model may
+    predict that offsets change the wind; without the latter, roll-outs of some weight draws
+    diverge.
     """
     params = wind.Params(history=1)
     system = wind.wind_turbine(params)

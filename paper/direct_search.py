@@ -1,8 +1,8 @@
-"""What is left to gain: the same policy network, tuned on the true simulator itself.
+"""Upper bound: the same policy network, optimised on the true simulator itself.
 
-Evolution strategies (Salimans et al., 2017): policies around a mean, in pairs on either side, are
-tried from the same states with the same luck, and the mean follows their ranks by Adam. No log and
-no model are involved; nobody with a real plant could do this.
+Evolution strategies (Salimans et al., 2017): antithetic pairs of policies around a mean are
+evaluated from the same states with the same random numbers, and Adam moves the mean by their ranks.
+No log and no model are involved; this is impossible on a real plant.
 """
 
 from collections.abc import Callable
@@ -34,13 +34,14 @@ class Strategy(NamedTuple):
 
 
 def ranks(costs: Float[Array, "P"]) -> Float[Array, "P"]:
-    """From −½ for the smallest to ½ for the largest: no cost counts by its size."""
+    """Ranks from −½ (smallest) to ½ (largest), so that only the order of costs matters."""
     order = jnp.argsort(jnp.argsort(costs))
     return order / (costs.shape[0] - 1) - 0.5
 
 
 def direction(costs: Float[Array, "2 P"], noise: Float[Array, "P W"]) -> Float[Array, "W"]:
-    """Which way costs rise: the noise of each pair, weighted by the difference of its ranks."""
+    """Ascent direction of the costs: the noise of each pair, weighted by the difference of its
+    ranks."""
     shaped = ranks(costs.reshape(-1)).reshape(costs.shape)
     return (shaped[0] - shaped[1]) @ noise / noise.shape[0]
 
@@ -63,9 +64,9 @@ def direct_search(
     parts = problem.system.step, problem.system.observe, problem.system.cost
     units = jnp.asarray(standardizer.mean), jnp.asarray(standardizer.scale)
     for generation in range(strategy.generations):
-        own = jax.random.fold_in(run_key, generation)
+        generation_key = jax.random.fold_in(run_key, generation)
         sizes = embedding, shape, problem.horizon, strategy, adam
-        mean, state = _generation(parts, problem.starts, *sizes, own, mean, state, units)
+        mean, state = _generation(parts, problem.starts, *sizes, generation_key, mean, state, units)
         on_progress(generation + 1)
     return LearnedPolicy(embedding, shape, standardizer, np.asarray(mean))
 

@@ -1,9 +1,9 @@
-"""Posteriors as models of dynamics: one step ahead, in roll-outs, and by the policies they give.
+"""Posteriors as models of dynamics: one step ahead, in roll-outs, and by the resulting policies.
 
 Roll-outs follow the logged actions of fresh episodes from the true system. After h steps the
-predicted costs are judged by the coverage of their central 90 % intervals and by the log-likelihood
-of a Gaussian with their mean and deviation, costs in units of the log's deviation. The *replay
-bias* is predicted minus observed mean cost of a passage, in deviations of the passages' own.
+predicted costs are scored by the coverage of their central 90 % intervals and by the log-likelihood
+of a Gaussian with their mean and deviation, in deviations of the logged costs. The *replay bias* is
+predicted minus observed mean cost of a passage, in deviations of the observed mean costs.
 """
 
 import json
@@ -45,7 +45,7 @@ BETAS = (0.0, 1.0, 2.0, 4.0)
 
 
 class Contest(NamedTuple):
-    """Posteriors that are compared on a system."""
+    """The posteriors compared on a system."""
 
     problem: ControlProblem
     methods: tuple[Method, ...]
@@ -55,17 +55,17 @@ class Contest(NamedTuple):
 
 def _methods(sizes: dict[str, Any], settings: SearchSettings) -> tuple[Method, ...]:
     mean_field = {"inference": "alpha", **sizes}
-    found = {
+    posteriors = {
         "langevin": {"inference": "langevin"},
         "alpha": mean_field,
         "alpha_0.5": {**mean_field, "alpha": 0.5},
     }
     pairs = [(beta, 0.0) for beta in BETAS]
-    return tuple(Method(name, options, pairs, settings) for name, options in found.items())
+    return tuple(Method(name, options, pairs, settings) for name, options in posteriors.items())
 
 
 def contests() -> dict[str, Contest]:
-    """Sizes as those of the frontiers."""
+    """Contests of the same sizes as the frontiers."""
     plant = {
         "hidden_layer_sizes": (75, 75),
         "epochs": 600,
@@ -90,27 +90,28 @@ def contests() -> dict[str, Contest]:
     }
 
 
-SEEDS: dict[str, tuple[int, ...]] = {"industrial_behaviour": (0,), "wet_chicken": (0,)}
+# One log of wet-chicken so far; the industrial benchmark takes an hour on a GPU.
+SEEDS: dict[str, tuple[int, ...]] = {"industrial_behaviour": (), "wet_chicken": (0,)}
 
 
 def compare_posteriors(context: Context) -> Record:
-    """All posteriors, on the logs of ``SEEDS``."""
-    found: dict[tuple[str, str], list[tuple[Group, dict[str, float]]]] = {}
+    """Compare all posteriors on the logs of ``SEEDS``."""
+    groups_of: dict[tuple[str, str], list[tuple[Group, dict[str, float]]]] = {}
     for task, contest in contests().items():
         contest = shrink(contest) if context.smoke else contest
         for seed in SEEDS[task]:
             for method in contest.methods:
-                own = finish_method(contest, method, seed, context.work / NAME)
-                found.setdefault((task, method.name), []).append(own)
-    seeds = sorted({seed for own in SEEDS.values() for seed in own})
+                group = finish_method(contest, method, seed, context.work / NAME)
+                groups_of.setdefault((task, method.name), []).append(group)
+    seeds = sorted({seed for listed in SEEDS.values() for seed in listed})
     record = Record(NAME, {"betas": list(BETAS)}, seeds)
-    for (task, name), groups in found.items():
+    for (task, name), groups in groups_of.items():
         add_groups(record, f"{task}/{name}", groups)
     return record
 
 
 def shrink(contest: Contest) -> Contest:
-    """The same at the size of a smoke run."""
+    """The contest at the size of a smoke run."""
     problem = replace(contest.problem, transitions=600, length=100, horizon=5)
     methods = []
     for method in contest.methods:
@@ -126,7 +127,8 @@ def shrink(contest: Contest) -> Contest:
 def finish_method(
     contest: Contest, method: Method, seed: int, work: Path
 ) -> tuple[Group, dict[str, float]]:
-    """A posterior's policies on the true system, and its roll-outs; from files where they are."""
+    """A posterior's policies on the true system, and its roll-outs; read from files if they
+    exist."""
     group = finish_group(contest.problem, method, seed, contest.trials, work)
     path = group_folder(contest.problem, method, seed, work) / REPLAY
     if not path.exists():
@@ -145,7 +147,7 @@ def score_replay(
     passages: int,
     steps: int = max(HORIZONS),
 ) -> dict[str, float]:
-    """Roll-outs along the actions of fresh episodes, a passage of each."""
+    """Score roll-outs along the actions of one passage of each fresh episode."""
     length = steps + model.embedding.history - 1
     fresh = replace(problem, length=length).batch(seed + TEST_STREAM, passages * length)
     rng = np.random.default_rng(seed)
@@ -157,19 +159,19 @@ def score_replay(
 
 
 def judge_replay(samples: np.ndarray, costs: np.ndarray, scale: float) -> dict[str, float]:
-    """Of predicted costs ``[K, B, T]`` beside observed ones ``[B, T]``."""
-    found = {}
-    for steps in (own for own in HORIZONS if own <= costs.shape[1]):
-        own, true = samples[:, :, steps - 1] / scale, costs[:, steps - 1] / scale
-        given = norm(own.mean(axis=0), own.std(axis=0, ddof=1))
-        places = pit(own, true)
-        found[f"{steps}/log_likelihood"] = float(given.logpdf(true).mean())
-        found[f"{steps}/coverage_90"] = float(coverage(places, LEVELS[1:])[0])
+    """Scores of predicted costs ``[K, B, T]`` against observed ones ``[B, T]``."""
+    scores = {}
+    for steps in (horizon for horizon in HORIZONS if horizon <= costs.shape[1]):
+        predicted, true = samples[:, :, steps - 1] / scale, costs[:, steps - 1] / scale
+        given = norm(predicted.mean(axis=0), predicted.std(axis=0, ddof=1))
+        places = pit(predicted, true)
+        scores[f"{steps}/log_likelihood"] = float(given.logpdf(true).mean())
+        scores[f"{steps}/coverage_90"] = float(coverage(places, LEVELS[1:])[0])
     passages = costs.mean(axis=1)
     off = samples.mean(axis=(0, 2)) - passages
-    found["bias"] = float(off.mean() / passages.std(ddof=1))
-    found["lost"] = float((~np.isfinite(samples)).mean())
-    return found
+    scores["bias"] = float(off.mean() / passages.std(ddof=1))
+    scores["lost"] = float((~np.isfinite(samples)).mean())
+    return scores
 
 
 def add_groups(
@@ -198,7 +200,7 @@ POSTERIORS = {
 
 
 def tabulate_dynamics(results: Path) -> str:
-    """A row for each system and posterior."""
+    """One row per system and posterior."""
     values = metrics(NAME, results)
     rows = []
     for task in contests():
@@ -208,9 +210,9 @@ def tabulate_dynamics(results: Path) -> str:
                 continue
             cells = [f"{values[f'{place}/one_step/log_likelihood/mean']:.2f}"]
             for steps in HORIZONS:
-                own = f"{place}/replay/{steps}"
-                likelihood = values[f"{own}/log_likelihood/mean"]
-                cells.append(f"{likelihood:.2f} / {values[f'{own}/coverage_90/mean']:.0%}")
+                prefix = f"{place}/replay/{steps}"
+                likelihood = values[f"{prefix}/log_likelihood/mean"]
+                cells.append(f"{likelihood:.2f} / {values[f'{prefix}/coverage_90/mean']:.0%}")
             cells.append(f"{values[f'{place}/replay/bias/mean']:.2f}")
             costs = [f"{place}/beta_{beta:g}/true_cost/mean" for beta in (0, 2, 4)]
             cells += [f"{values[cost]:.2f}" for cost in costs]

@@ -1,9 +1,8 @@
-"""How well, and how fast, does each entropy estimator do where the truth is known?
+"""Accuracy and speed of the entropy estimators on problems with known truth.
 
-Two questions. The entropy of samples from known distributions: bias, spread and time. And the
-split itself, on a linear-Gaussian model ``y = w x + z + ε`` whose weight w is uncertain: its
-epistemic entropy is ``½ log(1 + ratio)``, the ratio being that of the variances of w x and of the
-noise.
+Two parts: the entropy of samples from known distributions (bias, spread and time), and the split
+itself, on a linear-Gaussian model ``y = w x + z + ε`` with uncertain weight w. Its epistemic
+entropy is ``½ log(1 + ratio)``, with the ratio of the variances of w x and of the noise.
 """
 
 import time
@@ -63,7 +62,7 @@ def plane_samples(rng: np.random.Generator, num: int) -> np.ndarray:
 
 
 def two_mode_entropy() -> float:
-    """By the trapezoidal rule."""
+    """Entropy of the two-mode distribution, by the trapezoidal rule."""
     y = np.linspace(-20.0, 20.0, 20_001)
     density = 0.5 * (norm.pdf(y, -SEPARATION) + norm.pdf(y, SEPARATION))
     return float(-np.trapezoid(density * np.log(density), y))
@@ -81,7 +80,7 @@ TARGETS: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], float
 
 
 def compare_estimators(context: Context) -> Record:
-    """Measure everything."""
+    """Run all measurements."""
     seeds, draws = (SEEDS[:2], 40) if context.smoke else (SEEDS, DRAWS)
     sizes, repeats = ((100,), 2) if context.smoke else (SIZES, REPEATS)
     settings = {"draws": draws, "repeats": repeats, "ratios": RATIOS.tolist()}
@@ -113,9 +112,9 @@ def measure_target(target: str, size: int, repeats: int, record: Record) -> None
 
 
 def linear_gaussian(uncertain_bias: bool = False) -> tuple[BNNLV, MeanFieldPosterior]:
-    """``y = w x + z + b + ε`` with unit variance of w, and of b where it is uncertain too.
+    """``y = w x + z + b + ε`` with unit variance of w, and of b if it is uncertain too.
 
-    z and ε have variance ½ each, so that the ratio at x is ``x²``, or ``x² + 1``.
+    z and ε have variance ½ each, so the ratio at x is ``x²``, or ``x² + 1``.
     """
     model = BNNLV(1, 1, (), 1, 1.0, 1.0)
     half = np.sqrt(0.5)
@@ -152,18 +151,18 @@ def split_errors(
 ) -> np.ndarray:
     """Errors of the epistemic entropy ``[seeds, ratios]``; the ratio at x is ``x² + shift``."""
     x = np.sqrt(ratios - shift)[:, None]
-    found = [
+    estimates = [
         decompose_rows(
             jax.random.key(seed), model, posterior, x,
             estimator=estimator, weights=draws, latents=draws,
         ).epistemic[:, 0]
         for seed in seeds
     ]  # fmt: skip
-    return np.array(found) - 0.5 * np.log1p(ratios)
+    return np.array(estimates) - 0.5 * np.log1p(ratios)
 
 
 def measure_time(draws: int, record: Record) -> None:
-    """Milliseconds a point of each estimator alone, given the ``draws × draws`` centres."""
+    """Milliseconds per point of each estimator alone, given the ``draws × draws`` centres."""
     model, posterior = linear_gaussian()
     key = jax.random.key(0)
     nested = nest(key, model, posterior, draws, draws)
@@ -182,14 +181,14 @@ def measure_time(draws: int, record: Record) -> None:
 
 
 def _on_grid(size: int, key: jax.Array, centres: jax.Array, log_noise: jax.Array) -> Entropies:
-    """Quadrature on a grid of a given size, whatever the noise asks for."""
+    """Quadrature on a grid of a given size, regardless of the noise."""
     return entropies.entropies_on(size, centres[..., 0], log_noise[..., 0])
 
 
 def seconds_a_point(
     estimator: PointEstimator, key: jax.Array, centres: jax.Array, log_noise: jax.Array
 ) -> float:
-    """Median of several calls, compilation apart, divided by the number of points."""
+    """Median time of several calls without compilation, divided by the number of points."""
 
     @jax.jit
     def at_all(centres: jax.Array) -> Entropies:

@@ -1,4 +1,4 @@
-"""Figure 3 of the paper: what 7,500 random transitions of wet-chicken leave unknown, and where.
+"""Figure 3 of the paper: uncertainty over the wet-chicken river after 7,500 random transitions.
 
 A model of the next state is fitted to random exploration and its uncertainty is split over all
 positions of the canoe, without paddling. The paper finds the epistemic part largest in the top
@@ -58,7 +58,9 @@ def map_wet_chicken(context: Context) -> Record:
     checkpoint = context.work / "figure_3.checkpoint"
     models = fit_seeds({"inference": "alpha", "epochs": epochs}, seeds, data, checkpoint)
     checkpoint.unlink(missing_ok=True)
-    maps = [look(model, inputs, cells) for model, (inputs, _) in zip(models, data, strict=True)]
+    maps = [
+        split_river(model, inputs, cells) for model, (inputs, _) in zip(models, data, strict=True)
+    ]
     measure(maps, record)
     with figures.style():
         figure = draw_maps(maps[0].states, maps[0].centres, maps[0].split)
@@ -67,7 +69,7 @@ def map_wet_chicken(context: Context) -> Record:
     return record
 
 
-def look(estimator: BNNLVRegressor, inputs: np.ndarray, cells: int) -> Map:
+def split_river(estimator: BNNLVRegressor, inputs: np.ndarray, cells: int) -> Map:
     """The joint split of the next state at every cell, with action (0, 0)."""
     edges = np.linspace(0.0, SIZE, cells + 1)
     centres = 0.5 * (edges[1:] + edges[:-1])
@@ -78,7 +80,7 @@ def look(estimator: BNNLVRegressor, inputs: np.ndarray, cells: int) -> Map:
 
 
 def measure(maps: list[Map], record: Record) -> None:
-    """Where the maximum lies, and the mean of each part in each corner of the river."""
+    """Location of the maximum, and the mean of each part in each corner of the river."""
     places = [find_maximum(one, one.split.epistemic) for one in maps]
     record.add_mean("epistemic_maximum/x", [x for x, _ in places])
     record.add_mean("epistemic_maximum/y", [y for _, y in places])
@@ -110,7 +112,7 @@ def mean_over_corner(one: Map, values: np.ndarray, right: bool, top: bool) -> fl
 
 
 def format_csv(one: Map) -> str:
-    """The maps, one row for each cell."""
+    """The maps as CSV, one row per cell."""
     lines = ["x,y,transitions,total,epistemic,aleatoric"]
     shape = one.counts.shape
     for index, counted in enumerate(one.counts.ravel()):
@@ -139,7 +141,7 @@ def draw_maps(states: np.ndarray, centres: np.ndarray, split: Decomposition) -> 
 def _draw_map(
     figure: Figure, axes: Axes, centres: np.ndarray, values: np.ndarray, title: str
 ) -> Axes:
-    """One map with its own colours."""
+    """One map with its own colour scale."""
     size = len(centres)
     shown = axes.pcolormesh(
         centres, centres, values.reshape(size, size), cmap="cividis", shading="nearest",

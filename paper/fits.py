@@ -1,9 +1,9 @@
-"""Fits of experiments: incomplete ones are discarded, and posteriors that several experiments look
-at are fitted once.
+"""Fits of experiments: incomplete ones are discarded, and posteriors shared by several experiments
+are fitted once.
 
 A ``Fit`` is a problem, a method and a seed. Its model is stored in the work folder under a name
-that ends in a fingerprint of its settings, so that the next experiment, or the same one after it
-was killed, finds it there; those still missing are fitted side by side as far as they can be.
+that ends in a fingerprint of its settings, where the next experiment, or the same one after a kill,
+finds it; missing ones are fitted in parallel as far as possible.
 """
 
 import warnings
@@ -23,9 +23,9 @@ from twofold.inference.method import nest_options
 
 CONTINUED = "the same command continues from here"
 
-# The estimator's own posterior, and the one that it starts from.
+# The default posterior, and the one that it starts from.
 DEFAULT_INFERENCE, QUICK_INFERENCE = "langevin", "ensemble"
-# What records call them.
+# Their names in records.
 JUDGED = {"twofold": DEFAULT_INFERENCE, "quick": QUICK_INFERENCE}
 SMOKE_JUDGED: dict[str, dict[str, Any]] = {
     "twofold": dict(chains=2, samples=2, nodes=4, updates=20, steps=50),
@@ -43,7 +43,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "langevin": {"inference": {"method": DEFAULT_INFERENCE}},
     "ensemble": {"inference": {"method": QUICK_INFERENCE}},
 }
-# Annealed populations (paper/reference), one for each form of the model.
+# Annealed populations (paper/reference), one per form of the model.
 REFERENCES = ("hmc", "reference", "reference_plain")
 POPULATIONS = {
     False: Size(),
@@ -74,13 +74,13 @@ class Fit(NamedTuple):
     seed: int
 
     def path(self, smoke: bool, work: Path) -> Path:
-        """Where the fitted model is stored."""
+        """Path of the fitted model."""
         made_of = hash_identity({"fit": self, "settings": settings(self.method, smoke)})
         return work / f"{self.problem}-{self.method}-{self.seed}-{made_of[:12]}.model"
 
 
 def settings(method: str, smoke: bool) -> dict[str, Any]:
-    """Arguments of the estimator, except for the seed; of a reference the size of its run."""
+    """Arguments of the estimator, except for the seed; for a reference, the size of its run."""
     if method in REFERENCES:
         return POPULATIONS[smoke]._asdict()
     chosen = METHODS[method] | (SMOKE_DRAWS if smoke else DRAWS)
@@ -88,20 +88,20 @@ def settings(method: str, smoke: bool) -> dict[str, Any]:
 
 
 def length(method: str, smoke: bool) -> dict[str, Any]:
-    """Options of a method that decide how long it runs; in a smoke run hardly at all."""
+    """Options of a method that determine the length of its run (minimal in a smoke run)."""
     if method in STAGED:
         return SMOKE_JUDGED[STAGED[method]] if smoke else {}
     return {"epochs": 3 if smoke else None}
 
 
 def found_methods(methods: Sequence[str], values: Mapping[str, float]) -> list[str]:
-    """Those of the methods that a record has numbers of."""
-    found = {part for name in values for part in name.split("/")}
-    return [method for method in methods if method in found]
+    """The methods for which a record has numbers."""
+    parts = {part for name in values for part in name.split("/")}
+    return [method for method in methods if method in parts]
 
 
 def judged_settings(name: str, smoke: bool) -> dict[str, Any]:
-    """Arguments of the estimator for a name of ``JUDGED``: all are the user's defaults."""
+    """Arguments of the estimator for a name of ``JUDGED``, all with the library's defaults."""
     chosen: dict[str, Any] = {"inference": {"method": JUDGED[name]}}
     if smoke:
         chosen["inference"] |= SMOKE_JUDGED[name]
@@ -116,9 +116,9 @@ def fit_seeds(
     checkpoint: Path | None = None,
     capacity: int | None = None,
 ) -> list[BNNLVRegressor]:
-    """A model for each seed and its data, all in one program."""
-    own = nest_options(settings)
-    models = [BNNLVRegressor(**own, random_state=s, checkpoint=checkpoint) for s in seeds]
+    """Fit a model per seed, with its own data, all in one program."""
+    nested = nest_options(settings)
+    models = [BNNLVRegressor(**nested, random_state=s, checkpoint=checkpoint) for s in seeds]
     fit_complete(models, data, capacity)
     return models
 
@@ -129,7 +129,8 @@ def fit_job(
     data: Sequence[tuple[np.ndarray, np.ndarray]],
     checkpoint: Path,
 ) -> list[BNNLVRegressor]:
-    """``fit_seeds`` in a job, which keeps its result: the checkpoint goes with the end of it."""
+    """``fit_seeds`` as a job; the checkpoint is deleted at the end, because the job's result is
+    stored."""
     models = fit_seeds(settings, seeds, data, checkpoint)
     remove_checkpoint(checkpoint)
     return models
@@ -140,16 +141,17 @@ def fit_complete(
     data: Sequence[tuple[np.ndarray, np.ndarray]],
     capacity: int | None = None,
 ) -> None:
-    """``fit_many``, but a fit stopped by Ctrl-C ends the experiment: incomplete fits are discarded.
+    """``fit_many``, but a fit stopped by Ctrl-C ends the experiment, and incomplete fits are
+    discarded.
 
-    Their state is kept in the checkpoint, and the same command continues from there.
+    Their state is kept in the checkpoint, and the same command resumes from there.
     """
     with whole_fits(CONTINUED):
         fit_many(models, [x for x, _ in data], [y for _, y in data], capacity=capacity)
 
 
 def load_or_fit(fits: Sequence[Fit], smoke: bool, work: Path) -> dict[Fit, BNNLVRegressor]:
-    """The models of some fits, loaded from ``work`` where they are stored there."""
+    """The models of some fits, loaded from ``work`` if stored there."""
     groups: dict[str, list[Fit]] = {}
     for fit in fits:
         if not fit.path(smoke, work).exists():
@@ -160,12 +162,12 @@ def load_or_fit(fits: Sequence[Fit], smoke: bool, work: Path) -> dict[Fit, BNNLV
 
 
 def count_stored(fits: Sequence[Fit], smoke: bool, work: Path) -> int:
-    """How many of the fits are stored already."""
+    """Number of fits already stored."""
     return sum(fit.path(smoke, work).exists() for fit in fits)
 
 
 def _group(fit: Fit, smoke: bool) -> str:
-    """Fits of one group run side by side: they differ in α, seed and data only."""
+    """Group key of fits that run in parallel: they differ in α, seed and data only."""
     if fit.method in REFERENCES:
         return fit.method
     inference = settings(fit.method, smoke)["inference"]
@@ -197,7 +199,7 @@ def _anneal(fits: Sequence[Fit], smoke: bool, work: Path) -> None:
 
 
 def populations_path(fits: Sequence[Fit], smoke: bool, work: Path) -> Path:
-    """Where the populations of fits that run side by side are stored."""
+    """Path of the populations of fits that run in parallel."""
     made_of = hash_identity({"fits": list(fits), "settings": POPULATIONS[smoke]})
     return work / f"{fits[0].method}-{made_of[:12]}.populations.npz"
 
@@ -210,7 +212,7 @@ def reference_of(method: str, model: BNNLVRegressor) -> str:
 
 
 def split_jointly(model: BNNLVRegressor, x: np.ndarray) -> Decomposition:
-    """The split by entropy, jointly over outputs; over draws where the noise is too narrow for a
+    """The split by joint entropy of the outputs; by Monte Carlo if the noise is too narrow for a
     grid."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

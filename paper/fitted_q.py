@@ -1,9 +1,9 @@
-"""Fitted Q evaluation of policies, from a log alone: what offline selection usually goes by.
+"""Fitted Q evaluation of policies from a log alone, the usual method of offline selection.
 
-Of each policy π a network Q is fitted to ``c + d · Q'(s', π(s'))`` over logged steps (s, a, c, s'),
-Q' being an earlier Q and d the discount; ``(1 − d) · Q(s, π(s))``, averaged over logged states, is
-then the policy's cost per step. What no logged step has cost is no cost per step either: values
-are kept in the range of logged costs, without which some evaluations grow beyond all bounds.
+For each policy π a network Q is fitted to ``c + d · Q'(s', π(s'))`` over logged steps (s, a, c,
+s'), with an earlier Q' and the discount d; ``(1 − d) · Q(s, π(s))``, averaged over logged states,
+is the policy's cost per step. Values are clipped to the range of logged costs, without which some
+evaluations diverge.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ HIDDEN, UPDATES, BATCH, RENEWED, RATE = (64, 64), 10_000, 256, 50, 1e-3
 
 
 class Steps(NamedTuple):
-    """Logged states (what policies see, and the last action), actions and costs, and the states
-    that followed, all standardised; ``now`` and ``next`` are the policies' actions in both."""
+    """Logged states (policy inputs and last action), actions, costs and next states, all
+    standardised; ``now`` and ``next`` are the policies' actions in both states."""
 
     states: Float[Array, "N F"]
     actions: Float[Array, "N A"]
@@ -39,10 +39,10 @@ class Steps(NamedTuple):
 def evaluate_by_q(
     log: Log, cost: Cost, policies: Sequence[LearnedPolicy], horizon: int, seed: int
 ) -> np.ndarray:
-    """The cost per step of each policy; the discount forgets as a horizon of so many steps does."""
-    found, scale = gather_steps(log, cost, policies)
+    """The cost per step of each policy; the discount corresponds to the horizon."""
+    gathered, scale = gather_steps(log, cost, policies)
     discount = 1.0 - 1.0 / horizon
-    values = fit_q(jax.random.key(seed), found, discount)
+    values = fit_q(jax.random.key(seed), gathered, discount)
     return np.asarray(values, float) * float(scale.scale[0]) + float(scale.mean[0])
 
 
@@ -69,10 +69,12 @@ def gather_steps(
     of_states, of_actions, of_costs = map(Standardizer.fit, (states, actions, costs))
 
     def chosen(windows: Window) -> Array:
-        own = [
+        actions_of = [
             jax.vmap(partial(act_on, embedding, one.shape, one.leaves))(windows) for one in policies
         ]
-        return jnp.stack([jnp.asarray(of_actions.transform(np.asarray(a, float))) for a in own])
+        return jnp.stack(
+            [jnp.asarray(of_actions.transform(np.asarray(a, float))) for a in actions_of]
+        )
 
     parts = (
         of_states.transform(states),
@@ -86,11 +88,11 @@ def gather_steps(
 
 
 @partial(jax.jit, static_argnames="discount")
-def fit_q(key: Key, found: Steps, discount: float) -> Float[Array, "P"]:
-    """Fit a network for each policy, side by side, and average it over the logged states."""
-    count, size = found.costs.shape[0], found.states.shape[1] + found.actions.shape[1]
+def fit_q(key: Key, logged: Steps, discount: float) -> Float[Array, "P"]:
+    """Fit the networks of all policies in parallel, and average each over the logged states."""
+    count, size = logged.costs.shape[0], logged.states.shape[1] + logged.actions.shape[1]
     sizes = (size, *HIDDEN, 1)
-    ends = jnp.min(found.costs), jnp.max(found.costs)
+    ends = jnp.min(logged.costs), jnp.max(logged.costs)
     adam = optax.adam(optax.cosine_decay_schedule(RATE, UPDATES))
 
     def begin(key: Key) -> list[tuple[Array, Array]]:
@@ -114,12 +116,12 @@ def fit_q(key: Key, found: Steps, discount: float) -> Float[Array, "P"]:
                 lambda new, own: jnp.where(number % RENEWED == 0, new, own), weights, old
             )
             rows = jax.random.randint(jax.random.fold_in(key, number), (BATCH,), 0, count)
-            later = q(old, found.following[rows], following[rows])
-            # A network of the cost per step, (1 − d) Q, whose values are those of costs.
-            target = (1.0 - discount) * found.costs[rows] + discount * jnp.clip(later, *ends)
+            later = q(old, logged.following[rows], following[rows])
+            # The network predicts the cost per step, (1 − d) Q, which has the scale of costs.
+            target = (1.0 - discount) * logged.costs[rows] + discount * jnp.clip(later, *ends)
 
             def energy(weights: list[tuple[Array, Array]]) -> Array:
-                apart = q(weights, found.states[rows], found.actions[rows]) - target
+                apart = q(weights, logged.states[rows], logged.actions[rows]) - target
                 return jnp.mean(jnp.square(apart))
 
             steps, state = adam.update(jax.grad(energy)(weights), state)
@@ -127,6 +129,6 @@ def fit_q(key: Key, found: Steps, discount: float) -> Float[Array, "P"]:
 
         first = begin(jax.random.fold_in(key, UPDATES))
         weights, *_ = jax.lax.fori_loop(0, UPDATES, update, (first, first, adam.init(first)))
-        return jnp.mean(jnp.clip(q(weights, found.states, now), *ends))
+        return jnp.mean(jnp.clip(q(weights, logged.states, now), *ends))
 
-    return jax.vmap(one)(found.now, found.next)
+    return jax.vmap(one)(logged.now, logged.next)

@@ -1,8 +1,7 @@
-"""Policies for many risk weights, tried on the model and on the true system (paper, Figure 4).
+"""Policies for many risk weights, evaluated on the model and on the true system (paper, Figure 4).
 
-A *group* is one data set, one model fitted to it and one search over it with all of its weights. It
-leaves its model, its policies and its trials in files, so that a run that was stopped goes on with
-what is missing.
+A *group* is one data set, one model fitted to it and one search with all risk weights. Its model,
+policies and trials are stored in files, so that an interrupted run resumes with what is missing.
 """
 
 import json
@@ -34,14 +33,16 @@ from twofold.plant.search import SearchSettings, best_of, search_policies
 MAIN, NEIGHBOUR = "alpha", "nearest_neighbour"
 CLAIM, TRIALS = "group.json", "trials.json"
 START_STREAM, LUCK_STREAM, TEST_STREAM = 10_000, 20_000, 30_000
-# Steps of the records' searches, larger than the paper's and smaller than the product's.
+# Learning rate of the recorded searches, larger than the paper's and smaller than the library's
+# default.
 CAREFUL: dict[str, Any] = {"learning_rate": 1e-3, "rounds": 1}
 MIXED_DRAWS = 50
-SILENT = -40.0  # the logarithm of a variance that is none
+SILENT = -40.0  # log-variance of deterministic models: practically zero noise
 
 
 class Trials(NamedTuple):
-    """How policies are tried: from how many true states, how often from each, and on the model."""
+    """Sizes of the evaluation of policies: number of true states, repetitions from each, and sizes
+    on the model."""
 
     starts: int = 200
     repeats: int = 25
@@ -50,11 +51,11 @@ class Trials(NamedTuple):
 
 
 class Method(NamedTuple):
-    """A model, and how policies are searched with it; ``weights`` are pairs (β, γ), each searched
-    from several ``beginnings``, of which the one is kept whose criterion ended lowest.
+    """A model, and the settings of the policy search. Each pair (β, γ) in ``weights`` is searched
+    from several ``beginnings``; the policy with the lowest final criterion is kept.
 
-    With several ``fits`` the model is fitted so often from different beginnings, and its posterior
-    is the mixture of what they came to.
+    With several ``fits``, the model is fitted from that many starting points, and its posterior is
+    the mixture of the fits.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Method(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """One policy: what it was to avoid, what the model expected, and what came true, per step."""
+    """One policy: its risk weights, the model's forecast, and the true costs, per step."""
 
     method: str
     seed: int
@@ -86,7 +87,7 @@ class Trial(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What there is of a method and a seed; ``seconds`` are those of the run that finished it."""
+    """The results of a method and a seed; ``seconds`` are those of the run that finished it."""
 
     trials: list[Trial]
     policies: list[LearnedPolicy]
@@ -98,12 +99,12 @@ class Group(NamedTuple):
 def finish_group(
     problem: ControlProblem, method: Method, seed: int, trials: Trials, work: Path
 ) -> Group:
-    """Do what is missing of a group: fit, search, try."""
+    """Complete a group: fit, search, evaluate."""
     folder = group_folder(problem, method, seed, work)
     done = folder / TRIALS
     identity = {**describe(problem, method, trials), **describe_view(problem, seed)}
     if done.exists():
-        # It may have been made elsewhere, where simulations differ in their last digits.
+        # The log may come from another machine, where simulations differ in the last digits.
         claim_folder(folder, CLAIM, identity, {})
         return read_group(folder)
     log = problem.batch(seed)
@@ -131,27 +132,27 @@ def finish_group(
 
 
 def group_folder(problem: ControlProblem, method: Method, seed: int, work: Path) -> Path:
-    """Where a group lies."""
+    """The folder of a group."""
     return work / f"{problem.name}-{method.name}-{seed}"
 
 
 def describe(problem: ControlProblem, method: Method, trials: Trials) -> dict[str, Any]:
-    """What a group depends on beside its seed, as JSON has it."""
+    """The identity of a group besides its seed, as JSON values."""
     data = {name: getattr(problem, name) for name in ("transitions", "length", "horizon")}
-    own = {**method._asdict(), "settings": asdict(method.settings)}
-    return to_plain({"data": data, "method": own, "trials": trials._asdict()})
+    described = {**method._asdict(), "settings": asdict(method.settings)}
+    return to_plain({"data": data, "method": described, "trials": trials._asdict()})
 
 
 def describe_view(problem: ControlProblem, seed: int) -> dict[str, Any]:
-    """What a model sees and predicts, in words, which are the same on every machine."""
+    """Text description of a model's inputs and targets, identical on every machine."""
     embedding = problem.embed(problem.batch(seed, problem.length))
     kinds = [transform.kind for transform in embedding.transforms]
     names = {"inputs": embedding.input_names, "targets": embedding.target_names}
-    return {"sees": {**{key: list(own) for key, own in names.items()}, "transforms": kinds}}
+    return {"sees": {**{key: list(listed) for key, listed in names.items()}, "transforms": kinds}}
 
 
 def fingerprint_data(problem: ControlProblem, log: Log) -> dict[str, str]:
-    """The batch, what a model sees of it, and what it costs, as fingerprints."""
+    """Fingerprints of the batch, of its embedding and of its costs."""
     parts = [part for one in log.episodes for part in (one.observations, one.actions)]
     return {
         "log": persistence.fingerprint(*parts),
@@ -161,7 +162,7 @@ def fingerprint_data(problem: ControlProblem, log: Log) -> dict[str, str]:
 
 
 def read_group(folder: Path) -> Group:
-    """A group that is finished."""
+    """Read a finished group."""
     content = json.loads((folder / TRIALS).read_text())
     rows = [Trial(**row) for row in content["trials"]]
     policies = [load_policy(folder / f"{number}.policy") for number in range(len(rows))]
@@ -172,10 +173,10 @@ def read_group(folder: Path) -> Group:
 def fit_model(
     problem: ControlProblem, method: Method, seed: int, log: Log, folder: Path
 ) -> BNNLVRegressor:
-    """The fitted regressor, from its files where they are there."""
+    """The fitted regressor, read from files if they exist."""
     seeds = range(seed * method.fits, (seed + 1) * method.fits)
     settings = nest_options(method.regressor)
-    regressors = [BNNLVRegressor(random_state=own, **settings) for own in seeds]
+    regressors = [BNNLVRegressor(random_state=fit_seed, **settings) for fit_seed in seeds]
     fits = fit_regressors(regressors, problem.embed(log), log, folder)
     return mix_posteriors(fits) if method.fits > 1 else fits[0]
 
@@ -193,13 +194,13 @@ def score_held_out(
 def build_model(
     problem: ControlProblem, method: Method, regressor: BNNLVRegressor, log: Log
 ) -> DynamicsModel:
-    """The model that policies are searched with."""
+    """The dynamics model for the policy search."""
     regressor = drop_noise(regressor) if method.distance else regressor
     return DynamicsModel(regressor, problem.embed(log), problem.cost, log)
 
 
 def mix_posteriors(regressors: Sequence[BNNLVRegressor]) -> BNNLVRegressor:
-    """The first, with equally many draws of all posteriors as its own."""
+    """The first regressor, with equally many draws of all posteriors."""
     draws = [
         regressor.posterior_.sample(jax.random.key(number), MIXED_DRAWS)
         for number, regressor in enumerate(regressors)
@@ -210,7 +211,7 @@ def mix_posteriors(regressors: Sequence[BNNLVRegressor]) -> BNNLVRegressor:
 
 
 def drop_noise(regressor: BNNLVRegressor) -> BNNLVRegressor:
-    """The first of its networks alone, and without noise."""
+    """A deterministic model: only the first network, without noise."""
     weights, log_noise = regressor.posterior_.weights[:1], regressor.posterior_.log_noise[:1]
     regressor.posterior_ = SampledPosterior(weights, np.full_like(log_noise, SILENT))
     return regressor
@@ -219,7 +220,7 @@ def drop_noise(regressor: BNNLVRegressor) -> BNNLVRegressor:
 def find_policies(
     model: DynamicsModel, method: Method, seed: int, folder: Path
 ) -> list[LearnedPolicy]:
-    """The best policy of each pair of risk weights, from its file where it is there."""
+    """The best policy of each pair of risk weights, read from its file if it exists."""
     paths = [folder / f"{number}.policy" for number in range(len(method.weights))]
     if all(path.exists() for path in paths):
         return [load_policy(path) for path in paths]
@@ -247,7 +248,8 @@ def try_policies(
     seed: int,
     trials: Trials,
 ) -> list[Trial]:
-    """Each policy from the same states, with the same luck, on the model and on the system."""
+    """Evaluate all policies from the same states with the same random numbers, on the model and on
+    the system."""
     starts = problem.starts(jax.random.key(seed + START_STREAM), trials.starts)
     luck = jax.random.key(seed + LUCK_STREAM)
     draws = 2 if method.distance else trials.weight_draws
@@ -282,6 +284,6 @@ def try_policies(
 
 
 def grid(betas: Sequence[float], gammas: Sequence[float]) -> list[tuple[float, float]]:
-    """Curves over β, one for each γ, and the curve β = γ."""
+    """Curves over β, one per γ, and the curve β = γ."""
     pairs = [(beta, gamma) for gamma in gammas for beta in betas]
     return pairs + [(beta, beta) for beta in betas if beta not in gammas]

@@ -1,9 +1,9 @@
-"""The paper's claims about policies (§5), each decided by the trials, and offline selection scores.
+"""The paper's claims about policies (§5), decided by the trials, and scores for offline selection.
 
-Policies are compared within a seed, as they share its data and model, and a difference counts if
-it is more than two standard errors over seeds. Trade-offs between true cost and model bias are
-compared by the area that a curve dominates: the share of a rectangle, of costs and roots of biases,
-that lies above and to the right of at least one of its policies.
+Policies are compared within a seed, which determines data and model; a difference counts if it
+exceeds two standard errors over seeds. Trade-offs between true cost and model bias are compared by
+the area that a curve dominates: the share of a rectangle of costs and root biases above and to the
+right of at least one of its policies.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,28 +20,28 @@ BASELINE = "nearest_neighbour"
 
 
 def mean_of(trials: Iterable[Trial], field: str) -> float:
-    """A quantity averaged over seeds."""
+    """Mean of a quantity over seeds."""
     return float(np.mean([getattr(trial, field) for trial in trials]))
 
 
 def at(trials: Iterable[Trial], method: str, beta: float, gamma: float) -> list[Trial]:
-    """The trials of a method with these weights, all seeds."""
+    """The trials of a method with these weights, for all seeds."""
     return [t for t in trials if (t.method, t.beta, t.gamma) == (method, beta, gamma)]
 
 
 def pairs(trials: Iterable[Trial], method: str) -> list[tuple[float, float]]:
-    """The weights that a method was tried with, in order."""
+    """The risk weights of a method, in order."""
     return sorted({(t.beta, t.gamma) for t in trials if t.method == method})
 
 
 def points(
     trials: Sequence[Trial], method: str, weights: Iterable[tuple[float, float]]
 ) -> np.ndarray:
-    """Mean true cost and mean model bias of each pair of weights; those without a bias, as the
-    model's roll-outs were lost, are left out."""
+    """Mean true cost and mean model bias of each pair of weights; pairs without a bias, because
+    roll-outs of the model were not finite, are omitted."""
     chosen = [at(trials, method, *pair) for pair in weights]
-    found = [[mean_of(t, "true_cost"), mean_of(t, "model_bias")] for t in chosen]
-    return np.array([row for row in found if np.isfinite(row).all()]).reshape(-1, 2)
+    means = [[mean_of(t, "true_cost"), mean_of(t, "model_bias")] for t in chosen]
+    return np.array([row for row in means if np.isfinite(row).all()]).reshape(-1, 2)
 
 
 def dominated_share(curve: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
@@ -58,62 +58,64 @@ def dominated_share(curve: np.ndarray, low: np.ndarray, high: np.ndarray) -> flo
 def trade_offs(
     trials: Sequence[Trial], curves: dict[str, tuple[str, list[tuple[float, float]]]]
 ) -> dict[str, float]:
-    """The dominated share of each named curve, in a rectangle from the best of all to the worst of
-    all but the baseline's, which may be arbitrarily bad."""
-    every = {name: _with_roots(points(trials, *curve)) for name, curve in curves.items()}
-    low = np.concatenate(list(every.values())).min(axis=0)
-    high = np.concatenate([own for name, own in every.items() if name != BASELINE]).max(axis=0)
+    """The dominated share of each named curve, in a rectangle from the best to the worst policy.
+    The baseline does not count for the worst, because it may be arbitrarily bad."""
+    by_name = {name: _with_roots(points(trials, *curve)) for name, curve in curves.items()}
+    low = np.concatenate(list(by_name.values())).min(axis=0)
+    high = np.concatenate(
+        [points_of for name, points_of in by_name.items() if name != BASELINE]
+    ).max(axis=0)
     high = np.where(high > low, high, low + 1.0)
-    return {name: dominated_share(curve, low, high) for name, curve in every.items()}
+    return {name: dominated_share(curve, low, high) for name, curve in by_name.items()}
 
 
 def _with_roots(curve: np.ndarray) -> np.ndarray:
-    """Biases in units of cost; an estimate below 0 is one of no bias."""
+    """Root biases, in units of cost; negative estimates count as 0."""
     return np.stack([curve[:, 0], np.sqrt(np.maximum(curve[:, 1], 0.0))], axis=1)
 
 
 def curves_of(trials: Sequence[Trial], method: str) -> dict[str, tuple[str, list]]:
-    """A curve over β for each γ, and that of β = γ."""
-    every = pairs(trials, method)
-    gammas = sorted({gamma for _, gamma in every})
-    found = {}
+    """A curve over β for each γ, and the curve β = γ."""
+    all_pairs = pairs(trials, method)
+    gammas = sorted({gamma for _, gamma in all_pairs})
+    curves = {}
     for gamma in gammas:
-        along = [pair for pair in every if pair[1] == gamma]
+        along = [pair for pair in all_pairs if pair[1] == gamma]
         if len(along) > 2:
-            found[f"gamma_{gamma:g}"] = (method, along)
-    found["beta_is_gamma"] = (method, [pair for pair in every if pair[0] == pair[1]])
-    return found
+            curves[f"gamma_{gamma:g}"] = (method, along)
+    curves["beta_is_gamma"] = (method, [pair for pair in all_pairs if pair[0] == pair[1]])
+    return curves
 
 
 def margins(
     trials: Sequence[Trial], method: str, field: str, first: tuple, second: tuple
 ) -> np.ndarray:
-    """The difference of a quantity between two pairs of weights, for each seed."""
+    """Difference of a quantity between two pairs of weights, per seed."""
     one, other = at(trials, method, *first), at(trials, method, *second)
     seconds = {trial.seed: getattr(trial, field) for trial in other}
     return np.array([getattr(trial, field) - seconds[trial.seed] for trial in one])
 
 
 def clearly_positive(values: np.ndarray) -> bool:
-    """By more than two standard errors; one value alone says nothing."""
+    """Whether the mean is positive by more than two standard errors; False for a single value."""
     if len(values) < 2:
         return False
     return bool(values.mean() > ERRORS * values.std(ddof=1) / len(values) ** 0.5)
 
 
 def falls(trials: Sequence[Trial], method: str) -> np.ndarray:
-    """For each seed minus the rank correlation of β and bias, along γ = 0."""
-    found = []
+    """Minus the rank correlation of β and bias along γ = 0, per seed."""
+    correlations = []
     for seed in sorted({trial.seed for trial in trials if trial.method == method}):
-        own = [t for t in trials if (t.method, t.seed, t.gamma) == (method, seed, 0.0)]
-        found.append(-_correlation([t.beta for t in own], [t.model_bias for t in own]))
-    return np.array(found)
+        along = [t for t in trials if (t.method, t.seed, t.gamma) == (method, seed, 0.0)]
+        correlations.append(-_correlation([t.beta for t in along], [t.model_bias for t in along]))
+    return np.array(correlations)
 
 
 def claims(
     trials: Sequence[Trial], method: str, neighbour: str, best_gamma: float
 ) -> dict[str, float]:
-    """1 where a claim of the paper holds here, 0 where not, and what decided it."""
+    """1 if a claim of the paper holds here, otherwise 0, and the deciding numbers."""
     ignoring, careful = (0.0, 0.0), (CAREFUL, 0.0)
     others = {p: mean_of(at(trials, method, *p), "model_bias") for p in pairs(trials, method)}
     worst = max((p for p in others if p != ignoring), key=lambda p: np.nan_to_num(others[p]))
@@ -137,27 +139,30 @@ def claims(
     }
     if BASELINE in curves:
         measured["nearest_neighbour_is_worse"] = ahead[BASELINE]
-    found = {f"claims/{name}": float(clearly_positive(own)) for name, own in measured.items()}
+    metrics = {
+        f"claims/{name}": float(clearly_positive(differences))
+        for name, differences in measured.items()
+    }
     for name, values in measured.items():
-        found[f"margin/{name}/mean"] = float(values.mean())
+        metrics[f"margin/{name}/mean"] = float(values.mean())
         if len(values) > 1:
-            found[f"margin/{name}/se"] = float(values.std(ddof=1) / len(values) ** 0.5)
-    return found | {f"dominated_share/{name}": value for name, value in shares.items()}
+            metrics[f"margin/{name}/se"] = float(values.std(ddof=1) / len(values) ** 0.5)
+    return metrics | {f"dominated_share/{name}": value for name, value in shares.items()}
 
 
 def _ahead(trials: Sequence[Trial], curves: dict, first: str, second: str) -> np.ndarray:
-    """By how much more one curve dominates than another, for each seed."""
-    found = []
+    """Difference of the dominated shares of two curves, per seed."""
+    leads = []
     for seed in sorted({trial.seed for trial in trials}):
         shares = trade_offs([trial for trial in trials if trial.seed == seed], curves)
-        found.append(shares[first] - shares[second])
-    return np.array(found)
+        leads.append(shares[first] - shares[second])
+    return np.array(leads)
 
 
 def rank_correlations(trials: Sequence[Trial]) -> dict[str, float]:
-    """Whether what the model says ranks policies as the truth does, over all of them.
+    """Rank correlations between predictions of the model and the truth, over all policies.
 
-    Within a seed, as policies are compared that share a data set and a model, and then averaged.
+    Computed within each seed, where policies share data and model, and then averaged.
     """
     wanted = {
         "epistemic_risk_vs_bias": ("epistemic_risk", "model_bias"),
@@ -166,21 +171,21 @@ def rank_correlations(trials: Sequence[Trial]) -> dict[str, float]:
         "criterion_beta_2_vs_cost": ("criterion_2", "true_cost"),
         "criterion_beta_4_vs_cost": ("criterion_4", "true_cost"),
     }
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for name, fields in wanted.items():
-        found |= _over_seeds(
+        metrics |= _over_seeds(
             f"rank_correlation/{name}",
             trials,
             partial(_agreement, fields=fields),
         )
-    return found
+    return metrics
 
 
 def _over_seeds(
     name: str, trials: Sequence[Trial], value: Callable[[Sequence[Trial]], float]
 ) -> dict[str, float]:
-    """A quantity of the policies of one model: its mean over the models of a seed, which share
-    their data, then the mean over seeds and its error; and that of each kind of model."""
+    """A quantity of the policies of one model: mean over the models of a seed, which share data,
+    then mean and standard error over seeds; and the same for each kind of model."""
     methods = sorted({t.method for t in trials})
     table = np.array(
         [
@@ -189,22 +194,23 @@ def _over_seeds(
         ]
     )
     of_seeds = table.mean(axis=1)
-    found = {name: float(of_seeds.mean())}
+    metrics = {name: float(of_seeds.mean())}
     if len(of_seeds) > 1:
-        found[f"{name}/se"] = float(of_seeds.std(ddof=1) / len(of_seeds) ** 0.5)
+        metrics[f"{name}/se"] = float(of_seeds.std(ddof=1) / len(of_seeds) ** 0.5)
     of_methods = zip(methods, table.mean(axis=0), strict=True)
-    return found | {f"{method}/{name}": float(own) for method, own in of_methods}
+    return metrics | {f"{method}/{name}": float(mean) for method, mean in of_methods}
 
 
 def regrets(trials: Sequence[Trial]) -> dict[str, float]:
-    """How much more than the best a policy truly costs that is chosen by what its model says.
+    """Regret: true cost of the policy chosen by the model's predictions, above that of the best
+    policy.
 
-    Chosen among all policies of a model, and averaged as rank correlations are.
+    Chosen among all policies of a model, and averaged like rank correlations.
     """
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for score in ("predicted_cost", "criterion_1", "criterion_2", "criterion_4"):
-        found |= _over_seeds(f"regret/{score}", trials, partial(_regret, score=score))
-    return found
+        metrics |= _over_seeds(f"regret/{score}", trials, partial(_regret, score=score))
+    return metrics
 
 
 def _regret(trials: Sequence[Trial], score: str) -> float:
@@ -221,7 +227,7 @@ def _agreement(trials: Sequence[Trial], fields: tuple[str, str]) -> float:
 
 
 def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's; policies that are all alike, or lost, have no ranks, and so say nothing: 0."""
+    """Spearman's rank correlation; 0 if all policies are equal or not finite."""
     known = np.isfinite(first) & np.isfinite(second)
     one, other = np.asarray(first)[known], np.asarray(second)[known]
     if len(one) < 3 or np.ptp(one) == 0.0 or np.ptp(other) == 0.0:

@@ -1,4 +1,4 @@
-"""Figures of a frontier: 4 and 5 of the paper, and what models said of policies."""
+"""Figures of a frontier: 4 and 5 of the paper, and predictions of models against the truth."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,11 +50,15 @@ def draw_figures(
     """All figures, beside the record."""
     trials = [trial for group in groups.values() for trial in group.trials]
     curves = {
-        title.replace("_", " ", 1).replace("gamma ", "γ = ").replace("beta is_gamma", "β = γ"): own
-        for title, own in curves_of(trials, MAIN).items()
+        title.replace("_", " ", 1)
+        .replace("gamma ", "γ = ")
+        .replace("beta is_gamma", "β = γ"): curve
+        for title, curve in curves_of(trials, MAIN).items()
     }
     curves["nearest neighbour"] = (NEIGHBOUR, pairs(trials, NEIGHBOUR))
-    lines = {title: [_point(trials, m, pair) for pair in own] for title, (m, own) in curves.items()}
+    lines = {
+        title: [_point(trials, m, pair) for pair in curve] for title, (m, curve) in curves.items()
+    }
     stem = name.removesuffix("_frontier")
     panels = _rollouts(problem, method, seed, groups[method.name, seed], work)
     with style():
@@ -77,11 +81,11 @@ def _said_and_came(trials: Sequence[Trial]) -> dict[tuple[str, str], dict[str, A
 
 
 def _ranks(trials: Sequence[Trial], method: str, said: str, came: str) -> tuple[Any, Any]:
-    """Of the policies that have both."""
+    """Ranks of the policies that have both quantities."""
     parts = []
     for seed in dict.fromkeys(trial.seed for trial in trials):
-        own = [t for t in trials if (t.method, t.seed) == (method, seed)]
-        values = np.array([[getattr(t, said), getattr(t, came)] for t in own])
+        selected = [t for t in trials if (t.method, t.seed) == (method, seed)]
+        values = np.array([[getattr(t, said), getattr(t, came)] for t in selected])
         values = values[np.isfinite(values).all(axis=1)]
         parts.append((rankdata(values, axis=0) - 1.0) / max(len(values) - 1, 1))
     together = np.concatenate(parts)
@@ -100,8 +104,8 @@ def _point(
 def _rollouts(
     problem: ControlProblem, method: Method, seed: int, group: Group, work: Path
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Policies that ignore risk, that are careful of the model, and that are careful of noise, from
-    one state, on the system and on the model."""
+    """Roll-outs of policies without risk weights, with epistemic weight and with aleatoric weight,
+    from one state, on the system and on the model."""
     folder = work / f"{problem.name}-{method.name}-{seed}"
     if not (folder / MODEL).exists():
         raise FileNotFoundError(f"{folder} has no {MODEL} to draw roll-outs of")
@@ -129,8 +133,8 @@ CURVES = (EPISTEMIC, ALEATORIC, CHOSEN, "#CC79A7", "#56B4E9")
 def frontier_axes(
     axes: Axes, curves: Mapping[str, Sequence[tuple[float, float, float, float]]]
 ) -> Axes:
-    """Curves of (β, true cost, its standard error, model bias), each by its name; points grow with
-    β. An estimate of no bias is drawn at the left edge."""
+    """Named curves of (β, true cost, its standard error, model bias); point sizes grow with β. A
+    bias estimated as 0 is drawn at the left edge."""
     roots = np.sqrt([max(point[3], 0.0) for points in curves.values() for point in points])
     edge = 0.8 * min(roots[roots > 0], default=1.0)
     for index, (name, points) in enumerate(curves.items()):
@@ -155,7 +159,7 @@ def frontier_axes(
 
 
 def score_axes(axes: Axes, models: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Axes:
-    """What models said of policies against what came true, as ranks within each model."""
+    """Predictions of models against the truth, as ranks within each model."""
     for index, (name, (said, came)) in enumerate(models.items()):
         colour, marker = CURVES[index % len(CURVES)], "osD^v"[index % 5]
         axes.scatter(said, came, 14, color=colour, marker=marker, alpha=0.8, label=name)
@@ -186,7 +190,7 @@ def frontier_figure(
 def score_figure(
     panels: Mapping[tuple[str, str], Mapping[str, tuple[np.ndarray, np.ndarray]]],
 ) -> Figure:
-    """What models said against what came true: one panel for each pair of quantities."""
+    """Predictions of models against the truth: one panel per pair of quantities."""
     figure, row = plt.subplots(
         1, len(panels), figsize=(4.3 * len(panels), 3.9), layout="constrained"
     )
@@ -198,7 +202,7 @@ def score_figure(
 
 
 def rollout_figure(panels: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
-    """Figure 5: one panel for each policy."""
+    """Figure 5: one panel per policy."""
     figure, row = plt.subplots(
         1, len(panels), figsize=(4.3 * len(panels), 3.8), sharey=True, layout="constrained"
     )

@@ -1,4 +1,4 @@
-"""What policies came to, from ``results/<system>_frontier.json``."""
+"""Tables of policies, from ``results/<system>_frontier.json``."""
 
 import json
 import re
@@ -45,13 +45,13 @@ PAIR = re.compile(r"^(?P<method>[^/]+)/beta_(?P<beta>[^/]+)/gamma_(?P<gamma>[^/]
 
 
 def policies(name: str, results: Path) -> str:
-    """A row for each method and pair of weights, means over seeds."""
+    """One row per method and pair of weights, means over seeds."""
     values = metrics(name, results)
-    found = [match.groups() for match in map(PAIR.match, values) if match]
+    matches = [match.groups() for match in map(PAIR.match, values) if match]
     order = list(METHODS)
-    found.sort(key=lambda one: (order.index(one[0]), float(one[2]), float(one[1])))
+    matches.sort(key=lambda one: (order.index(one[0]), float(one[2]), float(one[1])))
     rows = []
-    for method, beta, gamma in found:
+    for method, beta, gamma in matches:
         start = f"{method}/beta_{beta}/gamma_{gamma}"
         fields = "true_cost", "predicted_cost", "epistemic_risk", "aleatoric_risk", "model_bias"
         shown = [mean_and_error(values, f"{start}/{field}", 2) for field in fields]
@@ -61,8 +61,8 @@ def policies(name: str, results: Path) -> str:
 
 
 def claims(name: str, results: Path) -> str:
-    """Each claim of the paper, and whether it holds here; if it does not, how large its effect may
-    be at most, by a one-sided interval of Student's t over seeds."""
+    """Each claim of the paper, and whether it holds here; if not, an upper bound of the effect
+    (one-sided Student's t interval over seeds)."""
     values, rows = metrics(name, results), []
     seeds = json.loads((results / f"{name}.json").read_text())["seeds"]
     bound = student.ppf(CONFIDENCE, len(seeds) - 1)
@@ -77,37 +77,39 @@ def claims(name: str, results: Path) -> str:
 
 
 def scores(name: str, results: Path) -> str:
-    """Rank correlations of what a model says with what came true, and what it costs to choose by
-    it."""
+    """Rank correlations of a model's predictions with the truth, and regrets of choosing by
+    them."""
     values = metrics(name, results)
-    own = {m: text for m, text in METHODS.items() if f"{m}/rank_correlation/{FIRST}" in values}
+    available = {
+        m: text for m, text in METHODS.items() if f"{m}/rank_correlation/{FIRST}" in values
+    }
     rows = []
     for score, text in SCORES.items():
         quantity = f"rank_correlation/{score}"
         cells = [f"{values[quantity]:.2f} ± {values[f'{quantity}/se']:.2f}"]
         rows.append([f"{text}, rank correlation", *cells])
-        rows[-1] += [f"{values[f'{m}/{quantity}']:.2f}" for m in own]
+        rows[-1] += [f"{values[f'{m}/{quantity}']:.2f}" for m in available]
     for score, said in REGRETS.items():
         quantity = f"regret/{score}"
         cells = [f"{values[quantity]:.2f} ± {values[f'{quantity}/se']:.2f}"]
         rows.append([f"true cost of the policy with the lowest {said}, above the best", *cells])
-        rows[-1] += [f"{values[f'{m}/{quantity}']:.2f}" for m in own]
-    return markdown(["", "all models", *own.values()], rows)
+        rows[-1] += [f"{values[f'{m}/{quantity}']:.2f}" for m in available]
+    return markdown(["", "all models", *available.values()], rows)
 
 
 def models(name: str, results: Path) -> str:
-    """The posteriors as models of the dynamics."""
+    """One row per posterior, as a model of the dynamics."""
     values = metrics(name, results)
     rows = []
     for method, text in METHODS.items():
         if f"{method}/bias_within_two_risks" not in values:
             continue
-        own = [mean_and_error(values, f"{method}/test_log_likelihood", 2)]
+        cells = [mean_and_error(values, f"{method}/test_log_likelihood", 2)]
         for beta in SHOWN_BETAS:
-            own.append(mean_and_error(values, f"{method}/beta_{beta}/gamma_0/true_cost", 2))
+            cells.append(mean_and_error(values, f"{method}/beta_{beta}/gamma_0/true_cost", 2))
         for beta in SHOWN_BETAS:
-            own.append(mean_and_error(values, f"{method}/beta_{beta}/gamma_0/model_bias", 1))
-        rows.append([text, *own, f"{values[f'{method}/bias_within_two_risks']:.0%}"])
+            cells.append(mean_and_error(values, f"{method}/beta_{beta}/gamma_0/model_bias", 1))
+        rows.append([text, *cells, f"{values[f'{method}/bias_within_two_risks']:.0%}"])
     titles = ["test log-likelihood"]
     titles += [f"true cost, β = {beta}" for beta in SHOWN_BETAS]
     titles += [f"bias, β = {beta}" for beta in SHOWN_BETAS]
@@ -115,7 +117,7 @@ def models(name: str, results: Path) -> str:
 
 
 def random_batch(results: Path) -> str:
-    """The industrial benchmark's random batch, beside what others reached."""
+    """The random batch of the industrial benchmark, compared with published results."""
     values = metrics("industrial_random_batch", results)
 
     def ours(start: str) -> list[str]:

@@ -45,8 +45,7 @@ MEASURED = (
 
 
 class Frontier(NamedTuple):
-    """An experiment: a system, the methods that are compared on it, and the γ that the paper found
-    best there."""
+    """An experiment: a system, the methods compared on it, and the γ that the paper found best."""
 
     name: str
     problem: Callable[[], ControlProblem]
@@ -162,7 +161,7 @@ FRONTIERS = {frontier.name: frontier for frontier in (INDUSTRIAL, QUICK, RIVER, 
 
 
 def shrink(frontier: Frontier) -> Frontier:
-    """The same at the size of a smoke run."""
+    """The frontier at the size of a smoke run."""
     quick = {"hidden_layer_sizes": (8,), "batch_size": 250}
     methods = []
     for method in frontier.methods[:1] + frontier.methods[-1:]:
@@ -179,8 +178,8 @@ def shrink(frontier: Frontier) -> Frontier:
 
 
 def trace_frontier(name: str, context: Context) -> Record:
-    """All groups of a frontier, its record and its figures; every group that is missing is a job of
-    the executor, or done here."""
+    """Complete all groups of a frontier, its record and its figures; missing groups are jobs of the
+    executor, or run here."""
     frontier = shrink(FRONTIERS[name]) if context.smoke else FRONTIERS[name]
     problem, work, output = frontier.problem(), context.work, context.output
     if context.executor is not None:
@@ -197,7 +196,7 @@ def trace_frontier(name: str, context: Context) -> Record:
 
 
 def list_missing(name: str, frontier: Frontier, smoke: bool, work: Path) -> list[Job]:
-    """A job for each group that is not finished; its files are its result."""
+    """One job per unfinished group, whose files are its result."""
     problem = frontier.problem()
     return [
         Job(f"{method.name}/{seed}", finish_job, (name, smoke, number, seed, work.resolve()), {})
@@ -208,23 +207,23 @@ def list_missing(name: str, frontier: Frontier, smoke: bool, work: Path) -> list
 
 
 def finish_job(name: str, smoke: bool, number: int, seed: int, work: Path) -> None:
-    """Do what is missing of the group of a method, by its number, and a seed."""
+    """Complete the group of a method (by index) and a seed."""
     frontier = shrink(FRONTIERS[name]) if smoke else FRONTIERS[name]
     finish_group(frontier.problem(), frontier.methods[number], seed, frontier.trials, work)
 
 
 def compose_record(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record:
-    """Every policy, means over seeds, claims and rank correlations."""
+    """The record: all policies, means over seeds, claims and rank correlations."""
     settings = {**_plain_settings(frontier), "made_by": _made_by(groups)}
     record = Record(frontier.name, settings, list(frontier.seeds))
     record.add("seconds", sum(group.seconds for group in groups.values()))
     trials = [trial for group in groups.values() for trial in group.trials]
     for method in frontier.methods:
-        own = [group for (name, _), group in groups.items() if name == method.name]
+        of_method = [group for (name, _), group in groups.items() if name == method.name]
         record.add_mean(
-            f"{method.name}/test_log_likelihood", [group.log_likelihood for group in own]
+            f"{method.name}/test_log_likelihood", [group.log_likelihood for group in of_method]
         )
-        for number, trial in enumerate(t for group in own for t in group.trials):
+        for number, trial in enumerate(t for group in of_method for t in group.trials):
             for field in ("seed", "beta", "gamma", *MEASURED):
                 if np.isfinite(getattr(trial, field)):
                     record.add(f"policies/{method.name}/{number}/{field}", getattr(trial, field))
@@ -233,10 +232,10 @@ def compose_record(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> 
             for field in MEASURED:
                 values = [getattr(trial, field) for trial in chosen]
                 _add_finite(record, f"{method.name}/beta_{beta:g}/gamma_{gamma:g}/{field}", values)
-    found = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
+    metrics = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
     judged = [trial for trial in trials if trial.method != NEIGHBOUR]
-    found |= rank_correlations(judged) | regrets(judged)
-    for name, value in found.items():
+    metrics |= rank_correlations(judged) | regrets(judged)
+    for name, value in metrics.items():
         if np.isfinite(value):
             record.add(name, value)
     for method in frontier.methods:
@@ -248,7 +247,7 @@ def compose_record(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> 
 
 
 def _add_finite(record: Record, name: str, values: Sequence[float]) -> None:
-    """The mean over seeds; where roll-outs of the model were lost, of the others, and how many."""
+    """The mean over seeds with finite roll-outs of the model, and the number of others."""
     known = [value for value in values if np.isfinite(value)]
     if len(known) > 1:
         record.add_mean(name, known)
@@ -257,7 +256,7 @@ def _add_finite(record: Record, name: str, values: Sequence[float]) -> None:
 
 
 def share_covered(trials: Sequence[Trial]) -> dict[str, float]:
-    """The share of policies whose true bias is at most twice the epistemic risk, as deviations.
+    """The share of policies whose root bias is at most twice the epistemic risk.
 
     The bias is that of the mean over starts, the risk a mean over starts: a lenient measure.
     """
@@ -266,7 +265,7 @@ def share_covered(trials: Sequence[Trial]) -> dict[str, float]:
 
 
 def _made_by(groups: dict[tuple[str, int], Group]) -> dict[str, dict[str, str]]:
-    """Device and commit of each group, which may have been made elsewhere and before."""
+    """Device and commit of each group, which may come from another machine or an earlier run."""
     return {f"{method}/{seed}": group.made_by for (method, seed), group in groups.items()}
 
 

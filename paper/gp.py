@@ -1,14 +1,13 @@
-"""A Gaussian process with an RBF kernel: one kind of noise everywhere, entropy in closed form.
+"""A Gaussian process with an RBF kernel: homoscedastic noise, entropy in closed form.
 
     y ~ N(0, K + s² I),   k(x, x') = a² exp(−½ Σ_d (x_d − x'_d)² / ℓ_d²)
 
-for each output, in standardised units; a, ℓ and s maximise the marginal likelihood, of each output
-by itself or of all of them together. tinygp does the algebra (extra ``gp``): it is small, plain
-JAX, so that ``vmap`` runs over outputs and gradients come for free, and adds no framework of its
-own.
+for each output, in standardised units; a, ℓ and s maximise the marginal likelihood, per output or
+jointly. tinygp does the algebra (extra ``gp``): small, plain JAX, with ``vmap`` over outputs and
+automatic gradients.
 
-Programs are compiled for padded data. Padding rows lie so far away that their covariance with
-everything is exactly 0; what they add to the likelihood is known, and taken off.
+Programs are compiled for padded data. Padding rows are so far away that their covariance with all
+others is exactly 0; their known contribution to the likelihood is subtracted.
 """
 
 from typing import Any, NamedTuple
@@ -45,7 +44,7 @@ class Hyperparameters(NamedTuple):
 
 
 def process(hyperparameters: Hyperparameters, x: Float[Array, "N D"]) -> Any:
-    """The process at some inputs, as tinygp has it."""
+    """The tinygp process at some inputs."""
     tinygp = _tinygp()
     shape = tinygp.kernels.ExpSquared()
     kernel = tinygp.transforms.Linear(jnp.exp(-hyperparameters.scales), shape)
@@ -61,7 +60,7 @@ def log_marginal_likelihood(
 ) -> Float[Array, ""]:
     """``log p(y | X)`` of the first ``size`` rows; the others are padding, with y = 0.
 
-    Outputs that share the hyperparameters are independent given them: their terms add up.
+    Outputs that share hyperparameters are independent given them, so their terms add up.
     """
     amplitude, noise = hyperparameters.amplitude, hyperparameters.noise
     log_variance = jnp.logaddexp(2.0 * amplitude, 2.0 * noise)
@@ -74,7 +73,7 @@ def log_marginal_likelihood(
 def _negative(
     point: Float[Array, "P"], x: Float[Array, "N D"], y: Float[Array, "N S"], size: Int[Array, ""]
 ) -> tuple[Float[Array, ""], Float[Array, "P"]]:
-    """What is minimised, per datum, and its gradient, in one vector of hyperparameters."""
+    """The objective per datum, and its gradient, in a flat vector of hyperparameters."""
 
     def value(point):
         return -log_marginal_likelihood(_unpacked(point), x, y, size) / size
@@ -87,21 +86,21 @@ def _unpacked(point: Float[Array, "P"]) -> Hyperparameters:
 
 
 def maximise(x: Float[Array, "N D"], y: Float[Array, "N S"], size: int) -> Hyperparameters:
-    """The most likely hyperparameters for outputs that share them, by L-BFGS-B from a = ℓ = 1 and
-    s = 0.3."""
+    """Maximum-likelihood hyperparameters shared by the outputs, by L-BFGS-B from a = ℓ = 1 and s =
+    0.3."""
     start = np.log([1.0, *np.ones(x.shape[1]), 0.3])
-    found: Any = minimize(
+    optimum: Any = minimize(
         lambda point: jax.device_get(_negative(point, x, y, size)),
         start,
         jac=True,
         method="L-BFGS-B",
         bounds=[BOUNDS] * len(start),
     )
-    if not np.isfinite(found.fun):
+    if not np.isfinite(optimum.fun):
         raise ArithmeticError(
             "the marginal likelihood is not finite; look for extreme or repeated inputs"
         )
-    return _unpacked(found.x)
+    return _unpacked(optimum.x)
 
 
 @jax.jit
@@ -111,17 +110,17 @@ def predictive(
     y: Float[Array, "N G S"],
     points: Float[Array, "B D"],
 ) -> tuple[Float[Array, "B G S"], Float[Array, "B G S"]]:
-    """Mean and variance of a new y at each point, the noise included.
+    """Mean and variance of a new y at each point, noise included.
 
-    Each of G groups has hyperparameters of its own, which its S outputs share.
+    Each of G groups has its own hyperparameters, shared by its S outputs.
     """
 
-    def of_group(own: Hyperparameters, targets: Array) -> tuple[Array, Array]:
-        known = process(own, x)
+    def of_group(fitted: Hyperparameters, targets: Array) -> tuple[Array, Array]:
+        known = process(fitted, x)
 
         def of_output(column: Array) -> tuple[Array, Array]:
             mean, variance = known.predict(column, points, return_var=True)
-            return mean, variance + jnp.exp(2.0 * own.noise)
+            return mean, variance + jnp.exp(2.0 * fitted.noise)
 
         return jax.vmap(of_output, in_axes=1, out_axes=1)(targets)
 
@@ -134,9 +133,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     shared : bool
-        One set of hyperparameters, noise included, for all outputs (in standardised units), as GPy
-        and the paper have it; otherwise each output has its own. An output that is almost free of
-        noise at the data gets almost no noise of its own, and jumps elsewhere then cost dearly.
+        One set of hyperparameters, noise included, for all outputs (in standardised units), as in
+        GPy and the paper; otherwise each output has its own. With its own, an output that is almost
+        noise-free at the data gets almost no noise, and jumps elsewhere have a very low likelihood.
     hyperparameter_rows : int
         The marginal likelihood is maximised over this many rows at most, chosen at random;
         predictions use all of them.
@@ -176,15 +175,15 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             ]
             points, targets = _padded(scaled[0][few], scaled[1][few])
             groups = self._grouped(targets)
-            found = [maximise(points, groups[:, g], len(few)) for g in range(groups.shape[1])]
+            fitted = [maximise(points, groups[:, g], len(few)) for g in range(groups.shape[1])]
         self.y_ndim_ = y.ndim
         self.x_standardizer_, self.y_standardizer_ = standardizers
-        self.hyperparameters_ = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
+        self.hyperparameters_ = jax.tree.map(lambda *leaves: np.stack(leaves), *fitted)
         self.x_, self.y_ = scaled
         return self
 
     def condition(self, X: Any, y: Any) -> "GPRegressor":
-        """Predict from other data from now on; hyperparameters and units stay as they are."""
+        """Condition on other data, with the same hyperparameters and units."""
         check_is_fitted(self)
         x = check_inputs(self, X)
         y = check_outputs(y, len(x), self.y_.shape[1])
@@ -192,7 +191,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predictive mean, and the standard deviation where asked for."""
+        """Predictive mean, optionally with the standard deviation."""
         mean, variance = self._moments(X)
         mean = self._shaped(mean)
         return (mean, self._shaped(np.sqrt(variance))) if return_std else mean
@@ -215,8 +214,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         with jax.enable_x64(True):
             hyperparameters = Hyperparameters(*map(jnp.asarray, self.hyperparameters_))
             x, y = _padded(self.x_, self.y_)
-            found = predictive(hyperparameters, x, self._grouped(y), jnp.asarray(points))
-            mean, variance = (np.asarray(part).reshape(len(points), -1) for part in found)
+            moments = predictive(hyperparameters, x, self._grouped(y), jnp.asarray(points))
+            mean, variance = (np.asarray(part).reshape(len(points), -1) for part in moments)
         scale = self.y_standardizer_.scale
         return self.y_standardizer_.inverse(mean), variance * np.square(scale)
 
@@ -228,7 +227,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
 
 def _padded(x: np.ndarray, y: np.ndarray) -> tuple[Array, Array]:
-    """Rows up to one of a few sizes; those added lie far from all others and from each other."""
+    """Pad rows to one of a few sizes; padding rows are far from all others and from each other."""
     missing = padded_size(len(x)) - len(x)
     far = FAR * (1.0 + np.arange(missing))[:, None] * np.ones(x.shape[1])
     zeros = np.zeros((missing, y.shape[1]))

@@ -1,9 +1,9 @@
-"""Is our industrial benchmark the published one? Its ten trajectories, step by step, and what the
-original costs under known policies.
+"""Checks of our industrial benchmark against the published one: ten trajectories step by step, and
+costs of the original under known policies.
 
-The trajectories were made with NumPy's legacy generator, so that their noise can be drawn again, in
-the original's order, and injected. The original is PyPI's ``industrial_benchmark_python``, run with
-the episodes of ``twofold.envs.industrial.task``.
+The trajectories were made with NumPy's legacy generator, so their noise can be redrawn in the
+original order and injected. The original is PyPI's ``industrial_benchmark_python``, run with the
+episodes of ``twofold.envs.industrial.task``.
 """
 
 import os
@@ -42,7 +42,7 @@ EPISODES, SMOKE_EPISODES = 10_000, 20
 
 
 def published_trajectories() -> Path:
-    """Where they lie: under ``$TWOFOLD_DATA``, or ``../shared/data``."""
+    """Their folder: under ``$TWOFOLD_DATA``, or ``../shared/data``."""
     folder = Path(os.environ.get("TWOFOLD_DATA", "../shared/data"))
     return folder / "industrial_benchmark" / "markov_states.npz"
 
@@ -75,7 +75,7 @@ def markov_columns(state: State) -> jax.Array:
 def run_plant(
     params: Params, point: Any, first: Drift, noise: Noise, actions: jax.Array
 ) -> jax.Array:
-    """The columns after each of the actions; the first noise is that of the reset."""
+    """The columns after each action; the first noise is that of the reset."""
     begin, rest = (
         jax.tree.map(lambda leaf, cut=cut: leaf[cut], noise) for cut in (0, slice(1, None))
     )
@@ -89,7 +89,7 @@ def run_plant(
 
 
 def redraw(point: float, seed: int, published: np.ndarray) -> tuple[np.ndarray, Noise]:
-    """Actions and noise of a published trajectory, drawn again."""
+    """Redraw the actions and noise of a published trajectory."""
     draw = np.random.RandomState(seed)
     draw.randint(1, 100), draw.rand(2)
     gain = dynamics.effective_gain(jnp.asarray(50.0), jnp.asarray(point))
@@ -111,7 +111,7 @@ def redraw(point: float, seed: int, published: np.ndarray) -> tuple[np.ndarray, 
 def _step_noise(
     draw: np.random.RandomState, gain: float, velocity: float, saturated: bool
 ) -> tuple[Any, ...]:
-    """The draws of one step, in the original's order; thresholds of 0 and 1 fix the coins."""
+    """The draws of one step, in the original order; thresholds of 0 and 1 fix the coins."""
     exponential = [draw.exponential(0.1), draw.exponential(0.1)]
     uniform = [draw.rand(), draw.rand()]
     coins = [draw.binomial(1, chance) for chance in np.clip([gain, velocity], 0.001, 0.999)]
@@ -130,8 +130,8 @@ def max_abs_error(path: Path) -> float:
         for index, (point, states) in enumerate(zip(points, published, strict=True)):
             actions, noise = redraw(point, FIRST_SEED + index, states)
             first = jax.tree.map(lambda leaf: leaf[0], noise.drift)
-            found = run_plant(PAPER, point, first, noise, actions)
-            worst = max(worst, float(np.abs(found - states).max()))
+            simulated = run_plant(PAPER, point, first, noise, actions)
+            worst = max(worst, float(np.abs(simulated - states).max()))
     return worst
 
 
@@ -149,7 +149,7 @@ def measure_original(context: Context) -> Record:
 
 
 def load_plant() -> Callable[..., Any]:
-    """The original's class of plants."""
+    """The plant class of the original."""
     try:
         return import_module(f"{PACKAGE}.IDS").IDS
     except ImportError as error:
@@ -159,15 +159,15 @@ def load_plant() -> Callable[..., Any]:
 
 
 def episode_cost(plant: Callable[..., Any], act: Callable[..., np.ndarray], episode: int) -> float:
-    """Mean cost per step of one episode; all policies share its beginning."""
+    """Mean cost per step of one episode; all policies share the initial phase."""
     rng = np.random.default_rng([SEED, episode])
-    found = plant(rng.choice(SETPOINTS), inital_seed=episode)
+    running = plant(rng.choice(SETPOINTS), inital_seed=episode)
     for _ in range(HISTORY + rng.integers(LONGEST_EXTRA)):
-        found.step(random(rng, found.state))
+        running.step(random(rng, running.state))
     costs = []
     for _ in range(HORIZON):
-        found.step(act(rng, found.state))
-        costs.append(found.state["cost"])
+        running.step(act(rng, running.state))
+        costs.append(running.state["cost"])
     return float(np.mean(costs))
 
 
@@ -177,12 +177,12 @@ def zero(rng: np.random.Generator, state: dict[str, Any]) -> np.ndarray:
 
 
 def random(rng: np.random.Generator, state: dict[str, Any]) -> np.ndarray:
-    """Changes uniform between their bounds."""
+    """Uniform changes within the bounds."""
     return rng.uniform(-1.0, 1.0, 3)
 
 
 def behaviour(rng: np.random.Generator, state: dict[str, Any]) -> np.ndarray:
-    """The paper's behaviour policy, written down anew."""
+    """The paper's behaviour policy, implemented independently."""
     action = random(rng, state)
     for place, value in enumerate((state["v"], state["g"])):
         push = rng.normal(PUSH, PUSH_DEVIATION)

@@ -1,8 +1,8 @@
 """The authors' other setting: a model of 68,600 random transitions, and policies searched with it.
 
 Their five policies cost 170.1 on average, the best 164.4; their two models with this alignment have
-test log-likelihoods of −0.15 and −0.31. To know what is left to gain, the same policy network is
-also tuned on the true simulator itself.
+test log-likelihoods of −0.15 and −0.31. As an upper bound, the same policy network is also
+optimised on the true simulator.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ NAME = "industrial_random_batch"
 SEEDS: tuple[int, ...] = (0, 1, 2, 3, 4)
 DIRECT_SEEDS: tuple[int, ...] = (0, 1)
 BETAS = (0.0, 0.5, 1.0, 2.0)
-BETA = 1.0  # of the policies that are compared with the authors'
+BETA = 1.0  # β of the policies compared with the authors'
 TRIALS = Trials(starts=5000, repeats=2, weight_draws=10, noise_draws=2)
 METHOD = Method(
     "alpha",
@@ -42,7 +42,7 @@ METHOD = Method(
 
 
 def search_by_model(context: Context) -> Record:
-    """Five models, each with its policies; those for one β as ONNX beside the record."""
+    """Search policies with five models; those for one β are stored as ONNX beside the record."""
     problem, method, trials, seeds = industrial_random(), METHOD, TRIALS, SEEDS
     if context.smoke:
         problem = replace(problem, transitions=2000, length=200, horizon=5)
@@ -77,7 +77,8 @@ def search_by_model(context: Context) -> Record:
 
 
 def search_on_simulator(context: Context) -> Record:
-    """The same policy network, tuned on the simulator, tried under the same protocol."""
+    """Optimise the same policy network on the simulator, and evaluate it under the same
+    protocol."""
     problem, strategy, seeds, trials = industrial_random(), Strategy(), DIRECT_SEEDS, TRIALS
     if context.smoke:
         problem = replace(problem, horizon=5)
@@ -93,11 +94,11 @@ def search_on_simulator(context: Context) -> Record:
     costs = []
     for seed in seeds:
         units = Standardizer.fit(features)
-        found = direct_search(jax.random.key(seed), problem, embedding, shape, units, strategy)
-        found.save(context.work / f"direct-{seed}.policy")
+        policy = direct_search(jax.random.key(seed), problem, embedding, shape, units, strategy)
+        policy.save(context.work / f"direct-{seed}.policy")
         starts = problem.starts(jax.random.key(seed + START_STREAM), trials.starts)
         luck = jax.random.key(seed + LUCK_STREAM)
-        true = true_costs(luck, problem.system, found, starts, problem.horizon, trials.repeats)
+        true = true_costs(luck, problem.system, policy, starts, problem.horizon, trials.repeats)
         costs.append(float(true.mean()))
         record.add(f"direct/cost/seed_{seed}", costs[-1])
     record.add("direct/cost/best", np.min(costs))

@@ -1,8 +1,7 @@
 """Active learning on the paper's problems, many arms at once, resumable after every round.
 
-An arm is a problem, a way of choosing and a repetition. What happens in a round depends on the
-data so far and the round's number alone, so that a course that was killed goes on exactly, on the
-same kind of device.
+An arm is a problem, a strategy and a repetition. A round depends only on the data so far and the
+round number, so a killed course resumes exactly, on the same kind of device.
 """
 
 import time
@@ -45,7 +44,7 @@ class Arm(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How much is done; ``rows`` and ``tests`` cut the data short, for a rehearsal."""
+    """Size of a run; ``rows`` and ``tests`` truncate the data for a smoke run."""
 
     rounds: int = 150
     pool: int = 50
@@ -57,9 +56,9 @@ class Size(NamedTuple):
 
 
 class Course(NamedTuple):
-    """What a set of arms has done: points measured, and test log-likelihoods ``[rounds, A]``.
+    """Progress of a set of arms: points measured, and test log-likelihoods ``[rounds, A]``.
 
-    ``noise [A, O]`` holds the additive noise of the last models, where they have one.
+    ``noise [A, O]`` holds the additive noise of the last models, if they have one.
     """
 
     rounds: int
@@ -71,7 +70,8 @@ class Course(NamedTuple):
 
 
 def fit_networks(arms: Sequence[Arm], size: Size, updates: int, settings: dict[str, Any]) -> Refit:
-    """Fits all arms' networks anew in each round, in one program that all rounds share."""
+    """A function that fits the networks of all arms from scratch in each round, in one program
+    shared by all rounds."""
     method: Any = resolve_method(nest_options(settings)["inference"])
 
     def length(rows: int) -> dict[str, int]:
@@ -80,35 +80,35 @@ def fit_networks(arms: Sequence[Arm], size: Size, updates: int, settings: dict[s
         return {"epochs": -(-updates // -(-rows // method.batch_size))}
 
     def fit(number: int, data: list[Data]) -> list[BNNLVRegressor]:
-        longest = max(len(own.x) for own in data)
-        own = {**settings, **length(longest), "verbose": False}
+        longest = max(len(learner_data.x) for learner_data in data)
+        arguments = {**settings, **length(longest), "verbose": False}
         seeds = [1000 * arm.seed + number for arm in arms]
         capacity = longest + size.taken * (size.rounds - number)
-        return fit_seeds(own, seeds, data, capacity=capacity)
+        return fit_seeds(arguments, seeds, data, capacity=capacity)
 
     return fit
 
 
 def fit_processes(arms: Sequence[Arm], size: Size) -> Refit:
-    """Gaussian processes; hyperparameters are found anew every few rounds."""
+    """A function that fits Gaussian processes, with hyperparameters refitted every few rounds."""
     known: dict[int, GPRegressor] = {}
 
     def fit(number: int, data: list[Data]) -> list[GPRegressor]:
         later = number % size.refitted
-        for index, (arm, own) in enumerate(zip(arms, data, strict=True)):
+        for index, (arm, learner_data) in enumerate(zip(arms, data, strict=True)):
             if later == 0 or index not in known:
-                # What the hyperparameters were found from when this round's turn came.
-                then = len(own.x) - size.taken * later
+                # The data to which the current hyperparameters were fitted.
+                then = len(learner_data.x) - size.taken * later
                 new = GPRegressor(shared=True, random_state=arm.seed)
-                known[index] = new.fit(own.x[:then], own.y[:then])
-            known[index].condition(own.x, own.y)
+                known[index] = new.fit(learner_data.x[:then], learner_data.y[:then])
+            known[index].condition(learner_data.x, learner_data.y)
         return [known[index] for index in range(len(arms))]
 
     return fit
 
 
 def choose(method: str, model: Any, pool: np.ndarray, num: int, seed: int) -> np.ndarray:
-    """The points that a method takes from a pool."""
+    """The points that a strategy chooses from a pool."""
     if method == "random":
         return choose_best(random_score(seed, len(pool)), num)
     if method == "gp":
@@ -121,11 +121,11 @@ def choose(method: str, model: Any, pool: np.ndarray, num: int, seed: int) -> np
     if method == "together":
         means, variances = model.conditional_moments(pool)
         return choose_batch(epistemic_score(split), means, variances.mean(axis=0), num)
-    raise ValueError(f"there is no way of choosing called {method!r}")
+    raise ValueError(f"unknown strategy {method!r}")
 
 
 def learn(arms: Sequence[Arm], fit: Refit, size: Size, file: WorkFile) -> Course:
-    """All rounds of all arms, from where the file left off."""
+    """Run all rounds of all arms, resuming from the file."""
     problems = [LEARNING_PROBLEMS[arm.problem] for arm in arms]
     course = read_course(file, len(arms))
     tests = [problem.test(arm.seed) for problem, arm in zip(problems, arms, strict=True)]
@@ -167,13 +167,15 @@ def _advance(done: Round, course: Course, tests: Sequence[Data], size: Size) -> 
         ]
         scores = np.concatenate([scores, [new]])
     measured = size.taken * min(done.number + 1, size.rounds)
-    x, y = (np.stack([own[-measured:] for own in every]) for every in zip(*done.data, strict=True))
+    x, y = (
+        np.stack([array[-measured:] for array in arrays]) for arrays in zip(*done.data, strict=True)
+    )
     noise = np.array([getattr(model, "noise_std_", [np.nan]) for model in done.models])
     return Course(done.number + 1, x, y, scores, noise, course.seconds)
 
 
 def read_course(file: WorkFile, arms: int) -> Course:
-    """The course so far, or an empty one; that of other arms or settings is refused."""
+    """The stored course, or an empty one; a course of other arms or settings is refused."""
     stored = file.read()
     if stored is None:
         none = np.zeros((arms, 0))
@@ -183,6 +185,6 @@ def read_course(file: WorkFile, arms: int) -> Course:
 
 
 def read_origin(file: WorkFile) -> dict[str, Any]:
-    """Commit, device and versions that the last round of a course was computed with."""
+    """Commit, device and versions of the last round of a course."""
     stored = file.read()
     return {name: "unknown" if stored is None else stored.metadata[name] for name in ORIGIN}

@@ -1,7 +1,7 @@
-"""The problems of the paper's active learning (§4): what is known first, what can be asked, truth.
+"""The problems of the paper's active learning (§4): initial data, pools, and the true process.
 
-Everything depends on the seed of a repetition alone. A pool and the noise of a measurement are the
-same for all methods of a repetition, so that methods differ by what they choose.
+Everything depends only on the seed of a repetition. Pools and measurement noise are the same for
+all methods of a repetition, so methods differ only in their choices.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,10 @@ RIVER = wet_chicken.PAPER
 
 @dataclass(frozen=True)
 class LearningProblem:
-    """Data to begin with and to test on, for a seed, and the box that candidates come from.
+    """Initial data and test data for a seed, and the box of candidates.
 
-    ``respond`` gives the outputs at inputs, ``log_density`` is that of the true process, its
-    outputs seen through Gaussian noise of a given deviation where it has no density of its own.
+    ``respond`` gives the outputs at inputs; ``log_density`` is that of the true process, convolved
+    with Gaussian noise of a given deviation if the process has no density.
     """
 
     name: str
@@ -48,7 +48,7 @@ class LearningProblem:
 
 
 def on_a_line(toy: ToyProblem) -> LearningProblem:
-    """One of the toys."""
+    """A learning problem from a toy problem."""
     return LearningProblem(
         toy.name,
         np.array([toy.low]),
@@ -82,10 +82,11 @@ def _river_respond(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
 
 
 def river_log_density(x: np.ndarray, y: np.ndarray, blur: np.ndarray) -> np.ndarray:
-    """``log p(y | x)`` of the river, seen through Gaussian noise of the deviations ``blur``.
+    """``log p(y | x)`` of the river, convolved with Gaussian noise of the deviations ``blur``.
 
     Without that noise there is no density: the canoe falls to the origin or lands at y = 0 with
-    some probability, and the next x is certain but for falls. Between, the next y is uniform.
+    positive probability, and without a fall the next x is deterministic. Otherwise the next y is
+    uniform.
     """
     across, along, paddle_across, paddle_along = x.T
     centre = along + paddle_along - RIVER.setback + np.asarray(wet_chicken.drift(RIVER, across))

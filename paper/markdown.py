@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def metrics(name: str, results: Path) -> dict[str, float]:
-    """The metrics of one record; none where it has not been made yet."""
+    """The metrics of one record; empty if it does not exist yet."""
     path = results / f"{name}.json"
     return json.loads(path.read_text())["metrics"] if path.exists() else {}
 

@@ -1,11 +1,11 @@
-"""Sixty inputs and a thin sheet of data: does the predicted error match the true one away from it?
+"""Sixty inputs and data on a thin sheet: does the predicted error match the true one away from it?
 
-A plant's log looks like this: many sensors, few things that really vary, and a policy that will
-leave the sheet. Away from the sheet (``off``) and beyond its edge (``beyond``), at growing
-distances: share of the points whose true mean lies in the central 90 % interval of ``E[y|x,W]``
-(normal, from mean and deviation over W), rank correlation of that deviation with the true error
-over all points, and *fooled*: a careful optimiser takes the 2 % of the far points with the lowest
-upper bound (mean and two deviations), and is fooled where the truth is higher than that.
+The log of a plant is similar: many sensors, few degrees of freedom, and a policy that leaves the
+sheet. At growing distances from the sheet (``off``) and beyond its edge (``beyond``): share of the
+points whose true mean lies in the central 90 % interval of ``E[y|x,W]`` (normal, from mean and
+deviation over W), rank correlation of that deviation with the true error over all points, and
+*fooled*: a cautious optimiser takes the 2 % of the far points with the lowest upper bound (mean
+plus two deviations), and is fooled if the truth is above that bound.
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,9 @@ NOISE = 0.2
 class Manifold:
     """A known function of sixty inputs on a curved, three-dimensional sheet.
 
-    Inputs on the sheet are ``x = (A u + sin(B u)) / 2`` and a little noise, ``u`` uniform in
-    ``[-1.7, 1.7]³``; the output is a linear function of all inputs plus six waves, and noise.
-    ``seed`` draws the sheet, the function and the data.
+    Inputs on the sheet are ``x = (A u + sin(B u)) / 2`` plus a little noise, with ``u`` uniform in
+    ``[-1.7, 1.7]³``; the output is a linear function of all inputs plus six waves and noise.
+    ``seed`` determines the sheet, the function and the data.
     """
 
     seed: int
@@ -49,7 +49,7 @@ class Manifold:
         return np.random.default_rng([self.seed, what]).normal(size=shape)
 
     def place(self, u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Inputs ``[N, 60]`` at places ``u [N, 3]`` of the sheet."""
+        """Inputs ``[N, 60]`` at coordinates ``u [N, 3]`` of the sheet."""
         straight, curved = self._draw(0, (INPUTS, SHEET)), self._draw(1, (INPUTS, SHEET))
         noise = THICKNESS * rng.normal(size=(len(u), INPUTS))
         return 0.5 * (u @ straight.T + np.sin(u @ curved.T)) + noise
@@ -75,20 +75,21 @@ class Manifold:
         return x + distance * rng.normal(size=x.shape)
 
     def beyond(self, factor: float, size: int = 500) -> np.ndarray:
-        """Inputs on the sheet's continuation, u on the surface of a ``factor`` times larger box."""
+        """Inputs on the continuation of the sheet, with u on the surface of a ``factor`` times
+        larger box."""
         rng = np.random.default_rng([self.seed, 8])
         u = rng.uniform(-1.0, 1.0, (size, SHEET))
         surface = u / np.abs(u).max(axis=1, keepdims=True)
         return self.place(factor * REACH * surface, rng)
 
 
-def look_away_by_default(context: Context) -> Record:
-    """The default and its quick start alone, which need no GPU."""
-    return look_away(context, METHODS[:2])
+def compare_defaults_away(context: Context) -> Record:
+    """Only the default posterior and the quick ensemble, which need no GPU."""
+    return compare_away(context, METHODS[:2])
 
 
-def look_away(context: Context, methods: Sequence[str] = METHODS) -> Record:
-    """Fit methods to all seeds' data and look away from it."""
+def compare_away(context: Context, methods: Sequence[str] = METHODS) -> Record:
+    """Fit all methods for all seeds, and evaluate them away from the data."""
     seeds, rows = (SEEDS[:2], 100) if context.smoke else (SEEDS, 2000)
     chosen = {
         "methods": {method: SETTINGS[method] | length(method, context.smoke) for method in methods},
@@ -100,17 +101,20 @@ def look_away(context: Context, methods: Sequence[str] = METHODS) -> Record:
     problems = [Manifold(seed) for seed in seeds]
     data = [problem.training_data(rows) for problem in problems]
     for method in methods:
-        own = {"hidden_layer_sizes": HIDDEN, **chosen["methods"][method]}
+        arguments = {"hidden_layer_sizes": HIDDEN, **chosen["methods"][method]}
         checkpoint = context.work / f"off_manifold-{method}.checkpoint"
-        models = fit_seeds(own, seeds, data, checkpoint)
+        models = fit_seeds(arguments, seeds, data, checkpoint)
         for way in DISTANCES:
-            found = [look(p, model, way) for p, model in zip(problems, models, strict=True)]
-            record.add_means(f"{way}/{method}", found)
+            metrics = [
+                evaluate_away(p, model, way) for p, model in zip(problems, models, strict=True)
+            ]
+            record.add_means(f"{way}/{method}", metrics)
     return record
 
 
-def look(problem: Manifold, model: BNNLVRegressor, way: str) -> dict[str, float]:
-    """What one fit says along one way out, in deviations of the training outputs."""
+def evaluate_away(problem: Manifold, model: BNNLVRegressor, way: str) -> dict[str, float]:
+    """Predictions of one fit along one way out of the data, in deviations of the training
+    outputs."""
     numbers: dict[str, float] = {}
     deviations, errors, bounds, truths = [], [], [], []
     scale = model.y_standardizer_.scale[0]
@@ -134,7 +138,7 @@ def look(problem: Manifold, model: BNNLVRegressor, way: str) -> dict[str, float]
 
 
 def share_fooled(bounds: np.ndarray, truths: np.ndarray) -> float:
-    """Share of the points taken for their low bounds whose truth lies above it."""
+    """Share of the points with the lowest bounds whose true value lies above the bound."""
     taken = np.argsort(bounds)[: max(1, int(TAKEN * len(bounds)))]
     return float(np.mean(truths[taken] > bounds[taken]))
 

@@ -1,10 +1,9 @@
-"""Is the out-of-bag score what fresh rows will score?
+"""Is the out-of-bag score an unbiased estimate of the score of new rows?
 
-After a fit ``out_of_bag_.score`` is the mean log-density of the rows that were kept out of
-training. Here it stands beside the mean log-likelihood of 2,000 fresh rows, drawn as the training
-rows were. The truth's own density differs between these two sets of rows by chance; what the scores
-differ by beyond that, the *gap*, should be 0 on average over seeds. Positive gaps promise too much.
-Every problem and method is a job.
+After a fit, ``out_of_bag_.score`` is the mean log-density of held-out rows. It is compared with the
+mean log-likelihood of 2,000 new rows from the same distribution. The density of the true process
+differs between the two sets of rows by chance; the difference of the scores beyond that, the *gap*,
+should be 0 on average over seeds. Positive gaps are optimistic. Every problem and method is a job.
 """
 
 from collections.abc import Sequence
@@ -22,9 +21,9 @@ from twofold.envs.toy import TOY_PROBLEMS
 
 SEEDS = [0, 1, 2, 3, 4]
 TEST_ROWS = 2000
-TEST_SEED = 10_000  # of the first seed's fresh rows
+TEST_SEED = 10_000  # seed of the first set of new rows
 TOYS = {"heteroscedastic": TOY_PROBLEMS["heteroscedastic"]}
-# Rows of each problem's tables.
+# Numbers of rows of each problem's tables.
 ROWS = {
     "wave": 100,
     "plane": 150,
@@ -39,7 +38,7 @@ PLACES = {"twofold": "", "quick": "/quick"}
 
 
 def compare_scores(context: Context) -> Record:
-    """Fit all problems with the default and its quick start, and compare."""
+    """Fit all problems with the default and the quick ensemble, and compare."""
     sizes, seeds, tests = ROWS, SEEDS, TEST_ROWS
     if context.smoke:
         sizes, seeds, tests = SMOKE_ROWS, SEEDS[:2], 20
@@ -49,43 +48,44 @@ def compare_scores(context: Context) -> Record:
     jobs = []
     for problem, rows in sizes.items():
         for method, place in PLACES.items():
-            own = problem, rows, method
+            key = problem, rows, method
             identity = {
-                "place": own,
+                "place": key,
                 "settings": settings[method],
                 "seeds": seeds,
                 "tests": tests,
             }
-            arguments = *own, settings[method], seeds, tests, context.work.resolve()
+            arguments = *key, settings[method], seeds, tests, context.work.resolve()
             jobs.append(Job(f"{problem}{place}", score_fits, arguments, identity))
-    found = run_jobs(jobs, context.work / "jobs", context.executor or "local")
-    for job, every in zip(jobs, found, strict=True):
-        record.add_means(job.name, [one | {"gap": gap(one)} for one in every])
+    results = run_jobs(jobs, context.work / "jobs", context.executor or "local")
+    for job, of_seeds in zip(jobs, results, strict=True):
+        record.add_means(job.name, [one | {"gap": gap(one)} for one in of_seeds])
     return record
 
 
 def gap(scores: dict[str, float]) -> float:
-    """What the out-of-bag score promises beyond what fresh rows score, both less the truth's."""
+    """Out-of-bag score minus score of new rows, each relative to the true density on the same
+    rows."""
     promised = scores["out_of_bag"] - scores["truth"]
     return promised - (scores["test_log_likelihood"] - scores["test_truth"])
 
 
 def training_data(problem: str, seed: int, rows: int) -> Data:
-    """A seed's table."""
+    """The table of a seed."""
     if problem in TOYS:
         return TOYS[problem].training_data(seed, rows)
     return SMALL_PROBLEMS[problem].training_data(seed, rows)
 
 
 def fresh_data(problem: str, seed: int, rows: int) -> Data:
-    """Rows drawn as those of training; the toys' own test inputs are uniform instead."""
+    """New rows from the training distribution (unlike the toys' test inputs, which are uniform)."""
     if problem in TOYS:
         return TOYS[problem].training_data(TEST_SEED + seed, rows)
     return SMALL_PROBLEMS[problem].test_data(seed, rows)
 
 
 def true_score(problem: str, x: np.ndarray, y: np.ndarray) -> float:
-    """Mean log-density of rows by the truth."""
+    """Mean log-density of rows under the true process."""
     if problem in TOYS:
         return float(TOYS[problem].log_density(x[:, 0], y).mean())
     return float(SMALL_PROBLEMS[problem].log_density(x, y).mean())
@@ -100,14 +100,14 @@ def score_fits(
     tests: int,
     work: Path,
 ) -> list[dict[str, float]]:
-    """Each seed's out-of-bag score, the standard error it claims, the score of fresh rows, and the
-    true density's scores of the same rows."""
+    """For each seed, the out-of-bag score with its standard error, the score of new rows, and the
+    scores of the true density on the same rows."""
     data = [training_data(problem, seed, rows) for seed in seeds]
     models = fit_job(settings, seeds, data, work / f"out_of_bag-{problem}-{method}.checkpoint")
-    found = []
+    results = []
     for seed, model, table in zip(seeds, models, data, strict=True):
         fresh = fresh_data(problem, seed, tests)
-        found.append(
+        results.append(
             {
                 "out_of_bag": model.out_of_bag_.score,
                 "standard_error": model.out_of_bag_.standard_error,
@@ -116,11 +116,11 @@ def score_fits(
                 "test_truth": true_score(problem, *fresh),
             }
         )
-    return found
+    return results
 
 
 def tabulate_gaps(results: Path) -> str:
-    """Out-of-bag scores beside those of fresh rows."""
+    """Out-of-bag scores compared with those of new rows."""
     values = metrics("out_of_bag", results)
     rows = [
         [
@@ -134,5 +134,5 @@ def tabulate_gaps(results: Path) -> str:
         ]
         for problem, size in ROWS.items()
     ]
-    headings = ["problem", "rows", "out of bag", "fresh rows", "standard error it claims"]
+    headings = ["problem", "rows", "out of bag", "new rows", "estimated standard error"]
     return markdown([*headings, "gap", "gap, quick start"], rows)

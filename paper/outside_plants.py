@@ -1,7 +1,7 @@
-"""The equations of three plants that were made elsewhere, and their simple controllers.
+"""The equations of three plants from other libraries, and simple controllers.
 
-Gymnasium's ``Pendulum-v1``, and of pc-gym the reactor ``cstr`` and ``four_tank``. Tests compare
-them with what Gymnasium and pc-gym compute.
+Gymnasium's ``Pendulum-v1``, and pc-gym's reactor ``cstr`` and ``four_tank``. Tests compare them
+with Gymnasium and pc-gym.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,8 +16,8 @@ SUBSTEPS = 20
 
 
 class Plant(NamedTuple):
-    """A plant's parts; ``control(observation)`` is what its logged controller does but for the
-    exploration, which has deviations ``explored``."""
+    """Functions of a plant; ``control(observation)`` is the action of its logged controller without
+    exploration noise, whose deviations are ``explored``."""
 
     name: str
     observations: tuple[str, ...]
@@ -33,7 +33,7 @@ class Plant(NamedTuple):
 
 
 def runge_kutta(slope: Callable[[Array], Array], values: Array, duration: float) -> Array:
-    """Values after a time, by ``SUBSTEPS`` classical steps of fourth order."""
+    """Integrate over a duration with ``SUBSTEPS`` fourth-order Runge-Kutta steps."""
     h = duration / SUBSTEPS
 
     def one(_: int, x: Array) -> Array:
@@ -46,7 +46,7 @@ def runge_kutta(slope: Callable[[Array], Array], values: Array, duration: float)
 
 
 def swing(values: Array, action: Array) -> Array:
-    """The pendulum's angle (0 is upright) and velocity 0.05 s later, as Gymnasium has them."""
+    """The pendulum's angle (0 is upright) and velocity 0.05 s later, as in Gymnasium."""
     angle, velocity = values
     velocity = velocity + (15.0 * jnp.sin(angle) + 3.0 * action[0]) * 0.05
     velocity = jnp.clip(velocity, -8.0, 8.0)
@@ -54,13 +54,14 @@ def swing(values: Array, action: Array) -> Array:
 
 
 def pendulum_cost(row: Mapping[str, Any]) -> Any:
-    """Gymnasium's, of the state that a step led to."""
+    """Gymnasium's cost, of the state after a step."""
     angle = jnp.arctan2(row["sine"], row["cosine"])
     return angle**2 + 0.1 * row["velocity"] ** 2 + 0.001 * row["torque"] ** 2
 
 
 def pump_energy(seen: Array) -> Array:
-    """Drive the energy to that of standing upright, and balance there, both too weakly."""
+    """Drive the energy to that of the upright position and balance there, both with too low
+    gains."""
     cosine, sine, velocity = seen
     lacking = 15.0 * (1.0 - cosine) - 0.5 * velocity**2
     pumped = jnp.clip(0.1 * lacking * velocity, -1.2, 1.2)
@@ -96,13 +97,13 @@ def react(values: Array, coolant: Array, feed: Array) -> Array:
 
 
 def begin_reactor(key: Key) -> Array:
-    """Somewhere usual, with a set-point for the episode."""
+    """A typical state, with a set-point for the episode."""
     low, high = jnp.array([0.85, 320.0, 348.0, 0.85]), jnp.array([0.93, 330.0, 352.0, 0.92])
     return jax.random.uniform(key, (4,), minval=low, maxval=high)
 
 
 def follow_reactor(key: Key, values: Array, action: Array) -> Array:
-    """The feed's temperature wanders around 350 K, with a deviation of 2 K."""
+    """The feed temperature drifts around 350 K, with a deviation of 2 K."""
     feed = 350.0 + 0.95 * (values[2] - 350.0) + 0.62 * jax.random.normal(key)
     return jnp.concatenate([react(values[:2], action[0], feed), jnp.stack([feed, values[3]])])
 
@@ -115,7 +116,7 @@ REACTOR = Plant(
     high=(302.0,),
     begin=begin_reactor,
     follow=follow_reactor,
-    # A measurement is off by a thousandth, which is what pc-gym's examples have.
+    # Measurement noise of a thousandth, as in pc-gym's examples.
     measure=lambda key, values: (
         values * (1.0 + 1e-3 * jax.random.normal(key, (4,)) * jnp.array([1.0, 1.0, 0.0, 0.0]))
     ),
@@ -139,13 +140,13 @@ def drain(levels: Array, volts: Array) -> Array:
 
 
 def begin_tanks(key: Key) -> Array:
-    """Levels somewhere, and two set-points for the episode."""
+    """Random levels, and two set-points for the episode."""
     low, high = jnp.array([0.02] * 4 + [0.05] * 2), jnp.array([0.3] * 4 + [0.25] * 2)
     return jax.random.uniform(key, (6,), minval=low, maxval=high)
 
 
 def tank_cost(row: Mapping[str, Any]) -> Any:
-    """Squares of the lower levels' errors, in units of 5 cm, and of the pumps' effort."""
+    """Squared errors of the lower levels, in units of 5 cm, plus squared effort of the pumps."""
     errors = (row["level 1"] - row["setpoint 1"]) ** 2 + (row["level 2"] - row["setpoint 2"]) ** 2
     return errors / 0.05**2 + 0.002 * (row["pump 1"] ** 2 + row["pump 2"] ** 2)
 
@@ -161,7 +162,7 @@ FOUR_TANK = Plant(
     measure=lambda key, values: (
         values + 0.002 * jax.random.normal(key, (6,)) * jnp.array([1.0] * 4 + [0.0] * 2)
     ),
-    # The second pump fills the first level, through the third tank.
+    # The second pump fills the first tank, through the third tank.
     control=lambda seen: 5.0 + 20.0 * (seen[4:] - seen[:2])[::-1],
     explored=(1.0, 1.0),
     cost=tank_cost,

@@ -1,13 +1,13 @@
-"""Three control tasks on plants that were made elsewhere, with logs of simple controllers.
+"""Three control tasks on plants from other libraries, with logs of simple controllers.
 
 - *pendulum*: Gymnasium's ``Pendulum-v1``, swung up by an energy controller that is too weak;
 - *reactor*: pc-gym's ``cstr``, a cooled reaction whose concentration follows a set-point while the
-  feed's temperature wanders (an exogenous column), under a proportional controller;
+  feed temperature drifts (an exogenous column), under a proportional controller;
 - *four_tank*: pc-gym's ``four_tank``, whose lower levels follow set-points through the upper tanks,
   under two proportional controllers.
 
-All controllers explore by noise that is correlated in time. A policy is tried for ``horizon`` steps
-after ``WARM_UP`` steps of the logged controller.
+All controllers explore with autocorrelated noise. A policy is evaluated for ``horizon`` steps after
+``WARM_UP`` steps of the logged controller.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ WARM_UP, CORRELATION = 5, 0.8
 
 
 class State(NamedTuple):
-    """What a plant is, what is measured of it, and what was done last."""
+    """State of a plant, its measurements, and the last action."""
 
     values: Float[Array, "V"]
     seen: Float[Array, "D"]
@@ -38,7 +38,7 @@ class State(NamedTuple):
 
 
 def explore(plant: Plant) -> Policy:
-    """The logged controller, with noise that is correlated from step to step."""
+    """The logged controller, with autocorrelated noise."""
     fresh = jnp.asarray(plant.explored) * (1.0 - CORRELATION**2) ** 0.5
     low, high = jnp.asarray(plant.low), jnp.asarray(plant.high)
 
@@ -51,7 +51,7 @@ def explore(plant: Plant) -> Policy:
 
 
 def system_of(plant: Plant, length: int) -> System:
-    """A plant as a system, whose costs are those of what is measured."""
+    """A plant as a system, with costs of the measured values."""
     names, actions = plant.observations, len(plant.actions)
 
     def reset(key: Key) -> State:
@@ -91,7 +91,7 @@ def _problem(plant: Plant, episodes: int, length: int, **seen: Any) -> ControlPr
     system, history = system_of(plant, length), seen.get("history", 1)
 
     def starts(key: Key, num: int) -> Starts:
-        # One action more than a history asks for: policies that move slowly know the last one.
+        # One more action than the history, because rate-limited policies need the last one.
         return warm_up(key, system, system.behaviour, WARM_UP, max(2, history), num)
 
     return ControlProblem(
@@ -122,8 +122,8 @@ def make_log(task: str, seed: int) -> Log:
 def true_cost(
     task: str, act: Callable[[np.ndarray], np.ndarray], seed: int, episodes: int
 ) -> np.ndarray:
-    """The mean cost per step of each episode under ``act``, which takes observations ``[E, D]`` and
-    gives actions ``[E, A]``; episodes of one seed begin alike and have the same luck."""
+    """Mean cost per step of each episode under ``act``, which maps observations ``[E, D]`` to
+    actions ``[E, A]``; equal seeds give equal starts and random numbers."""
     problem = OUTSIDE[task]
     first, second = jax.random.split(jax.random.key(seed))
     state = problem.starts(first, episodes).states

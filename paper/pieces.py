@@ -1,8 +1,8 @@
-"""Every table and figure of the paper, and what goes beyond it: one name each.
+"""Registry of all tables and figures of the paper, and of further experiments.
 
-The name is what one types (``python -m paper table_1``), what documentation says, and the module's
-where a piece has one of its own. Records keep the names under which their numbers are followed over
-time; a piece says which one it writes.
+A piece's name is used on the command line (``python -m paper table_1``), in the documentation, and
+for its module if it has its own. Records keep their names over time; a piece names the record that
+it writes.
 """
 
 import re
@@ -15,9 +15,9 @@ class Piece(NamedTuple):
     """A table or figure: its place in the paper, what it shows, and how it is made.
 
     ``maker`` names a module of this package and its function, which is called with ``arguments``
-    and a ``records.Context``. ``kept`` is a pattern of the metrics that other pieces have written
-    into the same record; ``work`` is a work folder that outlives a change of the source, for runs
-    that take days.
+    and a ``records.Context``. ``kept`` is a pattern of metrics that other pieces write into the
+    same record; ``work`` is a work folder that is kept when the source changes, for runs that take
+    days.
     """
 
     place: str
@@ -30,18 +30,18 @@ class Piece(NamedTuple):
     work: str | None = None
 
     def load_maker(self) -> Callable[..., Any]:
-        """The function, once its module is needed."""
+        """Import the module and return the function."""
         module, _, function = self.maker.partition(":")
         return getattr(import_module(f"paper.{module}"), function)
 
     def keeps(self, metric: str) -> bool:
-        """Whether a metric of the record is another piece's."""
+        """Whether a metric of the record belongs to another piece."""
         return bool(self.kept and re.search(self.kept, metric))
 
 
 BEYOND = "beyond the paper"
 STAGED = "langevin|ensemble|default"  # methods, in patterns
-# Metrics of the library's own policies beside those of the paper's frontier.
+# Metrics of the library's own policies in the record of the paper's frontier.
 PRODUCT = "(large_log/)?(over_neutral|abstained|product)/"
 
 
@@ -71,7 +71,7 @@ def _reference(shows: str, form: str, held_against: str) -> Piece:
         "posteriors:compare_halves",
         (form,),
         "posteriors",
-        # What was held against an earlier reference goes with it.
+        # Comparisons with an earlier reference are removed with it.
         kept=f"^wet_chicken/|^(?!.*/{form}/|.*/({held_against})/epistemic_)",
         work="posteriors",
     )
@@ -109,7 +109,7 @@ PIECES = {
         "test log-likelihood on the toy problems", "toy_fit:score_toy_fits", "toy_fit"
     ),
     "alpha_vs_hmc": _beyond(
-        "posteriors beside Hamiltonian Monte Carlo",
+        "posteriors against Hamiltonian Monte Carlo",
         "alpha_vs_hmc:compare_with_hmc",
         "alpha_vs_hmc",
         work="posteriors",
@@ -161,29 +161,29 @@ PIECES = {
         "their quality against seconds", "posteriors_report:draw_tradeoffs", None
     ),
     "off_manifold": _beyond(
-        "posteriors away from a thin sheet of data", "off_manifold:look_away", "off_manifold"
+        "posteriors away from a thin sheet of data", "off_manifold:compare_away", "off_manifold"
     ),
     "small_tables": _beyond(
-        "tables of 30 to 150 rows beside a Gaussian process",
+        "tables of 30 to 150 rows against a Gaussian process",
         "small_tables:score_small_tables",
         "small_tables",
         in_jobs=True,
     ),
     "out_of_bag": _beyond(
-        "out-of-bag scores beside those of fresh rows",
+        "out-of-bag scores against scores of new rows",
         "out_of_bag:compare_scores",
         "out_of_bag",
         in_jobs=True,
     ),
     "split_truth": _beyond(
-        "the split beside the true noise, from 50 to 1,600 rows",
+        "the split against the true noise, from 50 to 1,600 rows",
         "split_truth:compare_splits",
         "split_truth",
         in_jobs=True,
     ),
     "off_manifold_default": _beyond(
         "the same, default and quick start",
-        "off_manifold:look_away_by_default",
+        "off_manifold:compare_defaults_away",
         "off_manifold",
         kept="^(?!.*/(langevin|ensemble|ensemble_planning|sghmc)/)",
     ),
@@ -233,7 +233,7 @@ PIECES = {
         work="frontiers",
     ),
     "selection": _beyond(
-        "the recommended policy beside the truth",
+        "the recommended policy against the truth",
         "selection:judge_selection",
         "selection",
         work="frontiers",
@@ -254,6 +254,6 @@ PIECES = {
 
 
 def commands_for(record: str) -> list[str]:
-    """The commands that write a record today: one, or those that share it."""
+    """The commands that write a record: one, or several that share it."""
     names = [name for name, piece in PIECES.items() if piece.record == record]
     return [f"python -m paper {name}" for name in names if name == names[0] or PIECES[name].kept]

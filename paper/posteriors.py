@@ -1,13 +1,13 @@
-"""The contest of posteriors: who splits as the exact posterior does, who as the truth does?
+"""The contest of posteriors: comparison of splits with a reference posterior and with the truth.
 
-Five problems of known truth (``paper.problems``), several seeds, each with its own data that
-all methods share. Inside the range of the data: the epistemic entropy and the test log-likelihood
-against those of the reference of the same model, the aleatoric entropy against the truth where data
-are plentiful, calibration. Outside: whether the epistemic part grows with the distance, and whether
-there is a place to hide, where it is no larger than among the data.
+Five problems with known truth (``paper.problems``) and several seeds, each with its own data shared
+by all methods. Inside the range of the data: epistemic entropy and test log-likelihood compared
+with the reference of the same model, aleatoric entropy compared with the truth where data are
+plentiful, calibration. Outside: whether the epistemic part grows with the distance, and whether
+there are hiding places, where it is no larger than among the data.
 
-The references, one for each form of the model, are made first and by themselves, on a GPU; what
-others are held against is stored beside the record (``paper.reference.answers``).
+The references, one per form of the model, are computed first and separately, on a GPU; the values
+that others are compared with are stored beside the record (``paper.reference.answers``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,46 +55,46 @@ def compare_posteriors(context: Context, methods: Sequence[str] = METHODS) -> Re
     record, models = _fit_all(context, seeds, methods)
     references = read_references(context.folder_with)
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
-    for name, own in seeds.items():
-        measure(PROBLEMS[name], own, models, methods, samples, record, references)
+    for name, of_problem in seeds.items():
+        measure(PROBLEMS[name], of_problem, models, methods, samples, record, references)
     return record
 
 
 def compare_staged(context: Context) -> Record:
-    """The default and its quick start alone, which need no GPU."""
+    """Only the default posterior and the quick ensemble, which need no GPU."""
     return compare_posteriors(context, STAGED)
 
 
 def compare_halves(form: str, context: Context) -> Record:
-    """Sample the reference of a form of the model, hold two halves of it against each other, and
-    store what other methods are held against."""
+    """Sample the reference of a form of the model, compare its two halves, and store the values
+    that other methods are compared with."""
     seeds = {name: SEEDS[name] for name in ONE_DIMENSIONAL}
     if context.smoke:
         seeds = {"merging": SEEDS["merging"][:1]}
     record, models = _fit_all(context, seeds, [form])
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
     answers = {}
-    for name, own in seeds.items():
-        measure(PROBLEMS[name], own, models, [form], samples, record, {})
-        for seed in own:
+    for name, of_problem in seeds.items():
+        measure(PROBLEMS[name], of_problem, models, [form], samples, record, {})
+        for seed in of_problem:
             model = models[Fit(name, form, seed)]
             add_diagnostics(f"{name}/{form}", seed, model.diagnostics_, record)
-            answers[Case(name, seed)] = ask(PROBLEMS[name], seed, model)
+            answers[Case(name, seed)] = evaluate(PROBLEMS[name], seed, model)
     store_answers(form, answers, context.output)
     return record
 
 
-def add_diagnostics(place: str, seed: int, found: Diagnostics, record: Record) -> None:
-    """How far a reference can be trusted."""
-    if found.r_hat_max is not None and found.ess_min is not None:
-        record.add(f"{place}/r_hat_max/{seed}", found.r_hat_max)
-        record.add(f"{place}/ess_min/{seed}", found.ess_min)
+def add_diagnostics(place: str, seed: int, diagnostics: Diagnostics, record: Record) -> None:
+    """Add convergence diagnostics of a reference."""
+    if diagnostics.r_hat_max is not None and diagnostics.ess_min is not None:
+        record.add(f"{place}/r_hat_max/{seed}", diagnostics.r_hat_max)
+        record.add(f"{place}/ess_min/{seed}", diagnostics.ess_min)
 
 
 def _fit_all(
     context: Context, seeds: Mapping[str, list[int]], methods: Sequence[str]
 ) -> tuple[Record, Models]:
-    """The models, and a record that says how they were made."""
+    """The fitted models, and a record with their settings."""
     fits = [Fit(p, method, seed) for p in seeds for method in methods for seed in seeds[p]]
     chosen = {
         "methods": {method: settings(method, context.smoke) for method in methods},
@@ -103,7 +103,9 @@ def _fit_all(
         "seeds": seeds,
         "fits_found_in_work_folder": count_stored(fits, context.smoke, context.work),
     }
-    record = Record("posteriors", chosen, sorted({s for every in seeds.values() for s in every}))
+    record = Record(
+        "posteriors", chosen, sorted({s for of_problem in seeds.values() for s in of_problem})
+    )
     return record, load_or_fit(fits, context.smoke, context.work)
 
 
@@ -116,8 +118,9 @@ def measure(
     record: Record,
     references: References,
 ) -> None:
-    """Add one problem's metrics to the record, the default's under its second name too."""
-    found: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
+    """Add the metrics of one problem to the record, those of the default also under its second
+    name."""
+    by_method: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
     oracle = []
     for seed in seeds:
         oracle.append(problem.log_density(*problem.test(seed)).mean())
@@ -126,24 +129,24 @@ def measure(
             reference = references.get((reference_of(method, model), Case(problem.name, seed)))
             numbers = compare(problem, seed, model, reference, samples)
             numbers["oracle_gap"] = oracle[-1] - numbers["test_log_likelihood"]
-            found[method].append(numbers)
+            by_method[method].append(numbers)
     record.add_mean(f"{problem.name}/oracle/test_log_likelihood", oracle)
     if DEFAULT in methods:
-        found["default"] = found[DEFAULT]
-    for method, every in found.items():
-        record.add_means(f"{problem.name}/{method}", every)
+        by_method["default"] = by_method[DEFAULT]
+    for method, of_seeds in by_method.items():
+        record.add_means(f"{problem.name}/{method}", of_seeds)
 
 
 def compare(
     problem: Problem, seed: int, model: BNNLVRegressor, reference: Answers | None, samples: int
 ) -> dict[str, float]:
-    """The metrics of one method on one seed's data; without a reference, its own halves are held
-    against each other."""
-    asked = ask(problem, seed, model)
+    """The metrics of one method on the data of one seed; without a reference, its own halves are
+    compared."""
+    asked = evaluate(problem, seed, model)
     errors = np.abs(asked.aleatoric - problem.entropy(problem.inside(seed)))
     halves = asked, reference
     if reference is None and model.diagnostics_ is not None and model.out_of_bag_ is None:
-        halves = tuple(ask(problem, seed, half) for half in split_chains(model))
+        halves = tuple(evaluate(problem, seed, half) for half in split_chains(model))
     return {
         **(hold_against(*halves) if halves[1] is not None else {}),
         "mean_epistemic": asked.epistemic.mean(),
@@ -154,7 +157,7 @@ def compare(
     }
 
 
-def ask(problem: Problem, seed: int, model: BNNLVRegressor) -> Answers:
+def evaluate(problem: Problem, seed: int, model: BNNLVRegressor) -> Answers:
     """A model's split and log-densities."""
     split = split_jointly(model, problem.inside(seed))
     log_density = model.log_likelihood(*problem.test(seed))
@@ -162,7 +165,7 @@ def ask(problem: Problem, seed: int, model: BNNLVRegressor) -> Answers:
 
 
 def hold_against(asked: Answers, reference: Answers) -> dict[str, float]:
-    """The epistemic parts, and the log-densities of the same test data."""
+    """Compare epistemic parts and log-densities of the same test data."""
     close = compare_epistemic(asked, reference)
     close["epistemic_rank_correlation"] = close.pop("rank_correlation")
     below = reference.log_density - asked.log_density
@@ -185,11 +188,11 @@ def epistemic_deviation(model: BNNLVRegressor, x: np.ndarray) -> np.ndarray:
 
 
 def look_outside(problem: Problem, seed: int, model: BNNLVRegressor) -> dict[str, float]:
-    """How the epistemic deviation goes with the distance from the data's range.
+    """How the epistemic deviation depends on the distance from the range of the data.
 
     ``growth``: its rank correlation with the distance; ``hiding_places``: the share of far points
-    where it is no larger than at nine tenths of the points inside; ``deviation_1``: its mean at
-    distance 1.
+    where it is below the ninth decile of the points inside; ``deviation_1``: its mean at distance
+    1.
     """
     among = np.quantile(epistemic_deviation(model, problem.inside(seed)), 0.9)
     at = {d: epistemic_deviation(model, problem.outside(seed, d)) for d in DISTANCES}

@@ -1,4 +1,4 @@
-"""The contest of posteriors as tables and as a figure, from ``results/posteriors.json``."""
+"""Tables and figure of the contest of posteriors, from ``results/posteriors.json``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from twofold.report.figures import PALETTE, style
 
 
 def tabulate_posteriors(results: Path) -> str:
-    """The contest: one row for each problem and posterior."""
+    """The contest: one row per problem and posterior."""
     values = metrics("posteriors", results)
     columns = {
         "epistemic_rank_correlation": ("epistemic, rank correlation with the reference's", 2),
@@ -61,25 +61,25 @@ def _seconds(values: Mapping[str, float], name: str) -> str:
 
 
 def tabulate_chains(results: Path) -> str:
-    """How far the contest's references can be trusted."""
+    """Convergence of the references."""
     values = metrics("posteriors", results)
     rows = []
     for problem, seeds in SEEDS.items():
         for method in REFERENCES:
             place = f"{problem}/{method}"
-            found = {
+            diagnostics = {
                 name: [values[n] for seed in seeds if (n := f"{place}/{name}/{seed}") in values]
                 for name in ("r_hat_max", "ess_min")
             }
-            if not found["r_hat_max"]:
+            if not diagnostics["r_hat_max"]:
                 continue
             halves = {"epistemic_rank_correlation": 2, "epistemic_abs_error": 3}
             halves |= {"log_density_abs_difference": 3}
             rows.append(
                 [
                     f"{problem.replace('_', '-')}, {LABELS[method]}",
-                    f"{min(found['r_hat_max']):.2f} … {max(found['r_hat_max']):.2f}",
-                    f"{min(found['ess_min']):.0f}",
+                    f"{min(diagnostics['r_hat_max']):.2f} … {max(diagnostics['r_hat_max']):.2f}",
+                    f"{min(diagnostics['ess_min']):.0f}",
                     *(_cell(values, f"{place}/{n}", d) for n, d in halves.items()),
                 ]
             )
@@ -131,11 +131,11 @@ class Tradeoff(NamedTuple):
 def tradeoff_figure(
     entries: Mapping[str, Mapping[str, Tradeoff]], measures: Mapping[str, str], cost: str
 ) -> Figure:
-    """Small points are problems, the large one their mean; lower left is better."""
+    """Small points are problems, large ones their mean; lower left is better."""
     figure, axes = plt.subplots(1, len(measures), figsize=(11, 4.2), layout="constrained")
     for axis, (measure, label) in zip(np.atleast_1d(axes), measures.items(), strict=True):
-        for i, (method, found) in enumerate(entries.items()):
-            costs, qualities = (np.array(list(part.values())) for part in found[measure])
+        for i, (method, measures_of) in enumerate(entries.items()):
+            costs, qualities = (np.array(list(part.values())) for part in measures_of[measure])
             look = {"color": PALETTE[i % len(PALETTE)], "marker": MARKERS[i % len(MARKERS)]}
             axis.scatter(costs, qualities, s=14, alpha=0.5, linewidths=0, **look)
             centre = np.exp(np.log(costs).mean()), qualities.mean()

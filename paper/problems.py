@@ -1,9 +1,8 @@
-"""The problems that posteriors are compared on, all asked in the same way.
+"""The problems of the contest of posteriors, with a common interface.
 
-Each has a known truth: the paper's toys, two harder ones (``SKEWED``: noise with a long tail to one
-side that grows with x; ``MERGING``: three branches that run into one), and the wet-chicken river,
-whose next y is uniform, and so has a density, wherever the canoe can neither land at y = 0 nor
-fall.
+Each has a known truth: the paper's toys, two harder ones (``SKEWED``: one-sided long-tailed noise
+that grows with x; ``MERGING``: three branches that merge), and the wet-chicken river, whose next y
+is uniform, and so has a density, wherever the canoe can neither land at y = 0 nor fall.
 """
 
 from collections.abc import Callable
@@ -54,7 +53,7 @@ def _skewed_log_density(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _skewed_entropy(x: np.ndarray) -> np.ndarray:
-    """Of a Gumbel distribution: ``log scale + γ + 1``."""
+    """Entropy of a Gumbel distribution: ``log scale + γ + 1``."""
     return np.log(_skewed_scale(x)) + np.euler_gamma + 1.0
 
 
@@ -68,7 +67,7 @@ def _two_heaps_density(x: np.ndarray) -> np.ndarray:
 
 
 def _branches(x: np.ndarray) -> np.ndarray:
-    """Centres of the three branches, stacked first; they meet at x = 2."""
+    """Centres of the three branches (first axis); they meet at x = 2."""
     gap = 2.5 * np.maximum(1.0 - 0.5 * x, 0.0)
     return np.sin(2.0 * x) + np.stack([-gap, np.zeros_like(gap), gap])
 
@@ -84,10 +83,10 @@ def _merging_log_density(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _merging_entropy(x: np.ndarray) -> np.ndarray:
-    """By the trapezoidal rule, ten deviations around all branches."""
+    """Entropy by the trapezoidal rule, ten deviations around all branches."""
     y = np.linspace(-8.0, 8.0, 3201)
-    every = np.broadcast_to(np.asarray(x)[..., None], (*np.shape(x), y.size))
-    log_density = _merging_log_density(every, y)
+    repeated = np.broadcast_to(np.asarray(x)[..., None], (*np.shape(x), y.size))
+    log_density = _merging_log_density(repeated, y)
     return -np.trapezoid(np.exp(log_density) * log_density, y, axis=-1)
 
 
@@ -104,10 +103,10 @@ ONE_DIMENSIONAL = TOY_PROBLEMS | {problem.name: problem for problem in (SKEWED, 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a posterior is fitted to and asked; all but the densities depend on a seed.
+    """Training data, test data and evaluation points; all but the densities depend on a seed.
 
-    ``inside`` gives points within the range of the data, ``plentiful`` which of them have much data
-    around them, ``outside`` points at a distance from the range, in units of half of it.
+    ``inside`` gives points within the range of the data, ``plentiful`` a mask of those with many
+    data nearby, ``outside`` points at a distance from the range, in units of half of the range.
     """
 
     name: str
@@ -181,7 +180,7 @@ def _river_inside(seed: int) -> np.ndarray:
 
 
 def _river_plentiful(seed: int) -> np.ndarray:
-    """The half of the points whose tenth neighbour among the data is nearest."""
+    """Mask of the half of the points with the nearest tenth neighbour in the data."""
     x, _ = _river_training(seed)
     scale = x.std(axis=0)
     distance, _ = cKDTree(x / scale).query(_river_inside(seed) / scale, k=NEIGHBOURS)
@@ -189,7 +188,8 @@ def _river_plentiful(seed: int) -> np.ndarray:
 
 
 def _river_outside(seed: int, distance: float) -> np.ndarray:
-    """Straight out of the box of states and actions, from its centre through the inside points."""
+    """Points outside the box of states and actions, on rays from its centre through the inside
+    points."""
     river = wet_chicken.PAPER
     low = np.array([0.0, 0.0, -1.0, -1.0])
     high = np.array([river.width, river.length, 1.0, 1.0])

@@ -24,17 +24,17 @@ def command() -> str:
     program = "twofold" if script.name == "twofold" else f"python {os.path.relpath(script)}"
     program = f"python -m {module.parent}" if module and module.parent else program
     words = list(sys.argv[1:])
-    if "--output" in words:  # where the result was put is nobody's business
+    if "--output" in words:  # the output folder is not part of the command
         place = words.index("--output")
         del words[place : place + 2]
     return " ".join([program, *words])
 
 
 def commit() -> str:
-    """The source's commit, with ``+`` where the working tree differs.
+    """The commit of the source, with ``+`` if the working tree differs.
 
-    ``$TWOFOLD_COMMIT`` has the first word, for a source that was copied without its history; of an
-    installed package it is the version.
+    ``$TWOFOLD_COMMIT`` takes precedence, for a source copied without its history; for an installed
+    package it is the version.
     """
     if "TWOFOLD_COMMIT" in os.environ:
         return os.environ["TWOFOLD_COMMIT"]
@@ -49,8 +49,8 @@ def commit() -> str:
 
 
 class Context(NamedTuple):
-    """How a piece is made: at full or smoke size, its folder for unfinished work, its folder for
-    results, and where its jobs run."""
+    """Settings of a run: full or smoke size, folder for unfinished work, folder for results, and
+    executor of jobs."""
 
     smoke: bool
     work: Path
@@ -58,18 +58,18 @@ class Context(NamedTuple):
     executor: str | None = None
 
     def folder_with(self, file: str) -> Path:
-        """Where a file of an earlier run is: the folder for results, or ``results/``."""
+        """The folder with a file of an earlier run: the folder for results, or ``results/``."""
         return self.output if (self.output / file).exists() else Path("results")
 
 
 def standard_error(values: Any) -> float:
-    """Of the mean of some values; 0 where there is only one."""
+    """Standard error of the mean; 0 for a single value."""
     values = np.asarray(values, float)
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 class Record:
-    """Collects the metrics of one run and writes them with what is needed to repeat it."""
+    """Collects the metrics of one run and writes them with the information needed to repeat it."""
 
     def __init__(self, name: str, settings: dict[str, Any], seeds: list[int]):
         self.name = name
@@ -87,11 +87,11 @@ class Record:
         self.add(f"{name}/mean", np.asarray(values, float).mean())
         self.add(f"{name}/se", standard_error(values))
 
-    def add_means(self, place: str, every: Sequence[Mapping[str, float]]) -> None:
-        """``add_mean`` of each quantity that all seeds' numbers hold, under ``place``."""
-        for name in every[0]:
-            if all(name in one for one in every):
-                self.add_mean(f"{place}/{name}", [one[name] for one in every])
+    def add_means(self, place: str, of_seeds: Sequence[Mapping[str, float]]) -> None:
+        """``add_mean`` of each quantity in the numbers of all seeds, under ``place``."""
+        for name in of_seeds[0]:
+            if all(name in one for one in of_seeds):
+                self.add_mean(f"{place}/{name}", [one[name] for one in of_seeds])
 
     def write(self, folder: Path) -> Path:
         """Write ``folder/<name>.json`` atomically."""
@@ -102,8 +102,8 @@ class Record:
         return _write(path, self._document())
 
     def merge(self, folder: Path, keep: Callable[[str], bool]) -> Path:
-        """As ``write``, keeping those metrics of earlier runs (other commands, other devices) that
-        ``keep`` names, with where those runs came from in ``kept_from``."""
+        """Like ``write``, but keep metrics of earlier runs (other commands, other devices) that
+        match ``keep``, with the provenance of those runs in ``kept_from``."""
         return _merge(self._document(), folder / f"{self.name}.json", keep)
 
     def _document(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class Record:
 
 
 def join(part: Path, folder: Path) -> Path:
-    """Let a record of the same name that was written elsewhere join the one in ``folder``."""
+    """Merge a record written elsewhere into the one of the same name in ``folder``."""
     document = json.loads(part.read_text())
     return _merge(document, folder / part.name, lambda name: name not in document["metrics"])
 
@@ -130,8 +130,8 @@ def _merge(document: dict[str, Any], path: Path, keep: Callable[[str], bool]) ->
     kept = {name: value for name, value in earlier["metrics"].items() if keep(name)}
     if kept:
         document["metrics"] = kept | document["metrics"]
-        own = {name: earlier[name] for name in PROVENANCE if name in earlier}
-        sources = [own, *listed(earlier.get("kept_from", []))]
+        provenance = {name: earlier[name] for name in PROVENANCE if name in earlier}
+        sources = [provenance, *listed(earlier.get("kept_from", []))]
         document["kept_from"] = [s for s in sources if not _repeats(document, s)]
     return _write(path, document)
 
@@ -143,16 +143,16 @@ def _write(path: Path, document: dict[str, Any]) -> Path:
 
 
 def listed(sources: Any) -> list[dict[str, Any]]:
-    """Records of older versions name one source only."""
+    """Sources as a list; records of older versions have a single one."""
     return [sources] if isinstance(sources, dict) else sources
 
 
 def recorded_commands(document: dict[str, Any]) -> list[str]:
-    """The commands that a record was written by."""
+    """The commands that wrote a record."""
     sources = [document, *listed(document.get("kept_from", []))]
     return list(dict.fromkeys(one["command"].partition(" --peer-python")[0] for one in sources))
 
 
 def _repeats(document: dict[str, Any], source: dict[str, Any]) -> bool:
-    """Whether a run did again what an earlier one had done."""
+    """Whether a run repeats an earlier one."""
     return all(document[name] == source[name] for name in ("command", "device"))

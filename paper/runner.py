@@ -1,4 +1,4 @@
-"""Make a piece by its name: its record, its figures, and the unfinished work of long runs."""
+"""Make a piece by name: its record and figures, with resumable work for long runs."""
 
 import tempfile
 from collections.abc import Iterator
@@ -28,10 +28,10 @@ def make_piece(
     resume: bool = True,
     executor: str | None = None,
 ) -> Made:
-    """Make one of ``PIECES``; those in jobs with an executor, if given.
+    """Make one of ``PIECES``; pieces of many jobs use the executor, if given.
 
-    Unfinished work is kept in ``.cache/experiments`` and resumed; without ``resume`` it is left
-    alone, and everything is computed again.
+    Unfinished work is kept in ``.cache/experiments`` and resumed; without ``resume`` it is ignored,
+    and everything is recomputed.
     """
     piece = PIECES[name]
     if executor is not None and not piece.in_jobs:
@@ -51,20 +51,20 @@ def make_piece(
 def _make(name: str, piece: Piece, context: Context) -> Made:
     record = Record(name, {"smoke": context.smoke}, [])
     context.output.mkdir(parents=True, exist_ok=True)
-    found = piece.load_maker()(*piece.arguments, context)
-    if isinstance(found, Record):
-        return Made([found.merge(context.output, piece.keeps)], found.metrics)
-    if found:  # figures have no metrics; a record beside them says how they were made
-        record.write_to(found[0].with_name(f"{found[0].name}.record.json"))
-    return Made(found, {})
+    made = piece.load_maker()(*piece.arguments, context)
+    if isinstance(made, Record):
+        return Made([made.merge(context.output, piece.keeps)], made.metrics)
+    if made:  # figures without metrics get a record of how they were made
+        record.write_to(made[0].with_name(f"{made[0].name}.record.json"))
+    return Made(made, {})
 
 
 @contextmanager
 def _temporary(output: Path | None) -> Iterator[tuple[Path, Path]]:
-    """Folders of a smoke run: for its work, which is deleted afterwards, and for its results."""
+    """Temporary folders of a smoke run: for work (deleted afterwards) and for results."""
     place = output or Path(tempfile.mkdtemp(prefix="twofold-smoke-"))
     try:
-        # Workers that were stopped may still be writing.
+        # Stopped workers may still be writing.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
             yield Path(work), place
     finally:
@@ -74,7 +74,7 @@ def _temporary(output: Path | None) -> Iterator[tuple[Path, Path]]:
 
 @contextmanager
 def _explain_stop(kept: str) -> Iterator[None]:
-    """Ctrl-C says the same wherever it arrives: in a fit, between fits, or waiting for workers."""
+    """The same message for Ctrl-C in a fit, between fits, or while waiting for workers."""
     try:
         yield
     except KeyboardInterrupt as stopped:
@@ -82,7 +82,7 @@ def _explain_stop(kept: str) -> Iterator[None]:
 
 
 def _work_folder(name: str, piece: Piece, resume: bool) -> str:
-    """Of one version of the source, unless the piece says otherwise."""
+    """The work folder: one per version of the source, unless the piece names its own."""
     if not resume:
         return f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     return piece.work or commit()

@@ -1,7 +1,7 @@
-"""Entropy from samples by other means, for comparison: a local Gaussian, kernels, bins.
+"""Other estimators of entropy from samples, for comparison: local Gaussian, kernels, histogram.
 
-Each takes samples ``[n, d]`` and gives estimates of ``−log p(y_i)`` in nats at each sample, as
-``nearest_neighbour`` does; ``from_samples`` makes estimators of the split of them.
+Each maps samples ``[n, d]`` to estimates of ``−log p(y_i)`` in nats at each sample, like
+``nearest_neighbour``; ``from_samples`` turns them into estimators of the split.
 """
 
 import math
@@ -39,8 +39,8 @@ class LocalMoments(NamedTuple):
 
 
 def local_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoments:
-    """Weighted sums over the ``m`` nearest neighbours (all of them, should several share the
-    m-th distance in one dimension), with the distance to the k-th as the bandwidth."""
+    """Weighted sums over the ``m`` nearest neighbours (including ties in one dimension), with the
+    distance to the k-th as bandwidth."""
     near.check_neighbours(max(k, m), samples.shape[0])
     return (_ranked_moments if samples.shape[1] == 1 else _paired_moments)(samples, k, m)
 
@@ -74,8 +74,8 @@ def _paired_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoment
         second = jnp.sum(weights[:, None, None] * u[:, :, None] * u[:, None, :], axis=0)
         return LocalMoments(bandwidth, jnp.sum(weights), weights @ u, second)
 
-    found: LocalMoments = near.rows_in_chunks(row, samples.shape[0])
-    return found
+    moments: LocalMoments = near.rows_in_chunks(row, samples.shape[0])
+    return moments
 
 
 def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
@@ -83,11 +83,11 @@ def adaptive(samples: Float[Array, "n d"], k: int = 5) -> Float[Array, "n"]:
     Viswanath, "Breaking the Bandwidth Barrier" (2016), which follows densities much thinner in one
     direction than in another.
 
-    The fit sees ``max(6k, log n)`` neighbours, as the paper's theory (order log n) and its authors'
-    program (30 for k = 5) have it. A sample more than ``FARTHEST_DEVIATIONS`` of the fit away from
-    its mean (an outlier, or neighbours in fewer than d dimensions, as duplicates are) cannot come
-    from it: there the k-th distance alone gives the density. The authors leave out samples whose
-    neighbours' covariance is nearly singular; without either rule the mean is infinite for small k.
+    The fit uses ``max(6k, log n)`` neighbours, following the paper's theory (order log n) and its
+    authors' program (30 for k = 5). For a sample more than ``FARTHEST_DEVIATIONS`` of the fit away
+    from its mean (an outlier, or degenerate neighbours such as duplicates), the k-th distance alone
+    gives the density. The authors omit samples whose neighbours have a nearly singular covariance;
+    without either rule the mean is infinite for small k.
     """
     n, d = samples.shape
     near.check_neighbours(k, n)
@@ -123,8 +123,8 @@ def eliminate(
 ) -> tuple[Float[Array, "n d"], Float[Array, "n"]]:
     """Pivots of symmetric matrices, and ``vᵀ A⁻¹ v``, by Gaussian elimination.
 
-    Written out because the libraries' batched factorisations go matrix by matrix, which is slow
-    for many tiny ones.
+    Written out because batched factorisations of libraries process one matrix at a time, which is
+    slow for many tiny ones.
     """
     pivots, quadratic = [], jnp.zeros(vector.shape[0], vector.dtype)
     for _ in range(vector.shape[1]):
@@ -138,8 +138,8 @@ def eliminate(
 
 @lru_cache
 def poisson_bias(k: int, m: int, d: int) -> float:
-    """What ``adaptive`` gives on average, without this, where it should give 0: at a point in a
-    Poisson process of unit intensity. Simulated to a standard error of ``BIAS_ERROR``.
+    """Bias of ``adaptive`` without correction: its mean at a point of a Poisson process of unit
+    intensity, where the true value is 0. Simulated to a standard error of ``BIAS_ERROR``.
     """
     rng = np.random.default_rng(0)
     batch = max(1, 2**20 // (m * d))
@@ -163,7 +163,7 @@ def _fit_numpy(neighbours: np.ndarray, k: int) -> np.ndarray:
     mean = np.einsum("bm,bmi->bi", weights, u) / total[:, None]
     second = np.swapaxes(weights[:, :, None] * u, 1, 2) @ u / total[:, None, None]
     covariance = second - mean[:, :, None] * mean[:, None, :]
-    # A singular Σ has to come out as one that the sample cannot come from.
+    # A singular Σ must count as a fit that excludes the sample.
     solved = np.linalg.solve(covariance + 1e-12 * np.eye(d), mean[:, :, None])[:, :, 0]
     quadratic = np.sum(mean * solved, axis=1)
     log_determinant = np.linalg.slogdet(covariance)[1] + d * (LOG_TWO_PI + 2 * np.log(bandwidth))
@@ -174,8 +174,8 @@ def _fit_numpy(neighbours: np.ndarray, k: int) -> np.ndarray:
 
 
 def spread(samples: Float[Array, "n d"]) -> Float[Array, "d"]:
-    """The standard deviation, or the interquartile range over 1.349 (the same for a Gaussian) where
-    that is less and not 0: far modes and outliers do not widen it as much.
+    """The standard deviation, or the interquartile range / 1.349 (equal for a Gaussian) if that is
+    smaller and positive: more robust to distant modes and outliers.
     """
     deviation = jnp.std(samples, axis=0)
     lower, upper = jnp.quantile(samples, jnp.asarray([0.25, 0.75], samples.dtype), axis=0)
@@ -187,15 +187,15 @@ def spread(samples: Float[Array, "n d"]) -> Float[Array, "d"]:
 def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     """Leave-one-out Gaussian kernel density with Silverman's bandwidth in each dimension.
 
-    All pairs in several dimensions. In one, on a grid: then the bandwidth is at least two cells,
-    and a density lost in the rounding of the FFT is raised to it.
+    All pairs in several dimensions. In one dimension, on a grid: the bandwidth is then at least two
+    cells, and densities below the rounding error of the FFT are raised to it.
     """
     n, d = samples.shape
     near.check_neighbours(1, n)
     bandwidth = (4.0 / (d + 2.0) / n) ** (1.0 / (d + 4.0)) * spread(samples)
     if d == 1:
         return _gridded_kernel_surprisals(samples[:, 0], bandwidth[0])
-    # Shifted first: far from 0 the scaled samples would have few digits for their differences.
+    # Centred first: far from 0, differences of scaled samples would lose digits.
     scaled = (samples - samples[0]) / bandwidth
     constant = 0.5 * d * LOG_TWO_PI + math.log(n - 1) + jnp.sum(jnp.log(bandwidth))
 
@@ -207,12 +207,12 @@ def kernel_density(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
 
 
 def _gridded_kernel_surprisals(values: Float[Array, "n"], bandwidth: Scalar) -> Float[Array, "n"]:
-    """Linear binning, convolution by FFT, linear interpolation; the sample's own share of the
-    result, known in closed form, is taken out."""
+    """Linear binning, convolution by FFT, linear interpolation; the sample's own contribution,
+    known in closed form, is subtracted."""
     n, dtype = values.shape[0], values.dtype
     low, high = jnp.min(values), jnp.max(values)
     h = jnp.maximum(bandwidth, 2.0 * (high - low) / GRID_POINTS)
-    # The FFT's grid is a ring: the margins keep its two ends apart.
+    # The grid of the FFT is periodic: margins separate its two ends.
     spacing = (high - low + 2.0 * MARGIN_BANDWIDTHS * h) / GRID_POINTS
     position = (values - low + MARGIN_BANDWIDTHS * h) / spacing
     cell = jnp.floor(position).astype(jnp.int32)
@@ -223,8 +223,8 @@ def _gridded_kernel_surprisals(values: Float[Array, "n"], bandwidth: Scalar) -> 
     kernel = jnp.exp(-0.5 * jnp.square(frequency * (h / spacing)))
     density = jnp.fft.irfft(jnp.fft.rfft(counts) * kernel, GRID_POINTS) / spacing
     cross = 2.0 * left * right * jnp.exp(-0.5 * jnp.square(spacing / h))
-    own = (jnp.square(left) + jnp.square(right) + cross) / (h * math.sqrt(2.0 * math.pi))
-    others = left * density[cell] + right * density[cell + 1] - own
+    self_density = (jnp.square(left) + jnp.square(right) + cross) / (h * math.sqrt(2.0 * math.pi))
+    others = left * density[cell] + right * density[cell + 1] - self_density
     rounding = 32.0 * jnp.finfo(dtype).eps * jnp.max(density)
     return math.log(n - 1) - jnp.log(jnp.maximum(others, rounding))
 
@@ -232,7 +232,7 @@ def _gridded_kernel_surprisals(values: Float[Array, "n"], bandwidth: Scalar) -> 
 def histogram(samples: Float[Array, "n d"]) -> Float[Array, "n"]:
     """``−log(count / (n · volume))`` of each sample's bin, in up to three dimensions.
 
-    Scott's rule decides the bins from ``spread``, ``MOST_BINS`` in all at most.
+    Bins by Scott's rule with ``spread``, at most ``MOST_BINS`` in total.
     """
     n, d = samples.shape
     if d > 3:

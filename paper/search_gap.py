@@ -1,9 +1,10 @@
-"""Where the points between policies of a model and those tuned on the simulator are lost.
+"""Where the cost difference between policies of a model and policies optimised on the simulator
+arises.
 
-On the industrial benchmark's random batch. Policies are searched on the simulator, by evolution and
-by slopes, and on one model with the budget of ``industrial_random_batch``, and tried under the
-protocol there. What the model says of the policies that were tuned on the simulator shows whether
-the model does not know of them, or a search does not find them.
+On the random batch of the industrial benchmark, policies are searched on the simulator, by
+evolution strategies and by gradients, and on one model with the budget of
+``industrial_random_batch``, and evaluated under the protocol there. The model's forecasts for the
+policies optimised on the simulator show whether the model or the search is the limit.
 """
 
 import json
@@ -35,7 +36,7 @@ SEEDS = (0, 1)
 SIMULATOR_SEEDS = (0,)
 OPINION_STARTS = 300
 EVOLUTION = "simulator_evolution"
-# Smaller than that of ``industrial_direct``, whose policies the record has too.
+# Smaller than in ``industrial_direct``, whose policies are in the record too.
 STRATEGY = Strategy(1000, pairs=64, starts=32)
 
 
@@ -47,13 +48,13 @@ class Row(NamedTuple):
 
 
 BASE, MEAN_FIELD = METHOD.settings, METHOD.regressor
-# Fewer roll-outs and updates, for the simulator is slow.
+# Fewer roll-outs and updates, because the simulator is slow.
 SLOPES = replace(BASE, weight_draws=2, epochs=15, learning_rate=3e-3)
 ROWS = {"beta_1": Row(1.0, BASE), "beta_0": Row(0.0, BASE)}
 
 
 def locate_gap(context: Context) -> Record:
-    """Every row that is not there yet, and the record of all."""
+    """Compute all missing rows, and the record."""
     problem = industrial_random()
     rows, strategy, settings = ROWS, STRATEGY, SLOPES
     if context.smoke:
@@ -63,37 +64,37 @@ def locate_gap(context: Context) -> Record:
         rows = {"beta_1": Row(1.0, settings)}
     work = context.work / "gap"
     model = fit_once(problem, work, context.smoke)
-    found = {name: finish_row(problem, row, work / name, model) for name, row in rows.items()}
+    results = {name: finish_row(problem, row, work / name, model) for name, row in rows.items()}
     on_simulator = {
         EVOLUTION: partial(evolve, problem, strategy),
         "simulator_slopes": partial(follow_slopes, problem, settings),
     }
     for name, make in on_simulator.items():
-        found[name] = finish(problem, work / name, partial(one_by_one, make))
+        results[name] = finish(problem, work / name, partial(one_by_one, make))
     tuned = [load_policy(work / EVOLUTION / f"{seed}.policy") for seed in SIMULATOR_SEEDS]
     for name in rows:
-        found[name] |= say(problem, work / name, model(), tuned)
-    return compose(found)
+        results[name] |= forecast_policies(problem, work / name, model(), tuned)
+    return compose(results)
 
 
 def finish(
     problem: ControlProblem, folder: Path, make: Callable[[Path], Sequence[LearnedPolicy]]
 ) -> dict[str, Any]:
-    """Policies and their true costs, from files where they are."""
+    """Policies and their true costs, read from files if they exist."""
     path = folder / "costs.json"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         policies = make(folder)
-        for seed, own in enumerate(policies):
-            own.save(folder / f"{seed}.policy")
-        costs = [try_policy(problem, own) for own in policies]
+        for seed, policy in enumerate(policies):
+            policy.save(folder / f"{seed}.policy")
+        costs = [try_policy(problem, policy) for policy in policies]
         content = {"cost": costs, "device": device(), "commit": commit()}
         persistence.write_text(path, json.dumps(content, indent=1))
     return json.loads(path.read_text())
 
 
 def one_by_one(make: Callable[[int], LearnedPolicy], folder: Path) -> list[LearnedPolicy]:
-    """A policy for each seed, kept as soon as it is there."""
+    """A policy per seed, each stored as soon as it is finished."""
     paths = [folder / f"{seed}.policy" for seed in SIMULATOR_SEEDS]
     for seed, path in zip(SIMULATOR_SEEDS, paths, strict=True):
         if not path.exists():
@@ -102,7 +103,7 @@ def one_by_one(make: Callable[[int], LearnedPolicy], folder: Path) -> list[Learn
 
 
 def try_policy(problem: ControlProblem, policy: LearnedPolicy) -> float:
-    """The true cost, from the same starts and with the same luck for all."""
+    """The true cost, with the same starts and random numbers for all policies."""
     starts = problem.starts(jax.random.key(START_STREAM), TRIALS.starts)
     luck = jax.random.key(LUCK_STREAM)
     true = true_costs(luck, problem.system, policy, starts, problem.horizon, TRIALS.repeats)
@@ -110,7 +111,7 @@ def try_policy(problem: ControlProblem, policy: LearnedPolicy) -> float:
 
 
 def network_of(problem: ControlProblem) -> tuple[Any, PolicyNetwork, Standardizer]:
-    """What a policy sees, its network and its units, from a part of the log."""
+    """Embedding, network and standardisation of a policy, from a part of the log."""
     log = problem.batch(0, 20 * problem.length)
     embedding = problem.embed(log)
     windows = embedding.steps(log).windows
@@ -126,7 +127,7 @@ def evolve(problem: ControlProblem, strategy: Strategy, seed: int) -> LearnedPol
 
 
 def follow_slopes(problem: ControlProblem, settings: SearchSettings, seed: int) -> LearnedPolicy:
-    """A policy by the slopes of the simulator."""
+    """A policy by gradients through the simulator."""
     return search_by_slope(jax.random.key(seed), problem, *network_of(problem), settings)
 
 
@@ -142,26 +143,26 @@ def finish_row(
     return finish(problem, folder, make)
 
 
-def say(
+def forecast_policies(
     problem: ControlProblem, folder: Path, model: DynamicsModel, tuned: Sequence[LearnedPolicy]
 ) -> dict[str, Any]:
-    """What the model says of its policies, and of those tuned on the simulator."""
+    """The model's forecasts for its own policies and for those optimised on the simulator."""
     path = folder / "opinions.json"
     if not path.exists():
         starts = problem.starts(jax.random.key(START_STREAM), OPINION_STARTS)
-        own = [load_policy(folder / f"{seed}.policy") for seed in SEEDS]
-        ask = partial(forecast, model, weight_draws=10, noise_draws=2)
+        own_policies = [load_policy(folder / f"{seed}.policy") for seed in SEEDS]
+        predict = partial(forecast, model, weight_draws=10, noise_draws=2)
         said: dict[str, list[float]] = {}
-        for name, policies in (("own", own), ("tuned", tuned)):
-            found = [ask(one, starts.windows, problem.horizon) for one in policies]
-            said |= {name: [one.cost for one in found]}
-            said |= {f"{name}_risk": [one.epistemic_risk for one in found]}
+        for name, policies in (("own", own_policies), ("tuned", tuned)):
+            forecasts = [predict(one, starts.windows, problem.horizon) for one in policies]
+            said |= {name: [one.cost for one in forecasts]}
+            said |= {f"{name}_risk": [one.epistemic_risk for one in forecasts]}
         persistence.write_text(path, json.dumps(said, indent=1))
     return json.loads(path.read_text())
 
 
 def fit_once(problem: ControlProblem, work: Path, smoke: bool) -> Callable[[], DynamicsModel]:
-    """The model of all rows, fitted when it is first asked for."""
+    """The model shared by all rows, fitted on first use."""
     brief = {"epochs": 2, "hidden_layer_sizes": (8,)} if smoke else {}
     method = METHOD._replace(regressor={**MEAN_FIELD, **brief}, fits=1)
 
@@ -174,28 +175,31 @@ def fit_once(problem: ControlProblem, work: Path, smoke: bool) -> Callable[[], D
     return model
 
 
-def compose(found: dict[str, dict[str, Any]]) -> Record:
-    """The record: ``gap/<row>/cost``, and what models say of ``own`` and ``tuned`` policies."""
-    made_by = {name: {k: own[k] for k in ("device", "commit")} for name, own in found.items()}
+def compose(results: dict[str, dict[str, Any]]) -> Record:
+    """The record: ``gap/<row>/cost``, and the model's forecasts for ``own`` and ``tuned``
+    policies."""
+    made_by = {
+        name: {k: result[k] for k in ("device", "commit")} for name, result in results.items()
+    }
     record = Record(NAME, {"gap": {"made_by": made_by}}, list(SEEDS))
-    for name, own in found.items():
+    for name, result in results.items():
         for field in ("cost", "own", "own_risk", "tuned", "tuned_risk"):
-            if field in own:
-                record.add_mean(f"gap/{name}/{field}", own[field])
+            if field in result:
+                record.add_mean(f"gap/{name}/{field}", result[field])
     return record
 
 
 TITLES = {
     "simulator_evolution": "the simulator, by evolution strategies",
-    "simulator_slopes": "the simulator, by its slopes",
+    "simulator_slopes": "the simulator, by gradients",
     "beta_0": "one model, β = 0",
     "beta_1": "the same model, β = 1",
 }
-SAID = "the model says: cost / epistemic risk", "and of the simulator's policies"
+SAID = "predicted cost / epistemic risk", "the same for policies tuned on the simulator"
 
 
 def tabulate_gap(results: Path) -> str:
-    """True costs, and what the models say of their own policies and of the simulator's."""
+    """True costs, and the models' forecasts for their own policies and for the simulator's."""
     values = metrics(NAME, results)
     rows = []
     for name, title in TITLES.items():

@@ -1,9 +1,9 @@
-"""Is the recommended policy the right one? Offline selection beside the truth.
+"""Is the recommended policy the right one? Offline selection compared with the truth.
 
 On each task ``twofold policy search --quick`` finds policies for a grid of β from one log, and
-recommends one of them or none. All of them and the logged controller are then tried on the true
+recommends one of them or none. All of them and the logged controller are then evaluated on the true
 system, from the same starts. The *regret* of a rule is the true cost of its choice above that of
-the best of them all, as a share of the logged controller's. Rules: the product's recommendation;
+the best one, as a share of the logged controller's cost. Rules: the product's recommendation;
 the lowest predicted cost; the lowest cost by fitted Q evaluation, or the logged controller if the
 log cost less. The *replay bias* is as in ``dynamics``.
 """
@@ -48,49 +48,49 @@ RULES = "regret", "lowest_predicted_regret", "fqe_regret"
 
 
 def judge_selection(context: Context) -> Record:
-    """All tasks and seeds that are not there yet, and the record of all."""
+    """Run all missing tasks and seeds, and write the record."""
     tasks = {name: shrink(task) for name, task in TASKS.items()} if context.smoke else TASKS
-    found: dict[str, list[dict[str, Any]]] = {}
+    results: dict[str, list[dict[str, Any]]] = {}
     for name, task in tasks.items():
         for seed in task.seeds:
             one = finish_task(task, seed, context.work / NAME / f"{name}-{seed}", context.smoke)
-            found.setdefault(name, []).append(one)
+            results.setdefault(name, []).append(one)
     made_by = {
-        name: [{key: one[key] for key in ("device", "commit")} for one in own]
-        for name, own in found.items()
+        name: [{key: one[key] for key in ("device", "commit")} for one in runs]
+        for name, runs in results.items()
     }
     seeds = sorted({seed for task in tasks.values() for seed in task.seeds})
     record = Record(NAME, {"betas": list(BETAS), "made_by": made_by}, seeds)
-    for name, every in found.items():
-        add_task(record, name, every)
+    for name, of_seeds in results.items():
+        add_task(record, name, of_seeds)
     return record
 
 
 def shrink(task: Task) -> Task:
-    """The same at the size of a smoke run."""
+    """The task at the size of a smoke run."""
     problem = replace(task.problem(), transitions=400, length=40, horizon=5)
     return Task(lambda: problem, horizon=5, seeds=(0,), starts=4, repeats=2)
 
 
 def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, Any]:
-    """A log, its policies, and what they truly cost, from a file where it is there."""
+    """A log, its policies and their true costs, read from a file if it exists."""
     path = folder / "found.json"
     if not path.exists():
         problem = task.problem()
         log = problem.batch(seed)
         project = find_quickly(problem, task.horizon, log, folder, seed, smoke)
-        found = {
+        result = {
             **try_all(task, problem, project, seed),
-            **say(problem, log, project, seed, 5 if smoke else PASSAGES),
+            **score_offline(problem, log, project, seed, 5 if smoke else PASSAGES),
         }
-        persistence.write_text(path, json.dumps(persistence.to_plain(found), indent=1))
+        persistence.write_text(path, json.dumps(persistence.to_plain(result), indent=1))
     return json.loads(path.read_text())
 
 
 def find_quickly(
     problem: ControlProblem, horizon: int, log: Log, folder: Path, seed: int, smoke: bool
 ) -> Project:
-    """What ``policy search --quick`` does."""
+    """The same search as ``policy search --quick``."""
     regressor = planning_regressor(log.transitions)
     updates = 10 if smoke else QUICK_UPDATES
     passes = updates * regressor.get_params()["inference__batch_size"] // log.transitions
@@ -123,10 +123,10 @@ def try_all(task: Task, problem: ControlProblem, project: Project, seed: int) ->
     return {"true": true, "logged": logged, "device": device(), "commit": commit()}
 
 
-def say(
+def score_offline(
     problem: ControlProblem, log: Log, project: Project, seed: int, passages: int
 ) -> dict[str, Any]:
-    """What the model, the recommendation and fitted Q evaluation say, from the log alone."""
+    """The results of the model, the recommendation and fitted Q evaluation, from the log alone."""
     recommended = project.recommended
     weights = None if recommended is None else recommended.epistemic_weight
     policies, horizon = project.policies, project.trials[0].expected.shape[0]
@@ -145,53 +145,60 @@ def say(
     }
 
 
-def choices(found: dict[str, Any]) -> dict[str, int | None]:
-    """What each rule chooses: a policy by its number, or None for the logged controller."""
+def choices(result: dict[str, Any]) -> dict[str, int | None]:
+    """The choice of each rule: the index of a policy, or None for the logged controller."""
     predicted, by_q = (
-        np.nan_to_num(np.array(found[name], float), nan=np.inf) for name in ("predicted", "by_q")
+        np.nan_to_num(np.array(result[name], float), nan=np.inf) for name in ("predicted", "by_q")
     )
     best = int(np.argmin(by_q))
     return {
-        "regret": found["recommended"],
+        "regret": result["recommended"],
         "lowest_predicted_regret": int(np.argmin(predicted)),
-        "fqe_regret": best if by_q[best] < found["in_log"] else None,
+        "fqe_regret": best if by_q[best] < result["in_log"] else None,
     }
 
 
-def paid(found: dict[str, Any]) -> dict[str, float]:
-    """What each rule's choice truly costs."""
-    costs = *found["true"], found["logged"]
-    return {name: costs[-1 if one is None else one] for name, one in choices(found).items()}
+def costs_of_choices(result: dict[str, Any]) -> dict[str, float]:
+    """The true cost of each rule's choice."""
+    costs = *result["true"], result["logged"]
+    return {name: costs[-1 if one is None else one] for name, one in choices(result).items()}
 
 
-def regrets(found: dict[str, Any]) -> dict[str, float]:
-    """Of each rule, as a share of what the logged controller costs."""
-    best = min(*found["true"], found["logged"])
-    return {name: (cost - best) / abs(found["logged"]) for name, cost in paid(found).items()}
+def regrets(result: dict[str, Any]) -> dict[str, float]:
+    """The regret of each rule, as a share of the logged controller's cost."""
+    best = min(*result["true"], result["logged"])
+    return {
+        name: (cost - best) / abs(result["logged"])
+        for name, cost in costs_of_choices(result).items()
+    }
 
 
-def add_task(record: Record, name: str, found: Sequence[dict[str, Any]]) -> None:
-    """Means over seeds."""
-    record.add(f"{name}/seeds", len(found))
-    record.add_means(name, [regrets(one) for one in found])
-    bias = [one["replay_bias"] for one in found]
+def add_task(record: Record, name: str, results: Sequence[dict[str, Any]]) -> None:
+    """Add means over seeds to the record."""
+    record.add(f"{name}/seeds", len(results))
+    record.add_means(name, [regrets(one) for one in results])
+    bias = [one["replay_bias"] for one in results]
     record.add(f"{name}/replay_bias", sum(map(abs, bias)) / len(bias))
     record.add_mean(f"{name}/signed_replay_bias", bias)
-    kept = [one["recommended"] is None for one in found]
+    kept = [one["recommended"] is None for one in results]
     record.add(f"{name}/abstained", sum(kept) / len(kept))
-    record.add(f"{name}/tuned", sum(one["tuned"] for one in found) / len(found))
-    record.add_mean(f"{name}/logged_cost", [one["logged"] for one in found])
-    record.add_mean(f"{name}/cost/recommended", [paid(one)["regret"] for one in found])
-    record.add_mean(f"{name}/cost/best", [min(*one["true"], one["logged"]) for one in found])
+    record.add(f"{name}/tuned", sum(one["tuned"] for one in results) / len(results))
+    record.add_mean(f"{name}/logged_cost", [one["logged"] for one in results])
+    record.add_mean(
+        f"{name}/cost/recommended", [costs_of_choices(one)["regret"] for one in results]
+    )
+    record.add_mean(f"{name}/cost/best", [min(*one["true"], one["logged"]) for one in results])
     for number, beta in enumerate(BETAS):
         for field in ("true", "predicted", "risk", "beyond", "by_q"):
-            values = [np.nan if one[field][number] is None else one[field][number] for one in found]
+            values = [
+                np.nan if one[field][number] is None else one[field][number] for one in results
+            ]
             if np.isfinite(values).all():
                 record.add_mean(f"{name}/beta_{beta:g}/{field}", values)
 
 
 def tabulate_regrets(results: Path) -> str:
-    """What each rule's choice costs above the best, and whether the model replays the plant."""
+    """The regret of each rule, and the replay bias of the model."""
     values = metrics(NAME, results)
     rows = []
     for name in TASKS:

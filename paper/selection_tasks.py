@@ -14,7 +14,7 @@ WIND = "wind (m/s)"
 
 
 class Task(NamedTuple):
-    """A problem, the steps that are planned ahead, whose logs, and how policies are tried."""
+    """A problem, the planning horizon, the source of logs, and how policies are evaluated."""
 
     problem: Callable[[], ControlProblem]
     horizon: int = 50
@@ -24,7 +24,7 @@ class Task(NamedTuple):
 
 
 def turbine_with_wind() -> ControlProblem:
-    """The wind turbine, whose wind is replayed from the log."""
+    """The wind turbine, with the wind replayed from the log."""
     problem = control_problems.turbine()
     known = problem.embed.keywords["known"]  # type: ignore[attr-defined]
     seen = partial(

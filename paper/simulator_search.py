@@ -1,10 +1,10 @@
-"""The same policy search with the true simulator in the place of the model.
+"""The same policy search with the true simulator in place of the model.
 
-Its updates are those of ``twofold.plant.search``: Adam behind a clipped gradient of the mean cost
-through roll-outs, with as many roll-outs and as long, from states of the log. What remains to the
-costs that ``direct_search`` comes to is the search's; what its policies are better than those of a
-model is the model's. Some jumps of the simulator (coins, thresholds) have no slope to follow, which
-a model smooths.
+Its updates are those of ``twofold.plant.search``: Adam on the clipped gradient of the mean cost
+through roll-outs, of the same number and length, from states of the log. The remaining difference
+to ``direct_search`` is due to the search; the advantage over policies of a model is due to the
+model. Some discontinuities of the simulator (coins, thresholds) have no gradient, whereas a model
+smooths them.
 """
 
 from functools import partial
@@ -35,7 +35,7 @@ def search_by_slope(
     standardizer: Standardizer,
     settings: SearchSettings,
 ) -> LearnedPolicy:
-    """The policy at the end of all updates."""
+    """The policy after all updates."""
     init_key, run_key = jax.random.split(key)
     weights = policy.init(init_key, shape)
     total = settings.epochs * settings.updates
@@ -71,8 +71,8 @@ def _epoch(
 
     def value(weights: Float[Array, "P"], starts: Starts, luck: Keys) -> Float[Array, ""]:
         leaves = weights, *units
-        found = costs_from(system, embedding, shape, settings.horizon, leaves, starts, luck)
-        return jnp.mean(found) / scale
+        costs = costs_from(system, embedding, shape, settings.horizon, leaves, starts, luck)
+        return jnp.mean(costs) / scale
 
     def update(index: Array, carry: tuple[Array, Any]) -> tuple[Array, Any]:
         weights, state = carry

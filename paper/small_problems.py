@@ -2,7 +2,7 @@
 
     y = location(x) + scale(x) · e,
 
-with e of one of four shapes. What is known of e is known of y:
+with e of one of four shapes. Density and entropy of y follow from those of e:
 
     log p(y | x) = log p_e((y − location) / scale) − log scale,   H(y | x) = H(e) + log scale.
 """
@@ -41,13 +41,13 @@ def draw_two_humps(rng: Generator, size: int) -> np.ndarray:
 
 
 def two_humps_log_density(e: np.ndarray) -> np.ndarray:
-    """Of a mixture of two normal distributions."""
+    """Log-density of a mixture of two normal distributions."""
     terms = norm.logpdf(np.asarray(e)[..., None], HUMPS, HUMP_WIDTH) + np.log(HUMP_SHARES)
     return logsumexp(terms, axis=-1)
 
 
 def two_humps_entropy() -> float:
-    """By the trapezoidal rule, ten widths around both humps."""
+    """Entropy by the trapezoidal rule, ten widths around both humps."""
     e = np.linspace(-4.0, 4.0, 4001)
     log_density = two_humps_log_density(e)
     return float(-np.trapezoid(np.exp(log_density) * log_density, e))
@@ -72,7 +72,7 @@ LOG_NORMAL = Shape(
 class SmallProblem:
     """A regression problem with a known conditional distribution.
 
-    ``noise`` says in words what the noise is like; ``draw`` gives inputs ``[N, D]`` of a shape.
+    ``noise`` describes the noise in words; ``draw`` gives inputs ``[N, D]`` of a shape.
     """
 
     name: str
@@ -97,7 +97,7 @@ class SmallProblem:
         return self.shape.log_density((y - self.location(x)) / scale) - np.log(scale)
 
     def entropy(self, x: np.ndarray) -> np.ndarray:
-        """``H(y | x)`` at each row: all the aleatoric uncertainty there is."""
+        """``H(y | x)`` of each row: the true aleatoric uncertainty."""
         return self.shape.entropy + np.log(self.scale(x))
 
     def training_data(self, seed: int, rows: int) -> Data:
@@ -108,11 +108,11 @@ class SmallProblem:
         return x[:rows], y[:rows]
 
     def test_data(self, seed: int, rows: int) -> Data:
-        """Fresh rows, drawn as those of training."""
+        """New rows from the training distribution."""
         return self._draw_data(np.random.default_rng([seed, TEST_STREAM]), rows)
 
     def test_points(self, seed: int, size: int) -> np.ndarray:
-        """Fresh inputs, drawn as those of training."""
+        """New inputs from the training distribution."""
         return self.sample_inputs(np.random.default_rng([seed, POINT_STREAM]), size)
 
     def _draw_data(self, rng: Generator, rows: int) -> Data:
@@ -133,12 +133,12 @@ def _normal(rng: Generator, shape: tuple[int, int]) -> np.ndarray:
 
 
 def constant(value: float) -> Callable[[np.ndarray], np.ndarray]:
-    """A function that is the same at all inputs."""
+    """A constant function."""
     return lambda x: np.full(len(x), value)
 
 
 def wave(x: np.ndarray) -> np.ndarray:
-    """A sine and a slope."""
+    """A sine plus a linear function."""
     return np.sin(4.0 * x[:, 0]) + 0.5 * x[:, 0]
 
 
@@ -148,18 +148,18 @@ def ridge(x: np.ndarray) -> np.ndarray:
 
 
 def plane(x: np.ndarray) -> np.ndarray:
-    """Linear; the last input does nothing."""
+    """Linear; the last input is irrelevant."""
     return x @ np.array([1.0, -0.5, 0.25, 0.0])
 
 
 def friedman(x: np.ndarray) -> np.ndarray:
-    """Friedman's first function (1991); the last of six inputs does nothing."""
+    """Friedman's first function (1991); the last of six inputs is irrelevant."""
     product = np.sin(np.pi * x[:, 0] * x[:, 1])
     return 10.0 * product + 20.0 * np.square(x[:, 2] - 0.5) + 10.0 * x[:, 3] + 5.0 * x[:, 4]
 
 
 def saddle(x: np.ndarray) -> np.ndarray:
-    """Of two inputs."""
+    """A saddle of two inputs."""
     return np.sin(2.0 * x[:, 0]) - np.square(x[:, 1])
 
 
@@ -169,7 +169,7 @@ def corner_scale(x: np.ndarray) -> np.ndarray:
 
 
 def slope_and_wave(x: np.ndarray) -> np.ndarray:
-    """The third input does nothing to it."""
+    """A linear function plus a sine; the third input is irrelevant."""
     return x[:, 0] + np.sin(3.0 * x[:, 1])
 
 
@@ -179,7 +179,7 @@ def third_input_scale(x: np.ndarray) -> np.ndarray:
 
 
 def parabola(x: np.ndarray) -> np.ndarray:
-    """Of one input."""
+    """A parabola of one input."""
     return 1.5 * np.square(x[:, 0])
 
 
@@ -189,7 +189,7 @@ def opening_scale(x: np.ndarray) -> np.ndarray:
 
 
 def level(x: np.ndarray) -> np.ndarray:
-    """What multiplies the noise: positive, with an interaction."""
+    """A positive factor of the noise, with an interaction."""
     return np.exp(0.8 * x[:, 0] + 0.4 * np.sin(3.0 * x[:, 1]) + 0.3 * x[:, 0] * x[:, 2])
 
 
@@ -209,6 +209,6 @@ SMALL_PROBLEMS = {
 
 
 def describe(problem: SmallProblem) -> str:
-    """A problem in the first column of a table."""
+    """Description of a problem for the first column of a table."""
     inputs = "1 input" if problem.inputs == 1 else f"{problem.inputs} inputs"
     return f"{problem.name.replace('_', ' ')} ({inputs}, noise: {problem.noise})"

@@ -1,4 +1,5 @@
-"""Tables of 30 to 150 rows: the default posterior and its quick start beside a Gaussian process.
+"""Tables of 30 to 150 rows: the default posterior and the quick ensemble against a Gaussian
+process.
 
 Eight problems of known truth, half of them with constant Gaussian noise, which is what the Gaussian
 process assumes (``paper.small_problems``). Each seed draws its own table; scores are means over
@@ -41,12 +42,15 @@ def score_small_tables(context: Context) -> Record:
         identity = {"place": place, "settings": settings[method], "seeds": seeds, "tests": tests}
         arguments = *place, settings[method], seeds, tests, context.work.resolve()
         jobs.append(Job(f"{problem}/{rows}/{method}", score_fits, arguments, identity))
-    found = run_jobs(jobs, context.work / "jobs", context.executor or "local")
-    for job, every in zip(jobs, found, strict=True):
-        record.add_means(job.name, every)
+    results = run_jobs(jobs, context.work / "jobs", context.executor or "local")
+    for job, of_seeds in zip(jobs, results, strict=True):
+        record.add_means(job.name, of_seeds)
     for problem in problems:
-        own = SMALL_PROBLEMS[problem]
-        truth = [own.log_density(*own.test_data(seed, tests)).mean() for seed in seeds]
+        small_problem = SMALL_PROBLEMS[problem]
+        truth = [
+            small_problem.log_density(*small_problem.test_data(seed, tests)).mean()
+            for seed in seeds
+        ]
         for rows in sizes:
             record.add_mean(f"{problem}/{rows}/truth/test_log_likelihood", truth)
     return record
@@ -61,16 +65,16 @@ def score_fits(
     tests: int,
     work: Path,
 ) -> list[dict[str, float]]:
-    """Test scores of each seed's fit."""
-    own = SMALL_PROBLEMS[problem]
-    data = [own.training_data(seed, rows) for seed in seeds]
+    """Test scores of the fit of each seed."""
+    small_problem = SMALL_PROBLEMS[problem]
+    data = [small_problem.training_data(seed, rows) for seed in seeds]
     models: Sequence[Any]
     if method == "gp":
         models = [GPRegressor(random_state=s).fit(*d) for s, d in zip(seeds, data, strict=True)]
     else:
         checkpoint = work / f"small_tables-{problem}-{rows}-{method}.checkpoint"
         models = fit_job(settings, seeds, data, checkpoint)
-    fresh = [own.test_data(seed, tests) for seed in seeds]
+    fresh = [small_problem.test_data(seed, tests) for seed in seeds]
     return [score(model, x, y) for model, (x, y) in zip(models, fresh, strict=True)]
 
 
@@ -83,7 +87,7 @@ def score(model: Any, x: Any, y: Any) -> dict[str, float]:
 
 
 def tabulate_small_tables(results: Path) -> str:
-    """Test log-likelihood on small tables, beside a Gaussian process and the truth."""
+    """Test log-likelihood on small tables, with a Gaussian process and the true process."""
     values = metrics("small_tables", results)
     rows = [
         [

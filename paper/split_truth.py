@@ -1,11 +1,11 @@
-"""Does the split find the true noise, and does what is left fall as data come?
+"""Does the split find the true noise, and does the epistemic part decrease with more data?
 
-Five problems of known truth (``paper.small_problems``); tables of 50 to 1,600 rows, of which each
-contains the smaller ones. At 200 fresh inputs, drawn as those of training:
+Five problems with known truth (``paper.small_problems``); tables of 50 to 1,600 rows, each
+containing the smaller ones. At 200 new inputs from the training distribution:
 
-- *noise ratio*, the mean of ``exp(H_aleatoric − H(y | x))``: estimated over true noise level, by
-  entropies, so that it means the same for every shape of noise;
-- the mean epistemic entropy, and how often it falls when the rows double.
+- *noise ratio*, the mean of ``exp(H_aleatoric − H(y | x))``: estimated over true noise level, from
+  entropies, so that it is comparable between shapes of noise;
+- the mean epistemic entropy, and how often it decreases when the rows double.
 
 Every problem and size is a job.
 """
@@ -41,10 +41,10 @@ def compare_splits(context: Context) -> Record:
         identity = {"place": place, "settings": settings, "seeds": seeds, "points": points}
         arguments = *place, settings, seeds, points, context.work.resolve()
         jobs.append(Job("/".join(map(str, place)), split_fits, arguments, identity))
-    found = run_jobs(jobs, context.work / "jobs", context.executor or "local")
-    splits = {job.name: every for job, every in zip(jobs, found, strict=True)}
-    for name, every in splits.items():
-        record.add_means(name, every)
+    results = run_jobs(jobs, context.work / "jobs", context.executor or "local")
+    splits = {job.name: of_seeds for job, of_seeds in zip(jobs, results, strict=True)}
+    for name, of_seeds in splits.items():
+        record.add_means(name, of_seeds)
     for problem in problems:
         last = splits[f"{problem}/{sizes[-1]}"]
         record.add_mean(f"{problem}/noise_ratio", [one["noise_ratio"] for one in last])
@@ -62,16 +62,16 @@ def split_fits(
     work: Path,
 ) -> list[dict[str, float]]:
     """Noise ratio and mean epistemic entropy of each seed's fit."""
-    own = SMALL_PROBLEMS[problem]
-    data = [own.training_data(seed, rows) for seed in seeds]
+    small_problem = SMALL_PROBLEMS[problem]
+    data = [small_problem.training_data(seed, rows) for seed in seeds]
     models = fit_job(settings, seeds, data, work / f"split_truth-{problem}-{rows}.checkpoint")
-    found = []
+    results = []
     for seed, model in zip(seeds, models, strict=True):
-        x = own.test_points(seed, points)
+        x = small_problem.test_points(seed, points)
         split = split_jointly(model, x)
-        ratio = noise_ratio(split.aleatoric, own.entropy(x))
-        found.append({"noise_ratio": ratio, "epistemic": float(split.epistemic.mean())})
-    return found
+        ratio = noise_ratio(split.aleatoric, small_problem.entropy(x))
+        results.append({"noise_ratio": ratio, "epistemic": float(split.epistemic.mean())})
+    return results
 
 
 def noise_ratio(estimated: np.ndarray, truth: np.ndarray) -> float:
@@ -80,12 +80,12 @@ def noise_ratio(estimated: np.ndarray, truth: np.ndarray) -> float:
 
 
 def share_of_falls(course: np.ndarray) -> float:
-    """How often a value ``[sizes, seeds]`` falls from one size to the next."""
+    """How often a value ``[sizes, seeds]`` decreases from one size to the next."""
     return float(np.mean(np.diff(course, axis=0) < 0.0))
 
 
 def tabulate_splits(results: Path) -> str:
-    """Estimated over true noise, and the epistemic part as data come."""
+    """Ratio of estimated to true noise, and epistemic part by number of rows."""
     values = metrics("split_truth", results)
     few = ROWS[0]
     rows = [

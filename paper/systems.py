@@ -1,4 +1,4 @@
-"""Are the systems the ones they claim to be? Parity, costs of known policies, speed."""
+"""Checks of the systems: parity with published data, costs of known policies, speed."""
 
 import time
 from dataclasses import replace
@@ -43,7 +43,7 @@ DEVICES = {"cpu": "two CPU cores", "gpu": "one GPU"}
 
 
 def measure_systems(context: Context) -> Record:
-    """All that is measured of the systems; the turbine only in a full run."""
+    """Run all measurements; of the turbine only in a full run."""
     system = industrial_benchmark()
     num = SMOKE_EPISODES if context.smoke else EPISODES
     record = Record("systems", {"episodes": num, **SIZES}, [SEED])
@@ -59,20 +59,20 @@ def measure_systems(context: Context) -> Record:
 
 
 def measure_speed(context: Context) -> Record:
-    """The speed alone, for other devices."""
+    """Measure only the speed, for other devices."""
     record = Record("systems", SIZES, [SEED])
     add_speed(record, context.smoke)
     return record
 
 
 def add_speed(record: Record, smoke: bool) -> None:
-    """Under the name of the platform that it was measured on."""
+    """Add the speed under the name of the platform."""
     platform = jax.devices()[0].platform
     record.add(f"industrial/steps_per_second/{platform}", steps_per_second(smoke))
 
 
 def measure_turbine(record: Record) -> None:
-    """Its steady states against the published ones, its energy, and what there is to gain."""
+    """Steady states against the published ones, energy balance, and possible savings."""
     for name, value in steady_state_errors(steady_states()).items():
         record.add(f"wind/steady_state/{name}", value)
     record.add("wind/energy_gap", energy_gap(jax.random.key(SEED)))
@@ -81,29 +81,30 @@ def measure_turbine(record: Record) -> None:
 
 
 def measure_fixed_offset(record: Record, name: str, params: TurbineTask) -> None:
-    """The best fixed offset, in degrees and percent, and what it saves of the neutral cost."""
-    found = fixed_offset_gain(jax.random.key(SEED), params)
-    record.add(f"{name}/pitch", found.pitch)
-    record.add(f"{name}/torque", found.torque)
-    record.add(f"{name}/neutral_cost", found.neutral_cost)
-    record.add(f"{name}_gain", found.gain)
-    record.add(f"{name}_gain_se", found.standard_error)
+    """The best fixed offset, in degrees and percent, and its saving against the neutral action."""
+    best = fixed_offset_gain(jax.random.key(SEED), params)
+    record.add(f"{name}/pitch", best.pitch)
+    record.add(f"{name}/torque", best.torque)
+    record.add(f"{name}/neutral_cost", best.neutral_cost)
+    record.add(f"{name}_gain", best.gain)
+    record.add(f"{name}_gain_se", best.standard_error)
 
 
 def known_policies(system: System) -> dict[str, Policy]:
-    """Those with a known cost."""
+    """Policies with a known cost."""
     zero = constant(np.zeros(len(system.actions)))
     return {"zero": zero, "random": uniform(system), "behaviour": system.behaviour}
 
 
 def episode_costs(system: System, policy: Policy, num: int) -> np.ndarray:
-    """Mean cost per step of each of ``num`` episodes, which all policies share the seeds of."""
-    found = episodes(jax.random.key(SEED), system, policy, system.horizon, num)
-    return np.asarray(found.costs, np.float64).mean(axis=1)
+    """Mean cost per step of each of ``num`` episodes, with the same seeds for all policies."""
+    simulated = episodes(jax.random.key(SEED), system, policy, system.horizon, num)
+    return np.asarray(simulated.costs, np.float64).mean(axis=1)
 
 
 def steps_per_second(smoke: bool) -> float:
-    """Steps of many plants side by side with random actions, noise included; the median."""
+    """Median number of steps per second of many parallel plants with random actions, noise
+    included."""
     plants = PLANTS // 100 if smoke else PLANTS
     noise = dynamics.sample_noises(jax.random.key(SEED), plants)
     states = jax.jit(jax.vmap(lambda one: dynamics.reset(PAPER, 50.0, one.drift, one)))(noise)
@@ -130,12 +131,12 @@ def _advance(key: jax.Array, states: dynamics.State) -> tuple[dynamics.State, ja
 
 
 def draw_river(context: Context) -> list[Path]:
-    """Some canoes that paddle at random, as ``river.png``."""
+    """Draw some canoes that paddle at random, as ``river.png``."""
     system = wet_chicken()
-    found = episodes(jax.random.key(SEED), system, system.behaviour, PADDLED, CANOES)
+    simulated = episodes(jax.random.key(SEED), system, system.behaviour, PADDLED, CANOES)
     path = context.output / "river.png"
     with style():
-        river_figure(RIVER, *map(np.asarray, found[:2])).savefig(path, dpi=110)
+        river_figure(RIVER, *map(np.asarray, simulated[:2])).savefig(path, dpi=110)
     return [path]
 
 
@@ -156,7 +157,7 @@ def tabulate_costs(results: Path) -> str:
 
 
 def tabulate_wind(results: Path) -> str:
-    """The turbine against its published steady states, and what there is to gain."""
+    """The turbine against its published steady states, and possible savings."""
     values = metrics("systems", results)
     error = {name: values[f"wind/steady_state/max_{name}"] for name in ERRORS}
     rows = [
@@ -167,11 +168,11 @@ def tabulate_wind(results: Path) -> str:
         *_fixed_offset(values, "wind/fixed_offset", ""),
         *_fixed_offset(values, "wind/fixed_offset_no_load", ", without a load penalty"),
     ]
-    return markdown(["", "found"], rows)
+    return markdown(["", "value"], rows)
 
 
 def _fixed_offset(values: dict[str, float], name: str, case: str) -> list[list[str]]:
-    """Where the best fixed offset lies and what it saves."""
+    """The best fixed offset and its saving."""
     pitch, torque = values[f"{name}/pitch"], values[f"{name}/torque"]
     neutral, gain = values[f"{name}/neutral_cost"], values[f"{name}_gain"]
     return [
@@ -194,13 +195,13 @@ def signed(value: float, form: str = "g") -> str:
 
 
 def tabulate_speed(results: Path) -> str:
-    """Million steps of the industrial benchmark in a second."""
+    """Million steps of the industrial benchmark per second."""
     values = metrics("systems", results)
-    found = {
+    speeds = {
         label: values.get(f"industrial/steps_per_second/{name}") for name, label in DEVICES.items()
     }
     rows = [
-        [label, "–" if speed is None else f"{speed / 1e6:.1f}"] for label, speed in found.items()
+        [label, "–" if speed is None else f"{speed / 1e6:.1f}"] for label, speed in speeds.items()
     ]
     return markdown(["20,000 plants side by side", "million steps per second"], rows)
 
@@ -210,7 +211,7 @@ def river_figure(params: River, paths: np.ndarray, actions: np.ndarray) -> Figur
     figure, axis = plt.subplots(figsize=(6.4, 6.2), layout="constrained")
     _water(axis, params)
     for number, (path, paddled) in enumerate(zip(paths, actions, strict=True)):
-        # Who lands at x = 0 without having paddled there has fallen.
+        # A canoe at x = 0 that has not paddled there has fallen.
         fell = (path[1:, 0] == 0.0) & (path[:-1, 0] + paddled[:, 0] > 0.0)
         _canoe(axis, path, fell, PALETTE[number % len(PALETTE)], f"canoe {number + 1}")
     axis.plot([], [], "x", color=CHOSEN, markersize=8, markeredgewidth=2, label="falls from here")
@@ -251,7 +252,7 @@ def _water(axis: Axes, params: River) -> None:
 
 
 def _canoe(axis: Axes, path: np.ndarray, fell: np.ndarray, color: str, label: str) -> None:
-    """A line for each leg; a fall is marked where it began."""
+    """A line per leg; a fall is marked at its start."""
     legs = np.split(path, np.flatnonzero(fell) + 1)
     for leg in legs:
         axis.plot(*leg.T, "o-", color=color, markersize=3, linewidth=1.2, label=label)

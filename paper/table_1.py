@@ -1,7 +1,7 @@
-"""The paper's Table 1: learn by what a measurement teaches (I), by all uncertainty (H), at random.
+"""The paper's Table 1: active learning by epistemic (I) or total (H) uncertainty, or at random.
 
 Two posteriors, the paper's (mean field, α = 1) and the library's quick ensemble, and Gaussian
-processes. The arms of a block that have the same columns learn side by side, all in one program.
+processes. Arms of a block with the same columns learn in parallel, in one program.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,8 +41,8 @@ class Training(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Ways of choosing, the posterior's name in the record, and how the networks of each group are
-    trained (no training: Gaussian processes)."""
+    """Strategies, the posterior's name in the record, and training of the networks of each group
+    (no training: Gaussian processes)."""
 
     methods: tuple[str, ...]
     posterior: str
@@ -54,7 +54,7 @@ PAPER_TRAINING = {
     "toys": Training(10_000, PAPER),
     "river": Training(5_000, PAPER | {"batch_size": 250}),
 }
-# The quick ensemble, small: there are 151 rounds of it.
+# A small quick ensemble, because there are 151 rounds.
 QUICK = Training(600, {"inference": "ensemble", "members": 10})
 DEFAULT_TRAINING = {"toys": QUICK, "river": QUICK}
 BLOCKS = {
@@ -68,7 +68,7 @@ Final = tuple[str, str, str, int]  # posterior, problem, method, seed
 
 
 class Part(NamedTuple):
-    """The arms of a block that learn side by side."""
+    """Arms of a block that learn in parallel."""
 
     block: str
     group: str
@@ -78,23 +78,23 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its job, and in the record."""
+        """Name of its job, also used in the record."""
         return f"{self.block}/{self.group}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that decides its numbers, beside arms and size."""
+        """All settings that affect its numbers, besides arms and size."""
         if self.training is None:
             return {}
         return {"updates": self.training.updates} | self.training.settings
 
     def file(self, work: Path) -> WorkFile:
-        """Where its course is stored."""
+        """The file of its course."""
         identity = {"arms": self.arms, "size": self.size, "settings": self.settings}
         return WorkFile(work / f"table_1-{self.block}-{self.group}.course", "course", identity)
 
     def learn(self, work: Path) -> Course:
-        """Run it to its end, from where it stopped."""
+        """Run the part to the end, resuming if possible."""
         fit = (
             fit_processes(self.arms, self.size)
             if self.training is None
@@ -107,24 +107,26 @@ def list_parts(smoke: bool, block: str | None = None) -> list[Part]:
     """All parts, or those of one block."""
     seeds, size = (SEEDS[:2], SMOKE) if smoke else (SEEDS, FULL)
     parts = []
-    for name, own in BLOCKS.items():
+    for name, definition in BLOCKS.items():
         for group, problems in GROUPS.items():
-            training = own.training.get(group)
+            training = definition.training.get(group)
             if smoke and training is not None:
                 training = Training(6, training.settings | SMOKE_SETTINGS)
-            arms = [Arm(p, method, s) for p in problems for method in own.methods for s in seeds]
+            arms = [
+                Arm(p, method, s) for p in problems for method in definition.methods for s in seeds
+            ]
             if block in (None, name):
                 parts.append(Part(name, group, arms, size, training))
     return parts
 
 
 def learn_part(number: int, smoke: bool, work: Path) -> None:
-    """Run a part to its end; its course is its result."""
+    """Run a part to the end; its course is its result."""
     list_parts(smoke)[number].learn(work)
 
 
 def learn_block(block: str, context: Context) -> list[Path]:
-    """Run a block to its end, from where it stopped."""
+    """Run a block to the end, resuming if possible."""
     parts = list_parts(context.smoke, block)
     for part in parts:
         part.learn(context.work)
@@ -132,7 +134,7 @@ def learn_block(block: str, context: Context) -> list[Path]:
 
 
 def learn_all_blocks(context: Context) -> Record:
-    """Run what is left of all blocks, as jobs or here; the record and its curves."""
+    """Run the remaining parts of all blocks, as jobs or here; write the record and its curves."""
     parts = list_parts(context.smoke)
     if context.executor is not None:
         work = context.work.resolve()
@@ -147,7 +149,7 @@ def learn_all_blocks(context: Context) -> Record:
 
 
 def compose_record(context: Context) -> Record:
-    """The record of all parts that have come to their end, and the curves of all, however far."""
+    """The record of all finished parts, and the curves of all parts."""
     seeds, size = (SEEDS[:2], SMOKE) if context.smoke else (SEEDS, FULL)
     parts = list_parts(context.smoke)
     courses = [(part, read_course(part.file(context.work), len(part.arms))) for part in parts]
@@ -186,31 +188,31 @@ def add_oracles(
 ) -> dict[tuple[str, int], float]:
     """Mean log-density of the true process on each repetition's test points.
 
-    The river's process has no density; it is seen through the noise that the networks which learn
-    by what a measurement teaches end with.
+    The river has no density; it is convolved with the final noise of the networks that learn by
+    epistemic uncertainty.
     """
-    found: dict[tuple[str, int], float] = {}
+    oracles: dict[tuple[str, int], float] = {}
     for arms, course in courses:
         teaching = [i for i, arm in enumerate(arms) if arm.method == "epistemic"]
         blur = course.noise[teaching].mean(axis=0)
         for arm in arms:
             problem = LEARNING_PROBLEMS[arm.problem]
             x, y = (part[: size.tests] for part in problem.test(arm.seed))
-            found[arm.problem, arm.seed] = float(problem.log_density(x, y, blur).mean())
+            oracles[arm.problem, arm.seed] = float(problem.log_density(x, y, blur).mean())
         if arms[0].problem == RIVER:
             for name, value in zip("xy", blur, strict=True):
                 record.add(f"{RIVER}/oracle/noise_{name}", value)
-    for name in dict.fromkeys(problem for problem, _ in found):
-        own = [value for (problem, _), value in found.items() if problem == name]
-        record.add(f"{name}/oracle/test_log_likelihood", float(np.mean(own)))
-    return found
+    for name in dict.fromkeys(problem for problem, _ in oracles):
+        values = [value for (problem, _), value in oracles.items() if problem == name]
+        record.add(f"{name}/oracle/test_log_likelihood", float(np.mean(values)))
+    return oracles
 
 
 def add_scores(
     finals: Mapping[Final, float], oracle: Mapping[tuple[str, int], float], record: Record
 ) -> None:
-    """Final scores in raw and standardised units, gaps to the oracle, and gains of one way of
-    choosing over another, which are those of the same repetition."""
+    """Final scores in raw and standardised units, gaps to the oracle, and gains of one strategy
+    over another, paired by repetition."""
     for posterior, problem, method in dict.fromkeys(final[:3] for final in finals):
         seeds = [s for *place, s in finals if tuple(place) == (posterior, problem, method)]
         scores = np.array([finals[posterior, problem, method, seed] for seed in seeds])
@@ -218,7 +220,7 @@ def add_scores(
         units = np.array([np.log(_deviations(problem, seed)).sum() for seed in seeds])
         record.add_mean(f"{place}/test_log_likelihood", scores)
         record.add_mean(f"{place}/test_log_likelihood_standardised", scores + units)
-        # The river's truth is known only as the default's networks see it.
+        # The density of the river is known only with the noise of the default's networks.
         if (problem, seeds[0]) in oracle and (problem != RIVER or posterior == "default"):
             gaps = [oracle[problem, seed] for seed in seeds] - scores
             record.add_mean(f"{place}/oracle_gap", gaps)
@@ -232,20 +234,20 @@ def add_scores(
 
 
 def _deviations(problem: str, seed: int) -> np.ndarray:
-    """Of the outputs that a repetition begins with."""
+    """Standard deviations of the initial outputs of a repetition."""
     return np.atleast_1d(LEARNING_PROBLEMS[problem].initial(seed).y.std(axis=0))
 
 
 def write_curves(
     courses: Sequence[tuple[str, Sequence[Arm], Course]], size: Size, path: Path
 ) -> None:
-    """Mean and standard error over repetitions of every scored round."""
+    """Write mean and standard error over repetitions of every scored round."""
     rounds = [n for n in range(size.rounds + 1) if n % size.scored == 0 or n == size.rounds]
     lines = ["posterior,problem,method,iteration,mean,se"]
     for posterior, arms, course in courses:
         for problem, method in dict.fromkeys(arm[:2] for arm in arms):
-            own = [i for i, arm in enumerate(arms) if arm[:2] == (problem, method)]
-            for number, scores in zip(rounds, course.scores[:, own], strict=False):
+            indices = [i for i, arm in enumerate(arms) if arm[:2] == (problem, method)]
+            for number, scores in zip(rounds, course.scores[:, indices], strict=False):
                 error = standard_error(scores)
                 numbers = f"{number},{scores.mean():.4f},{error:.4f}"
                 lines.append(f"{posterior},{problem},{method},{numbers}")

@@ -1,4 +1,5 @@
-"""Table 1 beside the paper's, and its curves, from ``results/table1.json`` and ``table1.csv``."""
+"""Table 1 compared with the paper's, and its curves, from ``results/table1.json`` and
+``table1.csv``."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,7 @@ POSTERIOR_LABELS = {"paper": ", α = 1", "default": ", ensemble", "gp": ""}
 
 
 def tabulate_scores(results: Path) -> str:
-    """Test log-likelihood after all iterations, for each problem and way of choosing."""
+    """Test log-likelihood after all iterations, for each problem and strategy."""
     values = metrics("table1", results)
     rows = []
     for problem in PROBLEMS:
@@ -61,14 +62,14 @@ def tabulate_scores(results: Path) -> str:
             cells += _cells(values, problem, method, SCORE)
             rows.append([problem.replace("_", "-"), name, *cells])
         cells = ["–" if truth is None else f"{truth:.2f}"] * len(COLUMNS)
-        if problem == "wet_chicken":  # known only as the ensembles' noise shows it
+        if problem == "wet_chicken":  # known only with the ensembles' noise
             cells = ["", cells[1], ""]
         rows.append([problem.replace("_", "-"), "(true process)", "", *cells])
     return markdown(["problem", "choice", "paper", *COLUMNS], rows)
 
 
 def tabulate_wet_chicken(results: Path) -> str:
-    """The river's in standardised units too."""
+    """The scores on wet-chicken in standardised units."""
     values = metrics("table1", results)
     rows = [
         [name, *_cells(values, "wet_chicken", method, f"{SCORE}_standardised")]
@@ -78,12 +79,15 @@ def tabulate_wet_chicken(results: Path) -> str:
 
 
 def tabulate_gains(results: Path) -> str:
-    """What choosing by I gains over other choices, repetition by repetition."""
+    """Gain of choosing by I over other strategies, paired by repetition."""
     values = metrics("table1", results)
     rows = []
     for problem in PROBLEMS:
-        own = PUBLISHED[problem]
-        row = [problem.replace("_", "-"), f"{own['epistemic'][0] - own['total'][0]:.2f}"]
+        published = PUBLISHED[problem]
+        row = [
+            problem.replace("_", "-"),
+            f"{published['epistemic'][0] - published['total'][0]:.2f}",
+        ]
         for other in ("total", "random"):
             for posterior in POSTERIORS:
                 row.append(_cell(values, f"{problem}/epistemic_over_{other}/{posterior}", 3))
@@ -96,7 +100,7 @@ def tabulate_gains(results: Path) -> str:
 
 
 def tabulate_times(results: Path) -> str:
-    """Minutes that the networks took, and hours that they would take on two CPU cores."""
+    """Training time of the networks in minutes, and estimated hours on two CPU cores."""
     done, scaled = metrics("table1", results), metrics("bench_table1", results)
     rows = []
     for block, name in zip(POSTERIORS, COLUMNS, strict=False):
@@ -109,10 +113,13 @@ def tabulate_times(results: Path) -> str:
 
 
 def _cells(values: dict[str, float], problem: str, method: str, score: str) -> list[str]:
-    """One for each posterior, and one for the Gaussian process."""
+    """One cell per posterior, and one for the Gaussian process."""
     if method == "gp":
         return ["", "", _cell(values, f"{problem}/gp/{score}")]
-    return [*(_cell(values, f"{problem}/{method}/{own}/{score}") for own in POSTERIORS), ""]
+    return [
+        *(_cell(values, f"{problem}/{method}/{posterior}/{score}") for posterior in POSTERIORS),
+        "",
+    ]
 
 
 def _cell(values: dict[str, float], name: str, digits: int = 2) -> str:
@@ -158,7 +165,7 @@ class Curve(NamedTuple):
 def draw_panels(
     panels: Mapping[str, Sequence[Curve]], limits: Mapping[str, float | None]
 ) -> Figure:
-    """One panel for each problem; ``limits`` are what nobody can be better than, where known."""
+    """One panel per problem; ``limits`` are upper bounds of the score, if known."""
     size = 4.4 * len(panels), 4.6
     figure, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False)
     handles = {}

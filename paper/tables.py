@@ -1,7 +1,6 @@
-"""Tables in README and docs, made from the records in ``results/``.
+"""Tables in README and docs, generated from the records in ``results/``.
 
-A file marks the place of a table with ``<!-- table: NAME -->`` and ``<!-- end table -->``; what
-stands between is replaced.
+The text between ``<!-- table: NAME -->`` and ``<!-- end table -->`` is replaced.
 """
 
 import re
@@ -84,12 +83,12 @@ TABLES: dict[str, Callable[[Path], str]] = {
 
 
 def fill_tables(text: str, results: Path) -> str:
-    """The text with every marked table made anew."""
+    """The text with every marked table regenerated."""
     return MARKED.sub(lambda match: match[1] + TABLES[match[2]](results) + match[3], text)
 
 
 def renew_tables(root: Path) -> list[Path]:
-    """Renew the tables of README and docs; returns the files that changed."""
+    """Update the tables in README and docs; returns the changed files."""
     changed = []
     for path in [root / "README.md", *sorted((root / "docs").glob("**/*.md"))]:
         text = path.read_text()

@@ -1,8 +1,8 @@
 """Figures 1 and 2 of the paper, its appendices A (HMC) and B (other values of α), and the same
 six panels for the ensemble.
 
-Each figure is drawn from one seed's fit and comes with its numbers as a CSV file; how much seeds
-differ is what ``alpha_vs_hmc`` reports.
+Each figure is drawn from the fit of one seed, with its numbers as a CSV file; ``alpha_vs_hmc``
+reports the variation over seeds.
 """
 
 from pathlib import Path
@@ -43,13 +43,13 @@ class Toy(NamedTuple):
 
 
 def draw_splits(name: str, context: Context) -> list[Path]:
-    """Draw one of the FIGURES, each panel figure as PNG with its curves as CSV."""
+    """Draw one of the FIGURES, as PNG with its curves as CSV."""
     fits = [Fit(problem, method, SEED) for problem, method in FIGURES[name]]
     written = []
     for fit, model in load_or_fit(fits, context.smoke, context.work).items():
         own = name if len(fits) == 1 else f"{name}_{fit.problem}_{fit.method}"
         picture, numbers = (context.output / f"{own}.{ending}" for ending in ("png", "csv"))
-        toy = look(fit, model)
+        toy = evaluate_fit(fit, model)
         with figures.style():
             draw_panels(toy, f"{fit.problem}, {LABELS[fit.method]}").savefig(picture, dpi=100)
         write_text(numbers, format_csv(toy))
@@ -57,8 +57,8 @@ def draw_splits(name: str, context: Context) -> list[Path]:
     return written
 
 
-def look(fit: Fit, model: BNNLVRegressor) -> Toy:
-    """What the six panels show."""
+def evaluate_fit(fit: Fit, model: BNNLVRegressor) -> Toy:
+    """The content of the six panels."""
     problem = TOY_PROBLEMS[fit.problem]
     x, y = problem.training_data(fit.seed)
     grid = np.linspace(problem.low, problem.high, POINTS)
@@ -68,7 +68,7 @@ def look(fit: Fit, model: BNNLVRegressor) -> Toy:
 
 
 def format_csv(toy: Toy) -> str:
-    """The curves, one row for each x."""
+    """The curves as CSV, one row per x."""
     columns = {"x": toy.grid}
     for name in ("total", "epistemic", "aleatoric"):
         columns[name] = getattr(toy.split, name)
@@ -103,8 +103,8 @@ def draw_panels(toy: Toy, title: str) -> Figure:
 
 
 def _draw_truth(axes: Axes, toy: Toy) -> Axes:
-    """The true entropy, as far as it stays near the fitted one: noise can vanish, entropy then
-    falls without bound."""
+    """The true entropy, limited to the range of the fitted one: where noise vanishes, the entropy
+    is unbounded."""
     axes.plot(toy.grid, toy.true_entropy, "--", color=figures.TRUTH, label="true process")
     low = np.nanmin(toy.split.aleatoric) - 1.0
     axes.set_ylim(bottom=max(low, axes.get_ylim()[0]))
@@ -120,7 +120,7 @@ def _draw_data(axes: Axes, toy: Toy) -> Axes:
 
 
 def _draw_density(axes: Axes, toy: Toy) -> Axes:
-    """How often each input was measured."""
+    """The density of the measured inputs."""
     bounds = toy.grid[0], toy.grid[-1]
     axes.hist(toy.data[0], bins=40, range=bounds, density=True, color=figures.DATA)
     axes.set(ylabel="density", title="(b) density of x in the data")
@@ -138,7 +138,7 @@ def _draw_predictive(axes: Axes, toy: Toy) -> Axes:
 
 
 def _draw_curve(axes: Axes, toy: Toy, part: str, title: str, color: str) -> Axes:
-    """One part over x, with two Monte Carlo errors to each side."""
+    """One part over x, with a band of two Monte Carlo errors."""
     values = getattr(toy.split, part)
     error = 2.0 * getattr(toy.split.standard_errors, part)
     axes.fill_between(toy.grid, values - error, values + error, color=color, alpha=0.2, linewidth=0)

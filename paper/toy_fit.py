@@ -1,7 +1,7 @@
 """Does the paper's inference converge on the paper's toy problems?
 
-Each seed draws its own 750 training points, its own test set and its own start of the fit; the
-score is the mean test log-likelihood, beside that of the true process (the oracle).
+Each seed has its own 750 training points, test set and start of the fit; the score is the mean test
+log-likelihood, compared with that of the true process (the oracle).
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from twofold.estimators.storage import plain_settings
 from twofold.inference.method import nest_options
 
 TEST_SIZE = 500
-# Seeds that no choice of the defaults was made on.
+# Seeds that were not used to choose the defaults.
 SEEDS = [1000, 1001, 1002, 1003, 1004]
 
 
@@ -45,7 +45,7 @@ def score_toy_fits(context: Context) -> Record:
 
 
 def tabulate_scores(results: Path) -> str:
-    """Test log-likelihood on the toy problems beside the oracle."""
+    """Test log-likelihood on the toy problems compared with the oracle."""
     values = metrics("toy_fit", results)
     rows = [
         [

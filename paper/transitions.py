@@ -1,4 +1,4 @@
-"""Data of the wet-chicken river: transitions along a random walk, and from anywhere."""
+"""Data of the wet-chicken river: transitions along a random walk, and from uniform states."""
 
 from functools import partial
 

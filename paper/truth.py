@@ -1,4 +1,4 @@
-"""Policies on the true system, where there is one to try them on: cost and model bias.
+"""Evaluation of policies on the true system: cost and model bias.
 
 b = Σ_t ( E_true[c_t] − E_model[c_t] )²     from the same starting state (paper, Eq. 15)
 """
@@ -20,7 +20,7 @@ from twofold.plant.policy import LearnedPolicy, PolicyNetwork, act_on
 
 
 class Starts(NamedTuple):
-    """States of a system, and the windows that were seen on the way there."""
+    """States of a system, and the observed windows that led to them."""
 
     states: Any
     windows: Window
@@ -38,7 +38,8 @@ def warm_up(key: Key, system: System, policy: Policy, steps: int, history: int, 
 def true_costs(
     key: Key, system: System, policy: LearnedPolicy, starts: Starts, horizon: int, repeats: int
 ) -> np.ndarray:
-    """Costs ``[starts, repeats, T]`` of a policy; the same key gives all policies the same luck."""
+    """Costs ``[starts, repeats, T]`` of a policy; the same key gives all policies the same random
+    numbers."""
     num = starts.windows.observations.shape[0]
     keys = jax.random.split(key, (num, repeats))
     parts = system.step, system.observe, system.cost
@@ -56,7 +57,7 @@ def costs_from(
     starts: Starts,
     keys: Keys,
 ) -> Float[Array, "B R T"]:
-    """``true_costs`` for weights that are still being looked for; leaves as a policy has them."""
+    """``true_costs`` for policy weights under optimisation (``leaves`` as in a policy)."""
     follow, observe, pay = system
 
     def one(start: Starts, key: Key) -> Float[Array, "T"]:
@@ -78,7 +79,7 @@ def costs_from(
 def logged_costs(
     key: Key, system: System, controller: Policy, starts: Starts, horizon: int, repeats: int
 ) -> np.ndarray:
-    """The same of the controller that a log was made by, whose memory begins afresh."""
+    """Costs of the logged controller, with a new memory."""
     num = starts.windows.observations.shape[0]
     keys = jax.random.split(key, (num, repeats))
     parts = system.step, system.observe, system.cost
@@ -111,11 +112,11 @@ def _logged_costs(
 
 
 def model_bias(true: Float[np.ndarray, "B R T"], forecast: Forecast) -> float:
-    """``b`` of the expectation over starts too, without what finite numbers add to it.
+    """``b`` with the expectation over starts too, corrected for Monte Carlo error.
 
-    A state has parts that nobody sees. They are luck to a model, which knows a start by its window
-    alone; so starts are drawn at random, and ``E[c_t]`` is taken over them as well. Luck is in the
-    starts, and in the weight draws, which all of them share.
+    A state has unobserved parts, which are random to a model that knows only the window of a start;
+    therefore starts are drawn at random, and ``E[c_t]`` is taken over them as well. Monte Carlo
+    error comes from the starts and from the weight draws, which all starts share.
     """
     apart = true.mean(axis=1) - forecast.expected
     luck = apart.var(axis=0, ddof=1) / len(apart)
@@ -124,7 +125,7 @@ def model_bias(true: Float[np.ndarray, "B R T"], forecast: Forecast) -> float:
 
 
 def bias_by_start(true: Float[np.ndarray, "B R T"], forecast: Forecast) -> np.ndarray:
-    """``b`` of each start by itself, what is hidden in its state included."""
+    """``b`` of each start separately, including the effect of its unobserved state."""
     draws = len(forecast.by_draw)
     luck = true.var(axis=1, ddof=1) / true.shape[1]
     luck += (forecast.epistemic + forecast.aleatoric / forecast.noise_draws) / draws

@@ -1,8 +1,8 @@
-"""Does it predict well? The UCI regression sets with their published splits.
+"""Predictive performance on the UCI regression sets with their published splits.
 
-One setting for all sets, chosen on rows held out of training rows (docs/experiments.md). Five
-splits of a set at a time are fitted in one program, so that they fit into memory and what is
-finished is kept.
+One setting for all sets, chosen on held-out training rows (docs/experiments.md). Five splits of a
+set at a time are fitted in one program, so that they fit into memory and finished groups are
+stored.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ SETS = ("concrete", "energy", "kin8nm", "power-plant", "wine-quality-red")
 HIDDEN = (50, 50)
 GROUP = 5
 SMOKE_SPLITS, SMOKE_ROWS = 2, 100
-# Test log-likelihoods of PBP, MC-dropout, the same of 100 times the epochs, and Deep Ensembles.
+# Test log-likelihoods of PBP, MC-dropout, MC-dropout with 100 times the epochs, and Deep Ensembles.
 PUBLISHED = {
     "concrete": (-3.16, -3.04, -2.94, -3.06),
     "energy": (-2.04, -1.99, -1.21, -1.38),
@@ -44,7 +44,7 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def data_folder() -> Path:
-    """Where the sets lie: ``$TWOFOLD_DATA/uci``, or ``../shared/data/uci``."""
+    """The folder of the sets: ``$TWOFOLD_DATA/uci``, or ``../shared/data/uci``."""
     return Path(os.environ.get("TWOFOLD_DATA", "../shared/data")) / "uci"
 
 
@@ -58,13 +58,13 @@ def set_bytes(path: Path) -> bytes:
 
 
 def digest_of(path: Path) -> str | None:
-    """SHA-256 of the file of a set; None where there is none, which its own job will say."""
+    """SHA-256 of the file of a set; None if it is missing, which its job reports."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def load_splits(path: Path, numbers: Sequence[int], rows: int | None = None) -> list[Split]:
-    """Training inputs and outputs, no more than ``rows``, and test inputs and outputs, of some
-    published splits."""
+    """Training inputs and outputs (at most ``rows``) and test inputs and outputs of some published
+    splits."""
     with np.load(io.BytesIO(set_bytes(path))) as file:
         X, y = file["X"], file["y"]
         tests = [file[f"test_{i}"] for i in numbers]
@@ -76,7 +76,7 @@ def load_splits(path: Path, numbers: Sequence[int], rows: int | None = None) -> 
 
 
 def count_splits(path: Path) -> int:
-    """How many splits the file of a set holds."""
+    """Number of splits in the file of a set."""
     with np.load(io.BytesIO(set_bytes(path))) as file:
         return int(file["n_splits"])
 
@@ -95,12 +95,12 @@ def score_sets(context: Context) -> Record:
 
 
 def score_sets_by_default(context: Context) -> Record:
-    """The same with the estimator's default inference, and its own choice of hidden layers."""
+    """Score with the estimator's default inference and hidden layers."""
     return _score(judged_settings("twofold", context.smoke), "/default", context)
 
 
 def _score(settings: dict[str, Any], place: str, context: Context) -> Record:
-    """Every group of splits is a job."""
+    """Score all sets; every group of splits is a job."""
     estimator = BNNLVRegressor(**nest_options(settings))
     record = Record("uci", {"estimator": plain_settings(estimator), "group": GROUP}, seeds=[0])
     work, sets, jobs = context.work.resolve(), [], []
@@ -108,7 +108,7 @@ def _score(settings: dict[str, Any], place: str, context: Context) -> Record:
     for name in SETS:
         path = data_folder().resolve() / f"{name}.npz"
         digest = digest_of(path)
-        # A set that is not there has one group too, whose job will say so.
+        # A missing set has one group, whose job reports it.
         count = GROUP if digest is None else count_splits(path)
         for splits in group_splits(min(count, SMOKE_SPLITS) if context.smoke else count):
             identity = {
@@ -138,7 +138,7 @@ def score_splits(
     work: Path,
     rows: int | None = None,
 ) -> list[dict[str, float]]:
-    """Scores of some splits of a set, whose file must have that digest."""
+    """Scores of some splits of a set, whose file must have the given digest."""
     splits = load_splits(path, numbers, rows)
     if digest_of(path) != digest:
         raise ValueError(f"{path} has changed since the sweep began; start it again")
@@ -164,7 +164,7 @@ def score_split(model: BNNLVRegressor, split: Split) -> dict[str, float]:
 
 
 def add_scores(record: Record, place: str, splits: Sequence[Mapping[str, float]]) -> None:
-    """What the scores of all splits of a set come to, under ``place``."""
+    """Add summaries of the scores of all splits of a set, under ``place``."""
     scores = [one["test_log_likelihood"] for one in splits]
     record.add_mean(f"{place}/test_log_likelihood", scores)
     record.add(f"{place}/test_log_likelihood/min", min(scores))
@@ -176,7 +176,7 @@ def add_scores(record: Record, place: str, splits: Sequence[Mapping[str, float]]
 
 
 def tabulate_scores(results: Path) -> str:
-    """Test log-likelihood and RMSE on the UCI sets beside published numbers."""
+    """Test log-likelihood and RMSE on the UCI sets compared with published numbers."""
     values = metrics("uci", results)
     rows = [
         [

@@ -1,10 +1,10 @@
-"""The wind turbine as a user of the library would have it: from a log to a recommended policy.
+"""The wind turbine with the library's defaults: from a log to a recommended policy.
 
 The paper's model keeps the wind at its last value. Here the wind is an exogenous column, replayed
 from the log, and all else is what ``policy search --quick`` does: the model is tuned on roll-outs,
-actions move no faster than the log's, and nothing is done where no policy is expected to help.
-``over_neutral`` is what a policy gains over neutral offsets in winds that nobody has seen, in rated
-power, over whole episodes; it is 0 where the present controller is kept.
+actions change no faster than in the log, and the present controller is kept if no policy is
+expected to help. ``over_neutral`` is the gain of a policy over neutral offsets in unseen winds, in
+rated power, over whole episodes; it is 0 if the present controller is kept.
 """
 
 import json
@@ -32,11 +32,11 @@ from twofold.plant.quality import find_best
 WIND = "wind (m/s)"
 PARTS = "/without_abstaining", "/best"
 WIND_STREAM, NOISE_STREAM = 40_000, 50_000
-BEFORE = 10  # seconds at the neutral action before a policy begins, beside those of a reset
+BEFORE = 10  # seconds at the neutral action before a policy begins, in addition to those of a reset
 
 
 class Case(NamedTuple):
-    """A log, and in how many winds its policies are tried; ``place`` is where its metrics are."""
+    """A log, and the number of test winds; ``place`` is the prefix of its metrics."""
 
     name: str
     place: str
@@ -54,8 +54,8 @@ CASES = (
 
 
 class Found(NamedTuple):
-    """Of one log: gains over neutral offsets of all policies, which of them is the best by the
-    model, whether it is recommended, and what the model expected of it."""
+    """Results of one log: gains of all policies over neutral offsets, the best one by the model,
+    whether it is recommended, and its expected saving."""
 
     gains: list[float]
     best: int
@@ -68,12 +68,12 @@ class Found(NamedTuple):
 
     @property
     def over_neutral(self) -> float:
-        """What came of following the recommendation."""
+        """Gain of following the recommendation."""
         return self.gains[self.best] if self.recommended else 0.0
 
 
 def measure_product(context: Context) -> Record:
-    """Both cases, all of their seeds."""
+    """Run both cases with all seeds."""
     cases = tuple(map(_shrink, CASES)) if context.smoke else CASES
     found = [[find_case(case, seed, context) for seed in case.seeds] for case in cases]
     settings = {
@@ -91,7 +91,7 @@ def measure_product(context: Context) -> Record:
 
 
 def add_case(record: Record, case: Case, found: Sequence[Found]) -> None:
-    """Means over the logs of a case."""
+    """Add means over the logs of a case."""
     record.add_mean(f"{case.place}over_neutral", [one.over_neutral for one in found])
     record.add(f"{case.place}abstained/share", np.mean([not one.recommended for one in found]))
     followed = [one.gains[one.best] for one in found]
@@ -103,7 +103,7 @@ def add_case(record: Record, case: Case, found: Sequence[Found]) -> None:
 
 
 def tabulate_product(results: Path) -> str:
-    """What came of the recommendations for both logs."""
+    """Gains of the recommendations for both cases."""
     values, rows = metrics("wind_frontier", results), list[list[str]]()
     measured = [case for case in CASES if f"{case.place}abstained/share" in values]
     if not measured:
@@ -124,12 +124,12 @@ def tabulate_product(results: Path) -> str:
 
 
 def _shrink(case: Case) -> Case:
-    """The same in seconds."""
+    """The case at the size of a smoke run."""
     return case._replace(transitions=1_000, seeds=(0, 1), horizon=5, winds=4)
 
 
 def product_problem(case: Case) -> ControlProblem:
-    """The paper's problem with the case's log, and the wind as what it is: exogenous."""
+    """The paper's problem with the case's log, and the wind as an exogenous column."""
     problem = turbine()
     behaviour = wind.behaviour(wind.Params(exploration=case.exploration))
     embed = partial(problem.embed, held=(), exogenous=[WIND])
@@ -137,7 +137,7 @@ def product_problem(case: Case) -> ControlProblem:
 
 
 def find_case(case: Case, seed: int, context: Context) -> Found:
-    """Find policies of one log and try them; from its files where they are there."""
+    """Find policies for one log and evaluate them; read from files if they exist."""
     folder = context.work / f"{case.name}-{seed}"
     path = folder / "found.json"
     if path.exists():
@@ -153,7 +153,7 @@ def find_case(case: Case, seed: int, context: Context) -> Found:
 
 
 def describe(project: Project, gains: list[float], made_by: dict[str, str]) -> Found:
-    """What became of a project's policies, and what it says of them."""
+    """The gains of a project's policies, and its recommendation."""
     number = find_best(project.trials)
     best = project.trials[number]
     return Found(
@@ -171,7 +171,7 @@ def describe(project: Project, gains: list[float], made_by: dict[str, str]) -> F
 def gains_over_neutral(
     problem: ControlProblem, policies: Any, seed: int, winds: int
 ) -> list[float]:
-    """Mean cost per second of neutral offsets less that of each policy, in the same winds."""
+    """Mean cost per second of neutral offsets minus that of each policy, in the same winds."""
     system, first = problem.system, policies[0]
     neutral, key = constant(np.zeros(2)), jax.random.key(seed + WIND_STREAM)
     starts = warm_up(key, system, neutral, BEFORE, first.history, winds)
@@ -184,5 +184,5 @@ def gains_over_neutral(
         own = policy.embedding, policy.shape, problem.horizon, leaves, starts, keys
         return float(np.asarray(costs_from(parts, *own), float).mean())
 
-    idle = cost(first, 0.0)  # without weights it acts in the middle of its bounds
+    idle = cost(first, 0.0)  # with zero weights it acts in the middle of its bounds
     return [idle - cost(policy) for policy in policies]

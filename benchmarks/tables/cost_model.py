@@ -122,4 +122,4 @@ def calculations(results: Path) -> str:
             hours = campaigns_seconds(found, CAMPAIGNS, MEASUREMENTS) / 3600
             what = f"{CAMPAIGNS:,} campaigns of {MEASUREMENTS} measurements, asked once"
             rows.append([what, label, f"{hours:,.1f} hours"])
-    return markdown(["", "on", "takes"], rows)
+    return markdown(["", "on", "time"], rows)

@@ -19,7 +19,7 @@ SURFACES = {
 }
 COUNTS = {
     "cases": "cases",
-    "refused": "refused in a sentence",
+    "refused": "refused with a message",
     "crashes": "crashes",
     "hangs": "hangs",
     "losses": "losses",
@@ -33,4 +33,4 @@ def faults(results: Path) -> str:
         [label, *(f"{values[f'{surface}/{count}']:,.0f}" for count in COUNTS)]
         for surface, label in SURFACES.items()
     ]
-    return markdown(["what was tried", *COUNTS.values()], rows)
+    return markdown(["input", *COUNTS.values()], rows)

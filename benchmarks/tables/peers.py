@@ -21,7 +21,7 @@ def tabulate_train(results: Path) -> str:
     own = ["twofold", f"{values['ms_per_update']:.2f}", "1.0"]
     matched = ["twofold, matched", f"{values['twofold_matched/ms_per_update']:.2f}", "1.0"]
     rows = [own, *rows[:-1], matched, rows[-1]]
-    return markdown(["", "ms per update", "its time over ours"], rows)
+    return markdown(["", "ms per update", "its time relative to ours"], rows)
 
 
 def tabulate_entropy(results: Path) -> str:

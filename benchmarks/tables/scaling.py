@@ -58,7 +58,7 @@ def row_groups(results: Path) -> str:
         [f"{g:,}", *(f"{values[f'row_group/{g}/{name}'] / 2**20:,.0f}" for name in names)]
         for g in groups
     ]
-    return markdown(["rows of a row group", "peak before, MiB", "peak behind reading, MiB"], rows)
+    return markdown(["rows per row group", "peak before, MiB", "peak after reading, MiB"], rows)
 
 
 def amortised(results: Path) -> str:

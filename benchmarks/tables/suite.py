@@ -40,7 +40,9 @@ PEERS = {
 
 def ratios(results: Path) -> str:
     """Times of peers over ours."""
-    return markdown(["job", "peer", "its time over ours"], _ratios(metrics("bench", results)))
+    return markdown(
+        ["job", "peer", "its time relative to ours"], _ratios(metrics("bench", results))
+    )
 
 
 def floors(results: Path) -> str:
@@ -54,7 +56,7 @@ def floors(results: Path) -> str:
 def gains(results: Path) -> str:
     """What was gained over the plain way."""
     return markdown(
-        ["job", "device", "plain, ms", "now, ms", "times as fast", "largest difference"],
+        ["job", "device", "plain, ms", "now, ms", "speed-up", "largest difference"],
         _gains(metrics("bench", results)),
     )
 

@@ -2,8 +2,8 @@
 
     .peers/interop/bin/python examples/interop/arviz_inference_data.py [--smoke] [--output FOLDER]
 
-Weights of a network can be permuted without changing it, so chains are compared by what they
-predict: the mean and the standard deviation of y at a few inputs.
+Permuting hidden units does not change a network, so chains are compared by their predictions: the
+mean and the standard deviation of y at a few inputs.
 """
 
 import argparse

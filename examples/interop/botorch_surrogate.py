@@ -2,8 +2,8 @@
 
     .peers/interop/bin/python examples/interop/botorch_surrogate.py [--smoke] [--output FOLDER]
 
-BoTorch sees posterior samples of the mean outcome, so that noise does not count as information.
-They have no gradients for PyTorch; the acquisition function is maximised over Sobol points.
+BoTorch gets posterior samples of the mean outcome, so noise does not count as information. The
+samples have no PyTorch gradients, so the acquisition function is maximised over Sobol points.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def measure(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def main() -> None:
-    """Three points a round, chosen together by expected improvement."""
+    """Three points per round, chosen as a batch by expected improvement."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")

@@ -23,7 +23,7 @@ ENVIRONMENT = "twofold/WetChicken-v0"
 
 
 def learn_policy(transitions: int, smoke: bool) -> LearnedPolicy:
-    """The policy of lowest risk-adjusted cost, from a log of random actions."""
+    """The policy with the lowest risk-adjusted cost, from a log of random actions."""
     river = wet_chicken()
     log = from_episodes(
         river, episodes(jax.random.key(0), river, uniform(river), 50, transitions // 50)

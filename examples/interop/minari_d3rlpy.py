@@ -2,8 +2,8 @@
 
     python examples/interop/minari_d3rlpy.py [--smoke] [--output FOLDER]
 
-d3rlpy pins an older Gymnasium, so that it runs in an environment of its own
-(``make interop`` creates ``.peers/d3rlpy``).
+d3rlpy pins an older Gymnasium, so it runs in its own environment (``make interop`` creates
+``.peers/d3rlpy``).
 """
 
 import argparse
@@ -43,7 +43,7 @@ print(cql.predict(np.zeros((1, 2), np.float32))[0].tolist())
 
 
 def main() -> None:
-    """Write, read back, and train with d3rlpy if its environment is there."""
+    """Write, read back, and train with d3rlpy if its environment exists."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     parser.add_argument("--smoke", action="store_true", help="a short run of a few seconds")

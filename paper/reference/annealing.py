@@ -1,15 +1,15 @@
 """Annealed populations: sequential Monte Carlo from the prior to the posterior (Del Moral et al.
-2006), with Hamiltonian paths between the powers of the likelihood.
+2006), with Hamiltonian Monte Carlo between the powers of the likelihood.
 
 A population starts as draws from the prior. The power β of the likelihood rises from 0 to 1 in
-stages: as far as the weights ``L^(β' − β)`` leave SPREAD of the population effective, then the
-population is drawn anew by these weights, and each particle makes some paths of Hamiltonian Monte
-Carlo that leave ``prior × L^β'`` invariant. Modes are met while it is easy to move between them,
-and the weights, not luck, decide how many particles each of them gets. Populations are independent
-of each other, so that they can be compared like chains.
+stages. Each stage raises β as far as the weights ``L^(β' − β)`` keep an effective fraction SPREAD
+of the population, resamples the population by these weights, and moves each particle along
+trajectories of Hamiltonian Monte Carlo that leave ``prior × L^β'`` invariant. Modes are reached
+while it is easy to move between them, and the weights decide how many particles each gets.
+Populations are independent, so they can be compared like chains.
 
-Coordinates are those in which the prior is standard normal; there a quarter of a period, π / 2,
-makes a path forget where it began. The step size follows the acceptance of each population.
+In the coordinates used, the prior is standard normal; there a quarter of a period, π / 2,
+decorrelates a trajectory from its start. The step size follows the acceptance of each population.
 """
 
 from collections.abc import Callable
@@ -32,8 +32,7 @@ Function = Callable[[Float[Array, "C d"]], Array]
 
 
 class Density(NamedTuple):
-    """Log-likelihoods of many positions, and the forces that move them: gradients, or what is near
-    to them."""
+    """Log-likelihoods of many positions, and forces: gradients or approximations of them."""
 
     log_likelihood: Function
     force: Function
@@ -54,9 +53,11 @@ def init(density: Density, key: Key, groups: int, particles: int, dimension: int
     """Draws from the prior."""
     positions = jax.random.normal(key, (groups, particles, dimension), jnp.float32)
     nothing = jnp.zeros(groups, jnp.float32)
-    found = density.log_likelihood(positions.reshape(-1, dimension))
+    log_likelihood = density.log_likelihood(positions.reshape(-1, dimension))
     log_step = nothing + np.log(FIRST_STEP)
-    return State(positions, found.reshape(groups, particles), nothing, log_step, nothing, nothing)
+    return State(
+        positions, log_likelihood.reshape(groups, particles), nothing, log_step, nothing, nothing
+    )
 
 
 def effective_share(log_weights: Float[Array, "P"]) -> Float[Array, ""]:
@@ -66,8 +67,8 @@ def effective_share(log_weights: Float[Array, "P"]) -> Float[Array, ""]:
 
 
 def next_power(log_likelihood: Float[Array, "P"], power: Float[Array, ""]) -> Float[Array, ""]:
-    """The largest power whose weights leave SPREAD of the population effective, by bisection of the
-    step's logarithm."""
+    """The largest power whose weights keep an effective fraction SPREAD of the population, by
+    bisection in the logarithm of the step."""
 
     def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bounds
@@ -82,7 +83,7 @@ def next_power(log_likelihood: Float[Array, "P"], power: Float[Array, ""]) -> Fl
 
 
 def choose(key: Key, log_weights: Float[Array, "P"]) -> Int[Array, "P"]:
-    """Systematic resampling: particle i on average ``P w_i`` times."""
+    """Systematic resampling: particle i is chosen ``P w_i`` times on average."""
     count = len(log_weights)
     bounds = jnp.cumsum(jax.nn.softmax(log_weights))
     places = (jnp.arange(count) + jax.random.uniform(key)) / count
@@ -90,7 +91,7 @@ def choose(key: Key, log_weights: Float[Array, "P"]) -> Int[Array, "P"]:
 
 
 def reweigh(key: Key, state: State) -> State:
-    """The populations at their next powers."""
+    """Reweight and resample the populations at their next powers."""
     power = jax.vmap(next_power)(state.log_likelihood, state.power)
     log_weights = (power - state.power)[:, None] * state.log_likelihood
     size = log_weights.shape[1]
@@ -106,13 +107,13 @@ def reweigh(key: Key, state: State) -> State:
 
 
 def shorten(before: Float[Array, "G"], after: Float[Array, "G"]) -> Float[Array, "G"]:
-    """By how much the logarithm of the step falls with the width of what is constrained, at most
-    SHORTENING."""
+    """Decrease of the log step size as the posterior gets narrower, at most SHORTENING."""
     return jnp.clip(0.5 * jnp.log(after / jnp.maximum(before, 1e-12)), 0.0, SHORTENING)
 
 
 def move(density: Density, key: Key, state: State, steps: Int[Array, ""]) -> State:
-    """A Hamiltonian path of so many leapfrog steps for every particle, accepted or rejected."""
+    """A Hamiltonian trajectory of ``steps`` leapfrog steps for every particle, accepted or
+    rejected."""
     groups, size, dimension = state.positions.shape
     momentum_key, jitter_key, test_key = jax.random.split(key, 3)
     start = state.positions.reshape(-1, dimension)
@@ -129,19 +130,19 @@ def move(density: Density, key: Key, state: State, steps: Int[Array, ""]) -> Sta
         position = position + step * momentum
         return position, momentum + step * force(position)
 
-    # Half a step of the momentum first; the last whole one is half taken back.
+    # Start with half a momentum step; half of the last full one is undone.
     pushed = momentum + 0.5 * step * force(start)
     position, pushed = jax.lax.fori_loop(0, steps, leap, (start, pushed))
     pushed = pushed - 0.5 * step * force(position)
-    found = density.log_likelihood(position)
+    proposed = density.log_likelihood(position)
     before = power[:, 0] * state.log_likelihood.ravel() - _energy(start, momentum)
-    gain = power[:, 0] * found - _energy(position, pushed) - before
+    gain = power[:, 0] * proposed - _energy(position, pushed) - before
     gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
     accepted = jnp.log(jax.random.uniform(test_key, gain.shape)) < gain
     rate = jnp.mean(jnp.exp(jnp.minimum(gain, 0.0)).reshape(groups, size), axis=1)
     return state._replace(
         positions=jnp.where(accepted[:, None], position, start).reshape(state.positions.shape),
-        log_likelihood=jnp.where(accepted, found, state.log_likelihood.ravel()).reshape(
+        log_likelihood=jnp.where(accepted, proposed, state.log_likelihood.ravel()).reshape(
             groups, size
         ),
         log_step=state.log_step + ADAPTATION * (rate - ACCEPTANCE),
@@ -150,15 +151,15 @@ def move(density: Density, key: Key, state: State, steps: Int[Array, ""]) -> Sta
 
 
 def _energy(position: Float[Array, "C d"], momentum: Float[Array, "C d"]) -> Float[Array, "C"]:
-    """Of the prior and of the motion."""
+    """Prior energy plus kinetic energy."""
     return 0.5 * jnp.sum(jnp.square(position) + jnp.square(momentum), axis=1)
 
 
 @partial(jax.jit, static_argnames="density")
 def advance(density: Density, key: Key, state: State, steps: Int[Array, "paths"]) -> State:
-    """A stage: the next power, then paths of so many steps; those of no steps are left out."""
-    own, key = jax.random.split(key)
-    state = reweigh(own, state)
+    """A stage: the next power, then trajectories of these numbers of steps (0: none)."""
+    reweigh_key, key = jax.random.split(key)
+    state = reweigh(reweigh_key, state)
 
     def one(index: int, state: State) -> State:
         return move(density, jax.random.fold_in(key, index), state, steps[index])
@@ -169,8 +170,9 @@ def advance(density: Density, key: Key, state: State, steps: Int[Array, "paths"]
 def path_steps(
     rng: np.random.Generator, state: State, work: int, most: int
 ) -> Int[np.ndarray, "paths"]:
-    """Steps of the paths of a stage: of lengths between half of LENGTH and LENGTH, or of so many
-    steps at ``most``; as many paths as make up ``work`` steps in all, but two at least."""
+    """Numbers of steps of the trajectories of a stage: lengths between LENGTH / 2 and LENGTH, at
+    ``most`` this many steps; as many trajectories as make up ``work`` steps in total, at least
+    two."""
     step = np.exp(np.median(np.asarray(state.log_step)))
     lengths = rng.uniform(0.5, 1.0, MOST_PATHS) * min(LENGTH / step, most)
     steps = np.maximum(lengths, min(FEWEST_STEPS, most)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What the references say, stored beside the records: what other methods are held against."""
+"""Stored results of the references, with which other methods are compared."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ FILES = {
 
 
 class Answers(NamedTuple):
-    """What a model says inside the range of the data, and of the test data."""
+    """A model's split inside the range of the data, and its log-densities of the test data."""
 
     total: np.ndarray
     epistemic: np.ndarray
@@ -28,18 +28,20 @@ References = Mapping[tuple[str, Case], Answers]
 
 
 def store_answers(form: str, answers: Mapping[Case, Answers], folder: Path) -> None:
-    """Of one form of the model."""
+    """Store the answers for one form of the model."""
     arrays = {}
-    for case, own in answers.items():
+    for case, answer in answers.items():
         place = f"{case.problem}/{case.seed}"
-        arrays[place] = np.stack([own.total, own.epistemic, own.aleatoric]).astype(np.float32)
-        arrays[f"{place}/test"] = own.log_density.astype(np.float32)
+        arrays[place] = np.stack([answer.total, answer.epistemic, answer.aleatoric]).astype(
+            np.float32
+        )
+        arrays[f"{place}/test"] = answer.log_density.astype(np.float32)
     np.savez_compressed(folder / FILES[form], **arrays)
 
 
 def read_references(folder_with: Callable[[str], Path]) -> References:
-    """What the references that there are say; ``folder_with`` gives the folder of a file."""
-    found = {}
+    """The stored answers of all references; ``folder_with`` gives the folder of a file."""
+    references = {}
     for form, name in FILES.items():
         path = folder_with(name) / name
         if not path.exists():
@@ -47,6 +49,6 @@ def read_references(folder_with: Callable[[str], Path]) -> References:
         with np.load(path) as arrays:
             for place in (one for one in arrays.files if not one.endswith("/test")):
                 problem, seed = place.split("/")
-                own = Answers(*arrays[place], arrays[f"{place}/test"])
-                found[form, Case(problem, int(seed))] = own
-    return found
+                answer = Answers(*arrays[place], arrays[f"{place}/test"])
+                references[form, Case(problem, int(seed))] = answer
+    return references

@@ -1,10 +1,10 @@
-"""The force on many networks at once: the gradient of their log-likelihood, z integrated out.
+"""Forces on many networks at once: the gradient of their log-likelihood with z integrated out.
 
-On a GPU it comes from ``forces.cu``, which is compiled when first needed and several times as fast
-as XLA's program. Its products have the few digits of TF32. That is enough for a path, not for the
-test at its end: any force that depends on the position alone leaves a path reversible and its
-volume unchanged, so that the chains sample exactly the density that the test looks at, which is
-that of ``log_likelihoods``.
+On a GPU they come from ``forces.cu``, which is compiled when first needed and several times as fast
+as XLA's program. Its products have the low precision of TF32. That suffices for a trajectory but
+not for the acceptance test: any force that depends only on the position keeps a trajectory
+reversible and volume-preserving, so the chains sample exactly the density used in the test, that of
+``log_likelihoods``.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ class Tables(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What is sampled from: a model with its values of z, and data sets."""
+    """The target density: a model with its values of z, and data sets."""
 
     model: BNNLV
     nodes: Nodes
@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, model: BNNLV, nodes: int, tables: Tables) -> "Target":
-        """With so many nodes of z."""
+        """The target with this number of nodes of z."""
         return cls(model, latent_nodes(model, nodes), tables)
 
 
@@ -65,7 +65,7 @@ def flat_network(model: BNNLV, position: Float[Array, "d"]) -> Float[Array, "525
 def log_likelihood(
     target: Target, position: Float[Array, "d"], number: Int[Array, ""]
 ) -> Float[Array, ""]:
-    """``Σ_n log p(y_n | x_n, W)`` at a position, for the data set of this number."""
+    """``Σ_n log p(y_n | x_n, W)`` at a position, for the data set of this index."""
     network: Network = from_position(target.model, position)
     x, y = (part[number][:, None] for part in target.tables)
     with jax.default_matmul_precision("highest"):
@@ -79,10 +79,10 @@ def log_likelihoods(
     target: Target, positions: Float[Array, "C d"], numbers: Int[Array, "C"]
 ) -> Float[Array, "C"]:
     """``log_likelihood`` of many chains."""
-    found: Array = jax.lax.map(
+    values: Array = jax.lax.map(
         lambda one: log_likelihood(target, *one), (positions, numbers), batch_size=AT_ONCE
     )
-    return found
+    return values
 
 
 def forces(
@@ -91,10 +91,10 @@ def forces(
     """Gradients of the log-likelihood."""
     if not has_kernel(target.model):
         slope = jax.grad(log_likelihood, argnums=1)
-        found: Array = jax.lax.map(
+        gradients: Array = jax.lax.map(
             lambda one: slope(target, *one), (positions, numbers), batch_size=AT_ONCE
         )
-        return found
+        return gradients
     flat, to_positions = jax.vjp(jax.vmap(functools.partial(flat_network, target.model)), positions)
     return to_positions(kernel_gradients(target, flat, numbers)[0])[0]
 
@@ -120,7 +120,7 @@ def kernel_gradients(
 
 
 def has_kernel(model: BNNLV) -> bool:
-    """Whether ``forces.cu`` knows such models, and can be used."""
+    """Whether ``forces.cu`` supports the model and can be used."""
     shape = (model.inputs, model.outputs, model.hidden, model.latents, model.noise_floor)
     known = shape in [(1, 1, (UNITS, UNITS), latents, ()) for latents in (0, 1)]
     return known and jax.default_backend() == "gpu" and compile_kernel()

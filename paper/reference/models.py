@@ -29,13 +29,13 @@ def reference_models(
     options: dict[str, Any],
     seconds: float = np.inf,
 ) -> list[BNNLVRegressor]:
-    """A model for each case whose draws are those of all its populations."""
+    """A model per case, with the draws of all its populations."""
     run = anneal(form, cases, size, path, seconds)
     models = empty_models(form, cases, options)
     draws = draws_of_cases(run, len(cases))
-    for model, own, x in zip(models, draws, tabulate(cases).x, strict=True):
-        network = to_networks(FORMS[form], own)
-        model.out_of_bag_ = None  # of the networks that it had before
+    for model, positions, x in zip(models, draws, tabulate(cases).x, strict=True):
+        network = to_networks(FORMS[form], positions)
+        model.out_of_bag_ = None  # of the estimator's earlier networks
         posterior = SampledPosterior.of_chains(*network)
         model.posterior_ = jax.tree.map(np.asarray, posterior)
         model.diagnostics_ = compare_populations(FORMS[form], network, np.asarray(x))
@@ -43,7 +43,7 @@ def reference_models(
 
 
 def empty_models(form: str, cases: Sequence[Case], options: dict[str, Any]) -> list[BNNLVRegressor]:
-    """Estimators of this form that have looked at the data and hardly learned anything."""
+    """Estimators of this form after a minimal fit, which sets up data and shapes."""
     latents = FORMS[form].latents
     quick: Any = Ensemble(members=2, updates=1, nodes=FORMS[form].latent_levels or 1)
     if form == "hmc":
@@ -61,15 +61,15 @@ def empty_models(form: str, cases: Sequence[Case], options: dict[str, Any]) -> l
 
 
 def draws_of_cases(run: Run, cases: int) -> list[Float[np.ndarray, "C R d"]]:
-    """The kept positions of each case, one axis for its populations; the draws of one particle
-    follow each other, so that the halves of a population have no particle in common."""
+    """The kept positions of each case, with an axis for populations. Draws are ordered by particle,
+    so the halves of a population have no particle in common."""
     kept = np.stack(run.kept or [np.asarray(run.state.positions)]).astype(np.float32)
     ordered = np.moveaxis(kept, 0, 2)  # populations, particles, stages, dimensions
     return [part.reshape(len(part), -1, part.shape[-1]) for part in np.split(ordered, cases)]
 
 
 def to_networks(model: BNNLV, positions: Float[np.ndarray, "C R d"]) -> Network:
-    """The draws at some positions."""
+    """The network draws at some positions."""
     networks: Network = jax.vmap(jax.vmap(lambda one: from_position(model, one)))(
         jnp.asarray(positions)
     )
@@ -84,8 +84,8 @@ def compare_populations(model: BNNLV, networks: Network, x: Float[np.ndarray, "N
 def trace(
     model: BNNLV, networks: Network, x: Float[np.ndarray, "N"]
 ) -> Float[Array, "C R quantities"]:
-    """Predictions along each population, at rows evenly spaced in their order."""
+    """Predictions along each population, at evenly spaced rows."""
     places = np.linspace(0, len(x) - 1, DIAGNOSED_ROWS).astype(int)
     rows = np.sort(x)[places][:, None]
-    found: Array = predictive_trace(model, *networks, jnp.asarray(rows))
-    return found
+    predictions: Array = predictive_trace(model, *networks, jnp.asarray(rows))
+    return predictions

@@ -1,5 +1,5 @@
-"""The populations of a form of the model on one-dimensional problems: annealed side by side, stored
-between stages, continued by the same command."""
+"""The populations of a form of the model on one-dimensional problems: annealed in parallel, stored
+between stages, resumed by the same command."""
 
 import time
 from collections.abc import Sequence
@@ -26,23 +26,22 @@ FORMS = {
     "reference": BNNLV(1, 1, (20, 20), 1, 1.0, 1.0, latent_levels=16, **BEYOND),
     "reference_plain": BNNLV(1, 1, (20, 20), 0, 1.0, 1.0, **BEYOND),
 }
-NODES = 24  # of the first form, whose z is continuous
-STORED = "float16"  # enough for draws, and for a start of further paths
+NODES = 24  # for the first form, whose z is continuous
+STORED = "float16"  # precise enough for draws, and as starting points
 SAVE_SECONDS = 60.0
 
 
 class Case(NamedTuple):
-    """A problem's data for a seed."""
+    """The data of a problem for a seed."""
 
     problem: str
     seed: int
 
 
 class Size(NamedTuple):
-    """Independent populations of each case, the particles of each, the most steps of a path (twice
-    as many with the whole likelihood), about as many as all paths of a stage make, the stages with
-    the whole likelihood and how many of them are kept. A run that ends after so many stages in all
-    is for tests."""
+    """Number of independent populations per case, particles of each, most steps of a trajectory
+    (twice as many at power 1), approximate total steps of a stage, stages at power 1, and how many
+    of these are kept. A limit of all stages is for tests."""
 
     populations: int = 4
     particles: int = 64
@@ -54,7 +53,7 @@ class Size(NamedTuple):
 
 
 def tabulate(cases: Sequence[Case]) -> Tables:
-    """The data of some cases, standardised as the estimator does it."""
+    """The data of some cases, standardised as in the estimator."""
     columns: tuple[list[np.ndarray], list[np.ndarray]] = [], []
     for case in cases:
         for place, values in zip(columns, PROBLEMS[case.problem].training(case.seed), strict=True):
@@ -64,7 +63,7 @@ def tabulate(cases: Sequence[Case]) -> Tables:
 
 
 def density_of(form: str, cases: Sequence[Case], size: Size) -> Density:
-    """Of all particles of all populations of all cases, in this order."""
+    """The density of all particles of all populations of all cases, in this order."""
     target = Target.of(FORMS[form], NODES, tabulate(cases))
     numbers = np.repeat(np.arange(len(cases), dtype=np.int32), size.populations * size.particles)
 
@@ -78,8 +77,8 @@ def density_of(form: str, cases: Sequence[Case], size: Size) -> Density:
 
 
 class Run(NamedTuple):
-    """How far the populations have come: their state, the stages done, those of them with the whole
-    likelihood, and the positions kept of these."""
+    """Progress of the populations: state, stages done, stages done at power 1, and positions
+    kept."""
 
     state: State
     stage: int
@@ -87,7 +86,7 @@ class Run(NamedTuple):
     kept: list[Float[np.ndarray, "G P d"]]
 
     def save(self, path: Path) -> None:
-        """Atomically, positions in few digits."""
+        """Save atomically, with positions in reduced precision."""
         arrays = {name: np.asarray(leaf) for name, leaf in self.state._asdict().items()}
         arrays["positions"] = arrays["positions"].astype(STORED)
         part = path.with_suffix(".part.npz")
@@ -96,27 +95,27 @@ class Run(NamedTuple):
 
     @classmethod
     def load(cls, path: Path) -> "Run":
-        """As it was stored."""
-        with np.load(path) as found:
-            state = State(*(jnp.asarray(found[name], jnp.float32) for name in State._fields))
-            return cls(state, int(found["stage"]), int(found["whole"]), list(found["kept"]))
+        """Load a stored run."""
+        with np.load(path) as stored:
+            state = State(*(jnp.asarray(stored[name], jnp.float32) for name in State._fields))
+            return cls(state, int(stored["stage"]), int(stored["whole"]), list(stored["kept"]))
 
     def look_again(self, density: Density) -> "Run":
-        """With the log-likelihoods of the positions as they were stored."""
+        """Recompute the log-likelihoods for the stored (rounded) positions."""
         flat = self.state.positions.reshape(-1, self.state.positions.shape[-1])
         values = jax.jit(density.log_likelihood)(flat)
         values = values.reshape(self.state.log_likelihood.shape)
         return self._replace(state=self.state._replace(log_likelihood=values))
 
     def done(self, size: Size) -> bool:
-        """Whether it has come to its end."""
+        """Whether the run is complete."""
         return self.whole >= size.stages or self.stage >= size.end
 
 
 def anneal(
     form: str, cases: Sequence[Case], size: Size, path: Path, seconds: float = np.inf, seed: int = 0
 ) -> Run:
-    """The populations of a form, continued from ``path``, until they are done or for so long."""
+    """Run the populations of a form, resuming from ``path``, until they are done or time is up."""
     density, begun = density_of(form, cases, size), time.monotonic()
     key, saved = jax.random.key(seed), begun
     if path.exists():
@@ -130,8 +129,8 @@ def anneal(
         rng = np.random.default_rng([seed, run.stage])
         most = size.steps * (2 if run.whole else 1)
         steps = annealing.path_steps(rng, run.state, size.work, most)
-        own = jax.random.fold_in(key, run.stage)
-        state = annealing.advance(density, own, run.state, jnp.asarray(steps))
+        stage_key = jax.random.fold_in(key, run.stage)
+        state = annealing.advance(density, stage_key, run.state, jnp.asarray(steps))
         whole = run.whole + bool(state.power.min() >= 1.0)
         kept = [*run.kept, np.asarray(state.positions, STORED)] if whole else run.kept
         run = Run(state, run.stage + 1, whole, kept[-size.kept :])
@@ -151,7 +150,7 @@ def begin(form: str, cases: Sequence[Case], size: Size, density: Density, key: A
 
 
 def report(form: str, run: Run, steps: np.ndarray, seconds: float) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     state = run.state
     power, rate = np.asarray(state.power), np.asarray(state.acceptance)
     shortest, value = np.exp(np.asarray(state.log_step)).min(), float(state.log_likelihood.mean())

@@ -1,4 +1,4 @@
-"""Steady states of the closed loop over the wind, and how far they are from the published ones."""
+"""Steady states of the closed loop by wind speed, compared with the published ones."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -31,7 +31,7 @@ class Steady(NamedTuple):
 
 
 def no_offsets() -> controller.Offsets:
-    """The baseline itself."""
+    """Zero offsets: the baseline."""
     return controller.Offsets(jnp.zeros(()), jnp.zeros(()))
 
 
@@ -69,13 +69,13 @@ def _settle_all(turbine: Turbine, winds: Float[Array, "N"], seconds: float) -> d
 def steady_states(
     winds: np.ndarray = WINDS, turbine: Turbine = NREL_5MW, seconds: float = 600.0
 ) -> Steady:
-    """Where the closed loop comes to rest in each wind."""
+    """Steady state of the closed loop in each wind."""
     found = _settle_all(turbine, jnp.asarray(winds, float), seconds)
     return Steady(np.array(winds), **{name: np.array(value) for name, value in found.items()})
 
 
 def steady_state_errors(steady: Steady) -> dict[str, float]:
-    """Largest deviations from the published states; the winds must be among the published ones."""
+    """Largest deviations from the published states, which must include the winds."""
     known = np.isin(steady.wind, published.WIND)
     if not known.all():
         raise ValueError(
@@ -97,9 +97,9 @@ MEAN, INTENSITY = 11.0, 0.14  # m/s, and class B: the rotor passes below and abo
 
 
 def energy_gap(key: Key, turbine: Turbine = NREL_5MW, seconds: float = 100.0) -> float:
-    """Share of the work done in a turbulent wind that is neither stored nor taken out.
+    """Share of the work in a turbulent wind that is neither stored nor extracted.
 
-    Work is the trapezoidal rule's; the wind stays as it is within a time step.
+    Work is computed by the trapezoidal rule; the wind is constant within a time step.
     """
     mean = jnp.asarray(MEAN)
     spectrum = turbulence.Spectrum(rotor_radius=turbine.rotor.radius)
@@ -140,7 +140,7 @@ SETTLING = 30  # seconds
 
 
 class Gain(NamedTuple):
-    """The best fixed offset and what it saves per second, with the standard error over winds.
+    """The best fixed offset and its saving per second, with the standard error over winds.
 
     Pitch in degrees, torque in percent; costs are in units of the rated power.
     """
@@ -171,7 +171,7 @@ def surface(
     pitches: tuple[float, ...] = PITCHES,
     torques: tuple[float, ...] = TORQUES,
 ) -> Float[np.ndarray, "A B S"]:
-    """Mean costs of all fixed offsets of a grid, each in the same winds."""
+    """Mean costs of all fixed offsets of a grid, in the same winds."""
     costs = costs_of(params)
     found = [np.array(costs(jnp.array(pair), keys)) for pair in product(pitches, torques)]
     return np.stack(found).reshape(len(pitches), len(torques), -1)
@@ -184,7 +184,7 @@ def fixed_offset_gain(
     pitches: tuple[float, ...] = PITCHES,
     torques: tuple[float, ...] = TORQUES,
 ) -> Gain:
-    """The best offset of a grid, chosen in some winds and judged against 0 in as many others."""
+    """The best offset of a grid, chosen in some winds and compared with 0 in as many others."""
     if winds < 2:
         raise ValueError(f"winds must be 2 or more for a standard error, got {winds}")
     choosing, judging = (jax.random.split(part, winds) for part in jax.random.split(key))

@@ -1,4 +1,4 @@
-"""HAWC2 behind the task's Gymnasium interface, for those who have DTU's licence.
+"""HAWC2 behind the task's Gymnasium interface, for users with a licence from DTU.
 
 Package ``h2lib`` brings HAWC2 as a library; without a licence it ends as soon as it reads a model.
 The user brings the model: an htc file whose controller adds ``general variable 1``, an offset in
@@ -24,12 +24,12 @@ from twofold.envs.wind.params import DEGREE, RPM
 from twofold.envs.wind.task import LOAD_SCALE, PARAMS, SIGNALS, Params, wind_turbine
 
 PITCH_VARIABLE, TORQUE_VARIABLE = 1, 2
-PATIENCE = 120.0  # seconds for HAWC2 to say why it ends
+PATIENCE = 120.0  # seconds to wait for HAWC2's error message
 REFUSAL = re.compile(r"error-code: *(\d+)[^\n]*")
 
 
 class Sensor(NamedTuple):
-    """An output line of HAWC2, the place of the value meant, the factor into the task's unit."""
+    """An output line of HAWC2, the index of the value, and the factor to the task's unit."""
 
     line: str
     value: int = 0
@@ -37,11 +37,11 @@ class Sensor(NamedTuple):
 
 
 class Sensors(NamedTuple):
-    """Where a model shows what the task sees.
+    """Location of the task's observations in the outputs of a model.
 
-    The defaults suit models shaped like DTU's 10-MW: its first DLL is the controller, which asks
-    for a torque of the low-speed shaft, its second one the generator, which tells the electric
-    power.
+    The defaults suit models structured like DTU's 10-MW: the first DLL is the controller, which
+    commands a torque of the low-speed shaft; the second is the generator, which outputs the
+    electric power.
     """
 
     wind: Sensor = Sensor("wind free_wind 1 0.0 0.0 -119.0", value=1)
@@ -57,9 +57,8 @@ SENSORS = Sensors()
 
 @dataclass(frozen=True)
 class Ratings:
-    """A model's size: rated electric power in MW, rated torque in kN m at the shaft that the
-    sensor tells of, and the range of the tower's moment that costs as much as ``load_weight``
-    times the rated power, in MN m."""
+    """A model's size: rated electric power in MW, rated torque in kN m at the shaft of the sensor,
+    and the range of the tower moment (MN m) that costs ``load_weight`` times the rated power."""
 
     power: float
     torque: float
@@ -73,7 +72,7 @@ class Ratings:
 
     @property
     def signals(self) -> dict[str, tuple[float, float]]:
-        """Bounds of what is seen, far beyond what a machine of this size reaches."""
+        """Bounds of the observations, far beyond the range of a turbine of this size."""
         return SIGNALS | {
             "power (MW)": (0.0, 2.0 * self.power),
             "generator torque (kN m)": (0.0, 2.0 * self.torque),
@@ -87,7 +86,7 @@ DTU_10MW = Ratings(power=10.0, torque=9_950.0, load_scale=25.0)
 
 
 class LicenceError(RuntimeError):
-    """HAWC2 would not run without a licence."""
+    """HAWC2 refused to run without a licence."""
 
 
 def load_library() -> Callable[..., Any]:
@@ -101,7 +100,7 @@ def load_library() -> Callable[..., Any]:
 
 
 def last_words(htc: str, model_path: str) -> str:
-    """What HAWC2 prints when it starts with a model; it says why it ends only there."""
+    """The output of HAWC2 when it starts with a model, the only place of its error messages."""
     start = f"hawc2 = H2Lib(); hawc2.read_input({htc!r}, {model_path!r}); hawc2.init()"
     with subprocess.Popen(
         [sys.executable, "-c", f"from h2lib import H2Lib; {start}"],
@@ -118,7 +117,7 @@ def last_words(htc: str, model_path: str) -> str:
 
 
 def end(process: subprocess.Popen) -> None:
-    """End a process and, where the system knows groups, those that it has started."""
+    """End a process and, if the system has process groups, its children."""
     if os.name == "posix":
         os.killpg(process.pid, signal.SIGKILL)
     else:
@@ -126,7 +125,7 @@ def end(process: subprocess.Popen) -> None:
 
 
 def explain(printed: str, cause: Exception) -> RuntimeError:
-    """The error that tells a user what HAWC2 has said."""
+    """An error with HAWC2's message."""
     refusal = REFUSAL.search(printed)
     if refusal:
         return LicenceError(
@@ -139,7 +138,7 @@ def explain(printed: str, cause: Exception) -> RuntimeError:
 
 
 def place(hawc2: Any, sensor: Sensor) -> int:
-    """The number under which HAWC2 tells a sensor's value."""
+    """The index of a sensor's value in HAWC2."""
     try:
         return hawc2.add_sensor(sensor.line)[sensor.value]
     except Exception as error:
@@ -150,7 +149,7 @@ def place(hawc2: Any, sensor: Sensor) -> int:
 
 
 def checked(action: Any) -> np.ndarray:
-    """An action within its bounds; one that is no action is refused."""
+    """An action clipped to its bounds; invalid actions are refused."""
     values = np.asarray(action, float)
     if values.shape != (2,) or not np.isfinite(values).all():
         raise ValueError(f"an action must be (2,) finite numbers, got {action!r}")
@@ -162,8 +161,8 @@ class Hawc2Env(gymnasium.Env):
 
     ``htc`` is the input file, relative to ``model_path``, or a function that gives it for the seed
     of an episode, so that each can have its own wind. ``ratings`` and ``sensors`` describe the
-    model; of ``params`` the rules count, not the machine and its wind. ``sample`` is the time
-    between two measurements, in seconds.
+    model; of ``params`` only the rules of the task are used, not the machine and its wind.
+    ``sample`` is the time between measurements, in seconds.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own name for it)
@@ -240,7 +239,7 @@ class Hawc2Env(gymnasium.Env):
         self._factors = np.array([sensor.factor for sensor in self.sensors])
 
     def _decide(self, action: np.ndarray) -> None:
-        """Pass the offsets on, run for one decision and take its averages down."""
+        """Pass on the offsets, run for one decision and record its averages."""
         pitch, torque = action * self.params.bounds
         with self._closed_on_failure():
             seen = self._run(pitch * DEGREE, torque / 100.0)
@@ -249,7 +248,7 @@ class Hawc2Env(gymnasium.Env):
         self._seconds = np.concatenate([[second], self._seconds[:-1]])
 
     def _run(self, pitch: float, torque: float) -> np.ndarray:
-        """What the sensors tell, once a sample."""
+        """Sensor values, once per sample."""
         seen = []
         try:
             self._hawc2.set_variable_sensor_value(PITCH_VARIABLE, pitch)

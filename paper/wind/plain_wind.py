@@ -1,4 +1,4 @@
-"""A simulated wind at any times, and its spectrum, written out as one would first."""
+"""A simulated wind at any times, and its spectrum, in a straightforward implementation."""
 
 import jax.numpy as jnp
 
@@ -24,7 +24,7 @@ def rotor_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch
 
 
 def hub_wind(wind: Wind, time: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """The wind at the hub, in m/s: what it shares with the rotor's average, and the rest."""
+    """The wind at the hub, in m/s: the part shared with the rotor average, plus the rest."""
     angle = 2.0 * jnp.pi * wind.frequency * time[..., None]
     shared = jnp.cos(angle + wind.rotor_phase) @ wind.hub_amplitude
     return wind.mean + shared + jnp.cos(angle + wind.rest_phase) @ wind.rest_amplitude

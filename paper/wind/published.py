@@ -26,7 +26,8 @@ ROTOR_FORCE = np.concatenate(
         [520.5, 491.2, 467.7, 448.4, 432.3, 418.8, 406.7, 395.3, 385.1, 376.7, 369.3],
     ]
 )
-"""Axial force on the shaft in kN: the thrust and, for the shaft is tilted, part of the weight."""
+"""Axial force on the shaft in kN: the thrust and, because the shaft is tilted, part of the
+weight."""
 
 WEIGHT = 110_000 * 9.80665 * np.sin(np.radians(5.0)) / 1e3
-"""That part: 110,000 kg of rotor on a shaft tilted by 5°, in kN."""
+"""Weight component: 110,000 kg of rotor on a shaft tilted by 5°, in kN."""

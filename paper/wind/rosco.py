@@ -19,10 +19,11 @@ from twofold.envs.wind import controller, dynamics
 from twofold.envs.wind.params import DEGREE, NREL_5MW, RPM, Turbine
 
 FLAGS = {"VS_ControlMode": "1", "PS_Mode": "0", "WE_Mode": "0"}
-"""What makes ROSCO comparable: torque ``k ω²`` below rated, no peak shaving, measured wind."""
+"""Settings that make ROSCO comparable: torque ``k ω²`` below rated, no peak shaving, measured
+wind."""
 
 QUIET = {"LoggingLevel": "0", "Ext_Interface": "0"}
-"""No files, and the standard exchange with the library, which is all that its Python side has."""
+"""No files, and the standard exchange with the library, the only one in its Python interface."""
 
 
 class Run(NamedTuple):
@@ -58,7 +59,7 @@ def write_input(folder: Path) -> Path:
 
 
 def measured(turbine: Turbine, plant: dynamics.Plant, time: float, wind: float) -> dict[str, float]:
-    """What ROSCO is told of the turbine, under the names of its interface."""
+    """Measurements passed to ROSCO, under the names of its interface."""
     return {
         "iStatus": 1,
         "t": time,
@@ -119,5 +120,5 @@ def baseline_run(winds: np.ndarray, turbine: Turbine = NREL_5MW) -> Run:
 
 
 def stairs(winds: np.ndarray, seconds: float, turbine: Turbine = NREL_5MW) -> np.ndarray:
-    """A series of winds that holds each for some time."""
+    """A series of winds that holds each value for some time."""
     return np.repeat(np.asarray(winds, np.float32), round(seconds / turbine.time_step))

@@ -77,8 +77,8 @@ def test_the_policies_of_a_record_are_those_it_summarises():
 @pytest.mark.parametrize(
     ("name", "checks"),
     [
-        ("risk_ignoring_costs_more", claims_policy.more("true_cost", (0.0, 0.0), (4.0, 0.0))),
-        ("bias_falls_with_beta", claims_policy.falling("alpha")),
+        ("risk_ignoring_costs_more", claims_policy.excess("true_cost", (0.0, 0.0), (4.0, 0.0))),
+        ("bias_falls_with_beta", claims_policy.bias_falls("alpha")),
         (
             "nearest_neighbour_is_worse",
             claims_policy.ahead("gamma_0", ["nearest_neighbour"]),

@@ -81,7 +81,7 @@ def test_fooled_is_the_share_of_low_bounds_that_the_truth_exceeds():
 def test_off_manifold_record(tmp_path, monkeypatch):
     monkeypatch.setattr(off_manifold, "METHODS", ("ensemble",))
     monkeypatch.setattr(off_manifold, "HIDDEN", (4,))
-    record = off_manifold.look_away(Context(True, tmp_path, tmp_path))
+    record = off_manifold.compare_away(Context(True, tmp_path, tmp_path))
     for way, distances in off_manifold.DISTANCES.items():
         for distance in distances:
             share = record.metrics[f"{way}/ensemble/coverage_90/{distance}/mean"]

@@ -9,7 +9,7 @@ from paper import fitted_q
 from paper.control_problems import river
 from paper.dynamics import judge_replay
 from paper.fitted_q import Steps, fit_q
-from paper.selection import choices, paid, regrets
+from paper.selection import choices, costs_of_choices, regrets
 from paper.selection_tasks import TASKS, WIND
 from paper.simulator_search import search_by_slope
 from paper.truth import Starts, logged_costs, true_costs
@@ -32,7 +32,11 @@ FOUND = {
 
 def test_regrets_are_shares_of_the_logged_cost():
     assert choices(FOUND) == {"regret": 2, "lowest_predicted_regret": 0, "fqe_regret": None}
-    assert paid(FOUND) == {"regret": 7.0, "lowest_predicted_regret": 6.0, "fqe_regret": 8.0}
+    assert costs_of_choices(FOUND) == {
+        "regret": 7.0,
+        "lowest_predicted_regret": 6.0,
+        "fqe_regret": 8.0,
+    }
     expected = {"regret": 0.25, "lowest_predicted_regret": 0.125, "fqe_regret": 0.375}
     assert regrets(FOUND) == expected
     wind = {**FOUND, "true": [-0.5] * 4, "logged": -0.8, "recommended": None}

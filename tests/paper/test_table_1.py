@@ -127,7 +127,7 @@ def test_choices_follow_their_scores():
     pick = [set(learning.choose(m, Model(), pool, 2, 0)) for m in ("epistemic", "total", "gp")]
     assert pick == [{4, 5}, {0, 1}, {1, 2}]
     assert set(learning.choose("together", Model(), pool, 2, 0)) == {4, 3}
-    with pytest.raises(ValueError, match="no way of choosing called 'epistemc'"):
+    with pytest.raises(ValueError, match="unknown strategy 'epistemc'"):
         learning.choose("epistemc", Model(), pool, 2, 0)
     random = [tuple(learning.choose("random", None, pool, 2, seed)) for seed in range(20)]
     assert len(set(random)) > 5

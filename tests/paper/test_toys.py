@@ -115,7 +115,7 @@ def test_posteriors_are_compared_on_one_problem(models):
     methods = "alpha_1", "langevin", "ensemble", "hmc"
     problem = PROBLEMS["bimodal"]
     references = {
-        (form, Case("bimodal", seed)): posteriors.ask(
+        (form, Case("bimodal", seed)): posteriors.evaluate(
             problem, seed, models[Fit("bimodal", "hmc", seed)]
         )
         for form in REFERENCES

@@ -1,4 +1,4 @@
-"""Active learning: scores of candidates, joint batches, the pool loop, and when to stop."""
+"""Active learning: scores of candidates, batches, the pool loop, and when to stop."""
 
 from twofold.active.choice import (
     Assessment,

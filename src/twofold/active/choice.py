@@ -1,17 +1,17 @@
 """Where to measure next, and when to stop: scores of candidates, the choice of one or several, and
-what is left to learn (paper, §4).
+the uncertainty that is left to remove (paper, §4).
 
-Two near-copies of a point teach little more than one of them. How much less is known for a Gaussian
-model, where what a measurement at x teaches, given those at the points S, is
+Two near-copies of a point are hardly more informative than one of them. For a Gaussian model, the
+information gain of a measurement at x, given those at the points S, is
 
     g(x | S) = ½ log(1 + C(x, x | S) / σ²(x)),
 
-C being the covariance over weights of ``E[y|x,W]`` after S has been measured, σ² the aleatoric
-variance. A batch is chosen greedily: each next point has the largest ``I(x) g(x | S) / g(x | ∅)``,
-its own information, however it was estimated, times the fraction of it that S leaves. For a
-linear-Gaussian model with one output that is the exact information; greedy sets then teach at least
-1 − 1/e of the best ones (Nemhauser et al. 1978). With several outputs the fractions are computed as
-if the outputs were independent.
+with C the covariance over weights of ``E[y|x,W]`` after S has been measured, and σ² the aleatoric
+variance. A batch is chosen greedily: each next point maximises ``I(x) g(x | S) / g(x | ∅)``, its
+own estimated information times the fraction that remains after S. For a linear-Gaussian model with
+one output this is exact, and the information of a greedy batch is at least 1 − 1/e of the optimum
+(Nemhauser et al. 1978). With several outputs the fractions are computed as if the outputs were
+independent.
 """
 
 import warnings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twofold.uncertainty.decomposition import Decomposition
 
 Regressor = Any  # a BNNLVRegressor, whose module would load JAX
-# Of the predictive variance; below it, measuring more is hardly worth it.
+# Share of the predictive variance below which more measurements are hardly worthwhile.
 SMALL_SHARE = 0.05
 
 
@@ -75,7 +75,7 @@ class Assessment(NamedTuple):
     @property
     def deviations(self) -> dict[str, np.ndarray]:
         """Standard deviations ``[N, O]`` of Gaussians with the same entropies, in total and of each
-        part: rare wild weight draws, which can own a variance, do not dominate them."""
+        part; unlike variances, they are not dominated by rare extreme weight draws."""
         return self.split.equivalent_deviations().parts._asdict()
 
     def select(self, outputs: Sequence[int]) -> "Assessment":
@@ -109,10 +109,10 @@ def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the entropies of", RuntimeWarning)
-        found = model.decompose(x)
+        split = model.decompose(x)
     parts, errors = (
-        Parts(*(np.array(part, float).reshape(len(x), -1) for part in every))
-        for every in (found.parts, found.standard_errors)
+        Parts(*(np.array(part, float).reshape(len(x), -1) for part in group))
+        for group in (split.parts, split.standard_errors)
     )
     unknown = ~np.isfinite(parts.epistemic)
     rows = unknown.any(axis=1)
@@ -131,7 +131,7 @@ def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
 def epistemic_share(nats: np.ndarray) -> np.ndarray:
     """``1 − exp(−2 I)``: the epistemic share of the variance of a Gaussian with this ``I(W; y)``.
 
-    Unlike the ratio of the variances themselves, it hardly depends on a few wild draws of W.
+    Unlike the ratio of the variances themselves, it hardly depends on a few extreme draws of W.
     """
     return -np.expm1(-2.0 * nats)
 
@@ -146,11 +146,11 @@ def choose_batch(
 ) -> np.ndarray:
     """Indices of the most informative batch of ``num`` points, given those already ``underway``.
 
-    ``scores [N]`` are the points' own information (a negative one is an estimate of 0),
-    ``means [M, O, N]`` the ``E[y|x,W]`` of M weight draws, ``noise [O, N]`` the aleatoric
-    variances. With ``positions [N, D]``, in units of the candidates' ranges, points also keep a
-    distance from each other, as long as there are such: where noise is large, a model would have
-    the best place measured again and again, and learn nothing of where it is wrong.
+    ``scores [N]`` are the individual information gains (negative estimates count as 0), ``means [M,
+    O, N]`` the ``E[y|x,W]`` of M weight draws, ``noise [O, N]`` the aleatoric variances. With
+    ``positions [N, D]``, in units of the candidates' ranges, points also keep a minimum distance
+    from each other, if possible: with large noise, a misspecified model would otherwise repeat the
+    same place and never see its error elsewhere.
     """
     if not (np.isfinite(scores).all() and np.isfinite(means).all() and (noise > 0).all()):
         raise ValueError("scores and means must be finite, noise positive; drop such points")
@@ -162,7 +162,7 @@ def choose_batch(
     pairs = list(zip(covariances, noise, strict=True))
     alone = sum(information_left(*pair, np.zeros(0, int)) for pair in pairs)
     measured = list(underway)
-    # Half the distance of as many points spread evenly over a unit cube.
+    # Half the spacing of that many points spread evenly over the unit cube.
     apart = 0.0 if positions is None else 0.5 * num ** (-1.0 / max(positions.shape[1], 1))
     for _ in range(num):
         left = sum(information_left(*pair, np.array(measured, int)) for pair in pairs)
@@ -210,8 +210,9 @@ def is_enough(curve: Sequence[Mapping[str, Any]]) -> bool:
 def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> str:
     """Advice on whether more measurements are worthwhile.
 
-    ``curve`` holds ``left_to_learn`` and the number of ``measurements`` of each model so far,
-    ``missing`` the measurements a first model still needs, ``complete`` those there are.
+    ``curve`` holds ``left_to_learn`` and the number of ``measurements`` of each model so far;
+    ``missing`` is the number of measurements a first model still needs, ``complete`` the number
+    available.
     """
     if not curve and missing <= 0:
         return "no model yet: ask once to fit the first one"

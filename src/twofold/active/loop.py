@@ -17,14 +17,14 @@ class Data(NamedTuple):
     y: np.ndarray
 
     def extend(self, more: "Data") -> "Data":
-        """With further rows at the end."""
+        """Append rows."""
         if len(more.x) != len(more.y):
             raise ValueError(f"{len(more.x)} points measured, but {len(more.y)} outputs given")
         return Data(np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y]))
 
 
 class Setting(NamedTuple):
-    """The functions of a loop; learners and rounds are numbered.
+    """The functions of a loop; learners and rounds are identified by index.
 
     ``fit(round, data)`` gives a model for each learner's data, ``pool(learner, round)`` the
     candidates ``[C, D]``, ``choose(learner, round, model, pool)`` the indices of those to measure,
@@ -60,8 +60,8 @@ def pool_loop(
         models = setting.fit(number, current)
         if number < rounds:
             current = [
-                own.extend(_measure(setting, learner, number, models[learner]))
-                for learner, own in enumerate(current)
+                learner_data.extend(_measure(setting, learner, number, models[learner]))
+                for learner, learner_data in enumerate(current)
             ]
         yield Round(number, models, current)
 

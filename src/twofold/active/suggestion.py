@@ -6,9 +6,9 @@ import numpy as np
 
 from twofold.active.choice import Assessment, choose_batch, choose_best, split_by_entropy
 
-# Candidates over the measured range, and how many of them are suggested unless asked for more.
+# Number of candidates over the measured range, and default number of suggestions.
 SPREAD, SUGGESTED = 1_024, 5
-# Of more candidates only those with the largest scores are compared with each other.
+# Among more candidates, only those with the largest scores are considered for a batch.
 MOST_TOGETHER = 2_000
 
 

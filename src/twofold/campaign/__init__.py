@@ -1,4 +1,4 @@
-"""Campaigns: ask where to measure, tell what was measured."""
+"""Campaigns: ask where to measure, tell the results."""
 
 from twofold.campaign.campaign import Campaign, Status
 from twofold.campaign.choosing import Proposal

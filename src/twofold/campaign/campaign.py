@@ -1,8 +1,8 @@
 """``ask`` where to measure, ``tell`` the results.
 
 A campaign is a database (``campaign.storage``) with the names and ranges of its inputs, the names
-of its outputs, every proposal and every measurement. A model is fitted by ``ask``, never by
-``tell``; proposals without a result are taken into account by the next ones.
+of its outputs, every proposal and every measurement. ``ask`` fits a model, ``tell`` never does;
+pending proposals are taken into account by later ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
 
 MOST_ASKED = 10_000  # points, which are compared with each other in memory
-# Points over which what is left to learn is averaged.
+# Number of reference points over which the remaining uncertainty is averaged.
 REFERENCE, REFERENCE_SEED = 128, 2**31 - 1
 
 
 class Status(NamedTuple):
-    """Progress of a campaign; ``curve`` has one row per model with the information still to be
-    gained, ``missing`` is the number of complete measurements that the first model still needs."""
+    """Progress of a campaign; ``curve`` has one row per model with the remaining information,
+    ``missing`` is the number of complete measurements still needed for the first model."""
 
     measurements: int
     complete: int
@@ -109,10 +109,10 @@ class Campaign:
     ) -> "Campaign":
         """A new campaign at a path or database URL.
 
-        ``candidates``, if given, are the only points that are proposed. Proposals satisfy the
+        If ``candidates`` are given, only these points are proposed. Proposals satisfy the
         ``constraints``, linear inequalities such as ``"heat + 2*acid <= 90"``, and are the most
-        informative about the ``target``, one of the outputs, or about all outputs. ``settings``
-        are those of the ``BNNLVRegressor``.
+        informative ones about the ``target``, one of the outputs (default: all outputs).
+        ``settings`` are those of the ``BNNLVRegressor``.
         """
         definition = define(inputs, outputs, candidates, constraints, target, settings or {})
         return cls(Storage.create(place, definition))
@@ -123,13 +123,15 @@ class Campaign:
         return cls(Storage.open(place))
 
     def configure(self, settings: Mapping[str, Any]) -> None:
-        """Replace the settings of the model, for every process that opens the campaign from now."""
+        """Replace the settings of the model, for every process that opens the campaign from now
+        on."""
         checked = check_model_settings(settings)
         self._storage.redefine({"settings": checked})
         self.settings = checked
 
     def ask(self, num: int = 1) -> list[Proposal]:
-        """``num`` points to measure next; they are stored, and pending until they have results."""
+        """Propose ``num`` points to measure next; they are stored, and pending until they have
+        results."""
         self.check_num(num)
         snapshot = self._read()
         model, curve_row = None, None
@@ -139,7 +141,8 @@ class Campaign:
         while True:
             chosen = self._choose(model, int(num), snapshot)
             with self._storage.writing() as connection:
-                # If another process has asked meanwhile, its points are underway: choose others.
+                # If another process has asked in the meantime, its points are pending: choose
+                # others.
                 if count(connection, PROPOSALS) == len(snapshot.proposals):
                     if curve_row is not None:
                         insert(connection, CURVE, **curve_row)
@@ -155,22 +158,22 @@ class Campaign:
 
     @property
     def model_file(self) -> Path | None:
-        """Where the model is stored: beside an SQLite file, else nowhere."""
+        """Path of the stored model, beside an SQLite file; None for other databases."""
         return self._models.path
 
     def model(self) -> "BNNLVRegressor":
-        """The model of all complete measurements, fitted if they or the settings have changed.
+        """The model of all complete measurements, refitted if they or the settings have changed.
 
-        Its rows are those of ``campaign.space.encode(points)``.
+        Its inputs are the rows of ``campaign.space.encode(points)``.
         """
         return self.fit_model().model
 
     def fit_model(self) -> Fit:
-        """As ``model``, with its name and whether it is stored in ``model_file``."""
+        """Like ``model``, with its name and whether it is stored in ``model_file``."""
         return self._fit(self._read())
 
     def load_model(self) -> "BNNLVRegressor | None":
-        """The stored model that chose the last proposals, None if there is none; nothing is fitted.
+        """The stored model that chose the last proposals, or None; nothing is fitted.
 
         It does not include later measurements.
         """
@@ -187,8 +190,8 @@ class Campaign:
     ) -> int:
         """Record a measurement durably; returns its number.
 
-        It belongs to a ``proposal`` or to any ``point``. Outputs may be recorded one by one; a
-        second value of the same output at a proposal needs ``repeat=True``, which records a
+        It belongs to a ``proposal`` or to an arbitrary ``point``. Outputs may be recorded one by
+        one; a second value of the same output at a proposal needs ``repeat=True``, which records a
         separate measurement.
         """
         return self.tell_all([Result(outputs, point, proposal, note=note)], repeat)[0]
@@ -196,7 +199,7 @@ class Campaign:
     def tell_all(
         self, results: Sequence[Result], repeat: bool = False, skip_known: bool = False
     ) -> list[int]:
-        """Record several measurements as ``tell`` does: all of them, or, if one is wrong, none.
+        """Record several measurements like ``tell``: all of them, or none if one is invalid.
 
         With ``skip_known``, results recorded before this call are skipped instead of refused, so
         that a table can be read again when more of it has been filled in.
@@ -220,7 +223,7 @@ class Campaign:
     def correct(
         self, measurement: int, outputs: Mapping[str, Any] | None = None, *, note: str | None = None
     ) -> None:
-        """Replace outputs of a measurement, which ``history`` keeps, or add a note."""
+        """Replace outputs of a measurement (``history`` keeps the old values), or add a note."""
         values, words = outputs or {}, recording.check_note(note)
         require(values or words, f"give a new value of {', '.join(self.outputs)}, or a note")
         checked = recording.check_outputs(values, self.outputs)
@@ -246,7 +249,7 @@ class Campaign:
         return self._read().pending
 
     def status(self) -> Status:
-        """Counts, pending proposals, the learning curve, and whether to continue."""
+        """Counts, pending proposals, the learning curve, and advice whether to continue."""
         snapshot = self._read()
         curve = [{"measurements": row["measurements"]} | row["numbers"] for row in snapshot.curve]
         counts = len(snapshot.measurements), len(snapshot.complete(self.outputs))
@@ -259,7 +262,7 @@ class Campaign:
         return Status(*counts, snapshot.pending, curve, is_enough(curve), advice, missing)
 
     def revision(self) -> Revision:
-        """A cheap fingerprint that changes with the content."""
+        """A fingerprint that changes with the content and is cheap to compute."""
         return Revision(*self._storage.measure(PROPOSALS, MEASUREMENTS, CURVE))
 
     @property
@@ -268,7 +271,7 @@ class Campaign:
         return [*NUMBERS[::-1], *self.space.names, *self.outputs, NOTE]
 
     def export(self) -> list[dict[str, Any]]:
-        """Every measurement as one flat row: its number, its proposal, inputs, outputs, note."""
+        """Every measurement as one flat row: number, proposal, inputs, outputs, note."""
         rows = [
             {"measurement": row["number"], "proposal": row["proposal"], NOTE: row["note"]}
             | (row["point"] | row["outputs"])
@@ -278,30 +281,31 @@ class Campaign:
 
     def history(self) -> list[dict[str, Any]]:
         """Corrected and removed outputs, and until when they were valid (Unix time)."""
-        found = []
+        entries = []
         for row in self._read().recorded:
             past = row["earlier"] | {row["removed"]: row["outputs"]}
-            found += [
+            entries += [
                 {"measurement": row["number"], "until": float(until), "outputs": outputs}
                 for until, outputs in past.items()
                 if until is not None
             ]
-        return found
+        return entries
 
     def _read(self) -> Snapshot:
         return Snapshot(*self._storage.read(PROPOSALS, MEASUREMENTS, CURVE))
 
     def _reference(self) -> np.ndarray:
-        """Points at which the remaining uncertainty is averaged: all over the space, or at the
-        candidates if it is constrained."""
+        """Reference points for the remaining uncertainty: spread over the space, or the candidates
+        if the space is constrained."""
         if self.space.constraints and self.candidates:
             return self.space.encode(self.candidates)
         return self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))
 
     def _missing(self, snapshot: Snapshot) -> int:
-        """How many complete measurements a first model still needs; not above 0 if none.
+        """Number of complete measurements still needed for a first model; zero or negative if there
+        are enough.
 
-        It needs two for each column of numbers, and four more.
+        A model needs two per feature column, plus four.
         """
         return 2 * self.space.width + 4 - len(snapshot.complete(self.outputs))
 
@@ -313,8 +317,8 @@ class Campaign:
         return self._models.load_or_fit(self.settings, x, y, snapshot.changes)
 
     def _assess(self, fit: Fit, snapshot: Snapshot) -> dict[str, Any] | None:
-        """What a model leaves to learn, as a row of the curve; None if the curve has that model
-        and ends with the same changes of measurements."""
+        """The uncertainty left by a model, as a row of the curve; None if the last row already has
+        this model and the same number of corrections and removals."""
         changes = snapshot.curve[-1]["numbers"].get("changes", 0) if snapshot.curve else None
         if changes == snapshot.changes and fit.name in {row["model"] for row in snapshot.curve}:
             return None
@@ -334,7 +338,7 @@ class Campaign:
         return [i for i, name in enumerate(self.outputs) if self.target in (None, name)]
 
     def _choose(self, model: "BNNLVRegressor | None", num: int, snapshot: Snapshot) -> Chosen:
-        """Evenly spread points, or the most informative batch, given the points underway."""
+        """Evenly spread points, or the most informative batch given the pending points."""
         asked = len(snapshot.proposals)
         if model is None:
             return choosing.choose_evenly(self.space, self.candidates, num, asked)
@@ -344,6 +348,6 @@ class Campaign:
         free = [point for point in pool if point not in underway and point not in cancelled]
         points = [*underway, *(free if len(free) >= num else pool)]
         known = assess(model, self.space.encode(points))
-        own, taken = known.select(self._wanted), range(len(underway))
-        chosen = choose_batch(own.information, own.means, own.aleatoric, num, taken)
-        return choosing.describe_choice(points, chosen, known, own.information, self.outputs)
+        target, taken = known.select(self._wanted), range(len(underway))
+        chosen = choose_batch(target.information, target.means, target.aleatoric, num, taken)
+        return choosing.describe_choice(points, chosen, known, target.information, self.outputs)

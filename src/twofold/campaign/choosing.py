@@ -1,4 +1,4 @@
-"""Proposals of ``ask``: points that are evenly spread, or chosen by a model, and why."""
+"""Proposals of ``ask``: evenly spread points, or points chosen by a model, with the reason."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from twofold.campaign.definition import NATS
 from twofold.campaign.inputs import Point
 from twofold.campaign.space import Space
 
-POOL = 256  # candidates of a question
+POOL = 256  # candidates per request
 SPREAD = "evenly spread: too few measurements for a model"
 Chosen = list[dict[str, Any]]
 
@@ -25,7 +25,7 @@ class Proposal(NamedTuple):
 
 
 def choose_evenly(space: Space, candidates: list[Point] | None, num: int, asked: int) -> Chosen:
-    """Evenly spread points, following the ``asked`` points proposed before."""
+    """Evenly spread points, continuing the sequence after the ``asked`` points proposed before."""
     if candidates is None:
         points = space.spread(asked + num, seed=0)[asked:]
     else:
@@ -38,7 +38,7 @@ def describe_choice(
     points: list[Point], chosen: np.ndarray, known: Assessment, nats: np.ndarray,
     outputs: Sequence[str],
 ) -> Chosen:  # fmt: skip
-    """Chosen points with their information, and the standard deviations of the outputs there."""
+    """Proposals with their expected information and the standard deviations of the outputs."""
     described = []
     for i in chosen:
         deviations = {

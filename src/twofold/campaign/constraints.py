@@ -16,7 +16,7 @@ FORM = "a constraint is a sum of inputs with <= or >=, such as 'heat + 2*acid <=
 
 @dataclass(frozen=True)
 class Constraint:
-    """``Σ weight · input <= limit``, up to rounding; ``text`` is how it was given."""
+    """``Σ weight · input <= limit``, up to rounding; ``text`` is the original text."""
 
     text: str
     weights: tuple[tuple[str, float], ...]
@@ -24,12 +24,12 @@ class Constraint:
     rounding: float
 
     def excess(self, values: Mapping[str, Any]) -> Any:
-        """How far a point, or columns of points, lie beyond the limit."""
+        """By how much a point, or columns of points, exceed the limit."""
         return sum(weight * np.asarray(values[name]) for name, weight in self.weights) - self.limit
 
 
 def parse_constraint(text: str, inputs: Sequence[Input]) -> Constraint:
-    """A linear inequality over numeric inputs; both sides may hold inputs and numbers."""
+    """Parse a linear inequality over numeric inputs; both sides may contain inputs and numbers."""
     ranges = {one.name: one.high - one.low for one in inputs if not isinstance(one, Categorical)}
     sides = re.split("([<>]=|[<>≤≥])", text)
     two = "; write a double inequality as two constraints" if len(sides) > 3 else ""
@@ -49,17 +49,17 @@ def parse_constraint(text: str, inputs: Sequence[Input]) -> Constraint:
 
 
 def _parse_terms(side: str, names: Sequence[str], text: str) -> Iterator[tuple[str, float]]:
-    """The input and weight of each term of a sum; a number by itself belongs to no input."""
+    """The input and weight of each term of a sum; the name of a constant term is empty."""
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)) or "(?!)"
     after = rf"(?P<name>{known})(?:\s*\*\s*(?P<by>{NUMBER}))?"
     before = rf"(?P<weight>{NUMBER})(?:\s*\*?\s*(?P<of>{known}))?"
     term, position = re.compile(rf"\s*(?P<plus>[+-]?)\s*(?:{after}|{before})\s*"), 0
     while position < max(len(side), 1):
-        found = term.match(side, position)
-        if found is None or (position and not found["plus"]):
+        match = term.match(side, position)
+        if match is None or (position and not match["plus"]):
             numeric = f"the numeric inputs are {', '.join(names) or 'none'}"
             problem = f"cannot read {side[position:]!r} in {text!r}, and {numeric}"
             raise CampaignError(f"{FORM}; {problem}")
-        weight = float(found["weight"] or found["by"] or 1.0)
-        yield found["name"] or found["of"] or "", -weight if found["plus"] == "-" else weight
-        position = found.end()
+        weight = float(match["weight"] or match["by"] or 1.0)
+        yield match["name"] or match["of"] or "", -weight if match["plus"] == "-" else weight
+        position = match.end()

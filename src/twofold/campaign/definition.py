@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PARTS = ("total", "epistemic", "aleatoric")
 NUMBERS = ("proposal", "measurement")
 NATS, NOTE = "information_nats", "note"
-FEWEST = 256  # points that constraints must leave
+FEWEST = 256  # points that must satisfy the constraints
 
 
 def define(
@@ -50,15 +50,15 @@ def define(
 
 
 def explanation_columns(outputs: Sequence[str]) -> list[str]:
-    """Columns of a table of proposals that explain them; they are not filled in."""
+    """Columns of a table of proposals that explain them and are ignored by ``tell``."""
     return [*(f"{output}_{part}_sd" for output in outputs for part in PARTS), NATS, "reason"]
 
 
 def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the regressor as JSON values, wrong ones refused before they are stored."""
+    """Settings of the regressor as JSON values; invalid ones are refused before they are stored."""
     from twofold.inference.method import METHODS, nest_options, to_mapping
 
-    # A method by its name needs no check, which would load JAX.
+    # A method given by name needs no check, which would load JAX.
     if not settings or (len(settings) == 1 and settings.get("inference") in [*METHODS]):
         return dict(settings)
     from twofold.estimators.regressor import BNNLVRegressor
@@ -82,7 +82,7 @@ def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rehearse(model: "BNNLVRegressor") -> None:
-    """Run all checks of the settings that a fit makes before it needs data."""
+    """Run all checks of settings that a fit makes before it needs data."""
     from sklearn.utils import check_random_state
 
     from twofold.core.numerics import Standardizer

@@ -1,4 +1,4 @@
-"""The inputs of a campaign: their kinds and bounds, and how they are checked."""
+"""The inputs of a campaign: kinds, bounds and validation."""
 
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,18 @@ import numpy as np
 
 from twofold.core.naming import nearest
 
-# As fractions of a range: proposals are multiples of the first, because no instrument is set to
-# sixteen digits; values that differ by less than the second are equal up to rounding (of a
-# table that shows three or four digits, or of the instrument), too little for a model to notice.
+# As fractions of a range: proposals are multiples of the first, because no instrument can be set to
+# sixteen digits; values that differ by less than the second (rounding of a table or an instrument)
+# count as equal.
 STEP, ROUNDING = 1e-4, 1e-3
-# The squares of ranges, and whole numbers up to here, are exact enough in double precision.
+# Limits within which squares of ranges and whole numbers are accurate in double precision.
 NARROWEST, LARGEST = 1e-150, 2**53
 
 Point = dict[str, float | int | str]
 
 
 class CampaignError(ValueError):
-    """A wrong name, value, point or file; the campaign is as it was before."""
+    """A wrong name, value, point or file; the campaign is unchanged."""
 
 
 def require(condition: Any, message: str) -> None:
@@ -44,20 +44,20 @@ def is_whole(value: Any) -> bool:
 
 
 class _Input:
-    """Common base; values that are never rounded agree if they are equal."""
+    """Common base class."""
 
     def agree(self, one: Any, other: Any) -> bool:
-        """Whether two values are equal, up to rounding where there is any."""
+        """Whether two values are equal, for continuous inputs up to rounding."""
         return bool(one == other)
 
     def format(self, value: Any) -> str:
-        """The value as text, with as many digits as a proposal has."""
+        """The value as text, with the digits of a proposal."""
         return str(value)
 
 
 @dataclass(frozen=True)
 class _Number(_Input):
-    """A number between two bounds, both included; one column."""
+    """A number between two inclusive bounds; one column."""
 
     name: str
     low: Any
@@ -76,7 +76,7 @@ class _Number(_Input):
 
 @dataclass(frozen=True)
 class Continuous(_Number):
-    """A number between two bounds, with ``log`` spread and modelled on a logarithmic scale."""
+    """A number between two bounds; with ``log``, sampled and modelled on a logarithmic scale."""
 
     log: bool = False
 
@@ -140,14 +140,14 @@ class Integer(_Number):
         return int(super().check(number))
 
     def at_fractions(self, u: np.ndarray) -> list[int]:
-        """Values at fractions of the range, all equally often."""
+        """Values at fractions of the range, each equally often."""
         count = self.high - self.low + 1
         return [int(self.low + min(int(v * count), count - 1)) for v in u]
 
 
 @dataclass(frozen=True)
 class Categorical(_Input):
-    """One of several words; one column for each of them."""
+    """One of several words; one column per word."""
 
     name: str
     choices: tuple[str, ...]
@@ -180,7 +180,7 @@ KINDS = {kind.__name__.lower(): kind for kind in (Continuous, Integer, Categoric
 
 
 def check_names(what: str, given: Mapping[str, Any], known: Sequence[str], complete: bool) -> None:
-    """Refuse unknown names, and missing ones where all are needed."""
+    """Refuse unknown names and, with ``complete``, missing ones."""
     if not isinstance(given, Mapping):
         raise CampaignError(f"expected a mapping from each {what} to its value, got {given!r}")
     for name in given:

@@ -1,6 +1,6 @@
 """The model of a campaign, cached in a file beside an SQLite file; ``twofold.load`` reads it too.
 
-It only saves time: if it is damaged, foreign or missing, the model is fitted again; after new
+The file is only a cache: if it is damaged, foreign or missing, the model is fitted again; after new
 measurements its chains are continued (``ModelFile.continue_fit``).
 """
 
@@ -16,11 +16,11 @@ from twofold.core import persistence
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
 
-# Settings of a model: defaults, and those that do not change it.
+# Default settings of a model, and settings that do not affect it.
 DEFAULTS, WITHOUT_EFFECT = {"random_state": 0}, {"verbose", "checkpoint", "checkpoint_seconds"}
 UNREADABLE = (OSError, ValueError, LookupError, TypeError)
-# Chains are continued until there are so many times the rows of the last fit from scratch, which
-# also chooses the form of the model.
+# Chains are continued until the rows have grown by this factor since the last fit from scratch,
+# which also selects the form of the model.
 MOST_GROWTH = 1.5
 CONTINUED = "langevin"
 
@@ -57,8 +57,8 @@ class ModelFile:
     def load_or_fit(
         self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray, changes: int = 0
     ) -> Fit:
-        """The model of inputs ``[N, D]`` and outputs ``[N, O]``, after so many ``changes`` of
-        earlier ones: that of the file, or a new one."""
+        """The model of inputs ``[N, D]`` and outputs ``[N, O]``, from the file or newly fitted;
+        ``changes`` counts corrections and removals so far."""
         from twofold.estimators.regressor import BNNLVRegressor
         from twofold.estimators.storage import pack, plain_settings, unpack
         from twofold.estimators.training import whole_fits
@@ -70,10 +70,10 @@ class ModelFile:
         identity = {"settings": used, "data": persistence.fingerprint(x, y)}
         name = persistence.hash_identity(identity)
         work = None if self.path is None else persistence.WorkFile(self.path, "model", identity)
-        if work is not None and (found := work.find()) is not None:
+        if work is not None and (cached := work.find()) is not None:
             with suppress(*UNREADABLE):
-                stored = unpack(found, BNNLVRegressor)
-                return Fit(stored, name, True, Origin(**found.metadata["origin"]).warm)
+                stored = unpack(cached, BNNLVRegressor)
+                return Fit(stored, name, True, Origin(**cached.metadata["origin"]).warm)
         targets = y[:, 0] if y.shape[1] == 1 else y
         try:
             with whole_fits():
@@ -82,7 +82,7 @@ class ModelFile:
                 model, origin = continued or (model.fit(x, targets), scratch)
         except ValueError as error:
             raise CampaignError(f"no model can be fitted: {error}") from error
-        # Without the file, the next question takes longer; that is all.
+        # Without the file, the next request only takes longer.
         with suppress(OSError):
             if work is not None:
                 arrays, metadata = pack(model)
@@ -93,10 +93,10 @@ class ModelFile:
     def continue_fit(
         self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray, scratch: Origin
     ) -> "tuple[BNNLVRegressor, Origin] | None":
-        """Chains that continue those of the stored model, if it has the same settings and fewer
-        rows, all of them as they were; None where a fit from scratch is due.
+        """Continue the chains of the stored model, if it has the same settings and its rows are
+        unchanged and fewer; None if a fit from scratch is due.
 
-        The result depends on these rows and the stored model only.
+        The result depends only on these rows and the stored model.
         """
         from twofold.estimators.regressor import BNNLVRegressor
         from twofold.estimators.storage import unpack
@@ -117,12 +117,13 @@ class ModelFile:
         if not (grown and same):
             return None
         model.set_params(warm_start=True).fit(x, y).set_params(warm_start=False)
-        # A fit from scratch has trained members.
+        # Only a fit from scratch trains ensemble members.
         warm = not len(model.energies_)
         return model, before._replace(rows=len(x)) if warm else scratch
 
     def load_model(self, shape: tuple[int, int]) -> "BNNLVRegressor | None":
-        """The model of a file, if it is there and sound, with so many input columns and outputs."""
+        """The model of a file, if the file exists and is valid, and the model has these numbers of
+        inputs and outputs."""
         from twofold.estimators.regressor import load
 
         with suppress(*UNREADABLE):

@@ -1,4 +1,4 @@
-"""What ``tell`` writes: the proposal a result answers, whether it is new; and corrections."""
+"""Recording of results: matching them to proposals, detecting duplicates, and corrections."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from twofold.campaign.inputs import CampaignError, Point, is_whole, require
 from twofold.campaign.space import Space
 from twofold.campaign.storage import MEASUREMENTS, PROPOSALS, Row, insert, rows, update
 
-# Spreadsheets write the six or so digits that they show.
+# Spreadsheets save only the digits shown, about six.
 OUTPUT_ROUNDING = 1e-5
 
 
 class Result(NamedTuple):
-    """Measured outputs, where (a point, the number of a proposal, or, to add outputs that were
-    missing, the number of a measurement), and a note."""
+    """Measured outputs, their place (a point, the number of a proposal, or, to add missing outputs,
+    the number of a measurement), and a note."""
 
     outputs: Mapping[str, Any]
     point: Mapping[str, Any] | None = None
@@ -28,7 +28,7 @@ class Result(NamedTuple):
 
 
 def check_result(result: Result, space: Space, outputs: Sequence[str]) -> Result:
-    """The result with every value of its kind, unknown names and bad values refused."""
+    """The result with validated values; unknown names and invalid values are refused."""
     values = check_outputs(result.outputs, outputs)
     require(values, f"give at least one of the outputs {', '.join(outputs)}")
     where = None if result.point is None else space.check(result.point)
@@ -42,12 +42,12 @@ def check_outputs(values: Mapping[str, Any], outputs: Sequence[str]) -> dict[str
 
 
 def check_note(note: Any) -> str | None:
-    """A stripped note, None if it is empty."""
+    """A stripped note, or None if empty."""
     require(note is None or isinstance(note, str), f"a note must be text, got {note!r}")
     return (note or "").strip() or None
 
 
-# The measurement that holds a result, and whether it did so before.
+# Number of the measurement that holds a result, and whether it was recorded before.
 Entry = tuple[int, bool]
 
 
@@ -71,17 +71,18 @@ class Ledger:
                 self._enter(row)
 
     def measurements_at(self, proposal: int | None, point: Point) -> list[Row]:
-        """Measurements that answer a proposal at a point, or, without a proposal, at a point."""
+        """Measurements of a proposal at a point, or, without a proposal, at a point."""
         return self._measured_at.get((proposal, _key(point)), [])
 
     def find_proposal(self, point: Point) -> int | None:
-        """The proposal that a result at a point answers: one without a result, else the last."""
+        """The proposal to which a result at a point belongs: one without a result, else the
+        last."""
         same = self._proposals_at.get(_key(point), [])
         unanswered = [number for number in same if not self.measurements_at(number, point)]
         return next(iter(unanswered or same[-1:]), None)
 
     def find(self, what: str, number: Any) -> Row:
-        """A proposal or a measurement by its number."""
+        """A proposal or measurement by number."""
         known = self.measurements if what == "measurement" else self.proposals
         there = is_whole(number) and number in known
         require(
@@ -98,13 +99,14 @@ class Ledger:
         return number, False
 
     def complete(self, row: Row, result: Result) -> Entry:
-        """Add outputs and notes to a measurement; existing ones are unchanged."""
+        """Add outputs and notes to a measurement without changing existing ones."""
         outputs, note = {**result.outputs, **row["outputs"]}, _join_notes(row["note"], result.note)
         update(self.connection, MEASUREMENTS, row, outputs=outputs, note=note)
         return int(row["number"]), False
 
     def correct(self, number: int, values: dict[str, float], note: str | None) -> None:
-        """Replace outputs of a measurement, keep those that were there, and add a note."""
+        """Replace outputs of a measurement, keeping the old values in the history, and add a
+        note."""
         row = self.find("measurement", number)
         outputs, notes = row["outputs"] | values, _join_notes(row["note"], note)
         differs = outputs != row["outputs"]
@@ -145,7 +147,8 @@ def _key(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
-    """Add a result as a measurement, or as further outputs of one; refuse contradictions."""
+    """Add a result as a new measurement or as further outputs of an existing one; refuse
+    contradictions."""
     values = dict(result.outputs)
     where, proposal = _locate(ledger, space, result)
     earlier = ledger.measurements_at(proposal, where)
@@ -167,7 +170,7 @@ def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
 
 
 def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | None]:
-    """The point that a result belongs to, and the proposal it answers, if any."""
+    """The point and, if any, the proposal of a result."""
     numbers = {"measurement": result.measurement, "proposal": result.proposal}
     what, number = next(((what, one) for what, one in numbers.items() if one is not None), ("", 0))
     if not what:

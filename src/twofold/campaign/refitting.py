@@ -1,4 +1,4 @@
-"""Models of several campaigns, brought up to date together."""
+"""Update the models of several campaigns."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from twofold.core.jobs import Job, run_jobs
 
 
 class Refit(NamedTuple):
-    """A campaign whose model is up to date: how many measurements it knows, and which it is."""
+    """A campaign with an up-to-date model: its number of measurements and its name."""
 
     place: str
     measurements: int
@@ -18,13 +18,13 @@ class Refit(NamedTuple):
 
 
 def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
-    """Fit the models of all campaigns whose measurements or settings are newer than their models.
+    """Fit the models of all campaigns whose measurements or settings have changed.
 
-    A model is kept in the file beside its campaign, where ``Campaign.ask`` finds it; one that is up
-    to date is left as it is. ``executor`` is ``"local"`` or ``"ray"``; Ray's workers on other
-    machines must see the same files.
+    A model is stored beside its campaign, where ``Campaign.ask`` uses it; up-to-date models are
+    unchanged. ``executor`` is ``"local"`` or ``"ray"``; Ray workers on other machines must see the
+    same files.
     """
-    # Workers may be in another folder, where a relative path leads nowhere.
+    # Workers may run in another folder, where relative paths are wrong.
     named = [(p, p if "://" in p else str(Path(p).resolve())) for p in map(str, places)]
     jobs = [Job(place, update_model, (where,), {}) for place, where in named]
     try:
@@ -36,7 +36,7 @@ def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
 
 
 def update_model(place: str) -> tuple[int, str]:
-    """Bring one model up to date; returns its number of measurements and its name."""
+    """Update one model; returns its number of measurements and its name."""
     campaign = Campaign.open(place)
     kept = "models are stored beside campaigns in SQLite files"
     require(campaign.model_file, f"the model of {place} cannot be stored: {kept}")

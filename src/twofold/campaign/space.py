@@ -10,13 +10,13 @@ import numpy as np
 from twofold.campaign.constraints import Constraint, parse_constraint
 from twofold.campaign.inputs import KINDS, Input, Point, check_names, require
 
-# As a power of two, how many points are tried for each that is to meet the constraints.
+# Most doublings of the number of points tried to satisfy the constraints.
 DOUBLINGS = 10
 
 
 @dataclass(frozen=True)
 class Space:
-    """All inputs together, in order, and the constraints between them."""
+    """The inputs, in order, and the constraints between them."""
 
     inputs: tuple[Input, ...]
     constraints: tuple[Constraint, ...] = ()
@@ -39,13 +39,13 @@ class Space:
         return sum(one.width for one in self.inputs)
 
     def check(self, point: Mapping[str, Any]) -> Point:
-        """The point with every value of its kind and within bounds; what was measured may violate
-        constraints, which are for proposals."""
+        """The point with validated values within bounds. Constraints are not checked: they apply to
+        proposals, not to measurements."""
         check_names("input", point, self.names, complete=True)
         return {one.name: one.check(point[one.name]) for one in self.inputs}
 
     def check_proposable(self, point: Mapping[str, Any]) -> Point:
-        """``check`` of a point that also meets the constraints."""
+        """Like ``check``, and refuse points that violate the constraints."""
         checked = self.check(point)
         for one in self.constraints:
             holds = one.excess(checked) <= one.rounding
@@ -72,14 +72,14 @@ class Space:
 
         sampler = qmc.Sobol(len(self.inputs), scramble=True, rng=np.random.default_rng(seed))
         first = last = int(np.ceil(np.log2(max(num, 2))))
-        found = self._place(sampler.random_base2(first))
-        while len(found) < num and last < first + DOUBLINGS:
-            found += self._place(sampler.random_base2(last))
+        points = self._place(sampler.random_base2(first))
+        while len(points) < num and last < first + DOUBLINGS:
+            points += self._place(sampler.random_base2(last))
             last += 1
         room = f"the constraints leave less than 1/{2**DOUBLINGS} of the space"
         remedy = "relax them, narrow the ranges of the inputs, or list candidates"
-        require(len(found) >= num, f"{room}; {remedy}")
-        return found[:num]
+        require(len(points) >= num, f"{room}; {remedy}")
+        return points[:num]
 
     def find_allowed(self, points: Sequence[Point]) -> np.ndarray:
         met = np.ones(len(points), bool)
@@ -88,7 +88,8 @@ class Space:
         return met
 
     def _place(self, u: np.ndarray) -> list[Point]:
-        """Points at fractions of the ranges ``[N, inputs]``, those that meet the constraints."""
+        """Points at fractions of the ranges ``[N, inputs]``, without those that violate the
+        constraints."""
         columns = [one.at_fractions(u[:, i]) for i, one in enumerate(self.inputs)]
         points = [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
         return list(compress(points, self.find_allowed(points)))
@@ -100,11 +101,11 @@ class Space:
     def from_plain(
         cls, plain: Sequence[Mapping[str, Any]], constraints: Sequence[str] = ()
     ) -> "Space":
-        """The space whose inputs ``to_plain`` described."""
+        """Restore a space from the output of ``to_plain``."""
         inputs = []
-        for own in map(dict, plain):
-            kind = str(own.pop("kind", None))
+        for fields in map(dict, plain):
+            kind = str(fields.pop("kind", None))
             rule = f"an input's kind must be one of {', '.join(KINDS)}"
             require(kind in KINDS, f"{rule}, got {kind!r}")
-            inputs.append(KINDS[kind](**own))
+            inputs.append(KINDS[kind](**fields))
         return cls(tuple(inputs), tuple(parse_constraint(text, inputs) for text in constraints))

@@ -1,8 +1,8 @@
 """The database of a campaign, through SQLAlchemy.
 
 The default is one SQLite file. A write is one transaction, on disk before the call returns
-(``synchronous=EXTRA``) and begun with the lock on writing, so that several processes take turns.
-Any other database works if SQLAlchemy supports it and it can return inserted rows.
+(``synchronous=EXTRA``); it takes the write lock at its start, so that processes take turns. Any
+other database works if SQLAlchemy supports it and it supports RETURNING.
 """
 
 import json
@@ -36,7 +36,7 @@ NAME, VALUE = (
 ABOUT = sql.Table("twofold_campaign", TABLES, NAME, VALUE)
 CANCELLED = sql.Column("cancelled", sql.Float)
 PROPOSALS = _numbered("proposal", dict.fromkeys(("point", "split", "reason"), sql.Text), CANCELLED)
-# ``earlier`` holds the outputs that corrections replaced, by their time.
+# ``earlier`` holds replaced outputs by time of correction.
 MEASUREMENTS = _numbered(
     "measurement", dict.fromkeys(("point", "outputs"), sql.Text),
     sql.Column("proposal", sql.Integer, sql.ForeignKey("proposal.number")),
@@ -47,22 +47,22 @@ MEASUREMENTS = _numbered(
 MODEL = sql.Column("model", sql.String(64))
 CURVE = _numbered("snapshot", {"measurements": sql.Integer, "numbers": sql.Text}, MODEL)
 READING = {"twofold_reading": True}
-DRIVER = "postgresql+psycopg"  # unless the URL names another one
+DRIVER = "postgresql+psycopg"  # default driver
 TEXTS = {"point", "split", "outputs", "earlier", "numbers"}
-# SQLite locks when a transaction begins; elsewhere this row is what writers take turns at.
+# SQLite locks when a transaction begins; in other databases, writers lock this row.
 TURN = sql.select(ABOUT.c.value).where(ABOUT.c.name == "version").with_for_update()
 Row = dict[str, Any]
 
 
 class Storage:
-    """The tables of one campaign; ``definition`` as it was when they were opened."""
+    """The tables of one campaign; ``definition`` is as of the time of opening."""
 
     def __init__(self, engine: sql.Engine, place: str, definition: Any = None):
         self._engine, self._place, self.definition = engine, place, definition
 
     @classmethod
     def create(cls, place: Any, definition: dict[str, Any]) -> "Storage":
-        """A new, empty campaign; refuses a place that holds anything already."""
+        """Create an empty campaign; refuses a place that contains anything already."""
         storage = cls(*_connect(place, must_exist=False), definition)
         with storage._explain_errors(), storage._engine.begin() as connection:
             held = ", ".join(sorted(sql.inspect(connection).get_table_names()))
@@ -76,21 +76,21 @@ class Storage:
 
     @classmethod
     def open(cls, place: Any) -> "Storage":
-        """The campaign at a place; refuses other databases and other versions."""
+        """Open the campaign at a place; refuses other databases and versions."""
         storage = cls(*_connect(place, must_exist=True))
         with storage.reading() as connection:
             held = sql.inspect(connection).has_table(ABOUT.name)
             require(held, f"{storage._place} is a database without a campaign")
             if storage._engine.url.get_backend_name() == "sqlite":
-                # Finds pages that were changed or cut; what cells say it cannot know.
-                found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()).strip()
-                require(found == "ok", storage._damaged(f" ({found}); restore it from a copy"))
+                # Detects corrupt or truncated pages, but not changed cell values.
+                state = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()).strip()
+                require(state == "ok", storage._damaged(f" ({state}); restore it from a copy"))
             version = storage._about(connection, "version")
             number = isinstance(version, int) and version >= 1
             require(number, storage._damaged(f": its version is {version!r}"))
             limit = f"this twofold reads version {VERSION}; upgrade twofold"
-            own = f"{storage._place} has schema version {version}, {limit}"
-            require(version == VERSION, own)
+            reason = f"{storage._place} has schema version {version}, {limit}"
+            require(version == VERSION, reason)
             storage.definition = storage._about(connection, "definition")
         return storage
 
@@ -102,19 +102,19 @@ class Storage:
             connection.execute(statement.values(value=json.dumps(self.definition)))
 
     def read(self, *tables: sql.Table) -> list[list[Row]]:
-        """The rows of tables, all at the same moment."""
+        """The rows of several tables, from one snapshot."""
         with self.reading() as connection:
             return [rows(connection, table) for table in tables]
 
     def measure(self, *tables: sql.Table) -> list[str]:
-        """The sizes of tables. Each write changes them: no row is deleted, and an output that is
-        corrected goes into ``earlier``."""
+        """The sizes of tables. Every write changes them: rows are never deleted, and corrected
+        outputs are appended to ``earlier``."""
         with self.reading() as connection:
             return [str(connection.execute(_select_sizes(table)).one()) for table in tables]
 
     @property
     def model_file(self) -> Path | None:
-        """Where the model is kept: beside an SQLite file, else nowhere."""
+        """Path of the stored model, beside an SQLite file; None for other databases."""
         url = self._engine.url
         place = url.database or ":memory:"
         if url.get_backend_name() != "sqlite" or place.startswith((":memory:", "file:")):
@@ -131,7 +131,7 @@ class Storage:
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
-        """A transaction, one writer at a time: all of it is kept, or nothing."""
+        """An atomic transaction, one writer at a time."""
         with self._explain_errors(), self._engine.begin() as connection:
             connection.execute(TURN)
             yield connection
@@ -155,7 +155,7 @@ class Storage:
             cause = " ".join(str(error.__cause__).split())
             raise CampaignError(f"{self._place} cannot be used as a campaign: {cause}") from error
         except UnicodeError as error:
-            # What SQLite says of a damaged schema may hold bytes of it that are no text.
+            # SQLite's message about a damaged schema may contain undecodable bytes.
             problem = self._damaged(f" ({error}); restore it from a copy")
             raise CampaignError(problem) from error
 
@@ -168,7 +168,7 @@ def insert(connection: sql.Connection, table: sql.Table, **values: Any) -> int:
 
 
 def update(connection: sql.Connection, table: sql.Table, row: Row, **values: Any) -> None:
-    """Change values of a row that was read, here and in the table."""
+    """Change values of a row, in memory and in the table."""
     row |= values
     statement = table.update().where(table.c.number == row["number"])
     connection.execute(statement.values(_write(values)))
@@ -181,7 +181,7 @@ def _write(values: Row) -> Row:
 
 
 def count(connection: sql.Connection, table: sql.Table) -> int:
-    """How many rows there are."""
+    """Number of rows."""
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
 
 
@@ -192,11 +192,11 @@ def _select_sizes(table: sql.Table) -> sql.Select:
 
 
 def rows(connection: sql.Connection, table: sql.Table) -> list[Row]:
-    """All rows in order, with JSON texts parsed."""
-    found = connection.execute(sql.select(table).order_by(table.c.number)).mappings()
+    """All rows in order, with JSON parsed."""
+    result = connection.execute(sql.select(table).order_by(table.c.number)).mappings()
     return [
         {name: _parse(table, row, name) if name in TEXTS else row[name] for name in row}
-        for row in found
+        for row in result
     ]
 
 
@@ -239,15 +239,15 @@ def _connect(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
 
 
 def _make_durable(connection: Any, _: Any) -> None:
-    """A committed transaction is on the disk, and so is the removal of its journal, without which
-    a power cut could still undo it; SQLAlchemy says when one begins."""
+    """Sync committed transactions to disk, including the removal of the journal, without which a
+    power cut could still undo them; SQLAlchemy controls when transactions begin."""
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous=EXTRA")
     connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _begin(connection: sql.Connection) -> None:
-    """Take the write lock at once: a reader that became a writer could deadlock. Transactions that
-    only read take none, so that they also work on a read-only disk."""
+    """Take the write lock at once: upgrading a reader to a writer could deadlock. Read-only
+    transactions take none, so they also work on a read-only disk."""
     reads = READING.items() <= connection.get_execution_options().items()
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

@@ -17,8 +17,8 @@ from twofold.tables.table import parse_number
 
 
 def read_rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], str]:
-    """The rows of a CSV or Parquet table without their blank cells, each with its line; and what
-    marks decimals."""
+    """The non-blank cells of each row of a CSV or Parquet table with its line number; and the
+    decimal mark."""
     try:
         table = read_table(path)
         columns = {name: table.texts(name) for name in table.names}
@@ -33,7 +33,7 @@ def read_rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], str]:
 
 
 def read_points(path: Path, space: Space) -> list[Point]:
-    """Candidates: one column for each input."""
+    """Read candidates: one column per input."""
     rows, decimal = read_rows(path)
     points = []
     for line, row in rows:
@@ -43,7 +43,7 @@ def read_points(path: Path, space: Space) -> list[Point]:
 
 
 class Results(NamedTuple):
-    """The results of a table, the number of rows without outputs, and the ignored columns."""
+    """Results in a table, the number of rows without outputs, and the ignored columns."""
 
     results: list[Result]
     blank: int
@@ -51,12 +51,12 @@ class Results(NamedTuple):
 
 
 def read_results(path: Path, campaign: Campaign) -> Results:
-    """Results: outputs, and inputs or a number."""
+    """Read results: outputs, and inputs or the number of a proposal or measurement."""
     rows, decimal = read_rows(path)
     names = dict.fromkeys(name for _, row in rows for name in row)
-    own = [*campaign.columns, *definition.explanation_columns(campaign.outputs)]
-    # What is nearly a name of the campaign is a mistake.
-    ignored = [name for name in names if name not in own and not nearest(name, own)]
+    known = [*campaign.columns, *definition.explanation_columns(campaign.outputs)]
+    # A column whose name is close to one of the campaign is a typing error.
+    ignored = [name for name in names if name not in known and not nearest(name, known)]
     results = []
     for line, row in rows:
         with _at_line(path, line):
@@ -68,7 +68,7 @@ def read_results(path: Path, campaign: Campaign) -> Results:
 
 
 def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".") -> Result:
-    """One row of results; the columns that explain a proposal are ignored."""
+    """Parse one row of results; columns that explain a proposal are ignored."""
     inputs, outputs = campaign.space.names, campaign.outputs
     explaining = definition.explanation_columns(outputs)
     row = {name: text for name, text in row.items() if name not in explaining}
@@ -81,7 +81,7 @@ def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".")
 
 
 def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
-    """A proposal as a row of a table that ``tell`` takes, once its outputs are filled in."""
+    """A proposal as a table row for ``tell``, with outputs to fill in."""
     deviations = proposal.split.get("standard_deviation", {})
     known = [deviations.get(part, {}).get(name) for name in outputs for part in definition.PARTS]
     known.append(proposal.split.get(definition.NATS))
@@ -92,7 +92,7 @@ def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_point(space: Space, row: Mapping[str, str], decimal: str = ".") -> dict[str, Any]:
-    """Texts as values of their input's kind."""
+    """Parse texts as values of the inputs."""
     check_names("input", row, space.names, complete=False)
     words = {one.name for one in space.inputs if isinstance(one, Categorical)}
     return {name: v if name in words else _number(name, v, decimal) for name, v in row.items()}

@@ -1,4 +1,4 @@
-"""The command line ``twofold``: a file for each verb or group."""
+"""The command line ``twofold``: one file per command or group."""
 
 from twofold.cli.app import main
 

@@ -21,7 +21,7 @@ from twofold.cli.predict import decompose, suggest
 from twofold.cli.report import report
 from twofold.cli.run import verb
 from twofold.cli.spelling import as_typed
-from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, say
+from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, print_message
 from twofold.cli.update import update
 
 DEBUG = "--debug"
@@ -31,12 +31,12 @@ EPILOG = (
 )
 
 
-# The library's own errors are all of these kinds, and say what was wrong with their input.
+# Base classes of the library's own errors, whose messages explain what was wrong with the input.
 EXPECTED = ValueError, OSError, ImportError, ArithmeticError
 
 
 class StoppedError(Exception):
-    """Ctrl-C was pressed; the message says what was kept."""
+    """Stopped by Ctrl-C; the message tells what was kept."""
 
 
 class Commands(typer.core.TyperGroup):
@@ -75,30 +75,30 @@ def main() -> None:
     """Run; an error is one sentence on stderr and an exit code."""
     words = [word for word in sys.argv[1:] if word != DEBUG]
     group = words[0] if words else ""
-    # Looking for garbage as often as usual would take a tenth of a short command.
+    # Garbage collection at the default rate would take a tenth of the time of a short command.
     gc.set_threshold(20_000)
-    # Messages of compilers are not for users; errors come as exceptions.
+    # Hide compiler messages from users; errors are raised as exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with warnings.catch_warnings():
-            # Without the line of code.
-            warnings.showwarning = lambda message, *_, **__: say(
+            # Warnings without the source line.
+            warnings.showwarning = lambda message, *_, **__: print_message(
                 f"note: {as_typed(str(message), group)}"
             )
             app(args=words, prog_name="twofold")
     except BrokenPipeError:
-        # The reader closed the pipe; the rest must not be written at exit either.
+        # The reader closed the pipe: do not write the rest at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (Exception, KeyboardInterrupt) as error:
         if DEBUG in sys.argv:
             traceback.print_exception(error)
         code, text = explain(error)
-        say(as_typed(text, group))
+        print_message(as_typed(text, group))
         raise SystemExit(code) from error
 
 
 def explain(error: BaseException) -> tuple[int, str]:
-    """The exit code and the sentence of an error."""
+    """The exit code and message of an error."""
     text = str(error) or "stopped"
     if isinstance(error, KeyboardInterrupt | StoppedError):
         return STOPPED, text

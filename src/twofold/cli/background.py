@@ -12,12 +12,13 @@ from contextlib import contextmanager
 
 from twofold.campaign import Campaign, CampaignError
 from twofold.campaign.campaign import Revision
-from twofold.cli.terminal import say
+from twofold.cli.terminal import print_message
 from twofold.report.live_page import Figures, draw_figures
 
 
 class Background:
-    """Asks, fits and draws for one campaign; exposes the current activity and the last error.
+    """Proposes points, fits models and draws figures for one campaign; exposes the current activity
+    and the last error.
 
     Models are fitted on request, and automatically once every proposal has a result, so that the
     next request for points is answered at once.
@@ -80,7 +81,7 @@ class Background:
         fits = not self._campaign.status().missing
         points = "a point" if num == 1 else f"{num} points"
         with self._doing(f"Fitting the model and choosing {points}" if fits else "Choosing points"):
-            # Opened again, because its settings may have changed.
+            # Reopened, because the settings may have changed.
             Campaign.open(self._place).ask(num)
 
     def _fit_is_due(self, revision: Revision) -> bool:
@@ -98,7 +99,7 @@ class Background:
         except Exception as error:
             self.error = f"{what} failed: {error}"
             if not isinstance(error, CampaignError):
-                say(self.error)
+                print_message(self.error)
                 traceback.print_exc()
         finally:
             self.activity = ""

@@ -1,4 +1,4 @@
-"""``twofold campaign``: ask where to measure next, tell what was measured."""
+"""``twofold campaign``: ask where to measure next, tell the results."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,14 +11,14 @@ from twofold.cli import terminal
 from twofold.cli.fit import Quick, Text, Texts
 from twofold.cli.run import Run, verb
 from twofold.cli.serve import serve
-from twofold.cli.terminal import CommandError, check_place, say, to_table
+from twofold.cli.terminal import CommandError, check_place, print_message, to_table
 from twofold.tables import write_table
 
 if TYPE_CHECKING:
     from twofold.campaign import Campaign, Status
     from twofold.campaign.inputs import Input
 
-app = typer.Typer(help="Ask where to measure next, tell what was measured.", no_args_is_help=True)
+app = typer.Typer(help="Ask where to measure next, tell the results.", no_args_is_help=True)
 
 Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
 SETTING = "Model setting: NAME=VALUE, such as chains=20"
@@ -35,7 +35,7 @@ def init(
     place: Place,
     input: Annotated[list[str], Option(help=INPUT)],
     output: Annotated[list[str], Option(help="Name of an output.")],
-    candidates: Annotated[Path | None, Option(help="Table of the only points allowed.")] = None,
+    candidates: Annotated[Path | None, Option(help="Table of the points to choose from.")] = None,
     constraint: Annotated[Texts, Option(help=CONSTRAINT)] = None,
     target: Annotated[Text, Option(help="Output to learn (default: all of them).")] = None,
     setting: Annotated[Texts, Option(help=SETTING)] = None,
@@ -103,7 +103,7 @@ def ask(
 def tell(
     run: Run,
     place: Place,
-    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs and inputs.")] = None,
+    values: Annotated[Texts, Argument(help="Outputs and inputs: NAME=VALUE")] = None,
     proposal: Annotated[int | None, Option(help="Number of the proposal.")] = None,
     table: Annotated[Path | None, Option(help="CSV or Parquet file of results.")] = None,
     repeat: Annotated[bool, Option(help="Record a repeated measurement.")] = False,
@@ -135,7 +135,7 @@ def correct(
     run: Run,
     place: Place,
     measurement: Annotated[int, Argument(help="Number of the measurement.")],
-    values: Annotated[Texts, Argument(help="NAME=VALUE of outputs.")] = None,
+    values: Annotated[Texts, Argument(help="Outputs: NAME=VALUE")] = None,
     note: Note = None,
 ) -> None:
     """Replace a recorded value; the earlier one stays in the history of the database.
@@ -207,7 +207,7 @@ def export(run: Run, place: Place, out: Out = None) -> None:
     columns = {name: [row[name] for row in rows] for name in campaign.columns}
     if out is not None:
         write_table(out, columns)
-        say(f"wrote {out}")
+        print_message(f"wrote {out}")
     run.show_columns(out, columns)
 
 
@@ -268,7 +268,7 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
 
     results, blank, ignored = read_results(source, campaign)
     if ignored:
-        say(f"note: columns unknown to the campaign are ignored: {', '.join(ignored)}")
+        print_message(f"note: columns unknown to the campaign are ignored: {', '.join(ignored)}")
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
     duplicates = len(results) - len(numbers)
     text = f"recorded {len(numbers)}"

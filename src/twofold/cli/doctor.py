@@ -1,5 +1,4 @@
-"""``twofold doctor``: versions and devices of this installation, and a short self-test, in which
-every check has a known answer."""
+"""``twofold doctor``: versions and devices of this installation, and a short self-test."""
 
 import importlib.metadata
 import os
@@ -47,7 +46,7 @@ def doctor(run: Run) -> None:
 
 
 def run_self_test() -> dict[str, str | None]:
-    """Each check by its description, with its fault, or None."""
+    """Run all checks; maps the description of each to its error, or None."""
     faults: dict[str, str | None] = {}
     for check in CHECKS:
         fault = None
@@ -83,12 +82,12 @@ def describe_installation(cache_folder: Path) -> dict[str, Any]:
 
 
 def describe_extras() -> dict[str, str]:
-    """For each extra of the package its versions, or the command that installs what is missing."""
-    found = map(OF_EXTRA.match, importlib.metadata.requires("twofold") or [])
-    pairs = [(one[2], one[1]) for one in found if one]
+    """Versions of each extra's packages, or the command that installs them."""
+    matches = map(OF_EXTRA.match, importlib.metadata.requires("twofold") or [])
+    pairs = [(one[2], one[1]) for one in matches if one]
     facts = {}
     for extra in dict.fromkeys(extra for extra, _ in pairs):
-        versions = {package: _version(package) for own, package in pairs if own == extra}
+        versions = {package: _version(package) for owner, package in pairs if owner == extra}
         missing = ", ".join(name for name, version in versions.items() if not version)
         installed = ", ".join(f"{name} {version}" for name, version in versions.items())
         remedy = f"{missing} not installed: pip install 'twofold[{extra}]'"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from twofold.envs.system import System
     from twofold.plant.log import Log
 
-# A log in memory: on the device, on the host, and as columns of a table.
+# Copies of a log in memory: on the device, on the host, and as table columns.
 COPIES = 4
 POLICY = "Policy: behaviour or uniform."
 
@@ -48,7 +48,7 @@ def sample(
     minari: Annotated[str | None, Option(help="Minari data set, such as mine/a-v0.")] = None,
     policy: Annotated[Literal["behaviour", "uniform"], Option(help=POLICY)] = "behaviour",
     seed: Seed = 0,
-    param: Annotated[Texts, Option(help="NAME=VALUE, such as history=1")] = None,
+    param: Annotated[Texts, Option(help="Parameter of the system, such as history=1")] = None,
 ) -> None:
     """Simulate a system under a policy and write a log.
 

@@ -1,4 +1,4 @@
-"""``twofold example``: sample files to try the commands on, and the commands to type next."""
+"""``twofold example``: sample files for trying the commands, and the commands to type next."""
 
 import shlex
 import textwrap
@@ -20,7 +20,7 @@ MEASUREMENTS, CANDIDATES = 150, 40
 RUNS, MINUTES, SETPOINT = 15, 60, 55.0
 
 COST = f'''\
-"""What a minute of the tank costs."""
+"""The cost of a minute of the tank."""
 
 import jax.numpy as jnp
 
@@ -58,7 +58,7 @@ print("wrote toy.png")
 
 
 class Example(NamedTuple):
-    """Description, a function that makes the files' content, and the commands to run next."""
+    """Description, a function that creates the files, and the commands to run next."""
 
     about: str
     write: Callable[[Any], dict[str, str]]
@@ -83,8 +83,8 @@ def write_oven(rng: Any) -> dict[str, str]:
 
 
 def write_tank(rng: Any) -> dict[str, str]:
-    """A heated tank that cold water cools; every five minutes a rough controller sets its valve,
-    with some exploration. Hot water is restless."""
+    """A heated tank cooled by cold water; every five minutes a simple controller sets its valve,
+    with some exploration. Hot water is noisier."""
     names = "run", "minute", "temperature_celsius", "heater_kilowatts", "valve"
     rows = []
     for run in range(RUNS):
@@ -141,8 +141,8 @@ def example(
     Example: twofold example oven
     """
     if name is None:
-        every = {name: one.about for name, one in EXAMPLES.items()}
-        run.show(every, to_table(["example", "what it is"], list(every.items())))
+        descriptions = {name: one.about for name, one in EXAMPLES.items()}
+        run.show(descriptions, to_table(["example", "description"], list(descriptions.items())))
         return
     check_names("twofold example", [name], list(EXAMPLES))
     files = write_example(name, out, force)
@@ -154,7 +154,8 @@ def example(
 
 
 def write_example(name: str, folder: Path, force: bool = False) -> list[Path]:
-    """Write the files of an example, unless one is there with other content; returns them."""
+    """Write the files of an example and return their paths; refuses to overwrite files that
+    differ."""
     if folder.exists() and not folder.is_dir():
         raise CommandError(f"--out must be a folder, got the file {folder}")
     content = EXAMPLES[name].write(np.random.default_rng(SEED))

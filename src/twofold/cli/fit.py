@@ -1,4 +1,4 @@
-"""``twofold fit``: a model of some columns of a table."""
+"""``twofold fit``: fit a model to a table."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from twofold.cli.terminal import (
     add_quick,
     build_regressor,
     check_place,
-    say,
+    print_message,
     to_table,
 )
 from twofold.core.naming import listed
@@ -22,12 +22,12 @@ from twofold.tables.coding import Column, describe_columns
 
 CATEGORY = 'Input that is a category: NAME, or in order "NAME=small<medium<large"'
 ERROR = "Column with the known standard deviation of each measurement; several: a,b"
-GROUP = "Column whose equal values (of dates: the same day) are held out together."
+GROUP = "Column of groups that are held out together (dates: by day)."
 SHARE = "Share of rows to hold out (default: 0 with an out-of-bag score, else 0.1)."
 Text = str | None
 Texts = list[str] | None
 DropMissing = Annotated[bool, Option("--drop-missing", help="Drop rows with missing values.")]
-Stream = Annotated[bool, Option("--stream", help="Read in blocks, as large tables are.")]
+Stream = Annotated[bool, Option("--stream", help="Read in blocks, as for large tables.")]
 Quick = Annotated[bool, Option("--quick", help="Fit in seconds: inference=ensemble, no chains.")]
 DateOrder = Annotated[
     Literal["day-first", "month-first"] | None,
@@ -111,7 +111,7 @@ def check_model_place(out: Path, reads: list[Path | None]) -> None:
 
 
 def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[str]) -> None:
-    """Evaluate and save a fitted model; show its scores, how columns were read, and doubts."""
+    """Evaluate and save a fitted model; show its scores, how columns were encoded, and warnings."""
     from twofold.estimators.training import remove_checkpoint
 
     checkpoint = model.checkpoint
@@ -128,11 +128,11 @@ def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[
     shown = [*map(_describe, result.about.columns), table, verdict, f"wrote {out} and {record}"]
     run.show(content | {"columns": columns, "doubts": doubts}, *filter(None, shown))
     for doubt in [] if run.as_json else doubts:
-        say(f"note: {doubt}")
+        print_message(f"note: {doubt}")
 
 
 def _describe(column: Column) -> str:
-    """How a column of dates or text is encoded; empty for a column of numbers."""
+    """The encoding of a date or text column; empty for a numeric column."""
     if column.kind == "date":
         return f"{column.name}: dates, in days"
     if column.kind == "number":
@@ -144,7 +144,7 @@ def _describe(column: Column) -> str:
 def _find_inputs(
     table: Any, outputs: list[str], inputs: str | None, ignore: str | None, taken: list[str]
 ) -> list[str]:
-    """The input columns: those that are named, or all others."""
+    """The input columns: those named, or all that are not used otherwise."""
     ignored = rows.find_columns(table, ignore or "")
     names = rows.find_columns(table, inputs) if inputs is not None else table.names
     excluded = ignored if inputs is not None else [*outputs, *taken, *ignored]
@@ -160,7 +160,7 @@ def _find_inputs(
 def _describe_inputs(
     table: Any, names: list[str], texts: list[str], date_order: str | None, streamed: bool
 ) -> list[Column]:
-    """What each input column holds; ``texts`` are categories, as one types them."""
+    """The kind of each input column; ``texts`` are the values of ``--category``."""
     if streamed:
         return [Column(name) for name in names]
     categories = {}

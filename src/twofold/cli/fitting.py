@@ -1,4 +1,4 @@
-"""Fits of the command line to tables, in memory or in blocks, and their evaluation."""
+"""Fit to tables, in memory or in blocks, and evaluate the fit."""
 
 import tempfile
 import warnings
@@ -12,7 +12,7 @@ import numpy as np
 from twofold.cli.models import About
 from twofold.cli.rows import Rows, draw_streamed, split_rows
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, say
+from twofold.cli.terminal import CommandError, print_message
 from twofold.tables import Table, TableFile
 from twofold.tables.coding import split_features
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
 
 HELD_OUT = 0.1
-# Scores of fewer rows say nothing; that of so many has a standard error of a hundredth of a row's.
+# Scores of fewer rows are meaningless; with the larger number, the standard error is 1 % of the
+# spread of the rows.
 FEWEST_HELD_OUT, MOST_HELD_OUT = 5, 10_000
-# Rows whose entropies are computed for a mean.
+# Number of rows for mean entropies.
 MOST_SPLIT = 1_000
 
 
@@ -42,15 +43,15 @@ def fit_in_memory(
     """Fit to whole tables."""
     from twofold.inference.method import resolve_method
 
-    every, _ = split_rows(tables, about._replace(held_out=0.0))
-    _check_targets(tables[-1].source, every.y.reshape(len(every.y), -1), about.outputs)
+    all_rows, _ = split_rows(tables, about._replace(held_out=0.0))
+    _check_targets(tables[-1].source, all_rows.y.reshape(len(all_rows.y), -1), about.outputs)
     staged = resolve_method(model.inference).staged
-    about = about._replace(held_out=_choose_share(about.held_out, len(every.x), staged))
+    about = about._replace(held_out=_choose_share(about.held_out, len(all_rows.x), staged))
     train, test = split_rows(tables, about)
     facts = train.facts | ({} if staged else {"groups": None})
     with run.timed("fit"):
         doubts = _fit_with_doubts(lambda: model.fit(train.x, train.y, **facts), model)
-    measured = [one.measured(own) for one, own in split_features(about.columns, train.x)]
+    measured = [one.measured(values) for one, values in split_features(about.columns, train.x)]
     return Result(about._replace(columns=measured), train, test, len(train.x), doubts)
 
 
@@ -99,8 +100,8 @@ def fit_in_blocks(model: "BNNLVRegressor", table: TableFile, about: About, run: 
 
 
 def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float], str]:
-    """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows, all
-    beside a linear model's; and the verdict as a sentence."""
+    """The epistemic share of the variance, the out-of-bag score, and scores on held-out rows,
+    compared with a linear model; and the verdict as a sentence."""
     from twofold.active.choice import epistemic_share, split_by_entropy
     from twofold.estimators.comparison import compare_held_out, compute_crps
     from twofold.estimators.linear import LinearGaussian
@@ -117,12 +118,12 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
     if test is not None:
         scores = {"rows held out": len(test.x)} | scores
         linear = LinearGaussian.fit(train.x, train.y, train.weight)
-        every: dict[str, Any] = {"": model, "linear, ": linear}
+        models: dict[str, Any] = {"": model, "linear, ": linear}
         densities = {
             "": model.log_likelihood(test.x, test.y, test.error),
             "linear, ": linear.log_likelihood(test.x, test.y),
         }
-        for name, one in every.items():
+        for name, one in models.items():
             scores[f"{name}held-out log-likelihood (nats)"] = np.mean(densities[name])
             error = np.sqrt(np.mean(np.square(one.predict(test.x) - test.y), axis=0))
             errors = zip(result.about.outputs, np.atleast_1d(error), strict=True)
@@ -143,7 +144,7 @@ def _to_rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
 
 
 def _check_targets(source: str, targets: np.ndarray, outputs: list[str]) -> None:
-    """Refuse targets that nothing can be learnt from."""
+    """Refuse constant targets and tables with too few rows."""
     if len(targets) < 2:
         raise CommandError(
             f"{source} has {len(targets)} row; at least 2 are needed, and 50 are recommended"
@@ -168,8 +169,8 @@ def _fit_with_doubts(fit: Callable[[], Any], model: "BNNLVRegressor") -> list[st
 
 
 def _choose_share(held_out: float | None, rows: int, scores_itself: bool) -> float:
-    """The share to hold out of a table in memory: none, unless asked for, of a fit that
-    ``scores_itself`` out of bag."""
+    """The share to hold out of a table in memory; by default 0 for a fit that ``scores_itself`` out
+    of bag."""
     if held_out is None and scores_itself:
         return 0.0
     share = HELD_OUT if held_out is None else held_out
@@ -181,5 +182,5 @@ def _choose_share(held_out: float | None, rows: int, scores_itself: bool) -> flo
             f"{share:g} of {rows} rows are {count}, too few to evaluate a model; hold out a larger "
             "share, or none with --held-out 0"
         )
-    say(f"note: {rows} rows are too few to hold some out, so the fit is not evaluated")
+    print_message(f"note: {rows} rows are too few to hold some out, so the fit is not evaluated")
     return 0.0

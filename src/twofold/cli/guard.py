@@ -17,7 +17,7 @@ REMEDY = "open the address that twofold campaign serve has printed"
 class Guard(NamedTuple):
     """Accepts requests from the server's own pages, with its token if it has one.
 
-    Pages of other sites cannot send the server's ``Origin``, nor its ``Host``, even if their name
+    Pages of other sites cannot send the server's ``Origin`` or ``Host``, even if their name
     resolves to this machine, because only the machine's own names are accepted.
     """
 
@@ -33,11 +33,13 @@ class Guard(NamedTuple):
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie; those of one machine are shared among its ports."""
+        """The name of the cookie, which includes the port, because cookies are shared among
+        ports."""
         return f"twofold-{self.port}"
 
     def refuse_site(self, request: "Request") -> str:
-        """Why a request from another site is refused; empty for requests from its own pages."""
+        """Why a request from another site is refused; empty for requests from the server's own
+        pages."""
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._is_own(host):
             return f"the host name {host!r} is not accepted; {REMEDY}"
@@ -52,15 +54,15 @@ class Guard(NamedTuple):
         return "" if welcome else f"the token is missing or wrong; {REMEDY}"
 
     def is_token(self, text: str) -> bool:
-        """Whether a text is the token, in the same time whatever it is."""
+        """Compare a text with the token in constant time."""
         return bool(self.token) and hmac.compare_digest(text.encode(), self.token.encode())
 
     def _is_own(self, host: str) -> bool:
-        """Whether a ``Host`` is this machine: one of its names, or, with a token, any number."""
-        name, own = "", {self.host.lower(), *LOCAL}
+        """Whether a ``Host`` is this machine: one of its names or, with a token, any IP address."""
+        name, names = "", {self.host.lower(), *LOCAL}
         with suppress(ValueError):
             name = urlsplit(f"//{host}").hostname or ""
             if self.token:
-                own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-                own.add(str(ip_address(name)))
-        return name in own
+                names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+                names.add(str(ip_address(name)))
+        return name in names

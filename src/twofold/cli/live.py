@@ -36,13 +36,13 @@ POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
     "script-src 'nonce-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# Not a redirection: after a link on another site, that would come without the new cookie.
+# Not a redirect, which after a link on another site would not send the new cookie.
 WELCOME = '<!doctype html><title>twofold</title><meta http-equiv="refresh" content="0; url=/">'
 
 
 @dataclass(frozen=True)
 class Live:
-    """Handles the requests for one campaign."""
+    """Request handler for one campaign."""
 
     campaign: Campaign
     title: str
@@ -50,7 +50,7 @@ class Live:
     background: Background
 
     async def check(self, request: Request, following: Any) -> Response:
-        """Let a request pass, or refuse it; a token in the address becomes a cookie."""
+        """Accept or refuse a request; a token in the address becomes a cookie."""
         guard, opens = self.guard, request.url.path == "/"
         response: Response
         if problem := guard.refuse_site(request):
@@ -91,7 +91,7 @@ class Live:
 
 
 def make_app(campaign: Campaign, title: str, guard: Guard, background: Background) -> Starlette:
-    """The application; models and figures are made by the background thread only."""
+    """Create the application; only the background thread fits models and draws figures."""
     live = Live(campaign, title, guard, background)
     acting = Route("/act/{name}", live.act, methods=["POST"])
     return Starlette(
@@ -109,7 +109,7 @@ def read_form(body: bytes) -> tuple[Fields, bool]:
     try:
         form = json.loads(body)
         fields, repeat = form["fields"], form.get("repeat", False)
-        # Texts that are no Unicode could not be stored.
+        # Lone surrogates cannot be stored.
         filled = {name: text.strip() for name, text in fields.items() if text.strip()}
         json.dumps(filled, ensure_ascii=False).encode()
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):

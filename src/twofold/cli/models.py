@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class About(NamedTuple):
-    """The table that a model is fitted to: its input columns and outputs, the names and checksums
-    of its files (several where rows were added), which rows are held out (a share, None: the
-    default; in a table that is read in blocks, ``streamed``, drawn one by one), the columns of what
-    else is known of each row, and how good the fit is, in a sentence."""
+    """The table that a model is fitted to: its input columns and outputs, names and checksums of
+    its files (several if rows were added), the held-out share (None: the default; rows of a
+    ``streamed`` table are drawn one by one), the columns of weights, errors and groups, and the
+    quality of the fit as a sentence."""
 
     columns: list[Column]
     outputs: list[str]
@@ -43,7 +43,7 @@ class About(NamedTuple):
 
     @property
     def numbers(self) -> list[str]:
-        """The columns of numbers beside the inputs."""
+        """The numeric columns besides the inputs."""
         return [*self.outputs, *filter(None, [self.weight]), *(self.errors or [])]
 
 
@@ -57,8 +57,8 @@ def save_model(path: Path, model: "BNNLVRegressor", about: About) -> None:
 
 
 def load_model(path: Path) -> "tuple[BNNLVRegressor, About]":
-    """Read a model, which then takes arrays without names, and what its file says about the table:
-    at most names of columns if Python code saved it."""
+    """Read a model, which then takes arrays without names, and the description of its table (only
+    column names if Python code saved it)."""
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.storage import unpack
 
@@ -72,8 +72,8 @@ def load_model(path: Path) -> "tuple[BNNLVRegressor, About]":
 
 
 def _unpack_about(table: Any, model: "BNNLVRegressor") -> About:
-    """What is stored about the table, if it fits the model. Only the name of a path is
-    believed: it may be of another machine, and must not lead to other files."""
+    """The stored description of the table, checked against the model. Of a path only the file name
+    is used: the path may be from another machine."""
     if table is None:
         names, outputs = getattr(model, "feature_names_in_", ()), model.model_.outputs
         called = [f"y{index}" for index in range(outputs)] if outputs > 1 else ["y"]
@@ -90,7 +90,7 @@ def _unpack_about(table: Any, model: "BNNLVRegressor") -> About:
 
 
 def open_model(path: Path, run: Run) -> "tuple[BNNLVRegressor, About]":
-    """The model that a command uses, with its columns."""
+    """Open the model of a command, with its columns."""
     run.reads(path)
     model, about = load_model(path)
     if not about.columns:

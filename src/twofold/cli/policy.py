@@ -23,7 +23,7 @@ app = typer.Typer(help="Find policies from a log and a cost function.", no_args_
 
 FUNCTION = "FILE.py:FUNCTION"
 RATE = "Largest change of an action per step: NAME=VALUE, or none (default: as in the log)"
-LIMIT = "Limits of an observation: NAME:LOW:HIGH; an end may be inf"
+LIMIT = "Limits of an observation: NAME:LOW:HIGH; -inf or inf for none"
 BETAS, QUICK_BETAS = "0,1,2,4,8,30", "0,2,8,30"
 QUICK_SEARCH = {"epochs": 8, "weight_draws": 10}
 QUICK_DRAWS, QUICK_EPOCHS, QUICK_UPDATES = 10, 20, 15_000
@@ -51,7 +51,9 @@ def search(
     exogenous: Annotated[Text, Option(help="Columns that no action influences: a,b")] = None,
     max_rate: Annotated[Texts, Option(help=RATE)] = None,
     limit: Annotated[Texts, Option(help=LIMIT)] = None,
-    transform: Annotated[Texts, Option(help="NAME=log1p, logit or log1p_logit")] = None,
+    transform: Annotated[
+        Texts, Option(help="Transform of a column: NAME=log1p, logit or log1p_logit")
+    ] = None,
     missing: Annotated[Texts, Option(help="Marker for missing values.")] = None,
     mend: Annotated[Texts, Option(help="Repairs to allow: sort,drop_missing, …")] = None,
     beta: Annotated[Text, Option(help=f"Weights of the epistemic risk (default: {BETAS}).")] = None,
@@ -94,7 +96,7 @@ def search(
         passes = QUICK_UPDATES * batch_size // episodes.transitions
         base.set_params(inference__draws=QUICK_DRAWS, inference__epochs=max(QUICK_EPOCHS, passes))
         if passes >= QUICK_EPOCHS:
-            terminal.say("a first answer takes one to two minutes on two cores")
+            terminal.print_message("a first answer takes one to two minutes on two cores")
     regressor = terminal.build_regressor(model or [], "model", base)
     _check_size(episodes.transitions, regressor)
     transforms = terminal.parse_pairs(transform or [])
@@ -138,7 +140,7 @@ def act(
     file: PolicyFile,
     recent: Annotated[Path, Argument(help="Table of recent rows, the newest last.")],
 ) -> None:
-    """Show the action that follows the last rows of a table; the actions of its very last row are
+    """Show the action of a policy after the last rows of a table; actions in the last row are
     ignored.
 
     Example: twofold policy act tank/policies/beta-2_gamma-0.policy recent.csv
@@ -179,14 +181,15 @@ def _check_size(rows: int, regressor: "BNNLVRegressor") -> None:
     if getattr(regressor.inference, "epochs", 0) is None and rows > MOST_ROWS:
         passes = max(1, MIN_EPOCHS * MOST_ROWS // rows)
         raise CommandError(
-            f"the log has {rows:,} rows, over which the model would make {MIN_EPOCHS} passes, "
-            f"meant for at most {MOST_ROWS:,} rows; set the number with "
-            f"--model epochs={passes}, or write every {-(-rows // MOST_ROWS)}th row to another file"
+            f"the log has {rows:,} rows, too many for the default of {MIN_EPOCHS} passes over the "
+            f"data (at most {MOST_ROWS:,} rows); set --model epochs={passes}, or write every "
+            f"{-(-rows // MOST_ROWS)}th row to another file"
         )
 
 
 def parse_rates(texts: list[str]) -> dict[str, float] | None:
-    """Rates from ``NAME=VALUE``; None for those of the log, empty after ``none`` (no limits)."""
+    """Rates from ``NAME=VALUE``; None uses those of the log, ``none`` gives an empty mapping (no
+    limits)."""
     if texts == ["none"]:
         return {}
     try:
@@ -200,7 +203,7 @@ def parse_rates(texts: list[str]) -> dict[str, float] | None:
 def build_search_settings(
     horizon: int, texts: list[str], base: Mapping[str, Any] = {}
 ) -> "SearchSettings":
-    """Settings of the search, ``NAME=VALUE`` of each, over those of ``base``."""
+    """Settings of the search, with ``NAME=VALUE`` replacing those of ``base``."""
     from dataclasses import fields
 
     from twofold.plant.search import SearchSettings
@@ -212,7 +215,7 @@ def build_search_settings(
 
 
 def read_window(policy: "LearnedPolicy", path: Path) -> "Window":
-    """The last rows of a table as input of a policy; columns that it does not use may be absent."""
+    """The last rows of a table as input of a policy; unused columns may be absent."""
     import numpy as np
 
     from twofold.plant.log import Window
@@ -237,7 +240,7 @@ def read_window(policy: "LearnedPolicy", path: Path) -> "Window":
 
 
 def list_metrics(project: "Project") -> dict[str, float]:
-    """The model's estimates for each policy, by flat names."""
+    """The model's estimates for each policy, as a flat mapping."""
     parts = "cost", "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
     metrics = {"logged_cost": float(project.logged_cost)}
     for trial in project.trials:

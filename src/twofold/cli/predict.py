@@ -10,7 +10,13 @@ from typer import Argument, Option
 from twofold.cli import models, rows
 from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream, Text
 from twofold.cli.run import Run, to_records
-from twofold.cli.terminal import CommandError, check_place, parse_numbers, say, to_point_table
+from twofold.cli.terminal import (
+    CommandError,
+    check_place,
+    parse_numbers,
+    print_message,
+    to_point_table,
+)
 from twofold.tables import open_table
 from twofold.tables.coding import OUTSIDE, Column, decode, name_outside, spread
 
@@ -49,7 +55,7 @@ def decompose(
             raise CommandError(
                 f"{data} is read in blocks: write the result to a file with --out, without --json"
             )
-        # Refuses a pipe before its bytes are read, which would wait for its other end.
+        # Refuse a pipe before reading from it, which would block.
         open_table(data)
         run.reads(data)
         with run.timed("decompose"):
@@ -58,7 +64,7 @@ def decompose(
                 quantiles=levels, drop_missing=drop_missing,
             )  # fmt: skip
         run.metrics |= {f"mean {name}": mean for name, mean in written.means.items()}
-        say(f"wrote {out}: {written.rows} rows; record: {run.write(out)}")
+        print_message(f"wrote {out}: {written.rows} rows; record: {run.write(out)}")
         return
     result, values = rows.read_inputs(data, about.columns, drop_missing, run)
     with run.timed("decompose"):
@@ -79,11 +85,11 @@ def suggest(
     seed: Seed = 0,
     drop_missing: DropMissing = False,
 ) -> None:
-    """Suggest the points whose measurements would together teach the model most.
+    """Suggest the most informative batch of points to measure.
 
     Without a table of candidates, points are spread evenly over the range of the model's inputs,
-    with as many digits as the inputs have. To plan and record a whole series of measurements, see
-    twofold campaign.
+    with the digits of the inputs. To plan and record a whole series of measurements, see twofold
+    campaign.
 
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """
@@ -106,9 +112,13 @@ def suggest(
     with run.timed("choose"):
         best = suggest_rows(fitted, x, num)
     columns = {name: [column[i] for i in best.rows] for name, column in pool.items()}
-    found = {"mean": best.mean} | {f"{part}_sd": each for part, each in best.deviations.items()}
+    values_by_kind = {"mean": best.mean} | {
+        f"{part}_sd": each for part, each in best.deviations.items()
+    }
     for i, name in enumerate(about.outputs):
-        columns |= {f"{name}_{kind}": values[:, i].tolist() for kind, values in found.items()}
+        columns |= {
+            f"{name}_{kind}": values[:, i].tolist() for kind, values in values_by_kind.items()
+        }
     columns |= {NATS: best.nats.tolist()} | _mark_outside(about.columns, x[best.rows])
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
     run.write_table(out, columns)
@@ -122,10 +132,11 @@ def suggest(
 
 
 def _mark_outside(columns: Sequence[Column], x: Any) -> dict[str, list[str]]:
-    """A column with the inputs of each row that lie outside the measured range, and a note."""
+    """A column that lists, for each row, the inputs outside the measured range; prints a note if
+    any."""
     marks = name_outside(columns, x)
     if any(marks):
-        say(
+        print_message(
             f"note: {sum(map(bool, marks))} of {len(x)} rows lie outside the range that the model "
             f"was fitted to (column {OUTSIDE!r}): there it extrapolates"
         )

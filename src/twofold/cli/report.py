@@ -11,7 +11,7 @@ from typer import Argument, Option
 from twofold.cli import models
 from twofold.cli.rows import find_tables, is_large, split_rows
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, check_place, name_unreadable, say
+from twofold.cli.terminal import CommandError, check_place, name_unreadable, print_message
 from twofold.tables import read_table
 
 SQLITE = b"SQLite format 3\0"
@@ -21,7 +21,7 @@ def report(
     run: Run,
     subject: Annotated[str, Argument(help="Model or campaign file, or folder of a policy search.")],
     out: Annotated[Path | None, Option(help="HTML file (default: beside the subject).")] = None,
-    data: Annotated[Path | None, Option(help="Table of the model, if it was moved.")] = None,
+    data: Annotated[Path | None, Option(help="Table of the model, if moved.")] = None,
     show: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Write one self-contained HTML page about a model, a campaign or a search for policies.
@@ -52,7 +52,7 @@ def report(
 
 
 def kind_of(subject: str) -> str:
-    """What a path or database URL holds."""
+    """The kind of a path or database URL: model, campaign or policy search."""
     if "://" in subject:
         return "campaign"
     path = Path(subject)
@@ -63,8 +63,8 @@ def kind_of(subject: str) -> str:
 
 
 def default_place(subject: str, kind: str) -> Path:
-    """``report.html`` in a folder, else a file beside the subject, with its name; for a database
-    URL, a file in the current folder."""
+    """``report.html`` in a folder; a file beside the subject with its name; for a database URL, a
+    file in the current folder."""
     if "://" in subject:
         return Path(f"{Path(urlsplit(subject).path).stem or 'campaign'}.html")
     path = Path(subject)
@@ -88,7 +88,7 @@ def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> No
             "of it with --data FILE"
         )
     if data is not None and run.reads(data) not in dict(about.tables).values():
-        say(f"note: {data} differs from the table that {path} was fitted to")
+        print_message(f"note: {data} differs from the table that {path} was fitted to")
     tables = [read_table(table) for table in paths]
     train, test = split_rows(tables, about)
     held_out = None if test is None else (test.x, test.y, test.error)

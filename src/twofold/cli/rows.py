@@ -1,5 +1,4 @@
-"""The rows of a table as a fit sees them: inputs, outputs and what else is known of each, for
-training or held out."""
+"""The rows of a table for training or evaluation: inputs, outputs, weights, errors and groups."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +13,12 @@ from twofold.tables import Table, TableFile, check_names, read_table
 from twofold.tables.coding import DAY, Column, encode
 
 LARGE_BYTES = 2**27
-FEWEST_GROUPS = 4  # that are left to train on
+FEWEST_GROUPS = 4  # minimum left for training
 
 
 class Rows(NamedTuple):
-    """Inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``, their row numbers, and for each row its
-    weight, the errors of its outputs and its group, where they are known."""
+    """Inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``, their row numbers, and, if known,
+    weight, output errors and group of each row."""
 
     x: np.ndarray
     y: np.ndarray
@@ -34,12 +33,12 @@ class Rows(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What ``BNNLVRegressor.fit`` takes beside inputs and outputs."""
+        """Further arguments of ``BNNLVRegressor.fit``."""
         return {"sample_weight": self.weight, "y_error": self.error, "groups": self.groups}
 
 
 def find_columns(table: Table | TableFile, text: str) -> list[str]:
-    """``a,b,c``, or the one column of that very name; all of them must exist."""
+    """Parse ``a,b,c``, or a single column whose name contains commas; all must exist."""
     names = [text] if text in table.names else split_words(text)
     check_names(table, names)
     return names
@@ -63,7 +62,7 @@ def read_values(
 def read_inputs(
     path: Path, columns: Sequence[Column], drop_missing: bool, run: Run
 ) -> tuple[dict[str, list[Any]], np.ndarray]:
-    """The rows of a table that have all inputs of a model, as columns, and those inputs."""
+    """The rows of a table without missing inputs, as columns, and the inputs."""
     table = read_table(path)
     run.reads(path)
     values, kept = read_values(table, columns, (), drop_missing)
@@ -71,9 +70,9 @@ def read_inputs(
 
 
 def find_tables(path: Path, about: About) -> list[Path]:
-    """The files that a model was fitted to, if they lie beside the model or in the current folder:
-    files of the same name and content."""
-    found = []
+    """Find the files that a model was fitted to, beside the model or in the current folder, by name
+    and content."""
+    tables = []
     for name, digest in about.tables:
         places = [] if name in ("", ".", "..") else [path.parent / name, Path(name)]
         fits = (one for one in places if one.exists() and hash_files(one) == digest)
@@ -82,12 +81,12 @@ def find_tables(path: Path, about: About) -> list[Path]:
                 f"the table that {path} was fitted to ({name}) is neither beside it nor in the "
                 "current folder, or it has changed; give it with --data FILE"
             )
-        found.append(table)
-    return found
+        tables.append(table)
+    return tables
 
 
 def read_rows(table: Table, about: About) -> Rows:
-    """All rows of a model's table; ``places`` are row numbers of it."""
+    """All rows of a model's table; ``places`` are its row numbers."""
     values, kept = read_values(table, about.columns, about.numbers, about.drop_missing)
     ends = np.cumsum([len(about.features), len(about.outputs), int(about.weight is not None)])
     x, y, weight, error = np.split(values, ends, axis=1)
@@ -102,7 +101,7 @@ def read_rows(table: Table, about: About) -> Rows:
 
 
 def read_groups(table: Table, name: str) -> np.ndarray:
-    """The group of each row: a label, or the day of a date; a row without one is its own group."""
+    """The group of each row: a label, or the day of a date; a row without a group forms its own."""
     check_names(table, [name])
     dates, texts = table.dates(name)
     if np.isfinite(dates).any() and not texts:
@@ -113,13 +112,13 @@ def read_groups(table: Table, name: str) -> np.ndarray:
 
 
 def join_rows(parts: Sequence[Rows], sizes: Sequence[int]) -> Rows:
-    """Rows of several tables of these sizes, numbered as if they were one."""
+    """Concatenate the rows of several tables of these sizes, with consecutive numbers."""
     starts = np.cumsum([0, *sizes[:-1]])
     parts = [
         one._replace(places=one.places + start) for one, start in zip(parts, starts, strict=True)
     ]
     columns = zip(*parts, strict=True)
-    joined: Any = (None if own[0] is None else np.concatenate(own) for own in columns)
+    joined: Any = (None if values[0] is None else np.concatenate(values) for values in columns)
     return Rows(*joined)
 
 
@@ -138,7 +137,7 @@ def split_rows(tables: Sequence[Table], about: About) -> tuple[Rows, Rows | None
 def draw_held_out(
     count: int, share: float, seed: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """A mask of the rows to hold out, an exact share of a table in memory, or of its groups."""
+    """Mask of the rows to hold out: an exact share of the rows of a table, or of its groups."""
     if groups is not None:
         names, numbers = np.unique(groups, return_inverse=True)
         most = len(names) - FEWEST_GROUPS
@@ -154,7 +153,7 @@ def draw_held_out(
 
 
 def draw_streamed(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """A mask of the rows to hold out, each drawn by its number and the seed alone (splitmix64;
+    """Mask of the rows to hold out, each drawn from its row number and the seed alone (splitmix64;
     Steele, Lea and Flood 2014)."""
     golden = np.uint64(0x9E3779B97F4A7C15)
     words = (rows.astype(np.uint64) + np.uint64(1)) * golden

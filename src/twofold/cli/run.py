@@ -24,21 +24,27 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from twofold.cli.terminal import CommandError, check_names, name_unreadable, print_json, say
+from twofold.cli.terminal import (
+    CommandError,
+    check_names,
+    name_unreadable,
+    print_json,
+    print_message,
+)
 from twofold.core import persistence
 from twofold.core.persistence import to_plain
 from twofold.tables import csv_text, write_table
 
 ENDING = ".record.json"
-# Options about the command line itself make no sense in a file.
+# Options of the command line itself are not allowed in a file.
 NOT_IN_FILES = ("config", "help")
-# Options that decide where a result goes and how it is shown, not what it is.
+# Options that affect where a result is written and how it is shown, but not its content.
 WITHOUT_EFFECT = ("out", "force", "config", "as_json")
 Verb = Callable[..., None]
 
 
 def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
-    """Take a command's defaults from its table of a TOML file: ``[fit]``, ``[policy.search]``."""
+    """Read a command's defaults from its table in a TOML file: ``[fit]``, ``[policy.search]``."""
     if path is not None and not ctx.resilient_parsing:
         words = ctx.command_path.split()[1:]
         table = _find_table(path, words, ctx.find_root().command)
@@ -53,7 +59,7 @@ CONFIG = Option(
 
 
 def verb(app: typer.Typer, name: str | None = None) -> Callable[[Verb], Verb]:
-    """Register a function of a ``Run`` and options; the command takes --config and --json too."""
+    """Register a function of a ``Run`` and options as a command, and add --config and --json."""
 
     def register(function: Verb) -> Verb:
         @functools.wraps(function, assigned=("__name__", "__doc__"))
@@ -66,8 +72,8 @@ def verb(app: typer.Typer, name: str | None = None) -> Callable[[Verb], Verb]:
             function(Run(ctx), **options)
 
         ctx, *common = inspect.signature(command, follow_wrapped=False).parameters.values()
-        _, *own = inspect.signature(function).parameters.values()
-        params = [ctx, *own, *common[:-1]]
+        _, *function_options = inspect.signature(function).parameters.values()
+        params = [ctx, *function_options, *common[:-1]]
         vars(command)["__signature__"] = inspect.Signature(params)
         command.__annotations__ = {param.name: param.annotation for param in params}
         app.command(name)(command)
@@ -92,21 +98,21 @@ class Run:
             self.reads(self.config)
 
     def reads(self, path: Path) -> str:
-        """Record an input file; returns its ``hash_files``."""
+        """Record an input file; returns its hash."""
         with name_unreadable(path):
             self._reads[str(path)] = digest = hash_files(path)
         return digest
 
     def protect(self, out: Path, force: bool) -> None:
-        """Refuse to overwrite a file, unless forced or unless its record says that the same
-        command wrote it, with the same options and from files with the same content."""
+        """Refuse to overwrite a file, unless forced, or unless its record shows that the same
+        command wrote it with the same options and input content."""
         if force or not out.exists():
             return
-        found: tuple[Any, ...] = ()
+        recorded: tuple[Any, ...] = ()
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             record = json.loads(self._place(out).read_text(encoding="utf-8"))
-            found = record["sha256"], *_identity(record["settings"], record["reads"])
-        if found != (hash_files(out), *_identity(self._settings, self._reads)):
+            recorded = record["sha256"], *_identity(record["settings"], record["reads"])
+        if recorded != (hash_files(out), *_identity(self._settings, self._reads)):
             raise CommandError(
                 f"{out} exists, and this command with these options and data did not write it; "
                 "--force replaces it, or choose another name with --out"
@@ -114,7 +120,7 @@ class Run:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Record the duration of a part; its compiled programs are cached on disk."""
+        """Record the duration of a part, with the compile cache enabled."""
         from twofold.core.sharding import enable_compile_cache
 
         enable_compile_cache()
@@ -123,7 +129,7 @@ class Run:
         self._times[part] = round(time.perf_counter() - begun, 3)
 
     def show(self, content: Any, *parts: Any) -> None:
-        """Print a result as JSON, or for people: lines, and tables of ``terminal.to_table``."""
+        """Print a result as JSON, or as lines and tables (``terminal.to_table``)."""
         if self.as_json:
             print_json(content)
             return
@@ -136,30 +142,32 @@ class Run:
                 Console().print(part)
 
     def show_columns(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Print columns as a JSON list of rows, or, if they are in no file, as CSV."""
+        """Print columns as a JSON list of rows, or as CSV unless they were written to a file."""
         if self.as_json:
             print_json(to_records(columns))
         elif out is None:
             print(csv_text(columns), end="")
 
     def write_table(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Write the result to its file, if it has one, and the record."""
+        """Write the result to its file, if any, and the record."""
         if out is not None:
             write_table(out, columns)
         record = self.write(out)
         if out is not None:
-            say(f"wrote {out}: {len(next(iter(columns.values())))} rows; record: {record}")
+            print_message(
+                f"wrote {out}: {len(next(iter(columns.values())))} rows; record: {record}"
+            )
 
     def write(self, wrote: Path | None = None) -> Path:
-        """Write the record beside the output, or to the folder of runs; if that fails there is a
-        note, and the result stays."""
+        """Write the record beside the output, or to the folder of runs; if that fails, print a
+        note."""
         path = self._place(wrote)
         text = json.dumps(self._document(wrote), indent=2, ensure_ascii=False) + "\n"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             persistence.write_text(path, text)
         except OSError as error:
-            say(f"note: the record {path} could not be written: {error}")
+            print_message(f"note: the record {path} could not be written: {error}")
         return path
 
     def _place(self, wrote: Path | None) -> Path:
@@ -172,9 +180,9 @@ class Run:
         return wrote.with_name(wrote.name + ENDING)
 
     def _document(self, wrote: Path | None) -> dict[str, Any]:
-        # A record beside a result goes where the result goes, and says nothing of this machine.
-        own = {"folder": str(Path.cwd())} if wrote is None else {}
-        return own | {
+        # A record beside a result may be shared with it, so it has no paths of this machine.
+        place = {"folder": str(Path.cwd())} if wrote is None else {}
+        return place | {
             "command": shlex.join(["twofold", *sys.argv[1:]]),
             "begun": self._begun.isoformat(timespec="seconds"),
             "versions": persistence.versions(),
@@ -196,7 +204,7 @@ def to_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def hash_files(path: Path) -> str:
-    """SHA-256 of a file's bytes, or of those of a folder's files in the order of their names."""
+    """SHA-256 of a file, or of the files of a folder in order of name."""
     digest = hashlib.sha256()
     parts = sorted(part for part in path.iterdir() if part.is_file()) if path.is_dir() else [path]
     for part in parts:
@@ -206,13 +214,16 @@ def hash_files(path: Path) -> str:
 
 
 def _identity(settings: Mapping[str, Any], reads: Mapping[str, str]) -> tuple[Any, Any]:
-    """What decides a result: options, and the content of files whatever they are called."""
-    own = {k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads}
-    return own, sorted(reads.values())
+    """What determines a result: options, and the content of input files, independent of their
+    names."""
+    effective = {
+        k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads
+    }
+    return effective, sorted(reads.values())
 
 
 def _find_table(path: Path, words: list[str], command: Any) -> dict[str, Any]:
-    """The table of a command; every table on the way must be that of a command."""
+    """The table of a command in a TOML file; all parent tables must belong to commands."""
     try:
         with name_unreadable(path):
             table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -231,9 +242,9 @@ def _find_table(path: Path, words: list[str], command: Any) -> dict[str, Any]:
 
 def _to_defaults(where: str, table: dict[str, Any], params: list[Any]) -> dict[str, Any]:
     given = {key.replace("_", "-"): value for key, value in table.items()}
-    # Long options, and names of arguments.
-    every = {max(one.opts, key=len).strip("-").replace("_", "-"): one for one in params}
-    known = {key: one for key, one in every.items() if key not in NOT_IN_FILES}
+    # Keys: long options and names of arguments.
+    by_key = {max(one.opts, key=len).strip("-").replace("_", "-"): one for one in params}
+    known = {key: one for key, one in by_key.items() if key not in NOT_IN_FILES}
     check_names(where, given, list(known))
     return {
         known[key].name: _to_argument(f"{key} of {where}", known[key], value)

@@ -1,4 +1,4 @@
-"""Messages of the library with its options as one types them on the command line."""
+"""Translate Python options in messages of the library into command-line options."""
 
 import ast
 import re
@@ -7,13 +7,13 @@ from typing import Any
 
 TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 LIST = rf"\[(?:{TEXT}|[^\]'\"])*\]"
-# Advice of the library, and the option of the command line that follows it.
+# Advice in messages of the library, and the corresponding command-line option.
 TABLES = {
     "drop_missing=True": "--drop-missing",
     "leave the column out": "leave it out with --ignore, or make it a category with --category",
     r"pass date_order='day-first' or \S+": "use --date-order with twofold fit",
 }
-# Of twofold policy, which has no option for some.
+# For twofold policy, which has no option for some advice.
 POLICY: dict[str, Any] = {
     r"\b(sort|(?:drop|split|clip)_\w+)=True": r"--mend \1",
     r"\b(episode|time)=…": r"--\1 COLUMN",
@@ -37,7 +37,7 @@ FILES = {r"pass encoding='[\w-]+'(?: \(in Python\))?": "save it as UTF-8"}
 
 
 def as_typed(text: str, group: str = "") -> str:
-    """A message with its options as they are typed with the commands of a group."""
+    """A message with options as typed on the command line, for the commands of a group."""
     for pattern, spelling in (FILES | (POLICY if group == "policy" else TABLES)).items():
         text = re.sub(pattern, spelling, text)
     return text

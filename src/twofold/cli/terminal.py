@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 # A bug in twofold; a mistake in the command or its input; a failed self-test; Ctrl-C, as in shells.
 FAULT, MISTAKE, UNSOUND, STOPPED = 1, 2, 3, 130
-# Columns, or points, that fit into a terminal beside each other.
+# Most columns, or points, side by side on a terminal.
 WIDE = 6
 TABLES = (".csv", ".parquet", ".pq")
-# Commands have options of their own for these.
+# Commands have their own options for these.
 NOT_FOR_FIT = ("random_state", "checkpoint")
 
 
@@ -39,8 +39,8 @@ def name_unreadable(path: Path) -> Iterator[None]:
         raise CommandError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def say(text: str) -> None:
-    """Print a message beside the result."""
+def print_message(text: str) -> None:
+    """Print a message to stderr."""
     print(f"twofold: {text}", file=sys.stderr)
 
 
@@ -54,7 +54,7 @@ def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str 
     from rich.table import Table
     from rich.text import Text
 
-    # As text: in a string, Rich takes "[kg]" for a style and shows nothing.
+    # Text objects: in a plain string, Rich reads "[kg]" as a style.
     table = Table(title=Text(title) if title else None, title_justify="left")
     for index, heading in enumerate(headings):
         numbers = all(_is_number(row[index]) for row in rows)
@@ -66,8 +66,8 @@ def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str 
 
 
 def to_point_table(columns: Mapping[str, Sequence[str]], title: str = "") -> Any:
-    """A table of points with so many columns; where these are too wide for a terminal, and the
-    points are few, with a column for each point."""
+    """A table of points; transposed, with one column per point, if it is too wide for a terminal
+    and has few points."""
     points = len(next(iter(columns.values())))
     if len(columns) <= WIDE or points > WIDE:
         return to_table(list(columns), list(zip(*columns.values(), strict=True)), title)
@@ -86,7 +86,7 @@ def _is_number(cell: str) -> bool:
 def check_place(
     out: Path | None, endings: Sequence[str] = TABLES, reads: Sequence[Path | None] = ()
 ) -> None:
-    """Refuse an output file that cannot be written, or that the command reads, before any work."""
+    """Refuse, before any work, an output file that cannot be written or that the command reads."""
     if out is None:
         return
     if endings and out.suffix.lower() not in endings:
@@ -99,7 +99,7 @@ def check_place(
 
 
 def split_words(text: str) -> list[str]:
-    """``a,b,c``; a word that contains a comma is put in quotation marks."""
+    """Parse ``a,b,c``; a word that contains a comma must be quoted."""
     words = next(csv.reader([text], skipinitialspace=True), [])
     return [word.strip() for word in words if word.strip()]
 
@@ -134,7 +134,7 @@ def parse_pair(text: str) -> tuple[str, str]:
 
 
 def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
-    """``NAME=VALUE`` of each, no name twice."""
+    """Parse ``NAME=VALUE`` texts without duplicate names."""
     pairs = dict(map(parse_pair, texts))
     if len(pairs) < len(texts):
         raise CommandError(f"duplicate name in {' '.join(texts)}; give each name once")
@@ -142,7 +142,7 @@ def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
-    """``NAME=VALUE`` of each, the value as JSON or a plain word."""
+    """Parse ``NAME=VALUE`` texts, with values as JSON or plain words."""
     settings: dict[str, Any] = dict(parse_pairs(texts))
     for name, text in settings.items():
         with suppress(ValueError):
@@ -151,7 +151,7 @@ def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def add_quick(texts: Sequence[str], quick: bool) -> list[str]:
-    """Settings with the quick method, where ``--quick`` asks for it."""
+    """Settings, with the quick method added if ``--quick`` was given."""
     if not quick:
         return list(texts)
     if any(parse_pair(text)[0] == "inference" for text in texts):
@@ -162,17 +162,17 @@ def add_quick(texts: Sequence[str], quick: bool) -> list[str]:
 def build_regressor(
     texts: Sequence[str], option: str = "setting", base: "BNNLVRegressor | None" = None
 ) -> "BNNLVRegressor":
-    """A regressor with ``NAME=VALUE`` of each text, its own or an option of its method."""
+    """A regressor with settings, or options of its method, from ``NAME=VALUE`` texts."""
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.validation import check_settings
     from twofold.inference.method import option_names, resolve_method
 
     settings, regressor = parse_settings(texts), base or BNNLVRegressor()
-    own = [name for name in regressor.get_params(deep=False) if name not in NOT_FOR_FIT]
+    parameters = [name for name in regressor.get_params(deep=False) if name not in NOT_FOR_FIT]
     try:
-        regressor.set_params(**{name: settings[name] for name in settings if name in own})
+        regressor.set_params(**{name: settings[name] for name in settings if name in parameters})
         options = option_names(resolve_method(regressor.inference))
-        check_names(f"--{option}", settings, [*own, *options])
+        check_names(f"--{option}", settings, [*parameters, *options])
         regressor.set_params(
             **{f"inference__{name}": settings[name] for name in settings if name in options}
         )
@@ -183,7 +183,7 @@ def build_regressor(
 
 
 def check_names(where: str, names: Iterable[str], valid: Sequence[str]) -> None:
-    """Refuse names that are not valid at a place, such as an option."""
+    """Refuse invalid names; ``where`` is the place of the name, such as an option."""
     for name in names:
         if name not in valid:
             suggestion = f"got {name!r}{nearest(name, valid)}"
@@ -191,7 +191,7 @@ def check_names(where: str, names: Iterable[str], valid: Sequence[str]) -> None:
 
 
 def load_function(option: str, text: str) -> Callable:
-    """``FILE.py:FUNCTION``; the file is run."""
+    """Load ``FILE.py:FUNCTION`` by running the file."""
     file, sign, name = text.rpartition(":")
     path = Path(file)
     if not sign or not name:

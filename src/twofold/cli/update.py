@@ -10,7 +10,7 @@ from twofold.cli import fitting, models
 from twofold.cli.fit import Force, ModelFile, check_model_place, finish
 from twofold.cli.rows import find_tables, read_rows, split_rows
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, say
+from twofold.cli.terminal import CommandError, print_message
 from twofold.tables import Table, read_table
 
 
@@ -25,8 +25,8 @@ def update(
     """Add new rows to a fitted model, with the settings it was fitted with.
 
     Chains continue where they were, unless rows are held out; other methods are fitted from the
-    start. The table that the model was fitted to is looked for beside the model and in the current
-    folder, unless the new one contains it.
+    start. The model's table is searched for beside the model and in the current folder, unless the
+    new table contains its rows.
 
     Example: twofold update oven.twofold new.csv
     """
@@ -47,7 +47,7 @@ def update(
     except CommandError:
         if source[0] not in dict(about.tables):
             raise
-        say(f"note: assuming that {source[0]} contains the rows the model was fitted to")
+        print_message(f"note: assuming that {source[0]} contains the rows the model was fitted to")
     tables, about = _join(about, old_tables, data, source, run)
     if place != model:
         run.protect(place, force)
@@ -61,7 +61,8 @@ def update(
 def _join(
     about: models.About, old: list[Path], data: Path, source: tuple[str, str], run: Run
 ) -> tuple[list[Table], models.About]:
-    """The tables to fit to and their description: the new table alone if it has the old rows."""
+    """The tables to fit to and their description: only the new table if it contains the old
+    rows."""
     new = read_table(data)
     if not old:
         return [new], about._replace(tables=[source])
@@ -70,7 +71,7 @@ def _join(
     rows, count = read_rows(new, about), len(before.x)
     known = [(path.name, run.reads(path)) for path in old]
     contained = len(rows.x) >= count and np.array_equal(rows.x[:count], before.x)
-    say(f"{len(rows.x) - count * contained} new rows, {count} before")
+    print_message(f"{len(rows.x) - count * contained} new rows, {count} before")
     if contained:
         return [new], about._replace(tables=[source])
     return [*tables, new], about._replace(tables=[*known, source])

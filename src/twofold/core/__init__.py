@@ -1,6 +1,7 @@
-"""What every package may use: array types, numerics, files, resuming, devices, jobs.
+"""Foundations for all packages: array types, numerics, files, resuming, devices, jobs.
 
-Its modules are imported one by one (``twofold.core.naming``), so that none loads another's needs.
+Import its modules one by one (``twofold.core.naming``), so that none loads the dependencies of
+another.
 """
 
 __all__: list[str] = []

@@ -80,11 +80,11 @@ def shorten(value: Any) -> str:
 
 
 def _convert(value: Any, hint: Any) -> tuple[bool, Any]:
-    """Whether a value is of an annotated type, and the value as that type."""
+    """Whether a value matches a type annotation, and the value converted to that type."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        found = [one for one in (_convert(value, part) for part in inner) if one[0]]
-        return found[0] if found else (False, value)
+        matches = [one for one in (_convert(value, part) for part in inner) if one[0]]
+        return matches[0] if matches else (False, value)
     if origin in (tuple, list):
         if not isinstance(value, list | tuple):
             return False, value

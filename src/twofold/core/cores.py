@@ -3,7 +3,7 @@
 XLA divides every operation among all cores. For products as small as those of a network here that
 costs more than it gains (``benchmarks/cores.py``). Entries of a batch axis do not depend on each
 other, so each core runs the same program on its own portion of them, in a thread, with operations
-that are not divided. Where there are several devices, ``core.sharding`` divides the axis instead.
+that are not divided. With several devices, ``core.sharding`` divides the axis instead.
 """
 
 import os
@@ -19,7 +19,8 @@ MOST_CORES = 4  # for each entry; with more, operations that are divided may use
 
 
 class Portion(NamedTuple):
-    """Consecutive entries of a batch axis, and how many of them an earlier portion has too."""
+    """Consecutive entries of a batch axis, and how many of them overlap with the previous
+    portion."""
 
     rows: slice
     repeated: int
@@ -36,8 +37,8 @@ def count_cores() -> int:
 
 
 def portions_for(entries: int) -> list[Portion]:
-    """Portions of the entries, at most one for each core, all of one length so that one program
-    serves them; a single one where a device has them all, or where there are far more cores than
+    """Portions of the entries, at most one per core, all of equal length so that one program serves
+    them; a single portion if a device takes all entries, or if there are far more cores than
     entries."""
     chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     devices = jax.devices() if chosen is None else [chosen]
@@ -62,7 +63,7 @@ def split(tree: Any, portions: Sequence[Portion]) -> list[Any]:
 
 
 def describe_portion(tree: Any, portions: Sequence[Portion]) -> Any:
-    """Shapes of a portion, for compilation; the tree itself where it is a single portion."""
+    """Shapes of a portion, for compilation; the tree itself if there is a single portion."""
     if len(portions) == 1:
         return tree
     length = portions[0].length
@@ -87,25 +88,26 @@ def join(parts: Sequence[Any], portions: Sequence[Portion], axis: int = 0) -> An
 
 
 def _on_host(leaf: Any) -> Any:
-    """As a NumPy array, without a copy: slicing a JAX array compiles a program for every shape.
-    Random keys, which NumPy does not have, can be split and not joined."""
+    """Convert to a NumPy array without a copy, because slicing a JAX array compiles a program for
+    every shape. Random keys, which NumPy does not have, stay JAX arrays: they can be split but not
+    joined."""
     if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return leaf
     return np.asarray(leaf)
 
 
 def run_each(
-    program: Callable[..., Any], own: Sequence[tuple[Any, ...]], shared: tuple[Any, ...] = ()
+    program: Callable[..., Any], portions: Sequence[tuple[Any, ...]], shared: tuple[Any, ...] = ()
 ) -> list[Any]:
-    """``program`` with each portion's own arguments and the shared ones, at the same time; returns
-    when the last one is done. JAX's configuration is thread-local, so threads may only run programs
-    that are already compiled, on arrays that are already JAX's."""
-    if len(own) == 1:
-        return [program(*own[0], *shared)]
+    """Run ``program`` on all portions at once, each with its own arguments and the shared ones, and
+    wait for the last. JAX's configuration is thread-local, so threads may only run programs that
+    are already compiled, on arrays that are already JAX arrays."""
+    if len(portions) == 1:
+        return [program(*portions[0], *shared)]
     shared = jax.device_put(shared)
 
     def call(arguments: tuple[Any, ...]) -> Any:
         return jax.block_until_ready(program(*arguments, *shared))
 
-    with ThreadPoolExecutor(len(own)) as pool:
-        return list(pool.map(call, own))
+    with ThreadPoolExecutor(len(portions)) as pool:
+        return list(pool.map(call, portions))

@@ -1,7 +1,7 @@
 """Independent jobs, run in this process or on a Ray cluster.
 
-The result of a job is kept in a file of its own as soon as it has finished, so that a sweep that
-was killed computes only what is missing.
+Each result is stored in its own file as soon as the job finishes, so that a killed sweep recomputes
+only what is missing.
 """
 
 import json
@@ -23,11 +23,11 @@ RAY_TIMEOUTS = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s"
 
 
 class Job(NamedTuple):
-    """A call of a function that returns JSON values, and a name for people.
+    """A call of a function that returns JSON values, with a display name.
 
-    ``identity`` is a mapping of everything that decides the result to JSON values. A kept result is
-    found by it, by the function's name and by the version of twofold; what the function does is no
-    part of that.
+    ``identity`` maps everything that determines the result to JSON values. A stored result is found
+    by the identity, the function's name and the version of twofold; the function's body is not part
+    of the key.
     """
 
     name: str
@@ -37,10 +37,10 @@ class Job(NamedTuple):
 
 
 class JobError(ValueError):
-    """Jobs have failed; the results of the others are kept, if there is a folder for them."""
+    """Some jobs failed; results of the others are stored if a folder was given."""
 
 
-# A job's number with its result as JSON, or with the error that it ended with.
+# A job's number with its result as JSON, or with its error.
 Outcomes: TypeAlias = Generator[tuple[int, str | BaseException], None, None]
 
 
@@ -67,7 +67,7 @@ def run_jobs(
     files = [] if folder is None else _work_files(jobs, Path(folder))
     results: dict[int, Any] = {}
     for number, stored in enumerate(file.find() for file in files):
-        # What cannot be read is computed again.
+        # Unreadable results are computed again.
         with suppress(LookupError, TypeError, ValueError):
             if stored is not None:
                 results[number] = json.loads(stored.metadata["result"])
@@ -75,7 +75,7 @@ def run_jobs(
     if missing and files:
         _check_folder(files[0])
     failed: dict[int, BaseException] = {}
-    # Closing it cancels jobs that still run elsewhere, whatever ends this call.
+    # Closing the generator cancels jobs that still run elsewhere, however this call ends.
     with closing(EXECUTORS[executor](missing, ray_options or {})) as outcomes:
         for number, outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -92,7 +92,8 @@ def run_jobs(
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> str:
-    """A job's result as JSON, made where the job runs: what cannot be kept is the job's failure."""
+    """A job's result as JSON, converted where the job runs: a result that is not JSON is a failed
+    job."""
     result = function(*arguments)
     try:
         return json.dumps(result)
@@ -112,7 +113,8 @@ def _run_locally(jobs: Mapping[int, Job], _: Mapping[str, Any]) -> Outcomes:
 
 
 def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes:
-    """As tasks, which Ray starts again if their worker dies but not if they raise an exception."""
+    """Run as Ray tasks, which are retried if their worker dies but not if they raise an
+    exception."""
     if not jobs:
         return
     ray = _connect()
@@ -145,7 +147,7 @@ EXECUTORS = {"local": _run_locally, "ray": _run_on_ray}
 
 
 def _connect() -> Any:
-    """Ray, connected to a cluster."""
+    """Import Ray and connect it to a cluster."""
     address = os.environ.get("RAY_ADDRESS") or "local"
     if address != "local":
         os.environ.update(RAY_TIMEOUTS | dict(os.environ))
@@ -173,11 +175,11 @@ def _describe(error: BaseException) -> str:
 
 
 def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
-    """Where the results of jobs are kept."""
+    """Files that store the results of jobs."""
     files: dict[str, WorkFile] = {}
     for job in jobs:
         refusal, remedy = (
-            f"the result of job {job.name!r} can only be kept if its",
+            f"the result of job {job.name!r} can only be stored if its",
             "give no folder",
         )
         name = getattr(job.function, "__qualname__", "<unnamed>")
@@ -211,7 +213,7 @@ def _check_folder(file: WorkFile) -> None:
         file.check_writable()
     except OSError as error:
         remedy = "give a folder that can be written to, or none"
-        raise OSError(f"results cannot be kept in {folder} ({error}); {remedy}") from error
+        raise OSError(f"results cannot be stored in {folder} ({error}); {remedy}") from error
 
 
 def _keep(file: WorkFile, name: str, result: str) -> None:
@@ -219,7 +221,7 @@ def _keep(file: WorkFile, name: str, result: str) -> None:
     try:
         file.write({}, {"name": name, "result": result})
     except OSError as error:
-        problem = f"the result of job {name!r} could not be kept ({error})"
+        problem = f"the result of job {name!r} could not be stored ({error})"
         warnings.warn(
             f"{problem}; it will be computed again next time", RuntimeWarning, stacklevel=3
         )

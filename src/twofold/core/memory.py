@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-# Estimates are right within this factor.
+# Estimates are accurate within this factor.
 SURELY = 3
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -31,7 +31,7 @@ def physical() -> int:
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        return sys.maxsize  # A system that does not say refuses nothing beforehand.
+        return sys.maxsize  # unknown: refuse nothing in advance
     try:
         return min(whole, int(CONTAINER_LIMIT.read_text()))
     except (OSError, ValueError):
@@ -54,9 +54,9 @@ def refuse_beyond(
 
 def check_program(program: Any, what: str, remedy: str, copies: int = 1) -> None:
     """Refuse a compiled program whose arguments, results and temporary arrays, each counted once by
-    the compiler, are more than there is; nothing where the compiler does not say.
-    ``copies`` is how many of it run at the same time."""
-    found = program.memory_analysis()
-    if found is not None:
-        held = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-        refuse_beyond(copies * (held - found.alias_size_in_bytes), what, remedy, surely=1.0)
+    the compiler, exceed the available memory; do nothing if the compiler gives no estimate.
+    ``copies`` of the program run at the same time."""
+    sizes = program.memory_analysis()
+    if sizes is not None:
+        held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
+        refuse_beyond(copies * (held - sizes.alias_size_in_bytes), what, remedy, surely=1.0)

@@ -24,6 +24,6 @@ def shortened(text: Any, most: int = LONGEST) -> str:
 
 def listed(names: Iterable[Any]) -> str:
     """Names separated by commas; of many, the first ones and the number of the rest."""
-    every = [shortened(name) for name in names]
-    more = f" and {len(every) - MOST} more" if len(every) > MOST else ""
-    return ", ".join(every[:MOST]) + more
+    texts = [shortened(name) for name in names]
+    more = f" and {len(texts) - MOST} more" if len(texts) > MOST else ""
+    return ", ".join(texts[:MOST]) + more

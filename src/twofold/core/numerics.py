@@ -50,7 +50,7 @@ def gaussian_log_density(
 
 
 def key_of(seed: int, *streams: int) -> Key:
-    """The random key of one use of a seed; Threefry whatever JAX's default is."""
+    """The random key for one use of a seed; always Threefry, whatever JAX's default."""
     key = jax.random.key(seed, impl="threefry2x32")
     for stream in streams:
         key = jax.random.fold_in(key, stream)
@@ -65,7 +65,7 @@ def stratified_normal(
 
     Each coordinate has one draw in each of ``num`` slices of equal probability, in random order,
     or in ascending order without ``shuffle``. Each single draw follows the normal distribution
-    exactly; averages over draws err less than those of independent ones, never notably more.
+    exactly; averages over draws err less than averages over independent draws, never notably more.
     """
     slice_key, order_key = jax.random.split(key)
     within = jax.random.uniform(slice_key, (num, *shape))
@@ -77,7 +77,7 @@ def stratified_normal(
 
 
 class Place(NamedTuple):
-    """Row numbers of a block in a larger table, and that table's number of rows."""
+    """Row numbers of a block within a larger table, and the number of rows of that table."""
 
     rows: Int[Array, "N"]
     total: Int[Array, ""]
@@ -86,8 +86,8 @@ class Place(NamedTuple):
 class Padded(NamedTuple):
     """``size`` real rows, then rows of zeros; programs compile for the padded length only.
 
-    A block of a larger table has a ``place`` in it. ``weight`` says how often each row counts in
-    the likelihood (None: once), ``error`` the known variance of each measurement (None: none).
+    A block of a larger table has a ``place`` in it. ``weight`` is the weight of each row in the
+    likelihood (None: 1), ``error`` the known error variance of each measurement (None: none).
     """
 
     x: Float[Array, "N D"]
@@ -99,14 +99,14 @@ class Padded(NamedTuple):
 
     @property
     def num_data(self) -> Int[Array, ""]:
-        """Rows of all the data, of which these may be a block."""
+        """Number of rows of the whole data set, of which this may be a block."""
         return self.size if self.place is None else self.place.total
 
     def errors_of(self, rows: Any) -> Any:
         return None if self.error is None else self.error[rows]
 
     def weigh(self, values: Any, rows: Any = slice(None)) -> Any:
-        """Values of all rows, or of those with the numbers ``rows``, times the rows' weights."""
+        """Values of all rows, or of those numbered ``rows``, times the weights of the rows."""
         return values if self.weight is None else values * self.weight[rows]
 
 
@@ -126,8 +126,8 @@ class Standardizer(NamedTuple):
     @classmethod
     def of(cls, low: Any, high: Any, mean: Any, deviation: Any) -> "Standardizer":
         """From range, mean and deviation of each column."""
-        # Decided on the range: the mean and deviation of a long constant column carry the rounding
-        # of their sums, which would be taken for a spread.
+        # Constant columns are recognised by their range: in a long constant column, rounding makes
+        # the deviation slightly larger than 0.
         negligible = 10 * np.finfo(low.dtype).eps * np.maximum(np.abs(low), np.abs(high))
         with np.errstate(over="ignore"):
             constant = high - low <= negligible
@@ -153,15 +153,15 @@ class Running(NamedTuple):
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Running":
-        """Of one block ``[N, C]``."""
+        """Statistics of one block ``[N, C]``."""
         with np.errstate(over="ignore", invalid="ignore"):
             mean = values.mean(axis=0)
             squares = np.square(values - mean).sum(axis=0)
         return cls(len(values), mean, squares, values.min(axis=0), values.max(axis=0))
 
     def merge(self, other: "Running") -> "Running":
-        """Of both together (Chan, Golub and LeVeque 1983): no sum of raw squares, whose digits
-        would be lost on a large mean."""
+        """Statistics of both together (Chan, Golub and LeVeque 1983), without sums of raw squares,
+        which lose digits if the mean is large."""
         rows = self.rows + other.rows
         apart, share = other.mean - self.mean, other.rows / rows
         squares = self.squares + other.squares + np.square(apart) * self.rows * share
@@ -169,14 +169,14 @@ class Running(NamedTuple):
         return Running(rows, self.mean + share * apart, squares, low, high)
 
     def standardizer(self) -> Standardizer:
-        """What ``Standardizer.fit`` of all rows together gives, up to rounding."""
+        """Equal to ``Standardizer.fit`` of all rows together, up to rounding."""
         with np.errstate(over="ignore"):
             deviation = np.sqrt(self.squares / self.rows)
         return Standardizer.of(self.low, self.high, self.mean, deviation)
 
 
 def padded_size(rows: int) -> int:
-    """The smallest of the sizes 2^k · (4, 5, 6, 7)/4, from 64 on, that holds ``rows``."""
+    """The smallest size of the form 2^k · (4, 5, 6, 7)/4, at least 64, that holds ``rows``."""
     if rows <= 64:
         return 64
     quarter = 1 << ((rows - 1).bit_length() - 3)

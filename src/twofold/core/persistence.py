@@ -1,13 +1,12 @@
-"""Files: one format for fitted models and checkpoints, the atomic writer, one way to resume, and
-with what a result was made.
+"""Files: the format of fitted models and checkpoints, atomic writes, resuming, and provenance.
 
-It is a safetensors file whose header carries one JSON document under the name ``twofold``:
+The format is a safetensors file whose header carries one JSON document under the name ``twofold``:
 ``format_version``, ``kind``, ``library_version``, the caller's ``metadata``, and ``checksum``, the
 SHA-256 of all other bytes of the file. Nothing is pickled; reading a file runs no code from it.
 
-Earlier work is used again if it belongs to the same run. An *identity* is a mapping of everything
-that decides a result (settings, seeds, fingerprints of data) to JSON values. It is stored with the
-work, in a file (``WorkFile``) or in a folder (``claim_folder``), and compared when it is found.
+Earlier work is reused if it belongs to the same run. An *identity* maps everything that determines
+a result (settings, seeds, fingerprints of data) to JSON values. It is stored with the work, in a
+file (``WorkFile``) or a folder (``claim_folder``), and compared before the work is reused.
 """
 
 import errno
@@ -28,12 +27,12 @@ import safetensors.numpy
 
 FORMAT_VERSION, CLAIM_VERSION = 1, 1
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "bool")
-# That decide numbers.
+# Packages whose versions affect results.
 LIBRARIES = "twofold jax jaxlib optax blackjax numpy scipy scikit-learn tinygp".split()
 RESTORE = "restore it from a copy or write it again"
 FilePath: TypeAlias = str | os.PathLike[str]
 T = TypeVar("T")
-# What code raises that is given other content than it expects.
+# Exceptions that unexpected content can cause.
 UNFIT = TypeError, ValueError, LookupError, AttributeError, ArithmeticError
 try:
     LIBRARY_VERSION = importlib.metadata.version("twofold")
@@ -42,7 +41,7 @@ except importlib.metadata.PackageNotFoundError:
 
 
 class FileFormatError(ValueError):
-    """A file is not what was expected."""
+    """A file is not of the expected kind or content."""
 
 
 class OtherRunError(ValueError):
@@ -61,7 +60,7 @@ def write(
 ) -> None:
     """Store arrays and metadata in one file of a kind, such as ``"model"``, with ``write_bytes``.
 
-    Metadata come back as JSON has them (tuples as lists, keys as strings), so without NaN.
+    Metadata are read back as JSON values (tuples become lists, keys strings); NaN is not allowed.
     """
     for name, array in arrays.items():
         if name == "__metadata__" or array.dtype.name not in DTYPES:
@@ -69,7 +68,7 @@ def write(
                 f"array {name!r} must have another name than '__metadata__' and one of the types "
                 f"{', '.join(DTYPES)}, got {array.dtype}; rename or convert it"
             )
-    # In native bytes and in C order, without which safetensors stores other numbers.
+    # Native byte order and C order: safetensors would store wrong numbers otherwise.
     storable = {n: np.asarray(a, a.dtype.newbyteorder("="), order="C") for n, a in arrays.items()}
     mark = secrets.token_hex(32)  # stands in for the checksum, and occurs nowhere else
     document = {"checksum": mark, "format_version": FORMAT_VERSION, "kind": kind}
@@ -91,7 +90,7 @@ def write(
 def read(path: FilePath, kind: str) -> Stored:
     """The content of a file that ``write`` made with the same kind.
 
-    Raises ``FileFormatError`` for anything else, be it foreign, newer, edited or damaged.
+    Raises ``FileFormatError`` for any other file: foreign, newer, edited or damaged.
     """
     path = Path(path)
     if not path.exists():
@@ -131,16 +130,17 @@ def write_text(path: FilePath, text: str) -> None:
 
 
 def write_bytes(path: FilePath, *chunks: bytes | memoryview) -> None:
-    """Make ``chunks`` the content of a file with ``replace_file``."""
+    """Write ``chunks`` to a file with ``replace_file``."""
     with replace_file(path) as temporary, temporary.open("xb") as file:
         file.writelines(chunks)
 
 
 @contextmanager
 def replace_file(path: FilePath) -> Iterator[Path]:
-    """A temporary path; what is written there becomes the file at ``path``, atomically and durably.
+    """A temporary path; the file written there replaces ``path`` atomically and durably.
 
-    A crash leaves the old file or the new one (and perhaps a ``.twofold-*.tmp``). Links are kept.
+    A crash leaves the old file or the new one (and perhaps a ``.twofold-*.tmp``). Symbolic links
+    are followed.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
@@ -154,19 +154,19 @@ def replace_file(path: FilePath) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except OSError as error:
-        # Errors of writing and syncing do not say where.
+        # Errors of write and fsync do not contain the path.
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror or "cannot be written", str(target)) from error
     finally:
-        # Where nothing can be written, there is nothing to remove.
+        # If nothing could be written, there is nothing to remove.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
     _sync_directory(target.parent)
 
 
 def fingerprint(*arrays: np.ndarray) -> str:
-    """SHA-256 of the arrays' types, shapes and numbers, whatever their layout in memory."""
+    """SHA-256 of the types, shapes and values of arrays, independent of their memory layout."""
     digest = hashlib.sha256()
     for array in arrays:
         if array.dtype.hasobject:
@@ -194,7 +194,7 @@ def to_plain(value: Any) -> Any:
 
 
 def hash_identity(identity: Mapping[str, Any]) -> str:
-    """SHA-256 of an identity, the same whatever the order of its names."""
+    """SHA-256 of an identity, independent of the order of its keys."""
     text = json.dumps(to_plain(identity), sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -232,7 +232,7 @@ class WorkFile:
         return stored
 
     def find(self) -> Stored | None:
-        """As ``read``, but None also for damaged work or work of another run."""
+        """Like ``read``, but also None for damaged work or work of another run."""
         try:
             return self.read()
         except (OSError, OtherRunError, FileFormatError):
@@ -259,7 +259,7 @@ def claim_folder(
 ) -> dict[str, Any]:
     """Claim a new or empty folder for a run, or verify that it belongs to it; otherwise raise.
 
-    The folder's ``file`` holds the identity and what else is known about the run; its content is
+    The folder's ``file`` holds the identity and further facts ``about`` the run; its content is
     returned.
     """
     folder = Path(folder)
@@ -280,29 +280,29 @@ def claim_folder(
 
 
 def read_claim(path: FilePath) -> dict[str, Any]:
-    """The ``identity`` of a claimed folder, and what it is ``about``."""
+    """The ``identity`` and ``about`` of a claimed folder."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         version = int(content["format_version"])
-        found = {name: dict(content[name]) for name in ("identity", "about")}
+        claim = {name: dict(content[name]) for name in ("identity", "about")}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise FileFormatError(f"{path} is damaged ({why}); {RESTORE}") from error
     if version > CLAIM_VERSION:
         limit = f"this twofold reads up to {CLAIM_VERSION}; upgrade twofold"
         raise FileFormatError(f"{path} has format {version}, and {limit}")
-    return found
+    return claim
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that decide the numbers."""
-    found = {"python": platform.python_version()}
+    """Versions of Python and of the libraries that affect results."""
+    result = {"python": platform.python_version()}
     for library in LIBRARIES:
         try:
-            found[library] = importlib.metadata.version(library)
+            result[library] = importlib.metadata.version(library)
         except ImportError:
-            found[library] = "not installed"
-    return found
+            result[library] = "not installed"
+    return result
 
 
 def device() -> str:
@@ -322,7 +322,7 @@ def _checksum(head: bytes, body: bytes | memoryview, own_digits: str) -> str:
 
 
 def _read(file: BinaryIO, kind: str) -> Stored:
-    """Read the header first, so that of a large foreign file nothing else is read."""
+    """Read the header first, so that a large foreign file is rejected without reading the rest."""
     size, start = os.fstat(file.fileno()).st_size, file.read(9)
     if start[8:] not in (b"{", b""):
         raise FileFormatError("it is not a safetensors file; give a file written by twofold")
@@ -358,7 +358,7 @@ def _read(file: BinaryIO, kind: str) -> Stored:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make an exchange of names durable, where the system can open and sync a directory."""
+    """Make a rename durable, if the system can open and sync a directory."""
     try:
         handle = os.open(directory, os.O_RDONLY)
         try:

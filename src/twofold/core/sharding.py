@@ -1,12 +1,12 @@
 """Batch axes over all devices: members of a fit, rows of a prediction, starts of a roll-out.
 
-Entries of a batch axis do not depend on each other, so that every device runs the program of one
-device on its share, and no number travels between them. Where there is one device, one entry, or a
-default device that the user has chosen (``jax.default_device``), nothing here does anything.
+Entries of a batch axis do not depend on each other, so every device runs the single-device program
+on its share, without communication. With one device, one entry, or a default device chosen by the
+user (``jax.default_device``), these functions do nothing.
 
-With several processes (``jax.distributed``) the devices are those of all of them; every process
-runs the same script on the same data and gets the whole result. Compiled programs may be kept on
-disk between runs.
+With several processes (``jax.distributed``), the devices of all processes are used; every process
+runs the same script on the same data and gets the whole result. Compiled programs can be cached on
+disk.
 """
 
 import inspect
@@ -27,9 +27,10 @@ WHOLE, SHARED = PartitionSpec(), PartitionSpec(AXIS)
 
 
 def enable_compile_cache(folder: str | Path | None = None) -> Path:
-    """Keep compiled programs on disk, so that the next process starts at once.
+    """Cache compiled programs on disk, so that the next process need not compile them.
 
-    The folder is the argument, else ``$JAX_COMPILATION_CACHE_DIR``, else ``~/.cache/twofold/jax``.
+    The default folder is ``$JAX_COMPILATION_CACHE_DIR``, or ``~/.cache/twofold/jax`` if it is not
+    set.
     """
     chosen = folder or os.environ.get("JAX_COMPILATION_CACHE_DIR") or "~/.cache/twofold/jax"
     path = Path(chosen).expanduser()
@@ -51,16 +52,15 @@ def devices_for(entries: int) -> Mesh | None:
 
 
 def room(mesh: Mesh | None, entries: int) -> int:
-    """The least multiple of the number of devices that is not below ``entries``."""
+    """``entries``, rounded up to a multiple of the number of devices."""
     shares = 1 if mesh is None else mesh.size
     return -(-entries // shares) * shares
 
 
 def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
-    """The leading axis of every leaf over the devices, each entry ``times`` times in a row and the
-    last one more often to fill them.
+    """Shard the leading axis of every leaf over the devices, each entry ``times`` times, padded.
 
-    Of NumPy's arrays every device gets its own share from the host, and none the whole.
+    Of a NumPy array, each device receives only its own share.
     """
 
     def put(leaf: Any) -> Any:
@@ -68,14 +68,14 @@ def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
             whole = jax.device_put(leaf)
             return whole if times == 1 else jnp.repeat(whole, times, axis=0)
         entries = times * leaf.shape[0]
-        own = np.minimum(np.arange(room(mesh, entries)), entries - 1) // times
+        index = np.minimum(np.arange(room(mesh, entries)), entries - 1) // times
         if not isinstance(leaf, np.ndarray):
-            return _put(mesh, SHARED, leaf[own])
+            return _put(mesh, SHARED, leaf[index])
 
         def share(at: Any) -> Any:
-            return leaf[own[at[0]]]
+            return leaf[index[at[0]]]
 
-        shape, shares = (len(own), *leaf.shape[1:]), NamedSharding(mesh, SHARED)
+        shape, shares = (len(index), *leaf.shape[1:]), NamedSharding(mesh, SHARED)
         return jax.make_array_from_callback(shape, shares, share)
 
     return jax.tree.map(put, tree)
@@ -89,7 +89,8 @@ def copied(mesh: Mesh | None, tree: Any) -> Any:
 def _put(mesh: Mesh, spec: PartitionSpec, leaf: Any) -> Any:
     if jax.process_count() == 1:
         return jax.device_put(leaf, NamedSharding(mesh, spec))
-    # What one process holds is none of the others'; NumPy's numbers are taken to be the same.
+    # A JAX array of one process is not visible to the others; NumPy arrays are assumed to be equal
+    # everywhere.
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         numbers = _put(mesh, spec, jax.random.key_data(leaf))
         return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(leaf))
@@ -97,7 +98,7 @@ def _put(mesh: Mesh, spec: PartitionSpec, leaf: Any) -> Any:
 
 
 def on_host(tree: Any) -> Any:
-    """Leaves as NumPy arrays, whole in every process."""
+    """Leaves as NumPy arrays, complete in every process."""
 
     def get(leaf: Any) -> np.ndarray:
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
@@ -113,7 +114,8 @@ def cut(mesh: Mesh | None, tree: Any, entries: int) -> Any:
 
 
 def agreed(value: int) -> int:
-    """The largest value over all processes, whose clocks and keystrokes differ."""
+    """The largest value over all processes, so that they agree although their clocks and signals
+    differ."""
     if jax.process_count() == 1:
         return value
     return int(multihost_utils.process_allgather(np.int32(value)).max())
@@ -125,10 +127,10 @@ def divided(
     shared: Sequence[PartitionSpec],
     results: Any = SHARED,
 ) -> Callable[..., Any]:
-    """``function`` by all devices, each on its share of those arguments that are shared out."""
+    """``function`` run by all devices, each on its share of the sharded arguments."""
     if mesh is None:
         return function
-    # The check would refuse loops that begin with constants, as all loops here do.
+    # The check would reject loops whose initial values are constants, as all loops here do.
     return jax.shard_map(
         function, mesh=mesh, in_specs=tuple(shared), out_specs=results, check_vma=False
     )
@@ -137,12 +139,12 @@ def divided(
 def by_rows(
     *, static: Sequence[str], rows: Sequence[str], draws: Mapping[str, Sequence[int]] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function whose arguments ``rows``, and whose results, have rows in front.
+    """Compile a function whose arguments ``rows`` and results have rows as their leading axis.
 
-    ``static`` names arguments that are compiled in. Results have as many rows as there is ``room``
-    for. Of a lone row the weight draws are shared out instead, and XLA divides the work: ``draws``
-    names the argument that holds them, and says of each of its fields which axis is theirs. The
-    result has a ``lower``, as what ``jax.jit`` returns.
+    ``static`` names arguments that are compiled in. Results are padded to ``room`` rows. For a
+    single row, weight draws are sharded instead: ``draws`` names the argument that holds them, and
+    the axis of the draws in each of its fields. Like a result of ``jax.jit``, the compiled function
+    has a method ``lower``.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,8 +164,8 @@ def by_rows(
             fixed = tuple(given[name] for name in static)
             mesh = devices_for(len(given[rows[0]]))
             if mesh is None:
-                own = given | _draws_apart(given, draws or {})
-                return None, fixed, *(own[name] for name in arrays)
+                sharded = given | _draws_apart(given, draws or {})
+                return None, fixed, *(sharded[name] for name in arrays)
             values = [
                 spread(mesh, given[name]) if name in rows else copied(mesh, given[name])
                 for name in arrays
@@ -181,8 +183,8 @@ def by_rows(
 
 
 def _draws_apart(given: Mapping[str, Any], draws: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """Arguments with their weight draws over as many devices as can have equally many."""
-    found = {}
+    """Arguments with their weight draws sharded over as many devices as divide them evenly."""
+    result = {}
     for name, axes in draws.items():
         count = given[name][0].shape[axes[0]]
         mesh = devices_for(count)
@@ -192,5 +194,5 @@ def _draws_apart(given: Mapping[str, Any], draws: Mapping[str, Sequence[int]]) -
         mesh = Mesh(mesh.devices[:shares], (AXIS,))
         specs = [PartitionSpec(*[None] * axis, AXIS) for axis in axes]
         placed = [_put(mesh, spec, leaf) for spec, leaf in zip(specs, given[name], strict=True)]
-        found[name] = type(given[name])(*placed)
-    return found
+        result[name] = type(given[name])(*placed)
+    return result

@@ -1,1 +1,1 @@
-"""Systems to learn from: pure ``reset`` and ``step``, toy problems, and Gymnasium."""
+"""Simulated systems (pure ``reset`` and ``step``), toy problems, and Gymnasium environments."""

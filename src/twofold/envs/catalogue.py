@@ -9,7 +9,7 @@ from twofold.envs.system import System
 from twofold.envs.wet_chicken import wet_chicken
 from twofold.envs.wind.task import wind_turbine
 
-# Each takes its ``Params``, and arguments of its own beside them.
+# Each takes its ``Params`` and arguments of its own.
 SYSTEMS: dict[str, Callable[..., System]] = {
     "wet_chicken": wet_chicken,
     "industrial_benchmark": industrial_benchmark,
@@ -25,19 +25,19 @@ WORDS: dict[Any, str] = {
 
 
 def make(name: str, /, **params: Any) -> System:
-    """A system, with parameters of its own where given."""
+    """A system by name, with optional parameters."""
     if name not in SYSTEMS:
-        raise ValueError(f"there is no system {name!r}; those there are: {', '.join(SYSTEMS)}")
+        raise ValueError(f"there is no system {name!r}; valid names: {', '.join(SYSTEMS)}")
     beside = get_type_hints(SYSTEMS[name])
     of_params = beside.pop("params")
     del beside["return"]
     given = _checked(name, get_type_hints(of_params) | beside, params)
-    own = {param: given.pop(param) for param in beside if param in given}
-    return SYSTEMS[name](of_params(**given), **own)
+    further = {param: given.pop(param) for param in beside if param in given}
+    return SYSTEMS[name](of_params(**given), **further)
 
 
 def _checked(name: str, kinds: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters, each of its kind; lists become tuples."""
+    """Check the type of each parameter; lists become tuples."""
     if unknown := ", ".join(param for param in params if param not in kinds):
         raise ValueError(
             f"{name} does not take these parameters: {unknown}; it takes {', '.join(kinds)}"
@@ -51,7 +51,7 @@ def _checked(name: str, kinds: dict[str, Any], params: dict[str, Any]) -> dict[s
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a kind; a whole number is a number, and neither is true or false."""
+    """Whether a value has a type; an int is a valid float, and a bool is neither."""
     if kind in (int, float):
         return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
     if get_origin(kind) is tuple:

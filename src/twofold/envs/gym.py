@@ -1,8 +1,8 @@
-"""The systems as Gymnasium environments, one at a time or many side by side.
+"""The systems as Gymnasium environments, single or vectorised.
 
 Importing this module registers ``twofold/WetChicken-v0`` and the others. The reward is minus the
-cost; nothing ever terminates, and an episode is cut off at the system's horizon, or earlier where
-Gymnasium's ``max_episode_steps`` says so.
+cost; episodes never terminate, and are truncated at the system's horizon, or earlier with
+Gymnasium's ``max_episode_steps``.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ IDS = {
 
 
 def spaces(system: System) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
-    """Of observations and actions."""
+    """The observation and action spaces."""
 
     def box(low: np.ndarray, high: np.ndarray) -> gymnasium.spaces.Box:
         return gymnasium.spaces.Box(low.astype(np.float32), high.astype(np.float32))
@@ -44,14 +44,14 @@ def spaces(system: System) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
 
 
 def _begin(system: System, stream: jax.Array) -> Any:
-    """From a stream of random numbers to the rest of it, a new state and what is seen of it."""
+    """Start an episode: the advanced random stream, a new state and its observation."""
     stream, key = jax.random.split(stream)
     state = system.reset(key)
     return stream, state, system.observe(state)
 
 
 def _advance(system: System, stream: jax.Array, state: Any, action: jax.Array) -> Any:
-    """The same after a step, and its cost."""
+    """Take a step: the advanced random stream, the new state, its observation and the cost."""
     stream, key = jax.random.split(stream)
     state = system.step(key, state, action)
     return (stream, state, system.observe(state)), system.cost(state)
@@ -62,9 +62,10 @@ def _stream_seed(random: np.random.Generator) -> int:
 
 
 class SystemVectorEnv(VectorEnv):
-    """Many copies of a system in one compiled program; the step after an episode's last resets.
+    """Many copies of a system in one compiled program; the step after the last one of an episode
+    resets.
 
-    Each copy has its own stream of random numbers, so that its seed alone decides what it does.
+    Each copy has its own random stream, so its behaviour depends only on its own seed.
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -81,7 +82,7 @@ class SystemVectorEnv(VectorEnv):
         self._elapsed = np.zeros(num_envs, int)
 
     def _renewed(self, streams: jax.Array, copies: Any, over: jax.Array) -> Any:
-        """The copies, those anew from their streams whose episode is over."""
+        """The copies, with finished episodes restarted from their streams."""
 
         def choose(fresh: jax.Array, old: jax.Array) -> jax.Array:
             return jnp.where(over.reshape(-1, *[1] * (old.ndim - 1)), fresh, old)
@@ -96,7 +97,8 @@ class SystemVectorEnv(VectorEnv):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """New episodes, everywhere or where ``options["reset_mask"]`` is true.
 
-        ``seed`` has one number for each copy, or is the first's, and the others' count on from it.
+        ``seed`` is one number per copy, or that of the first copy, with consecutive numbers for the
+        others.
         """
         if isinstance(seed, int):
             super().reset(seed=seed)
@@ -111,7 +113,7 @@ class SystemVectorEnv(VectorEnv):
     def step(
         self, actions: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One step of each copy; of one whose episode is over, the reset of the next."""
+        """One step of each copy; a copy whose episode is over is reset."""
         if self._copies is None:
             raise gymnasium.error.ResetNeeded("call reset before the first step")
         over = self._elapsed >= self.system.horizon
@@ -122,7 +124,7 @@ class SystemVectorEnv(VectorEnv):
         actions = np.clip(given, self.system.action_low, self.system.action_high, dtype=np.float32)
         streams, states, _ = self._copies
         stepped, costs = self._advance(streams, states, actions)
-        # A reset can cost as much as dozens of steps, and is called for in few of them.
+        # A reset can cost as much as dozens of steps, and is rarely needed.
         self._copies = self._renew(streams, stepped, over) if over.any() else stepped
         self._elapsed = np.where(over, 0, self._elapsed + 1)
         rewards = np.where(over, 0.0, -np.asarray(costs, np.float64))
@@ -140,7 +142,7 @@ class SystemVectorEnv(VectorEnv):
         return mask
 
     def _seeded(self, seeds: Sequence[int | None], mask: np.ndarray) -> jax.Array:
-        """The streams of all copies, begun anew where there is a seed."""
+        """The streams of all copies, restarted where a seed is given."""
         if len(seeds) != self.num_envs:
             expected = f"one number, or one for each of {self.num_envs} copies"
             raise ValueError(f"seed must be {expected}, got {seeds!r}")
@@ -152,7 +154,7 @@ class SystemVectorEnv(VectorEnv):
 
 
 class SystemEnv(gymnasium.Env):
-    """One system; actions beyond the bounds are taken as the bounds."""
+    """A single system; actions are clipped to their bounds."""
 
     metadata = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own name for it)
 
@@ -174,14 +176,15 @@ class SystemEnv(gymnasium.Env):
 
 
 def make_env(system: str, **params: Any) -> SystemEnv:
-    """The environment of a system by its name, with parameters of its own where given."""
+    """The environment of a system by name, with optional parameters."""
     return SystemEnv(catalogue.make(system, **params))
 
 
 def make_vector_env(
     system: str, num_envs: int = 1, max_episode_steps: int | None = None, **params: Any
 ) -> SystemVectorEnv:
-    """Many of them; ``max_episode_steps`` may cut episodes off before the horizon, -1 does not."""
+    """A vectorised environment; ``max_episode_steps`` may truncate episodes before the horizon (-1:
+    no)."""
     made = catalogue.make(system, **params)
     if max_episode_steps is not None and max_episode_steps != -1:
         if max_episode_steps < 1:
@@ -191,7 +194,7 @@ def make_vector_env(
 
 
 def register() -> None:
-    """Make Gymnasium know the systems, which cut off their episodes themselves."""
+    """Register the systems with Gymnasium; they truncate their episodes themselves."""
     for name, identifier in IDS.items():
         gymnasium.register(
             identifier,

@@ -1,7 +1,7 @@
-"""What every system is: pure functions, ready for ``jit`` and ``vmap``, and names for a log.
+"""The interface of a system: pure functions for ``jit`` and ``vmap``, and names for a log.
 
-The dynamics themselves live in each system's own module, with their noise as an argument; a
-``System`` draws that noise from a key, so that all systems are run, sampled and wrapped alike.
+The dynamics of each system are in its own module, with noise as an argument; a ``System`` draws
+that noise from a key, so that all systems are run, sampled and wrapped in the same way.
 """
 
 from collections.abc import Callable
@@ -18,21 +18,21 @@ State = Any
 
 
 def check_fields(params: Any, names: str, rule: str, accepts: Callable[[Any], bool]) -> None:
-    """Refuse the first of the named fields that breaks a rule."""
+    """Raise for the first of the named fields that violates a rule."""
     for name in names.split():
         if not accepts(getattr(params, name)):
             raise ValueError(f"{name} must {rule}, got {getattr(params, name)}")
 
 
 def check_horizon(steps: int) -> None:
-    """Refuse an episode without a step."""
+    """Refuse episodes without a step."""
     if steps < 1:
         raise ValueError(f"horizon must be 1 step or more, got {steps}")
 
 
 class Policy(NamedTuple):
-    """How to act: ``init(key)`` makes a memory, ``act(key, memory, observation)`` gives the memory
-    after and the action."""
+    """A policy: ``init(key)`` makes a memory, ``act(key, memory, observation)`` returns the new
+    memory and the action."""
 
     init: Callable[[Key], Any]
     act: Callable[[Key, Any, Float[Array, "D"]], tuple[Any, Float[Array, "A"]]]
@@ -42,8 +42,8 @@ class System(NamedTuple):
     """A system to be controlled.
 
     ``reset(key)`` gives a state, ``step(key, state, action)`` the next one; ``observe(state)`` is
-    what a policy and a log see of it, ``cost(state)`` what it costs to have come there. Names say
-    units where there are any; ``horizon`` is the usual length of an episode.
+    the observation for policies and logs, ``cost(state)`` the cost of arriving there. Names include
+    units, if any; ``horizon`` is the usual length of an episode.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Episodes(NamedTuple):
 
 
 def memoryless(act: Callable[[Key, Float[Array, "D"]], Float[Array, "A"]]) -> Policy:
-    """A policy that looks at the last observation alone."""
+    """A policy that uses the last observation only."""
     return Policy(lambda key: (), lambda key, memory, observation: (memory, act(key, observation)))
 
 
@@ -89,12 +89,12 @@ def uniform(system: System) -> Policy:
 
 
 def episode(key: Key, system: System, policy: Policy, steps: int) -> tuple[Array, Array, Array]:
-    """Observations ``[steps + 1, D]``, actions and costs of one episode from its reset on."""
+    """Observations ``[steps + 1, D]``, actions and costs of one episode, starting with a reset."""
     return _episode(_functions(system), policy, steps, key)[1:]
 
 
 def _functions(system: System) -> tuple[Callable, ...]:
-    """What a program is compiled for: functions, which can be hashed."""
+    """The functions of a system, which can be hashed as static arguments."""
     return system.reset, system.step, system.observe, system.cost
 
 
@@ -126,12 +126,12 @@ def _simulate(functions: Any, policy: Policy, steps: int, keys: Keys) -> Any:
 def simulate(
     key: Key, system: System, policy: Policy, steps: int, num: int
 ) -> tuple[State, Episodes]:
-    """The states after ``num`` episodes side by side, and the episodes."""
+    """The final states of ``num`` parallel episodes, and the episodes."""
     keys = jax.random.split(key, num)
     states, *seen = _simulate(_functions(system), policy, steps, keys)
     return states, Episodes(*seen)
 
 
 def episodes(key: Key, system: System, policy: Policy, steps: int, num: int) -> Episodes:
-    """``num`` episodes side by side."""
+    """``num`` parallel episodes."""
     return simulate(key, system, policy, steps, num)[1]

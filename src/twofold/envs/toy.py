@@ -1,9 +1,8 @@
 """The paper's two toy problems (Depeweg et al. 2018, Section 4), with their true densities.
 
-A problem knows how its inputs are gathered (``sample_inputs``), how an output follows from an
-input (``sample_outputs``), the range that test inputs are drawn from, the log-density of the true
-process, which no model can beat on average (the "oracle"), its entropy given x, which is all the
-aleatoric uncertainty there is, and the density of its inputs.
+A problem has samplers of inputs (``sample_inputs``) and outputs (``sample_outputs``), the range of
+test inputs, the log-density of the true process, which no model can beat on average (the "oracle"),
+its entropy given x (the true aleatoric uncertainty), and the density of its inputs.
 """
 
 from collections.abc import Callable
@@ -30,7 +29,7 @@ class ToyProblem:
     input_density: Callable[[np.ndarray], np.ndarray]
 
     def training_data(self, seed: int, size: int = 750) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs gathered as in the paper, ``[size, 1]``, and outputs, ``[size]``."""
+        """Inputs distributed as in the paper, ``[size, 1]``, and outputs, ``[size]``."""
         rng = np.random.default_rng(seed)
         x = self.sample_inputs(rng, size)
         return x[:, None], self.sample_outputs(rng, x)
@@ -70,7 +69,8 @@ def _heteroscedastic_log_density(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _exponential_inputs(rng: Generator, size: int) -> np.ndarray:
-    """Exponential with rate 2 from -0.5 on; about five of 750 lie beyond the range's end at 2."""
+    """Exponential with rate 2, starting at -0.5; about five of 750 lie beyond the end of the range
+    at 2."""
     return rng.exponential(0.5, size) - 0.5
 
 
@@ -80,7 +80,7 @@ def _bimodal_outputs(rng: Generator, x: np.ndarray) -> np.ndarray:
 
 
 def _bimodal_entropy(x: np.ndarray) -> np.ndarray:
-    """By the trapezoidal rule, twelve deviations around both branches."""
+    """Entropy by the trapezoidal rule, twelve deviations around both branches."""
     y = np.linspace(-25.0, 25.0, 5001)
     log_density = _bimodal_log_density(np.asarray(x)[..., None], y)
     return -np.trapezoid(np.exp(log_density) * log_density, y, axis=-1)

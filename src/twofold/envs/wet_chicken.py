@@ -24,7 +24,7 @@ class Params:
     length: float = 5.0
     largest_drift: float = 3.0
     largest_turbulence: float = 3.5
-    setback: float = 1.0  # What a step takes back unless it is paddled away: ``a_y − 1``.
+    setback: float = 1.0  # Downward displacement per step without paddling: ``a_y − 1``.
 
     def __post_init__(self):
         check_fields(self, "width length", "be positive", lambda value: value > 0)
@@ -34,19 +34,19 @@ PAPER = Params()
 
 
 def drift(params: Params, x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """``v = 3 x / w``: how far the river carries the canoe in one step."""
+    """``v = 3 x / w``: displacement by the river in one step."""
     return params.largest_drift * x / params.width
 
 
 def turbulence_magnitude(params: Params, x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """``s = 3.5 − v``: how far turbulence can throw the canoe, either way."""
+    """``s = 3.5 − v``: largest displacement by turbulence, in either direction."""
     return params.largest_turbulence - drift(params, x)
 
 
 def step(
     params: Params, state: Float[Array, "2"], action: Float[Array, "2"], turbulence: Scalar
 ) -> Float[Array, "2"]:
-    """The next position for a given turbulence τ; actions are taken as they are, not clipped."""
+    """The next position for a given turbulence τ; actions are not clipped."""
     x, y = state
     paddle_x, paddle_y = action
     thrown = turbulence_magnitude(params, x) * turbulence
@@ -72,7 +72,7 @@ def sample_actions(key: Key, num: int) -> Float[Array, "N 2"]:
 
 
 def wet_chicken(params: Params = PAPER, horizon: int = 100) -> System:
-    """The river as a system: from the origin, with random paddling as its behaviour."""
+    """The river as a system that starts at the origin, with random paddling as behaviour policy."""
     check_horizon(horizon)
 
     def advance(key: Key, state: Float[Array, "2"], action: Float[Array, "2"]) -> Array:

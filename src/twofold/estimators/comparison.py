@@ -17,8 +17,8 @@ SURE = 2.0  # standard errors
 
 
 class Comparison(NamedTuple):
-    """Mean gains over a linear model, and their standard errors: of the log-likelihood, in nats
-    per row, and of the CRPS, as a share of the linear model's."""
+    """Mean gains over a linear model with standard errors: log-likelihood in nats per row, and CRPS
+    as a fraction of that of the linear model."""
 
     gain: float
     gain_error: float
@@ -27,8 +27,8 @@ class Comparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """``better`` or ``worse`` if a score is significant and none contradicts it, else
-        ``unclear``."""
+        """``better`` or ``worse`` if one score is significant and the other does not contradict it,
+        else ``unclear``."""
         pairs = (self.gain, self.gain_error), (self.crps_gain, self.crps_gain_error)
         signs = {int(np.sign(mean)) for mean, error in pairs if abs(mean) > SURE * error} - {0}
         return {frozenset({1}): "better", frozenset({-1}): "worse"}.get(frozenset(signs), "unclear")
@@ -49,7 +49,7 @@ class Comparison(NamedTuple):
 def compute_crps(
     model: Any, x: np.ndarray, y: np.ndarray, y_error: np.ndarray | None
 ) -> np.ndarray:
-    """CRPS of some of the rows, for each output, ``[R, O]``."""
+    """CRPS of a subset of the rows (``pick_rows``) and each output, ``[R, O]``."""
     some = pick_rows(len(x))
     targets = y[some].reshape(len(some), -1)
     error = np.zeros_like(targets) if y_error is None else y_error[some].reshape(targets.shape)
@@ -57,7 +57,7 @@ def compute_crps(
 
 
 def draw_measurements(model: Any, x: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Draws of y ``[DRAWS, N, O]`` as it is measured with these errors ``[N, O]``."""
+    """Draws ``[DRAWS, N, O]`` of measurements of y with errors of standard deviation ``[N, O]``."""
     samples = model.sample(x, DRAWS).reshape(DRAWS, *error.shape)
     return samples + error * np.random.default_rng(0).standard_normal(samples.shape)
 
@@ -65,8 +65,8 @@ def draw_measurements(model: Any, x: np.ndarray, error: np.ndarray) -> np.ndarra
 def compare_held_out(
     linear: LinearGaussian, x: np.ndarray, y: np.ndarray, log_density: np.ndarray, crps: np.ndarray
 ) -> Comparison:
-    """By rows that neither was fitted to, row by row: the model's log-density ``[N]`` at each, and
-    its CRPS at those of ``pick_rows``."""
+    """Compare on rows that neither model was fitted to: the model's log-density ``[N]`` of each
+    row, and its CRPS at those of ``pick_rows``."""
     some = pick_rows(len(x))
     gains = log_density - linear.log_likelihood(x, y)
     return compare_gains(gains, crps, linear.crps(x[some], y[some]))
@@ -75,11 +75,11 @@ def compare_held_out(
 def compare_gains(
     gains: np.ndarray, crps: np.ndarray, linear_crps: np.ndarray, weight: np.ndarray | None = None
 ) -> Comparison:
-    """By the gains of single rows in log-likelihood, and their CRPS ``[N, O]`` beside that of a
-    linear model."""
+    """Compare by the gain in log-likelihood of each row, and by the CRPS ``[N, O]`` of both
+    models."""
     shares = ((linear_crps - crps) / linear_crps.mean(axis=0)).mean(axis=1)
-    found = summarise(gains), summarise(weigh_scores(shares, weight))
-    return Comparison(*(number for one in found for number in one[:2]))
+    summaries = summarise(gains), summarise(weigh_scores(shares, weight))
+    return Comparison(*(number for one in summaries for number in one[:2]))
 
 
 def pick_rows(count: int) -> np.ndarray:

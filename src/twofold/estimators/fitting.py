@@ -1,4 +1,4 @@
-"""Fit many regressors in one compiled program: seeds, values of α and data sets side by side."""
+"""Fit many regressors in one compiled program: seeds, values of α and data sets in parallel."""
 
 import re
 import warnings
@@ -34,7 +34,7 @@ from twofold.tables.coding import rounding_steps
 
 TRAINING_STREAM = 2
 Regressor = Any  # a BNNLVRegressor, whose module imports this one
-# Settings that decide how a model is trained, beside its method.
+# Settings that affect training, besides the method.
 TRAINING = ("hidden_layer_sizes", "latent_dim", "weight_variance", "latent_variance", "dtype")
 SMALL_TABLE, LARGE_TABLE = 200, 3_000
 FLOOR_OF_REPEATED = 2.0**-5
@@ -54,13 +54,13 @@ def fit_many(
 ) -> list[Regressor]:
     """Fit all estimators at once, each to its own data, in one compiled program.
 
-    ``X`` and ``y`` are lists with one entry for each estimator, and so are ``sample_weight``,
-    ``y_error`` and ``groups`` (see ``BNNLVRegressor.fit``), whose entries may be None. The
-    estimators may differ in ``alpha`` and ``random_state`` only; all data sets need the same
-    columns, not the same length. Without ``epochs`` the smallest data set decides the length;
-    all chains are extended as long as those of one of them gain by it. With ``capacity``, the
-    number of rows that the data will grow to, later fits use the program that this one compiles.
-    Returns the same estimators.
+    ``X`` and ``y`` are lists with one entry per estimator; so are ``sample_weight``, ``y_error``
+    and ``groups`` (see ``BNNLVRegressor.fit``), whose entries may be None. The estimators may
+    differ in ``alpha`` and ``random_state`` only; the data sets need the same columns, but not the
+    same number of rows. Without ``epochs`` the smallest data set determines the length of the run;
+    all chains are extended while those of any data set improve. With ``capacity``, the number of
+    rows that the data will grow to, later fits reuse the program compiled by this one. Returns the
+    same estimators.
     """
     named = {"sample_weight": sample_weight, "y_error": y_error, "groups": groups}
     given = {n: [None] * len(estimators) if v is None else v for n, v in named.items()}
@@ -79,14 +79,14 @@ def fit_many(
     rows = capacity or int(sizes.max())
     methods = [resolve_method(estimator.inference) for estimator in estimators]
     check_memory(methods[0], abouts[0].model, rows, dtype, len(methods))
-    weights = _fill([own.weight for own in facts], [np.ones(len(y)) for y in ys])
-    errors = _fill([own.error for own in facts], [np.zeros_like(y) for y in ys])
+    weights = _fill([fact.weight for fact in facts], [np.ones(len(y)) for y in ys])
+    errors = _fill([fact.error for fact in facts], [np.zeros_like(y) for y in ys])
     with jax.enable_x64(dtype == "float64"):
-        room, every = padded_size(rows), zip(xs, ys, weights, errors, strict=True)
-        padded = [pad(x, y, room, dtype, weight, error) for x, y, weight, error in every]
+        room, rows_of_all = padded_size(rows), zip(xs, ys, weights, errors, strict=True)
+        padded = [pad(x, y, room, dtype, weight, error) for x, y, weight, error in rows_of_all]
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
         if methods[0].staged:
-            own_groups = [own.groups for own in facts]
+            own_groups = [fact.groups for fact in facts]
             _fit_in_stages(estimators, methods, abouts, sizes, data, own_groups)
             return list(estimators)
         problems = methods[0].problems(methods, data)
@@ -104,7 +104,7 @@ def fit_prepared(
     unit: str | None = None,
 ) -> None:
     """Train all members on their ``problems``, which may be a function of the epoch, and store the
-    results; ``read`` returns each member's data, or a part, for diagnostics."""
+    results; ``read`` returns the data of a member, or some of them, for diagnostics."""
     first, method = estimators[0], methods[0]
     setup, runs = method.set_up(abouts[0].model, sizes, first.dtype), method.runs
     checkpoint = _checkpoint(first, methods, abouts, setup.epochs)
@@ -112,15 +112,15 @@ def fit_prepared(
     plan = Plan(setup.epochs, batches, unit or setup.unit, first.verbose, checkpoint)
     keys = _training_keys(abouts, runs)
     outcome = train(setup.algorithm, keys, problems, setup.schedule, plan, runs)
-    # Cut up on the host: thousands of small slices on a device take longer than its fits.
-    every = jax.device_get(outcome.states)
+    # Slice on the host: thousands of small slices on a device take longer than the fits.
+    all_states = jax.device_get(outcome.states)
     for i, (estimator, about, data) in enumerate(zip(estimators, abouts, read(), strict=True)):
-        own = slice(i * runs, (i + 1) * runs)
-        states = jax.tree.map(lambda leaf, own=own: jnp.asarray(leaf[own]), every)
-        energies = outcome.energies[:, own]
+        member = slice(i * runs, (i + 1) * runs)
+        states = jax.tree.map(lambda leaf, member=member: jnp.asarray(leaf[member]), all_states)
+        energies = outcome.energies[:, member]
         result = method.finish(setup.config, states, energies, setup.epochs)
-        found = judge(about.model, result, data) | {"energies": energies.mean(axis=1)}
-        store(estimator, about._asdict() | found)
+        fitted = judge(about.model, result, data) | {"energies": energies.mean(axis=1)}
+        store(estimator, about._asdict() | fitted)
     warn(estimators)
 
 
@@ -132,7 +132,7 @@ def _fit_in_stages(
     data: Padded,
     groups: Sequence[np.ndarray | None],
 ) -> None:
-    """Fit by a method that selects the model and its length on held-out rows."""
+    """Fit with a method that selects the model and the length of the run on held-out rows."""
     first, method = estimators[0], methods[0]
 
     def train_stage(name: str, title: str, model: BNNLV, setup: Setup, keys: Any, problems: Any):
@@ -151,7 +151,7 @@ def _fit_in_stages(
 
     floors = [about.model.noise_floor for about in abouts]
     floor = tuple(map(min, zip(*floors, strict=True))) if all(floors) else ()
-    # As for the length of a run, the smallest data set decides.
+    # The smallest data set decides, as for the length of a run.
     model = replace(abouts[int(np.argmin(sizes))].model, noise_floor=floor)
     models = [model]
     if first.latent_dim == "auto":
@@ -160,15 +160,17 @@ def _fit_in_stages(
     starts = _earlier_fits(estimators, method, model)
     if starts is not None:
         models = [replace(first.model_, noise_floor=floor)]
-    found = fit_staged(method, models, data, seeds, keys, train_stage, starts, groups)
-    for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, found, strict=True)):
-        own = jax.tree.map(lambda leaf, i=i: leaf[i], data)
+    fits = fit_staged(method, models, data, seeds, keys, train_stage, starts, groups)
+    for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, fits, strict=True)):
+        data_set = jax.tree.map(lambda leaf, i=i: leaf[i], data)
         score = staged.result.out_of_bag
         shift = float(np.log(about.y_standardizer.scale).sum())
         score = score._replace(score=score.score - shift) if score.rows else None
-        fitted = judge(staged.model, staged.result._replace(out_of_bag=score), own)
+        fitted = judge(staged.model, staged.result._replace(out_of_bag=score), data_set)
         fitted["energies"] = staged.energies
-        fitted["comparison"] = compare_out_of_bag(staged.model, staged.held_out, own, groups[i])
+        fitted["comparison"] = compare_out_of_bag(
+            staged.model, staged.held_out, data_set, groups[i]
+        )
         store(estimator, about._asdict() | {"model": staged.model} | fitted)
     warn(estimators)
 
@@ -176,17 +178,18 @@ def _fit_in_stages(
 def _earlier_fits(
     estimators: Sequence[Regressor], method: Method, model: BNNLV
 ) -> list[Network] | None:
-    """Final states of the earlier fits of all estimators, if all may be continued and have the same
-    latent inputs."""
-    found = [_earlier_fit(estimator, method, model) for estimator in estimators]
-    starts = [start for start in found if start is not None]
-    same = len(starts) == len(found) and len({one.model_.latents for one in estimators}) == 1
+    """Final states of the earlier fits of all estimators, if all can be continued and have the same
+    number of latent inputs."""
+    earlier = [_earlier_fit(estimator, method, model) for estimator in estimators]
+    starts = [start for start in earlier if start is not None]
+    same = len(starts) == len(earlier) and len({one.model_.latents for one in estimators}) == 1
     return starts if same else None
 
 
 def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
-    """The final state of each chain of an earlier fit that a new one may continue: if asked for,
-    with chains that were kept, and a network of the same shape (but for what a fit chooses)."""
+    """The final state of each chain of an earlier fit, if a new fit may continue it: with
+    ``warm_start``, chains that were kept, and a network of the same shape (except for what a fit
+    selects)."""
     fitted = hasattr(estimator, "posterior_") and estimator.diagnostics_ is not None
     if not (estimator.warm_start and fitted and isinstance(method, Langevin)):
         return None
@@ -201,8 +204,8 @@ def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network 
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
-    """Refuse a fit whose indispensable arrays exceed the memory, before they are made; compiled
-    programs are checked before they run."""
+    """Refuse a fit whose largest arrays exceed the memory, before allocating them; compiled
+    programs are checked separately before they run."""
     options = {name: getattr(method, name) for name in option_names(method)}
     room = padded_size(rows)
     numbers = room * (model.inputs + model.outputs) + model.num_weights
@@ -220,17 +223,21 @@ def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int 
 
 def _training_keys(abouts: Sequence[About], runs: int) -> jax.Array:
     """One key for each run; the runs of one member differ."""
-    own = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in abouts])
+    keys = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in abouts])
     if runs == 1:
-        return own
-    return jax.vmap(jax.random.fold_in)(jnp.repeat(own, runs), jnp.tile(jnp.arange(runs), len(own)))
+        return keys
+    return jax.vmap(jax.random.fold_in)(
+        jnp.repeat(keys, runs), jnp.tile(jnp.arange(runs), len(keys))
+    )
 
 
 def _fill(given: Sequence[Any], otherwise: Sequence[np.ndarray]) -> Sequence[Any]:
-    """Each array, or the other one in its place, if there is any; else as they are."""
-    if all(own is None for own in given):
+    """Replace missing arrays by defaults, unless all are missing."""
+    if all(array is None for array in given):
         return given
-    return [other if own is None else own for own, other in zip(given, otherwise, strict=True)]
+    return [
+        other if array is None else array for array, other in zip(given, otherwise, strict=True)
+    ]
 
 
 def _check_members(
@@ -241,10 +248,10 @@ def _check_members(
             "estimators, X and y must be lists of the same positive length, got "
             f"{len(estimators)}, {len(X)} and {len(y)}"
         )
-    for name, every in given.items():
-        if len(every) != len(estimators):
+    for name, values in given.items():
+        if len(values) != len(estimators):
             raise ValueError(
-                f"{name} must be a list with one entry for each estimator, got {len(every)} for "
+                f"{name} must be a list with one entry for each estimator, got {len(values)} for "
                 f"{len(estimators)}"
             )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
@@ -252,12 +259,12 @@ def _check_members(
     settings = []
     for estimator in estimators:
         check_settings(estimator)
-        own = estimator.get_params(deep=False) | {"inference": None}
-        settings.append(own | to_mapping(estimator.inference))
+        options = estimator.get_params(deep=False) | {"inference": None}
+        settings.append(options | to_mapping(estimator.inference))
     free = {"random_state", *resolve_method(estimators[0].inference).differing}
-    for own in settings[1:]:
-        names = [name for name in {**settings[0], **own} if name not in free]
-        differing = [name for name in names if own.get(name) != settings[0].get(name)]
+    for options in settings[1:]:
+        names = [name for name in {**settings[0], **options} if name not in free]
+        differing = [name for name in names if options.get(name) != settings[0].get(name)]
         if differing:
             raise ValueError(
                 f"estimators fitted together may differ in {' and '.join(sorted(free))} only, but "
@@ -268,7 +275,7 @@ def _check_members(
 def _prepare(
     estimator: Regressor, X: Any, y: Any, sample_weight: Any, y_error: Any, groups: Any
 ) -> tuple[np.ndarray, np.ndarray, RowFacts, About]:
-    """Validate and standardise; changes nothing that a fitted estimator predicts with.
+    """Validate and standardise, without changing fitted attributes that predictions use.
 
     Rows of weight 0 are left out; weights that are all 1 are None. Errors become variances.
     """
@@ -291,9 +298,10 @@ def _prepare(
 
 
 def noise_floor(y: np.ndarray) -> tuple[float, ...]:
-    """The deviation that rounding gives each column of y, a power of two: rounding to a grid errs
-    by 1/√12 of its step. A column that is not rounded but notably often has one value, such as a
-    saturation limit, which has no density, gets FLOOR_OF_REPEATED. Nothing where there is neither.
+    """Standard deviation of the rounding error of each column of y, rounded to a power of two:
+    1/√12 of the grid step. A column that is not rounded but often repeats one value (such as a
+    saturation limit), where the density would be infinite, gets FLOOR_OF_REPEATED. Empty if neither
+    occurs.
     """
     steps = rounding_steps(y)
     powers = 2.0 ** np.round(np.log2(steps / 12**0.5))
@@ -305,7 +313,7 @@ def noise_floor(y: np.ndarray) -> tuple[float, ...]:
 
 
 def hidden_sizes(sizes: Any, varying: bool, rows: int, inputs: int) -> tuple[int, ...]:
-    """The layers asked for; "auto" is the paper's, or follows the size of the table."""
+    """Resolve the hidden layers: "auto" is the paper's, or depends on the size of the table."""
     if isinstance(sizes, str):
         if not varying or (rows >= SMALL_TABLE and rows * inputs < LARGE_TABLE):
             return (20, 20)
@@ -321,12 +329,12 @@ def about_data(
     fingerprint: str,
     rows: int,
 ) -> About:
-    """Model and seed of an estimator for data of which this is known."""
+    """Model and seed of an estimator, from summaries of its data."""
     refuse_huge("X", of_x.scale)
     refuse_huge("y", of_y.scale)
     method: Any = resolve_method(estimator.inference)
     inputs, form = len(of_x.mean), method.form
-    varying = {"auto": form == "varying"}  # forms that go beyond the paper's, as "auto" chooses
+    varying = {"auto": form == "varying"}  # values of "auto" that go beyond the paper
     beyond = {
         name: varying.get(getattr(estimator, name), getattr(estimator, name) == forms[1])
         for name, forms in FORMS.items()
@@ -358,7 +366,7 @@ def _checkpoint(
     stage: str = "",
     starts: Sequence[Network] | None = None,
 ) -> Checkpoint | None:
-    """The checkpoint of a run or stage, with the identity by which it is recognised."""
+    """The checkpoint of a run or stage, with its identity."""
     if first.checkpoint is None:
         return None
     settings = plain_settings(first, abouts[0].seed)

@@ -12,17 +12,17 @@ from twofold.inference.ensemble import SCORE, STOP, Network, summarise
 SIGNIFICANT = 0.01
 SURE = 2.0
 NEGLIGIBLE = 1e-6
-ORDERS = (3, 4, 5, 6)  # the first two are what a network's mean and noise fit
+ORDERS = (3, 4, 5, 6)  # the first two are fitted by the network's mean and noise
 
 
 def latent_evidence(members: Members, networks: Network, data: Padded) -> float:
-    """p-value of the hypothesis that the noise is Gaussian, given x and a network: that of each
-    member, or of the current state of its chain.
+    """p-value of the hypothesis that the noise is Gaussian, given x and a network (each member, or
+    the current state of its chain).
 
-    Neyman's smooth test: under it the predictive distribution function at a held-out y is uniform.
-    The third to sixth Legendre polynomials, which see skewness, tails and humps, and their products
-    with functions of the inputs that span what is linear in them, which see where they differ over
-    x, are then uncorrelated and have mean 0.
+    Neyman's smooth test: under the hypothesis, the predictive distribution function at a held-out y
+    is uniform. The third to sixth Legendre polynomials, which respond to skewness, tails and
+    multiple modes, and their products with linear functions of the inputs, which respond to
+    variation over x, are then uncorrelated with mean 0.
     """
     rows = int(data.size)
     held_out = members.held_out(STOP, SCORE)

@@ -7,7 +7,8 @@ from scipy.stats import multivariate_normal, norm
 
 from twofold.core.numerics import Standardizer
 
-# The least variance of a residual, of its output's: an output without noise has a density too.
+# Minimum residual variance, as a fraction of that of the output: keeps the density of a noise-free
+# output finite.
 LEAST_VARIANCE = 1e-6
 FOLDS = 5
 
@@ -37,7 +38,7 @@ class LinearGaussian(NamedTuple):
         return cls(inputs, coefficients, covariance)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The mean of y at each row."""
+        """The mean of y for each row."""
         mean: np.ndarray = _add_constant(self.inputs.transform(x)) @ self.coefficients
         return mean
 
@@ -60,9 +61,9 @@ def cross_validate_linear(
     weights: np.ndarray | None = None,
     groups: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """``log p(y | x)`` ``[N]`` and CRPS ``[N, O]`` of each row as a ``LinearGaussian`` of the other
-    folds predicts it, rows of a group in one fold; None where there are too few rows to know its
-    noise."""
+    """``log p(y | x)`` ``[N]`` and CRPS ``[N, O]`` of each row, predicted by a ``LinearGaussian``
+    fitted to the other folds, with each group in one fold; None if there are too few rows to
+    estimate the noise."""
     from sklearn.model_selection import GroupKFold, KFold  # slow to load, and for fits only
 
     if len(x) * (FOLDS - 1) // FOLDS <= x.shape[1] + 1 or len(x) < FOLDS:
@@ -72,8 +73,8 @@ def cross_validate_linear(
         split = GroupKFold(min(FOLDS, len(np.unique(groups))))
     scores, crps = np.empty(len(x)), np.empty_like(y, float).reshape(len(y), -1)
     for train, test in split.split(x, groups=groups):
-        own = None if weights is None else weights[train]
-        model = LinearGaussian.fit(x[train], y[train], own)
+        train_weights = None if weights is None else weights[train]
+        model = LinearGaussian.fit(x[train], y[train], train_weights)
         scores[test] = model.log_likelihood(x[test], y[test])
         crps[test] = model.crps(x[test], y[test])
     return scores, crps

@@ -1,4 +1,4 @@
-"""The members of a staged fit: trained, and scored on the rows that each of them holds out."""
+"""The members of a staged fit: training, and scoring on the rows that each of them holds out."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -33,10 +33,11 @@ class Members(NamedTuple):
 def score_rows(
     nodes: int, members: Members, draws: Network, data: Padded, *roles: int
 ) -> np.ndarray:
-    """Log-density of each row, predicted by the members or chains for which it has these roles."""
+    """Log-density of each row, predicted by the members or chains for which it has one of the
+    roles."""
     held_out = members.held_out(*roles)
-    found = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
-    scores = np.asarray(found, np.float64)[: int(data.size)]
+    log_densities = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
+    scores = np.asarray(log_densities, np.float64)[: int(data.size)]
     weight = None if data.weight is None else np.asarray(data.weight, np.float64)[: len(scores)]
     return ensemble.weigh_scores(scores, weight)
 
@@ -59,16 +60,17 @@ def fit_members(
     title = "fitting with a latent input" if model.latents else "fitting"
     outcome = train("members", title, model, setup, keys, share)
     states = jax.device_get(outcome.states)
-    found = []
+    fitted = []
     for index in range(len(roles)):
-        own = slice(index * runs, (index + 1) * runs)
-        best = jax.tree.map(lambda leaf, own=own: leaf[own], states.best)
-        # When the run ended depends on the clock; after its last change a member's energy is none.
-        last = 1 + int(np.max(states.best_epoch[own]))
-        members = Members(model, best, roles[index], np.empty(0), outcome.energies[:last, own])
+        member = slice(index * runs, (index + 1) * runs)
+        best = jax.tree.map(lambda leaf, member=member: leaf[member], states.best)
+        # When the run ended depends on the clock; energies after a member's last change are
+        # dropped.
+        last = 1 + int(np.max(states.best_epoch[member]))
+        members = Members(model, best, roles[index], np.empty(0), outcome.energies[:last, member])
         scores = score_rows(method.nodes, members, add_draw_axis(best), pick(data, index), SCORE)
-        found.append(members._replace(scores=scores))
-    return found, outcome.stopped
+        fitted.append(members._replace(scores=scores))
+    return fitted, outcome.stopped
 
 
 def add_draw_axis(network: Network) -> Network:

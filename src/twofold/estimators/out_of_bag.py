@@ -1,4 +1,4 @@
-"""Rows that members, or chains, held out: how they are predicted, beside a linear model."""
+"""Predictions of rows held out by members or chains, compared with a linear model."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,8 +19,8 @@ DRAWS, ROWS_AT_ONCE, SEED = 200, 64, 0
 
 
 class HeldOut(NamedTuple):
-    """The networks of K members, with R draws of each, which rows each of them held out, and the
-    score of each row (NaN of one that nobody held out)."""
+    """Networks of K members with R draws each, mask of the rows each held out, and the score of
+    each row (NaN if no member held it out)."""
 
     networks: Network
     mask: np.ndarray
@@ -36,8 +36,7 @@ def sample_held_out(
     x: Float[Array, "B D"],
     rows: Int[Array, "B"],
 ) -> Float[Array, "B draws O"]:
-    """Draws of y at each row, each as one of the members that held it out, drawn at random, has
-    it."""
+    """Draws of y at each row, each from a random one of the members that held the row out."""
     runs, each = networks.weights.shape[:2]
 
     def at_row(row: Any) -> Array:
@@ -55,7 +54,8 @@ def sample_held_out(
 def compare_out_of_bag(
     model: BNNLV, held_out: HeldOut, data: Padded, groups: np.ndarray | None
 ) -> Comparison | None:
-    """With the linear model of other folds, row by row; None where there are too few rows."""
+    """Compare held-out predictions with a cross-validated linear model, row by row; None if there
+    are too few rows."""
     count = int(data.size)
     x, y = (np.asarray(part[:count], np.float64) for part in (data.x, data.y))
     weight = None if data.weight is None else np.asarray(data.weight[:count], np.float64)
@@ -73,13 +73,13 @@ def compare_out_of_bag(
 
 
 def score_draws(model: BNNLV, held_out: HeldOut, data: Padded, rows: np.ndarray) -> np.ndarray:
-    """CRPS of some rows ``[B, O]``, with their known errors of measurement."""
-    at: Any = np.pad(rows, (0, len(data.x) - len(rows)), "edge")  # one program for all numbers
+    """CRPS of some rows ``[B, O]``, including their known measurement errors."""
+    at: Any = np.pad(rows, (0, len(data.x) - len(rows)), "edge")  # one program for all row counts
     key = jax.random.key(SEED)
-    every = sample_held_out(
+    draws = sample_held_out(
         key, model, held_out.networks, held_out.mask[:, at], data.x[at], at.astype(np.int32)
     )
-    samples = np.moveaxis(np.asarray(every, np.float64), 1, 0)[:, : len(rows)]
+    samples = np.moveaxis(np.asarray(draws, np.float64), 1, 0)[:, : len(rows)]
     if data.error is not None:
         error = np.sqrt(np.asarray(data.error, np.float64)[rows])
         samples = samples + error * np.random.default_rng(SEED).standard_normal(samples.shape)

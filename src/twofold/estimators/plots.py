@@ -5,8 +5,8 @@ from typing import Any
 
 
 class Plots:
-    """Methods that draw a fitted model on matplotlib axes, those given or new ones, and return
-    them; documented in ``twofold.report.plots``."""
+    """Methods that plot a fitted model on matplotlib axes (given or new) and return them;
+    documented in ``twofold.report.plots``."""
 
     def plot_prediction(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Median and bands along one ``feature``."""
@@ -17,7 +17,7 @@ class Plots:
         return self._plot("plot_split", X, options)
 
     def plot_measured(self, X: Any, y: Any, **options: Any) -> Any:
-        """Predicted medians and intervals over what was measured."""
+        """Predicted medians and intervals against measured values."""
         return self._plot("plot_measured", X, y, options)
 
     def plot_calibration(self, X: Any, y: Any, **options: Any) -> Any:
@@ -26,5 +26,5 @@ class Plots:
 
     def _plot(self, name: str, *given: Any) -> Any:
         *arguments, options = given
-        # Reports import estimators, and matplotlib is loaded only for who draws.
+        # Imported late: reports import estimators, and only plots need matplotlib.
         return getattr(import_module("twofold.report.plots"), name)(self, *arguments, **options)

@@ -91,17 +91,19 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     activation : "relu", "tanh" or "auto"
         Activation function; "auto" as for ``noise``.
     n_weight_draws : int
-        M, the weight draws of a prediction; for ensembles and chains, at most their number.
+        M, the number of weight draws of a prediction; for ensembles and chains, at most the number
+        they have.
     n_latent_draws : int
-        L, the latent draws per weight draw.
+        L, the number of latent draws per weight draw.
     dtype : "float32" or "float64"
     random_state : int, RandomState or None
     warm_start : bool
         Let ``fit`` continue the Langevin chains of an earlier fit of the same network.
     checkpoint : path or None
-        File that holds the state of the run; a fit that finds it continues from there, exactly.
+        File for the state of the run; if it exists, ``fit`` resumes from it, with bit-identical
+        results.
     checkpoint_seconds : float
-        Time between two writes of that file.
+        Time between writes of that file.
     verbose : bool or "auto"
         Show a progress bar; "auto" shows it on a terminal.
 
@@ -112,13 +114,12 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     noise_std_ : standard deviation of the additive noise, in units of y (of varying noise: its
         reference level)
     energies_ : energy per datum after each epoch (for chains: −log density of each transition)
-    convergence_ : report on the trend of the energy (None for chains)
-    integration_error_ : mean error of ``log p(y | x, W)`` in nats where the latent input was
-        integrated out (else None)
-    out_of_bag_ : mean log-density of held-out rows, in nats, its standard error and their number
-        (None for methods that hold none out)
-    comparison_ : gain over a linear model on these rows, with a ``verdict`` and a ``sentence``
-    diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
+    convergence_ : summary of the trend of the energy (None for chains) integration_error_ : mean
+    error of ``log p(y | x, W)`` in nats if the latent input was integrated out (else None)
+    out_of_bag_ : mean log-density of held-out rows, in nats, its standard error, and the number of
+    rows (None for methods that hold none out) comparison_ : gain over a linear model on these rows,
+    with ``verdict`` and ``sentence`` diagnostics_ : R-hat, effective sample size and divergences of
+    chains (else None)
     """
 
     def __init__(
@@ -159,21 +160,23 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         self.verbose = verbose
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Settings by their names; ``deep`` adds the method's options as ``inference__alpha``."""
-        found = super().get_params(deep=False)
-        # What is no method ``fit`` refuses; until then another one may be set.
+        """Settings by name; ``deep`` adds the method's options as ``inference__alpha``."""
+        params = super().get_params(deep=False)
+        # An invalid method is refused by ``fit``; until then it may be replaced.
         with suppress(ValueError):
             method = resolve_method(self.inference)
             names = option_names(method) if deep else []
-            found |= {f"inference__{name}": getattr(method, name) for name in names}
-        return found
+            params |= {f"inference__{name}": getattr(method, name) for name in names}
+        return params
 
     def set_params(self, **params: Any) -> "BNNLVRegressor":
         """Change settings; ``inference__alpha=0.5`` changes an option of the method."""
         prefix = "inference__"
-        own = {name: value for name, value in params.items() if not name.startswith(prefix)}
-        options = {name.removeprefix(prefix): params[name] for name in params if name not in own}
-        super().set_params(**own)
+        settings = {name: value for name, value in params.items() if not name.startswith(prefix)}
+        options = {
+            name.removeprefix(prefix): params[name] for name in params if name not in settings
+        }
+        super().set_params(**settings)
         if options:
             self.inference = replace_options(resolve_method(self.inference), options)
         return self
@@ -192,10 +195,10 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         """Fit to inputs ``[N, D]`` and outputs ``[N]`` or ``[N, O]``.
 
         ``sample_weight`` ``[N]`` multiplies the log-likelihood of each row: a row of weight 2
-        counts twice, one of weight 0 is left out. Weights are used as they are, not normalised.
-        ``y_error``, of the shape of y, is the known standard deviation of each measurement, in
-        units of y; predictions are then of y without it. Rows of one of the ``groups`` ``[N]``
-        (replicates, batches) are held out together.
+        counts twice, one of weight 0 is left out. Weights are not normalised. ``y_error``, with the
+        shape of y, is the known standard deviation of each measurement, in units of y; predictions
+        then exclude this error. Rows with the same entry in ``groups`` ``[N]`` (replicates,
+        batches) are held out together.
         """
         fit_many(
             [self], [X], [y], sample_weight=[sample_weight], y_error=[y_error], groups=[groups]
@@ -207,8 +210,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     ) -> Any:
         """Predictive mean, optionally with the total standard deviation.
 
-        With ``quantiles``, such as ``[0.05, 0.5, 0.95]``, instead these quantiles of the predictive
-        distribution, noise included, ``[N, Q]`` or ``[N, O, Q]``.
+        With ``quantiles``, such as ``[0.05, 0.5, 0.95]``, returns these quantiles of the predictive
+        distribution instead, noise included, ``[N, Q]`` or ``[N, O, Q]``.
         """
         if quantiles is not None:
             if return_std:
@@ -221,7 +224,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return mean, self._shaped(deviation * self.y_standardizer_.scale)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Low and high end of the central interval that holds y with probability ``coverage``."""
+        """Lower and upper end of the central interval that contains y with probability
+        ``coverage``."""
         tail = 0.5 * (1.0 - number("(0, 1)")("coverage", coverage))
         low, high = np.moveaxis(self._quantiles(X, [tail, 1.0 - tail]), -1, 0)
         return low, high
@@ -229,7 +233,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     def sample(self, X: Any, n_samples: int = 1, random_state: int | None = None) -> np.ndarray:
         """Draws from the predictive distribution, ``[n_samples, N]`` or ``[n_samples, N, O]``.
 
-        The same call gives the same draws; another ``random_state`` (an integer) gives others.
+        The same call gives the same draws; a different ``random_state`` (an integer) gives
+        different ones.
         """
         check_integer("n_samples", n_samples, 1)
         if random_state is not None:
@@ -246,8 +251,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return values[..., 0] if self.y_ndim_ == 1 else values
 
     def log_likelihood(self, X: Any, y: Any, y_error: Any = None) -> np.ndarray:
-        """``log p(y | x)`` of each row, in raw units (joint over outputs), ``[N]``, of
-        measurements with known errors as for ``fit``."""
+        """``log p(y | x)`` of each row, joint over outputs, in raw units, ``[N]``; ``y_error`` as
+        for ``fit``."""
         x = self._standardised(X)
         targets = check_outputs(y, len(x), self.model_.outputs)
         error = np.zeros_like(targets)
@@ -258,9 +263,9 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
     def conditional_moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """``E[y|x,W]`` and ``Var[y|x,W]`` for each weight draw, ``[M, O, N]``, in raw units."""
-        found = self._by_row(_conditional_moments, self._standardised(X))
+        moments = self._by_row(_conditional_moments, self._standardised(X))
         scale, shift = self.y_standardizer_.scale[:, None], self.y_standardizer_.mean[:, None]
-        mean, variance = (np.moveaxis(part, 0, -1) for part in found)
+        mean, variance = (np.moveaxis(part, 0, -1) for part in moments)
         return mean * scale + shift, variance * np.square(scale)
 
     def decompose(
@@ -273,8 +278,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     ) -> Decomposition:
         """Split the predictive uncertainty at each row: total, epistemic, aleatoric.
 
-        By entropy (nats) or by variance (squared units of y), for each output; ``joint`` gives the
-        entropies of all outputs together. ``estimator`` names an entropy estimator: "auto" is
+        By entropy (nats) or by variance (squared units of y), for each output; ``joint`` gives
+        joint entropies of all outputs. ``estimator`` names an entropy estimator: "auto" is
         "quadrature" for one output and "mixture" for several jointly; "nearest_neighbour" (the
         paper's) uses draws of y only. A function like those in ``twofold.uncertainty.ESTIMATORS``
         is accepted too.
@@ -318,25 +323,25 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         check = number("(0, 1)")
         levels = np.array([check("every entry of quantiles", level) for level in quantiles])
         shared = Levels.of(levels, self.dtype)
-        found = self._by_row(_quantiles, self._standardised(X), shared=(shared,))
-        values = np.moveaxis(self.y_standardizer_.inverse(np.moveaxis(found, 2, 0)), 0, 2)
+        standardised = self._by_row(_quantiles, self._standardised(X), shared=(shared,))
+        values = np.moveaxis(self.y_standardizer_.inverse(np.moveaxis(standardised, 2, 0)), 0, 2)
         return self._shaped(values)
 
     def _by_row(self, function: Any, *columns: np.ndarray, shared: Sequence[Any] = ()) -> Any:
-        """``function(model, nested draws, shared …, rows …)`` with memory bounded by chunks of
-        rows."""
+        """Apply ``function(model, nested draws, *shared, *rows)`` in chunks of rows, to bound
+        memory."""
         draws = self.n_weight_draws, self.n_latent_draws
         with self._work("predicting", len(columns[0]), *draws) as (posterior, limit, on_progress):
             key = key_of(self.seed_, PREDICTION_STREAM)
             given = self.model_, nest(key, self.model_, posterior, *draws), *shared
-            found = in_chunks(function, given, columns, limit, self.dtype, on_progress)
-        _warn_of_overflow(found, self.dtype, stacklevel=4)
-        return found
+            result = in_chunks(function, given, columns, limit, self.dtype, on_progress)
+        _warn_of_overflow(result, self.dtype, stacklevel=4)
+        return result
 
     @contextmanager
     def _work(self, what: str, rows: int, weights: int, latents: int) -> Iterator[Any]:
-        """Set precision and progress bar, and check the memory; yields the posterior on the device,
-        the number of rows per chunk, and a progress callback."""
+        """Set precision and progress bar, and check memory; yields the posterior on the device, the
+        number of rows per chunk, and a progress callback."""
         model, limit = self.model_, rows_at_once(self.model_, weights, latents)
         if isinstance(self.posterior_, SampledPosterior) and what != "sampling":
             weights = min(weights, len(self.posterior_.weights))
@@ -360,9 +365,9 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return values[:, 0] if self.y_ndim_ == 1 else values
 
 
-def _warn_of_overflow(found: Any, dtype: str, stacklevel: int) -> None:
+def _warn_of_overflow(predictions: Any, dtype: str, stacklevel: int) -> None:
     """Warn about non-finite predictions."""
-    leaves = jax.tree.leaves(found)
+    leaves = jax.tree.leaves(predictions)
     finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in leaves]
     unknown = int((~np.logical_and.reduce(finite)).sum())
     if unknown:
@@ -376,10 +381,9 @@ def _warn_of_overflow(found: Any, dtype: str, stacklevel: int) -> None:
 
 def _warn_of_doubts(split: Decomposition) -> None:
     sentences = {
-        "the entropies of {} points are not known (NaN): the noise there is thousands of times "
-        "narrower than the range of the predictions; use by='variance' or estimator='mixture'": (
-            ~np.isfinite(split.total)
-        ),
+        "the entropies of {} points could not be computed (NaN): the noise there is thousands of "
+        "times narrower than the range of the predictions; use by='variance' or "
+        "estimator='mixture'": (~np.isfinite(split.total)),
         "the epistemic part of {} points is negative beyond its Monte Carlo error: there the "
         "entropy estimator's bias is larger than the epistemic part; use estimator='auto', or more "
         "n_latent_draws": split.doubtful,

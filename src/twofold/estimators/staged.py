@@ -1,9 +1,9 @@
 """Fits in stages: members without and with z, the choice between them, and chains from the members.
 
 All decisions are made on rows that the members held out (``inference.ensemble``). A latent input is
-tried only where the chains without it leave residuals that are not Gaussian (``latent_evidence``),
-and must predict held-out rows better than these chains: a z that only compensates
-for chains that are too short costs more than it gains.
+tried only if the residuals of the chains without it are not Gaussian (``latent_evidence``), and is
+kept only if it predicts held-out rows better than those chains: a z that merely compensates for too
+short chains costs more than it gains.
 """
 
 import warnings
@@ -56,38 +56,38 @@ class Fits:
     stopped: bool = False
 
     def of(self, group: Sequence[int]) -> tuple[Padded, Any]:
-        """Data and keys of some of them."""
+        """Data and keys of some data sets."""
         keys = self.keys.reshape(-1, self.method.runs)[np.array(group)]
         return pick(self.data, list(group)), keys.reshape(-1)
 
     def begin(self, group: Sequence[int]) -> None:
-        """Start the chains of a group that shares a model."""
+        """Start the chains of a group of data sets that share a model."""
         if self.stopped or not group or not isinstance(self.method, Langevin):
             return
-        own, (data, keys) = [self.chosen[i] for i in group], self.of(group)
+        members, (data, keys) = [self.chosen[i] for i in group], self.of(group)
         try:
-            found, self.stopped = begin_chains(self.method, own, data, keys, self.train)
+            begun, self.stopped = begin_chains(self.method, members, data, keys, self.train)
         except TooLargeError as error:
             sentence = f"{error}; the ensemble is kept as it is, without chains"
             warnings.warn(sentence, RuntimeWarning, stacklevel=6)
             return
-        for index, chain in zip(group, found, strict=True):
+        for index, chain in zip(group, begun, strict=True):
             self.chains[index] = chain
 
     def try_latent(self, model: BNNLV) -> None:
-        """Fit with z where the residual noise is not Gaussian; keep z where it helps."""
+        """Fit with z if the residual noise is not Gaussian; keep z if it helps."""
         if self.stopped:
             return
         tried, helped = [], []
-        for index, (own, chain) in enumerate(zip(self.chosen, self.chains, strict=True)):
-            networks = own.best if chain is None else chain.start
-            if latent_evidence(own, networks, pick(self.data, index)) < SIGNIFICANT:
+        for index, (members, chain) in enumerate(zip(self.chosen, self.chains, strict=True)):
+            networks = members.best if chain is None else chain.start
+            if latent_evidence(members, networks, pick(self.data, index)) < SIGNIFICANT:
                 tried.append(index)
         if not tried:
             return
         roles, (data, keys) = [self.roles[i] for i in tried], self.of(tried)
-        found, self.stopped = fit_members(self.quick, model, data, roles, keys, self.train)
-        for index, latent in zip(tried, found, strict=True):
+        fitted, self.stopped = fit_members(self.quick, model, data, roles, keys, self.train)
+        for index, latent in zip(tried, fitted, strict=True):
             chain = self.chains[index]
             before = self.chosen[index].scores if chain is None else chain.fair_scores
             if needs_latent(before, latent):
@@ -97,15 +97,17 @@ class Fits:
 
     def finish(self, model: BNNLV) -> None:
         """Run the chains of a model on all rows."""
-        own = enumerate(zip(self.chosen, self.chains, strict=True))
-        begun = {i: chain for i, (m, chain) in own if m.model == model and chain is not None}
+        pairs = enumerate(zip(self.chosen, self.chains, strict=True))
+        begun = {i: chain for i, (m, chain) in pairs if m.model == model and chain is not None}
         if self.stopped or not begun:
             return
         members, (data, keys) = [self.chosen[i] for i in begun], self.of(list(begun))
         chains = list(begun.values())
         last = LAST_STAGE, max(chain.steps for chain in chains)
-        found, self.stopped = run_stage(self.method, members, chains, data, keys, self.train, *last)
-        for index, chain in zip(begun, found, strict=True):
+        finished, self.stopped = run_stage(
+            self.method, members, chains, data, keys, self.train, *last
+        )
+        for index, chain in zip(begun, finished, strict=True):
             self.chains[index] = chain
 
 
@@ -119,18 +121,18 @@ def fit_staged(
     starts: Sequence[Network] | None = None,
     groups: Sequence[np.ndarray | None] | None = None,
 ) -> list[Staged]:
-    """Fit each data set: the members without z and their chains, those with z where there is need
-    of it, and the chains of whichever predicts held-out rows better, on all rows.
+    """Fit each data set: members and chains without z, with z if needed, and then the chains that
+    predict held-out rows better, on all rows.
 
-    ``models`` is one model, or one without and one with z. ``starts`` is where the chains of an
-    earlier fit of the same model ended: new ones continue from there. ``groups`` are those of each
-    data set whose rows are held out together.
+    ``models`` is one model, or one without and one with z. ``starts`` are the final states of an
+    earlier fit of the same model, from which chains continue. ``groups`` labels the rows of each
+    data set that are held out together.
     """
     quick, runs = method.members if isinstance(method, Langevin) else method, method.runs
     room = data.x.shape[1]
     roles = [
-        ensemble.deal_roles(seed, runs, quick.folds, int(rows), room, own)
-        for seed, rows, own in zip(seeds, data.size, groups or [None] * len(seeds), strict=True)
+        ensemble.deal_roles(seed, runs, quick.folds, int(rows), room, group)
+        for seed, rows, group in zip(seeds, data.size, groups or [None] * len(seeds), strict=True)
     ]
     stopped = False
     if starts is None:
@@ -148,17 +150,18 @@ def fit_staged(
     if isinstance(method, Langevin) and not fits.stopped:
         warn_if_unfinished(method, fits.chosen, fits.chains, int(np.max(data.size)))
     return [
-        _summarise(method, own, chain) for own, chain in zip(fits.chosen, fits.chains, strict=True)
+        _summarise(method, members, chain)
+        for members, chain in zip(fits.chosen, fits.chains, strict=True)
     ]
 
 
-def _summarise(method: Any, members: Members, found: StageResult | None) -> Staged:
-    """What is kept of a data set: its chains, or its members where there are none."""
+def _summarise(method: Any, members: Members, final: StageResult | None) -> Staged:
+    """The result for a data set: its chains, or its members if there are none."""
     roles: tuple[int, ...] = (SCORE,)
     draws = scored = add_draw_axis(members.best)
     scores, chains = members.scores, None
-    if found is not None:
-        draws, scored, scores, roles = found.draws, found.scored, found.scores, (STOP, SCORE)
+    if final is not None:
+        draws, scored, scores, roles = final.draws, final.scored, final.scores, (STOP, SCORE)
         divergences: Any = np.zeros(method.runs, int)
         chains = loop.Chains(*draws, divergences)
     posterior = SampledPosterior.of_chains(*draws)

@@ -1,4 +1,4 @@
-"""Stages of chains, whose number is decided by held-out rows."""
+"""Stages of chains, whose number depends on held-out scores."""
 
 import warnings
 from collections.abc import Sequence
@@ -16,15 +16,14 @@ from twofold.inference.ensemble import SCORE, STOP, TRAIN, Network, OutOfBag, su
 from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Walk
 
 LAST_STAGE = 2**31 - 1
-WORTH_IT, WORTH_SAYING = 0.0075, 0.05  # nats a row
+WORTH_IT, WORTH_SAYING = 0.0075, 0.05  # nats per row
 UNSCORED = OutOfBag(0.0, 0.0, 0)
 
 
 class StageResult(NamedTuple):
-    """Chains of one data set after a stage: positions, step sizes, draws, the scores of the rows
-    they hold out (of all of them, and of those that have not stopped their start) and the draws
-    that have these scores, how many steps the stage on all rows is to have, and what the last stage
-    has gained on held-out rows."""
+    """Chains of one data set after a stage: positions, step sizes, draws, scores of held-out rows
+    (of all, and of those not used for early stopping) and the draws with these scores, number of
+    steps planned for the stage on all rows, and gain of the last stage on held-out rows."""
 
     start: Network
     step_size: np.ndarray
@@ -46,8 +45,8 @@ def run_stage(
     number: int,
     steps: int,
 ) -> tuple[list[StageResult], bool]:
-    """Chains of data sets that share a model after one more stage, the last one on all rows; and
-    whether Ctrl-C ended it."""
+    """Run one more stage of the chains of data sets that share a model (the last stage uses all
+    rows); also returns whether Ctrl-C ended it."""
     model, runs = members[0].model, method.chains
     settings = method.nodes, method.samples, method.energy_error, method.adjusted
     config, last = langevin.Config(model, *settings), number == LAST_STAGE
@@ -60,35 +59,35 @@ def run_stage(
     name, title = ("chains", "all rows") if last else (f"held out {number}", "held-out rows")
     outcome = train(name, f"sampling, {title}", model, setup, own_keys, walk)
     if number and outcome.stopped and 2 * outcome.epoch < setup.epochs:
-        return list(chains), True  # nothing worth keeping is drawn before the middle of a stage
-    found = []
-    for index, (own, before) in enumerate(zip(members, chains, strict=True)):
+        return list(chains), True  # draws are kept from the middle of a stage on
+    results = []
+    for index, (member, before) in enumerate(zip(members, chains, strict=True)):
         at = slice(index * runs, (index + 1) * runs)
         states = jax.tree.map(lambda leaf, at=at: np.asarray(leaf[at]), outcome.states)
         draws = Network(states.weights, states.log_noise)
         end = Network(states.weights[:, -1], states.log_noise[:, -1])
         scores = before.scores, before.fair_scores, before.scored
         if not last:
-            score = partial(score_rows, method.nodes, own, draws, pick(data, index))
+            score = partial(score_rows, method.nodes, member, draws, pick(data, index))
             scores = score(STOP, SCORE), score(SCORE), draws
-        found.append(
+        results.append(
             StageResult(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
         )
-    return found, outcome.stopped
+    return results, outcome.stopped
 
 
 def begin_chains(
     method: Langevin, members: Sequence[Members], data: Padded, keys: Any, train: Train
 ) -> tuple[list[StageResult | None], bool]:
-    """Chains on the rows that the members trained on, as long as held-out rows gain by it; None
-    where these are predicted worse than by the members. A start without scores has seen all rows,
-    and is no baseline."""
+    """Chains on the rows that the members trained on, extended while held-out scores improve; None
+    if the scores are worse than those of the members. A start without scores has seen all rows, and
+    is not a baseline."""
     stages = method.stages(members[0].model, int(np.max(data.size)))
     first = np.full(method.chains, FIRST_STEP, data.x.dtype)
     latest, stopped = [], False
-    for own in members:
-        draws, scores = add_draw_axis(own.best), own.scores
-        latest.append(StageResult(own.best, first, draws, scores, scores, draws, stages[-2]))
+    for member in members:
+        draws, scores = add_draw_axis(member.best), member.scores
+        latest.append(StageResult(member.best, first, draws, scores, scores, draws, stages[-2]))
     for number, length in enumerate(stages):
         before = latest
         latest, stopped = run_stage(method, members, before, data, keys, train, number, length)
@@ -98,12 +97,12 @@ def begin_chains(
         if stopped or (number and not any(map(would_pay, before, latest))):
             break
         latest = [one._replace(steps=max(one.steps, 2 * length)) for one in latest]
-    found = zip(members, latest, strict=True)
-    return [chains if is_kept(own, chains) else None for own, chains in found], stopped
+    results = zip(members, latest, strict=True)
+    return [chains if is_kept(member, chains) else None for member, chains in results], stopped
 
 
 def would_pay(before: StageResult, after: StageResult) -> bool:
-    """Whether the next stage is expected to pay, extrapolating the falling gains."""
+    """Whether the next stage is expected to be worthwhile, extrapolating the decreasing gains."""
     gain, error, _ = after.gain or UNSCORED
     previous = before.gain.score if before.gain else gain
     expected = gain * min(1.0, gain / previous) if previous > 0.0 else gain
@@ -113,10 +112,10 @@ def would_pay(before: StageResult, after: StageResult) -> bool:
 def warn_if_unfinished(
     method: Langevin, chosen: Sequence[Members], chains: Sequence[StageResult | None], rows: int
 ) -> None:
-    """Warn if predictions were still improving in the longest stage."""
+    """Warn if held-out scores were still improving in the longest stage."""
     gains, steps = [], 0
-    for own, chain in zip(chosen, chains, strict=True):
-        longest = 2 * method.stages(own.model, rows)[-1]
+    for member, chain in zip(chosen, chains, strict=True):
+        longest = 2 * method.stages(member.model, rows)[-1]
         if chain is not None and chain.gain is not None and chain.steps == longest:
             gains.append(chain.gain.score)
             steps = max(steps, 2 * longest)
@@ -131,8 +130,8 @@ def warn_if_unfinished(
 
 
 def is_kept(members: Members, chains: StageResult) -> bool:
-    """Whether to keep chains: unless they are significantly worse than their start on rows that did
-    not stop its training."""
+    """Whether to keep the chains: unless they score significantly worse than the members on rows
+    that were not used for early stopping."""
     if not len(members.scores):
         return True
     loss = summarise(members.scores - chains.fair_scores)

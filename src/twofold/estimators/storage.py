@@ -29,7 +29,7 @@ from twofold.uncertainty.chains import Diagnostics
 POSTERIORS: dict[str, Any] = {
     kind.__name__: kind for kind in (MeanFieldPosterior, SampledPosterior)
 }
-# Attributes that a file has as mappings.
+# Attributes stored as mappings.
 REPORTS: dict[str, Any] = {
     "convergence": Convergence,
     "diagnostics": Diagnostics,
@@ -45,7 +45,7 @@ Regressor = Any  # a BNNLVRegressor, whose module imports this one
 
 
 class About(NamedTuple):
-    """Properties of the data that an estimator keeps, each as an attribute with an underscore."""
+    """Properties of the data stored on an estimator, as attributes with a trailing underscore."""
 
     x_standardizer: Standardizer
     y_standardizer: Standardizer
@@ -65,14 +65,14 @@ class Plain(NamedTuple):
 
 
 def store(estimator: Regressor, attributes: Mapping[str, Any]) -> None:
-    """All fitted attributes at once, so that a failed fit leaves an earlier one intact."""
+    """Set all fitted attributes at once, so that a failed fit leaves an earlier one intact."""
     for name, value in attributes.items():
         setattr(estimator, f"{name}_", value)
 
 
 def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
     """Fitted attributes of a run, with diagnostics computed on the training data."""
-    # The last step may give non-finite weights, and no energy is computed after it.
+    # The last step may produce non-finite weights, which no later energy reveals.
     if not all(np.isfinite(leaf).all() for leaf in result.posterior):
         raise NonFiniteEnergyError(
             "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
@@ -86,13 +86,13 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         trace = chains.predictive_trace(model, weights, log_noise, data.x[order[places]])
         diagnostics = chains.diagnose(trace, int(divergences.sum()))
     if result.nodes and model.latents and not model.latent_levels:
-        # Always the same number: each new one would compile a program.
+        # Always the same number of rows, because each new one would compile a program.
         some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
         x, y = data.x[some], data.y[some]
         error = float(_integration_error(model, result.posterior, x, y, result.nodes))
-    found = {"posterior": result.posterior, "convergence": result.convergence}
-    found |= {"diagnostics": diagnostics, "integration_error": error}
-    return found | {"out_of_bag": result.out_of_bag, "comparison": None}
+    fitted = {"posterior": result.posterior, "convergence": result.convergence}
+    fitted |= {"diagnostics": diagnostics, "integration_error": error}
+    return fitted | {"out_of_bag": result.out_of_bag, "comparison": None}
 
 
 @partial(jax.jit, static_argnames=("model", "nodes"))
@@ -108,16 +108,16 @@ def find_worries(estimator: Regressor) -> str | None:
     if estimator.out_of_bag_ is not None:
         return None
     diagnostics, report = estimator.diagnostics_, estimator.convergence_
-    found = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
+    worries = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
     error = estimator.integration_error_
     if error is not None and error >= GOOD_INTEGRATION_ERROR:
         noise = float(np.exp(0.5 * np.mean(estimator.posterior_.log_noise)))
-        found.append(
+        worries.append(
             f"the latent input is integrated out with an error of {error:.2f} nats per datum, "
             f"because the noise is small ({noise:.3f} standard deviations of y); use "
             f"nodes={nodes_for(noise, estimator.model_.latents)}"
         )
-    return "; ".join(filter(None, found)) or None
+    return "; ".join(filter(None, worries)) or None
 
 
 def warn(estimators: Sequence[Regressor]) -> None:
@@ -132,14 +132,14 @@ def warn(estimators: Sequence[Regressor]) -> None:
 
 
 def pack(estimator: Regressor) -> Stored:
-    """Arrays and metadata that ``unpack`` turns into the same estimator."""
+    """Arrays and metadata from which ``unpack`` restores the estimator."""
     arrays = {"energies": estimator.energies_}
     for group, attribute in (("posterior", ""), ("x", "_standardizer"), ("y", "_standardizer")):
         fields = getattr(estimator, f"{group}{attribute}_")._asdict()
         arrays |= {f"{group}/{name}": array for name, array in fields.items()}
     names = getattr(estimator, "feature_names_in_", None)
-    own = estimator.get_params(deep=False)
-    automatic = {name: own[name] for name in PAPER_SHAPE if str(own[name]) == "auto"}
+    params = estimator.get_params(deep=False)
+    automatic = {name: params[name] for name in PAPER_SHAPE if str(params[name]) == "auto"}
     metadata = {
         "estimator": type(estimator).__name__,
         "settings": plain_settings(estimator, estimator.seed_) | automatic | {"checkpoint": None},
@@ -155,7 +155,7 @@ def pack(estimator: Regressor) -> Stored:
 
 
 def unpack(stored: Stored, estimator_class: type) -> Regressor:
-    """The estimator that ``pack`` described."""
+    """Restore an estimator from the output of ``pack``."""
     metadata = stored.metadata
     if metadata["estimator"] != estimator_class.__name__:
         raise FileFormatError(
@@ -217,9 +217,10 @@ def _unpack_settings(metadata: Mapping[str, Any], estimator_class: type) -> Regr
 
 
 def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
-    """The posterior, of the shapes that the model has, in numbers that its precision holds."""
+    """The posterior, checked against the shapes of the model and the range of its precision."""
     largest, weights = float(np.finfo(dtype).max), model.num_weights
-    # Variances of the outputs are numbers; what else there is of the noise is any number.
+    # The log-variances of the outputs must give finite variances; other noise parameters may be any
+    # number.
     noise = np.full(model.num_noise, largest)
     noise[: model.outputs] = np.log(largest)
     kind = POSTERIORS[stored.metadata["posterior"]]
@@ -230,18 +231,18 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
     else:
         shapes = {"mean": (weights,), "variance": (weights,), "log_noise": (model.num_noise,)}
     bounds = {"log_noise": (-noise, noise), "variance": (0.0, largest)}
-    found = {
+    fields = {
         part: take(
             stored.arrays, f"posterior/{part}", shape, *bounds.get(part, (-largest, largest))
         )
         for part, shape in shapes.items()
     }
-    return kind(**found)
+    return kind(**fields)
 
 
 def plain_settings(estimator: Regressor, seed: int | None = None) -> dict[str, Any]:
-    """The constructor's arguments as JSON values: a random generator as its ``seed``, a method as
-    the mapping of its options. Unused defaults are omitted, and "auto" is resolved for the paper's
+    """The constructor's arguments as JSON values: a random generator as its ``seed``, a method as a
+    mapping of its options. Unused defaults are omitted, and "auto" is resolved for the paper's
     model."""
     settings = estimator.get_params(deep=False)
     for name in ("noise", "prior", "activation"):

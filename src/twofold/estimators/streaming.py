@@ -1,10 +1,10 @@
 """Tables larger than memory: ``fit_table`` and ``decompose_table``.
 
 The table is read once, into a scratch file of plain numbers (8 bytes each); memory does not grow
-with its rows. Training then passes over it block by block. A block is trained on like a data set of
-its own, in one call of the method's compiled program, except that its prior is scaled by its share
-of *all* rows. Blocks are made of *strips* of a few neighbouring rows from all over the table,
-shuffled in every pass, so that the order of a sorted table does not matter.
+with its rows. Training then passes over it block by block. A block is trained on like a separate
+data set, in one call of the method's compiled program, except that the prior is scaled by the
+block's fraction of *all* rows. Blocks consist of *strips* of a few neighbouring rows from all over
+the table, shuffled in every pass, so that the order of a sorted table does not matter.
 """
 
 import copy
@@ -39,7 +39,7 @@ BLOCK_STRIPS = 2**7
 BLOCK_ROWS = STRIP_ROWS * BLOCK_STRIPS
 MOST_ROWS = 2**31 - 1  # programs number rows in 32 bits
 STREAMED_NODES = 24
-DIGITS = 6  # of what is written to a table
+DIGITS = 6  # significant digits written to a table
 STREAMED_NOTE = (
     f"the default method needs all rows at once; a table read in blocks is fitted with "
     f"Alpha(nodes={STREAMED_NODES}) instead"
@@ -55,36 +55,36 @@ class Scratch(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return self.running.rows
 
     @property
     def blocks(self) -> int:
-        """In how many blocks a pass reads them, of nearly the same size."""
+        """Number of blocks of a pass, of nearly equal size."""
         return -(-self.rows // BLOCK_ROWS)
 
     @property
     def block_rows(self) -> int:
-        """The rows of the largest block."""
+        """Number of rows of the largest block."""
         strips = -(-self.rows // STRIP_ROWS)
         return min(self.rows, -(-strips // self.blocks) * STRIP_ROWS)
 
     def rows_of(self, visit: int, seed: int) -> np.ndarray:
-        """The numbers of the rows in the block of a visit; every pass shuffles the strips."""
+        """Indices of the rows in the block of a visit; every pass shuffles the strips."""
         turn, block = divmod(visit, self.blocks)
         strips = np.random.default_rng([seed, turn]).permutation(-(-self.rows // STRIP_ROWS))
-        own = np.array_split(strips, self.blocks)[block]
-        numbers = (own[:, None] * STRIP_ROWS + np.arange(STRIP_ROWS)).ravel()
+        chosen = np.array_split(strips, self.blocks)[block]
+        numbers = (chosen[:, None] * STRIP_ROWS + np.arange(STRIP_ROWS)).ravel()
         return numbers[numbers < self.rows]
 
     def read(self, rows: np.ndarray) -> np.ndarray:
-        """Rows by their numbers, ``[N, C]``."""
+        """Rows by index, ``[N, C]``."""
         shape = self.rows, len(self.running.mean)
         return np.array(np.memmap(self.path, "<f8", "r", shape=shape)[rows])
 
 
 def write_scratch(path: Path, blocks: Iterable[np.ndarray]) -> Scratch:
-    """Write blocks ``[N, C]`` one behind the other, and collect statistics of them all."""
+    """Append blocks ``[N, C]``, and collect statistics of all of them."""
     running, digest = None, hashlib.sha256()
     with disk_errors(path, "written"), path.open("wb") as file:
         for values in (np.ascontiguousarray(block, "<f8") for block in blocks if len(block)):
@@ -93,8 +93,8 @@ def write_scratch(path: Path, blocks: Iterable[np.ndarray]) -> Scratch:
             running = running.merge(Running.of(values)) if running else Running.of(values)
     if running is None or not 2 <= running.rows <= MOST_ROWS:
         raise ValueError(
-            f"a fit needs at least 2 rows with a value in every column, and takes {MOST_ROWS:,} at "
-            f"most, got {running.rows if running else 0:,}"
+            f"a fit needs 2 to {MOST_ROWS:,} rows with a value in every column, "
+            f"got {running.rows if running else 0:,}"
         )
     return Scratch(path, running, digest.hexdigest())
 
@@ -110,13 +110,12 @@ def fit_table(
 ) -> Regressor:
     """Fit to columns of a Parquet file, a folder of them, or a CSV file, block by block.
 
-    Predicts ``target`` from ``inputs`` (all other columns where they are not named). Rows without a
-    finite number in every column are refused, or left out with ``drop_missing``. ``scratch`` is the
-    folder of a temporary file with 8 bytes for each number used (None: the system's). ``epochs``
-    are passes over the table; without them there are as many as the least number of updates takes.
-    An estimator with ``inference="langevin"``, the default, which needs all rows at once, gets
-    ``Alpha(nodes=24)`` instead, with a warning. Returns the estimator, fitted as ``fit`` would have
-    left it.
+    Predicts ``target`` from ``inputs`` (default: all other columns). Rows with missing or
+    non-finite values are refused, or left out with ``drop_missing``. ``scratch`` is the folder of a
+    temporary file with 8 bytes per number used (None: the system's). ``epochs`` are passes over the
+    table; the default is as many as the minimum number of updates takes. An estimator with
+    ``inference="langevin"``, the default, which needs all rows at once, gets ``Alpha(nodes=24)``
+    instead, with a warning. Returns the estimator, fitted as ``fit`` would have left it.
     """
     opened = open_table(source)
     outputs = [target] if isinstance(target, str) else list_of_names("target", target)
@@ -149,7 +148,7 @@ def replace_default(estimator: Regressor) -> bool:
 
 
 def check_streamed(estimator: Regressor, rows: int | None) -> None:
-    """Refuse a method that needs all rows at once, or keeps something for each of them."""
+    """Refuse a method that needs all rows at once, or stores something per row."""
     check_settings(estimator)
     method = resolve_method(estimator.inference)
     if not isinstance(method, Alpha):
@@ -170,12 +169,12 @@ def check_streamed(estimator: Regressor, rows: int | None) -> None:
 
 
 def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int) -> None:
-    """Fit to the rows of a scratch file, of whose columns the first are the inputs."""
+    """Fit to the rows of a scratch file, whose first columns are the inputs."""
     joint, rows = scratch.running.standardizer(), scratch.block_rows
     sides = (slice(None, inputs), slice(inputs, None))
     of_x, of_y = (Standardizer(joint.mean[side], joint.scale[side]) for side in sides)
     about = about_data(estimator, of_x, of_y, y_ndim, scratch.fingerprint, rows)
-    # As many epochs as blocks are trained on, in all passes together.
+    # One epoch per block, in all passes together.
     method: Any = resolve_method(estimator.inference)
     updates = scratch.blocks * -(-rows // method.batch_size)
     visits = int((method.epochs or -(-method.min_updates // updates)) * scratch.blocks)
@@ -195,7 +194,7 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
 
 @dataclass
 class Blocks:
-    """Standardised blocks by the number of their visit; the next one is read ahead."""
+    """Standardised blocks by visit number; the next one is read ahead."""
 
     scratch: Scratch
     about: About
@@ -222,7 +221,7 @@ class Blocks:
 
 
 class Written(NamedTuple):
-    """How many rows were written, and the mean of every new column."""
+    """Number of rows written, and the mean of every new column."""
 
     rows: int
     means: dict[str, float]
@@ -237,8 +236,8 @@ def split_columns(
     parts, unit = (split, "nats") if by == "entropy" else (split.standard_deviations(), "sd")
     columns |= {f"{part}_{unit}": values for part, values in parts.parts._asdict().items()}
     if quantiles:
-        found = np.moveaxis(model.predict(x, quantiles=quantiles), -1, 0)
-        columns |= {f"q{q:g}": values for q, values in zip(quantiles, found, strict=True)}
+        quantile_values = np.moveaxis(model.predict(x, quantiles=quantiles), -1, 0)
+        columns |= {f"q{q:g}": values for q, values in zip(quantiles, quantile_values, strict=True)}
     return {
         f"{name}_{kind}": _round(column.reshape(len(x), -1)[:, index])
         for index, name in enumerate(outputs)
@@ -247,7 +246,7 @@ def split_columns(
 
 
 def _round(values: np.ndarray) -> np.ndarray:
-    """To DIGITS significant digits."""
+    """Round to DIGITS significant digits."""
     with np.errstate(divide="ignore"):
         exponent = np.floor(np.log10(np.abs(values)))
     scale = 10.0 ** np.where(np.isfinite(exponent), DIGITS - 1 - exponent, 0.0)
@@ -267,11 +266,10 @@ def decompose_table(
 ) -> Written:
     """Predict the rows of a Parquet or CSV table and split their uncertainty, block by block.
 
-    Writes the columns of the table and beside them those of ``split_columns`` to ``out`` (``.csv``
-    or ``.parquet``), which appears when it is complete; a last column names the inputs outside
-    the range of the training data, where columns know it. ``inputs`` are the columns of the
-    model's inputs, or their names, in their order (None: those it was fitted to), ``outputs`` names
-    its outputs.
+    Writes the columns of the table followed by those of ``split_columns`` to ``out`` (``.csv`` or
+    ``.parquet``), which appears when it is complete; if the training range is known, a last column
+    names the inputs outside it. ``inputs`` are the columns of the model's inputs, or their names,
+    in order (None: those it was fitted to); ``outputs`` names its outputs.
     """
     opened, place = open_table(source), Path(out)
     if would_overwrite(Path(opened.source), place):
@@ -280,8 +278,8 @@ def decompose_table(
     names = fitted if inputs is None else list_of_names("inputs", inputs)
     if names is None:
         raise ValueError(
-            f"the model was fitted to {model.n_features_in_} columns without names; say which "
-            "columns of the table they are: inputs=[…]"
+            f"the model was fitted to {model.n_features_in_} columns without names; name the "
+            "columns of the table with inputs=[…]"
         )
     columns = [one if isinstance(one, Column) else Column(str(one)) for one in names]
     features = sum(len(one.features) for one in columns)
@@ -290,7 +288,7 @@ def decompose_table(
     several = [f"y{index}" for index in range(model.model_.outputs)]
     called = list(outputs or (several if len(several) > 1 else ["y"]))
     check_names(opened, [one.name for one in columns])
-    # Arrays have no names, and rows that come as arrays need none.
+    # Rows are passed as arrays, so column names are not checked.
     nameless = copy.copy(model)
     vars(nameless).pop("feature_names_in_", None)
     rows, sums = 0, dict[str, float]()
@@ -299,12 +297,12 @@ def decompose_table(
             values, kept = encode(block, columns, (), drop_missing)
             if not len(kept):
                 continue
-            found = split_columns(nameless, values, called, by, quantiles)
+            new_columns = split_columns(nameless, values, called, by, quantiles)
             outside = {OUTSIDE: name_outside(columns, values)}
             data = block.take(kept).data
-            write(dict(zip(data.column_names, data.columns, strict=True)) | found | outside)
+            write(dict(zip(data.column_names, data.columns, strict=True)) | new_columns | outside)
             rows += len(kept)
-            for name, column in found.items():
+            for name, column in new_columns.items():
                 sums[name] = sums.get(name, 0.0) + float(column.sum())
         if not rows:
             raise TableError(f"{opened.source}: no row has a value in every column")

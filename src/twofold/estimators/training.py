@@ -1,4 +1,4 @@
-"""Run an inference method to its end with a progress bar, checkpoints and a graceful Ctrl-C."""
+"""Run an inference method to completion with a progress bar, checkpoints and graceful Ctrl-C."""
 
 import glob
 import signal
@@ -23,13 +23,13 @@ from twofold.core.persistence import FileFormatError, WorkFile
 from twofold.inference import loop
 from twofold.inference.loop import Algorithm
 
-LONG = 60.0  # seconds of work left that are announced where no bar is seen
+LONG = 60.0  # remaining seconds that are announced if no bar is shown
 SOON = 5.0  # seconds before the first estimate
 SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer rows"
 
 
 class NonFiniteEnergyError(ArithmeticError):
-    """The energy is no longer finite, so training cannot continue."""
+    """The energy is not finite, so training cannot continue."""
 
 
 class InterruptedFitWarning(UserWarning):
@@ -37,12 +37,13 @@ class InterruptedFitWarning(UserWarning):
 
 
 class StoppedFit(KeyboardInterrupt):
-    """Ctrl-C ended a fit early, together with the work that needed it."""
+    """Ctrl-C ended a fit early, and with it the work that needed the fit."""
 
 
 @contextmanager
 def whole_fits(kept: str = "incomplete fit discarded") -> Iterator[None]:
-    """Inside, Ctrl-C during a fit stops everything; ``kept`` describes what is preserved."""
+    """Within this context, Ctrl-C during a fit stops everything; ``kept`` describes what is
+    preserved."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)
         try:
@@ -63,8 +64,8 @@ class Outcome(NamedTuple):
 
 
 class Checkpoint:
-    """The state of a run in a file, written at most every ``seconds``; ``identity`` identifies the
-    run."""
+    """A file with the state of a run, written at most every ``seconds``; ``identity`` identifies
+    the run."""
 
     def __init__(self, path: str | Path, seconds: float, identity: dict[str, Any]):
         self._file = WorkFile(path, "checkpoint", identity)
@@ -73,8 +74,8 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def load(self, like: Any, members: int) -> Outcome | None:
-        """The stored run of so many members, shaped as ``like``, which may have more to fill
-        devices; None if there is no file yet."""
+        """The stored run, with the shapes of ``like`` (which may have more than ``members``
+        members, to fill devices); None if there is no file yet."""
         stored = self._file.read()
         if stored is None:
             return None
@@ -86,9 +87,9 @@ class Checkpoint:
         }
         wanted |= {"energies": ((epoch, members), np.float64)}
         wanted |= {"skipped": ((epoch, members), np.int64)}
-        found = {name: (array.shape, array.dtype) for name, array in stored.arrays.items()}
-        # States of other versions hold other things.
-        if found != wanted or not isinstance(epoch, int):
+        shapes = {name: (array.shape, array.dtype) for name, array in stored.arrays.items()}
+        # The state of another version may have other arrays.
+        if shapes != wanted or not isinstance(epoch, int):
             raise FileFormatError(
                 f"the checkpoint {self._file.path} was written by another version of twofold; "
                 "delete the file to start again"
@@ -119,7 +120,7 @@ class Checkpoint:
 
 
 def remove_checkpoint(path: Path) -> None:
-    """Delete the file of a run, and those of its stages."""
+    """Delete the checkpoint of a run, and those of its stages."""
     for one in (path, *path.parent.glob(f"{glob.escape(path.name)}.*-latent-dim-*")):
         one.unlink(missing_ok=True)
 
@@ -128,7 +129,7 @@ class Plan(NamedTuple):
     """Length of a run, batches per epoch of each member, and display options.
 
     ``unit`` names an epoch, ``title`` the activity and ``energy`` the displayed quantity;
-    ``updates`` per epoch, by default one for each batch.
+    ``updates`` is their number per epoch (default: one per batch).
     """
 
     epochs: int
@@ -144,11 +145,12 @@ class Plan(NamedTuple):
 def train(
     algorithm: Algorithm, keys: Keys, problems: Any, schedule: Any, plan: Plan, times: int = 1
 ) -> Outcome:
-    """Advance all members to the plan's end, resuming from the checkpoint where there is one.
+    """Advance all members to the end of the plan, resuming from the checkpoint if there is one.
 
-    Each of the ``problems`` is that of ``times`` members in a row; they may be a function of the
-    epoch, for data that pass by in blocks. The members are spread over all devices; what is stored
-    and returned does not show it. Each program is checked before it runs, and compiled once.
+    Each of the ``problems`` is shared by ``times`` consecutive members; they may be a function of
+    the epoch, for data in blocks. The members are sharded over all devices; stored and returned
+    states are independent of the devices. Each program is compiled once, and its memory checked
+    before it runs.
     """
     members, checkpoint = keys.shape[0], plan.checkpoint
     mesh = sharding.devices_for(members)
@@ -171,7 +173,7 @@ def train(
             energies = np.concatenate([run.energies, chunk.energies[:, :members]])
             skipped = np.concatenate([run.skipped, chunk.skipped[:, :members]])
             run = Outcome(None, chunk.epoch, energies, skipped)
-            # An epoch in which a member could not take a single step is the end of the run.
+            # The run fails if a member could not take a single step in an epoch.
             lost = np.flatnonzero(skipped[-1] >= plan.batches)
             if lost.size:
                 raise NonFiniteEnergyError(
@@ -224,7 +226,7 @@ def _make_bar(verbose: bool | str, title: str, unit: str, *columns: str) -> Prog
 
 
 class ProgressBar:
-    """A bar with energy, speed and remaining time; optionally silent."""
+    """A bar with energy, speed and remaining time; can be silent."""
 
     def __init__(self, plan: Plan, done: int):
         self._plan, self._begun = plan, time.monotonic()
@@ -244,11 +246,11 @@ class ProgressBar:
         self._bar.stop()
 
     def update(self, epoch: int, energy: float) -> None:
-        """Show the state after ``epoch`` epochs; where no bar is seen, say once how long it takes,
-        if that is long."""
+        """Show the state after ``epoch`` epochs; if no bar is shown and the run is long, print the
+        remaining time once."""
         now, plan = time.monotonic(), self._plan
         if self._first is None:
-            self._first = now, epoch  # the first one waits for a program to be compiled
+            self._first = now, epoch  # the first chunk includes compilation
         elif self._hidden and now - self._first[0] >= SOON:
             left = (now - self._first[0]) / (epoch - self._first[1]) * (plan.epochs - epoch)
             if left > LONG:
@@ -267,7 +269,8 @@ class ProgressBar:
 def row_progress(
     verbose: bool | str, what: str, rows: int, at_once: int
 ) -> Iterator[Callable[[int], None]]:
-    """A bar over rows for work of several chunks; gives a function to call with the rows done."""
+    """A progress bar over rows for work in several chunks; returns a function to call with the
+    number of rows done."""
     with _make_bar(verbose if rows > at_once else False, what, "rows") as bar:
         task = bar.add_task("", total=rows)
         yield lambda done: bar.update(task, completed=done)
@@ -275,8 +278,8 @@ def row_progress(
 
 @contextmanager
 def graceful_interrupt() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into a request to stop, which sets the event; a second one stops at
-    once. Signals reach the main thread only; elsewhere Ctrl-C keeps its usual meaning.
+    """Turn the first Ctrl-C into a request to stop, which sets the event; a second one interrupts
+    at once. Signals reach the main thread only; in other threads Ctrl-C is not handled here.
     """
     requested, before = threading.Event(), signal.getsignal(signal.SIGINT) or signal.SIG_DFL
     reachable = threading.current_thread() is threading.main_thread()

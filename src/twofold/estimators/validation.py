@@ -9,22 +9,22 @@ from sklearn.utils.validation import validate_data
 
 from twofold.inference.method import check_integer, check_positive, resolve_method
 
-# Of each setting: the paper's, and what goes beyond it.
+# Valid values of each setting: the paper's, and extensions.
 FORMS = {
     "noise": ("constant", "varying"),
     "prior": ("constant", "scaled"),
     "activation": ("relu", "tanh"),
 }
-# The square of it, and of its inverse, are still numbers with all their digits.
+# Its square and the square of its inverse are still normal floating-point numbers.
 SMALLEST_SPREAD = 1e-150
-# Half of those held out stop a member, half score it.
+# Half of the held-out groups decide when a member stops, half score it.
 FEWEST_GROUPS = 4
 
 
 def refuse_non_numbers(name: str, values: Any) -> None:
-    """Say which columns hold text, NaN or infinity.
+    """Raise an error that names the columns with text, NaN or infinity.
 
-    What else is not an array of numbers passes: scikit-learn's own validation refuses it.
+    Other invalid input passes, and is refused by scikit-learn's validation.
     """
     columns = list(getattr(values, "columns", ()))
     text = [repr(str(column)) for column in columns if _as_floats(values[column]) is None]
@@ -45,8 +45,8 @@ def refuse_non_numbers(name: str, values: Any) -> None:
         columns = [values.name]
     array = array.reshape(len(array), -1)
     infinity = "infinity or a value too large for dtype('float64')"
-    for kind, found in (("NaN", np.isnan(array)), (infinity, np.isinf(array))):
-        counts = found.sum(axis=0)
+    for kind, mask in (("NaN", np.isnan(array)), (infinity, np.isinf(array))):
+        counts = mask.sum(axis=0)
         bad = np.flatnonzero(counts)
         if bad.size:
             labels = [f" ({str(column)!r})" for column in columns] or [""] * array.shape[1]
@@ -58,7 +58,7 @@ def refuse_non_numbers(name: str, values: Any) -> None:
 
 
 def _as_floats(values: Any) -> np.ndarray | None:
-    """An array of numbers; None for text, complex numbers and what is no array."""
+    """Convert to an array of numbers; None for text, complex numbers and non-arrays."""
     try:
         array = np.asarray(values)
         return None if np.iscomplexobj(array) else array.astype(float)
@@ -67,7 +67,7 @@ def _as_floats(values: Any) -> np.ndarray | None:
 
 
 def refuse_huge(name: str, scale: np.ndarray) -> None:
-    """Refuse columns whose spread, or the square of it, is no finite positive number."""
+    """Refuse columns whose spread, or its square, is not a finite positive number."""
     bad = np.flatnonzero(~((scale > SMALLEST_SPREAD) & (scale < 1.0 / SMALLEST_SPREAD)))
     if bad.size:
         raise ValueError(
@@ -101,7 +101,7 @@ class RowFacts(NamedTuple):
 def check_row_facts(
     estimator: Any, y: np.ndarray, sample_weight: Any, y_error: Any, groups: Any
 ) -> RowFacts:
-    """Each as an array; what the method of the estimator cannot use is refused."""
+    """Validate and convert to arrays; facts that the estimator's method cannot use are refused."""
     method, weight, error = resolve_method(estimator.inference), None, None
     if sample_weight is not None:
         weight = check_weights(sample_weight, len(y), estimator.dtype)
@@ -119,7 +119,7 @@ def check_row_facts(
 
 
 def check_row_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Finite numbers of a shape, none negative."""
+    """Finite, non-negative numbers of a given shape."""
     refuse_non_numbers(name, values)
     numbers = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
     if numbers.shape != shape:
@@ -135,7 +135,7 @@ def check_errors(y_error: Any, y: np.ndarray) -> np.ndarray:
 
 
 def check_groups(groups: Any, rows: int) -> np.ndarray:
-    """The number of each row's group, from 0 on."""
+    """The group number of each row, starting at 0."""
     labels = np.asarray(groups)
     if labels.shape != (rows,):
         raise ValueError(f"groups must have shape ({rows},), got {labels.shape}")
@@ -161,7 +161,7 @@ def check_weights(sample_weight: Any, rows: int, dtype: str) -> np.ndarray:
 
 def check_inputs(estimator: Any, X: Any) -> np.ndarray:
     """A float array ``[N, D]`` with the columns the estimator was fitted on; those of a data frame
-    may stand in any order."""
+    may be in any order."""
     names = list(getattr(estimator, "feature_names_in_", []))
     given = list(getattr(X, "columns", []))
     if names and given != names and sorted(map(str, given)) == sorted(map(str, names)):
@@ -183,10 +183,12 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
 
 
 def check_settings(estimator: Any) -> None:
-    """Refuse impossible settings of a ``BNNLVRegressor``."""
-    own = estimator.get_params(deep=False)
-    automatic = {name for name, value in own.items() if isinstance(value, str) and value == "auto"}
-    hidden, method = own["hidden_layer_sizes"], resolve_method(own["inference"])
+    """Refuse invalid settings of a ``BNNLVRegressor``."""
+    settings = estimator.get_params(deep=False)
+    automatic = {
+        name for name, value in settings.items() if isinstance(value, str) and value == "auto"
+    }
+    hidden, method = settings["hidden_layer_sizes"], resolve_method(settings["inference"])
     if "hidden_layer_sizes" not in automatic:
         if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):
             raise ValueError(
@@ -195,26 +197,26 @@ def check_settings(estimator: Any) -> None:
         for units in hidden:
             check_integer("every entry of hidden_layer_sizes", units, 1)
     if "latent_dim" not in automatic:
-        check_integer("latent_dim", own["latent_dim"], 0)
+        check_integer("latent_dim", settings["latent_dim"], 0)
     for name in ("n_weight_draws", "n_latent_draws"):
-        check_integer(name, own[name], 1)
+        check_integer(name, settings[name], 1)
     for name, forms in {**FORMS, "dtype": ("float32", "float64")}.items():
         allowed = ("auto", *forms) if name in FORMS else forms
-        if not isinstance(own[name], str) or own[name] not in allowed:
+        if not isinstance(settings[name], str) or settings[name] not in allowed:
             choices = ", ".join(map(repr, allowed))
-            raise ValueError(f"{name} must be one of {choices}, got {own[name]!r}")
-    if own["noise"] == "varying" and method.form != "varying":
+            raise ValueError(f"{name} must be one of {choices}, got {settings[name]!r}")
+    if settings["noise"] == "varying" and method.form != "varying":
         raise ValueError(
             "noise='varying' needs inference='langevin' or 'ensemble'; the other methods have the "
-            f"same noise everywhere, got {own['inference']!r}"
+            f"same noise everywhere, got {settings['inference']!r}"
         )
     for name in ("weight_variance", "checkpoint_seconds", "latent_variance"):
-        if name != "latent_variance" or own[name] is not None:
-            check_positive(name, own[name])
-    if own["checkpoint"] is not None and own["random_state"] is None:
+        if name != "latent_variance" or settings[name] is not None:
+            check_positive(name, settings[name])
+    if settings["checkpoint"] is not None and settings["random_state"] is None:
         raise ValueError(
             "checkpoint needs random_state=<an integer>, so that the run is recognised when it "
             "continues; got random_state=None"
         )
-    if "verbose" not in automatic and not isinstance(own["verbose"], bool | np.bool_ | int):
-        raise ValueError(f"verbose must be True, False or 'auto', got {own['verbose']!r}")
+    if "verbose" not in automatic and not isinstance(settings["verbose"], bool | np.bool_ | int):
+        raise ValueError(f"verbose must be True, False or 'auto', got {settings['verbose']!r}")

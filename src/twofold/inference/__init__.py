@@ -1,4 +1,4 @@
-"""Inference methods: one file each, a registry, and the loop that runs them all."""
+"""Inference methods: one file per method, a registry, and the common training loop."""
 
 from twofold.inference.method import METHODS, resolve_method
 

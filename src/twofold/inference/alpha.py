@@ -7,10 +7,10 @@ et al. 2018, §2)
                                               · (p(W) / q(W))^{1/N} · p(z_n) / q(z_n) )^α ],
 
 estimated with K joint draws and minibatches. α → 0 is variational Bayes, α = 1 the paper's choice.
-With z *integrated out* (``model.density``) the likelihood is that of y given W alone, the ratio
-of p(z) and q(z) falls away, and there is no q(z). With an *encoder* (``inference.meanfield``) a
-network gives each datum its q(z), and nothing is kept for a datum. Else each datum's q(z) keeps its
-own moments and step count, advanced when visited.
+With z *integrated out* (``model.density``) the likelihood is that of y given W alone, and there is
+no q(z) and no ratio p(z)/q(z). With an *encoder* (``inference.meanfield``) a network computes each
+q(z), and nothing is stored per datum. Otherwise each datum's q(z) has its own optimiser moments and
+step count, which are updated when the datum is in the minibatch.
 """
 
 from collections.abc import Sequence
@@ -43,18 +43,18 @@ from twofold.model.density import latent_nodes, log_likelihood, log_marginal
 from twofold.model.spec import BNNLV
 
 ADAM = optax.scale_by_adam()
-# N/B times the rate, the authors' choice, would be many prior deviations a step for large N.
+# The authors multiply the rate by N/B, which for large N would be many prior deviations per step.
 MAX_LATENT_RATE = 0.5
-ENCODER_STREAM = 2**31 - 1  # no epoch has this number
+ENCODER_STREAM = 2**31 - 1  # larger than any epoch
 COUNT_BYTES = 4
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is compiled into the program; everything else may change without recompiling.
+    """Settings compiled into the program; everything else may change without recompiling.
 
-    ``nodes`` latent nodes integrate z out; with 0, the paper's way, every datum has a q(z), its own
-    or, with the hidden units of an ``encoder``, one that a network makes of x and y.
+    z is integrated out over ``nodes``. With ``nodes=0`` every datum has a q(z), as in the paper,
+    or, with the hidden units of an ``encoder``, a q(z) computed from x and y by a network.
     """
 
     model: BNNLV
@@ -65,12 +65,12 @@ class Config:
 
     @property
     def drawn(self) -> int:
-        """Latent inputs that are drawn from a q(z): none where they are integrated out."""
+        """Number of latent inputs drawn from a q(z): 0 if they are integrated out."""
         return 0 if self.nodes else self.model.latents
 
     @property
     def latents(self) -> int:
-        """Latent inputs for which every datum keeps a q(z) of its own."""
+        """Number of latent inputs for which every datum stores its own q(z)."""
         return self.drawn if self.encoder is None else 0
 
 
@@ -121,7 +121,7 @@ class Alpha(Method):
             )
 
     def config(self, model: BNNLV, batch_size: int) -> Config:
-        """What is compiled into the program."""
+        """Settings compiled into the program."""
         if self.encoder is not None and not model.latents:
             raise ValueError("an encoder needs a latent input to encode; set latent_dim=1")
         if self.nodes:
@@ -129,8 +129,8 @@ class Alpha(Method):
         return Config(model, batch_size, self.draws, self.nodes, self.encoder)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
-        """The run; the smallest data set decides its length where ``epochs`` does not."""
-        # Slots that no data set can fill would only cost time.
+        """Set up the run; without ``epochs``, the smallest data set determines its length."""
+        # Slots that no data set can fill would waste time.
         slots = min(self.batch_size, padded_size(int(sizes.max())))
         batches = -(-sizes // slots)
         epochs = int(self.epochs or max(MIN_EPOCHS, -(-self.min_updates // batches.min())))
@@ -145,14 +145,14 @@ class Alpha(Method):
         return Problem(data, jnp.asarray([one.alpha for one in methods], data.x.dtype))
 
     def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
-        """q(W) and the noise of the one run."""
-        found = jax.vmap(partial(posterior, config))(states)
-        lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), found)
+        """q(W) and the noise of the run."""
+        posteriors = jax.vmap(partial(posterior, config))(states)
+        lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posteriors)
         return Result(lone, config.nodes, loop.convergence(energies[:, 0], epochs))
 
 
 class Shared(NamedTuple):
-    """Parameters every datum shares: q(W), the noise, and the encoder where there is one."""
+    """Parameters shared by all data: q(W), the noise, and the encoder, if any."""
 
     weights: Gaussian
     log_noise: Float[Array, "O"]
@@ -167,8 +167,8 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """Parameters and optimiser moments; the latent ones have one row for each datum, and the
-    moments are None where no datum has a q(z) of its own."""
+    """Parameters and optimiser moments; those of q(z) have one row per datum, and the latent
+    moments are None if no datum has its own q(z)."""
 
     shared: Shared
     shared_moments: Any
@@ -187,8 +187,9 @@ def alpha_energy(
 ) -> Float[Array, ""]:
     """The minibatch estimate of ``E_α`` from log-densities at K joint draws.
 
-    The log-ratios are ``log p − log q`` of the weights and of each datum's latent input. A datum
-    that counts w times is w data with one q(z): its term is taken w times, and N is the sum of w.
+    The log-ratios are ``log p − log q`` of the weights and of each datum's latent input. A datum of
+    weight w counts as w data with the same q(z): its term is multiplied by w, and N is the sum of
+    the weights.
     """
     count = num_data if weights is None else weights.total
     sites = log_likelihood + log_ratio_weights[:, None] / count + log_ratio_latents
@@ -198,7 +199,7 @@ def alpha_energy(
 
 
 def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
-    """Standard normal numbers for one update: the weights' first, then the latent inputs'."""
+    """Standard normal numbers for one update: for the weights, then for the latent inputs."""
     model = config.model
     count = model.num_weights + config.drawn * config.batch_size
     if dtype == jnp.float32:
@@ -214,7 +215,7 @@ def batch_energy(
     alpha: Float[Array, ""] | float,
     noise: Float[Array, "K noise"],
 ) -> Float[Array, ""]:
-    """``alpha_energy`` at the W and z that ``noise`` gives by reparametrisation."""
+    """``alpha_energy`` at the draws of W and z that reparametrisation makes from ``noise``."""
     model = config.model
     weight_noise, latent_noise = noise[:, : model.num_weights], noise[:, model.num_weights :]
     variance = meanfield.weight_variance(shared.weights.rho, model.weight_variance)
@@ -249,7 +250,8 @@ def draw_latents(
 
 
 def init(config: Config, key: Key, problem: Problem) -> State:
-    """The authors' starting point: small random means, narrow q(W), q(z) near its prior."""
+    """Initial state, as in the authors' code: small random means, narrow q(W), q(z) near its
+    prior."""
     model, dtype = config.model, problem.data.x.dtype
     means = 0.1 * jax.random.normal(key, (model.num_weights,), dtype)
     weights, log_noise = Gaussian(means, jnp.full_like(means, -10.0)), jnp.full(model.outputs, -5.0)
@@ -265,8 +267,8 @@ def init(config: Config, key: Key, problem: Problem) -> State:
 
 
 def bytes_per_datum(latents: int, itemsize: int) -> int:
-    """What a q(z) of its own costs for each datum: mean and ρ of each latent input, two moments of
-    Adam's for both, and its count of steps."""
+    """Memory per datum of a q(z): mean and ρ of each latent input, two Adam moments for each, and a
+    step count."""
     return 6 * latents * itemsize + COUNT_BYTES
 
 
@@ -281,7 +283,7 @@ def update(
 ) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:
     """One Adam step on a minibatch; ``state`` holds the batch's latents only.
 
-    Returns the energy and whether it was finite; a step that is not finite changes nothing.
+    Returns the energy and whether it was finite; a non-finite step is skipped.
     """
 
     def energy_of(parameters: Any) -> Any:
@@ -336,7 +338,7 @@ def step(
     shuffle_key, batch_key = jax.random.split(key)
     batches, batch_at = loop.deal(shuffle_key, data, size)
     order = loop.shuffle(shuffle_key, data)
-    own = loop.in_order((state.latents, state.latent_moments), order, size)
+    own_latents = loop.in_order((state.latents, state.latent_moments), order, size)
 
     def on_batch(index: Any, carry: Any) -> Any:
         shared, shared_moments, rows, total, skipped = carry
@@ -359,8 +361,14 @@ def step(
         skipped += (nonempty & ~finite).astype(skipped.dtype)
         return local.shared, local.shared_moments, rows, total, skipped
 
-    carry = state.shared, state.shared_moments, own, jnp.zeros((), dtype), jnp.zeros((), int)
-    # The longest epoch of all members; the batches that a member does not have are empty.
+    carry = (
+        state.shared,
+        state.shared_moments,
+        own_latents,
+        jnp.zeros((), dtype),
+        jnp.zeros((), int),
+    )
+    # The loop runs for the longest epoch of all members; surplus batches of a member are empty.
     carry = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
     shared, moments, rows, total, skipped = carry
     back = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))
@@ -369,7 +377,7 @@ def step(
 
 
 def build(config: Config) -> Algorithm:
-    """The algorithm for ``loop.run``; its problems are ``Problem``s, one for each member."""
+    """The algorithm for ``loop.run``, with one ``Problem`` per member."""
     return loop.bind(init, step, config, captured=True)
 
 

@@ -1,16 +1,16 @@
 """Ensembles of networks with early stopping on held-out rows: the quick posterior.
 
-The rows are dealt into ``folds``; each member holds out one fold, trains on the others with Adam,
+Each member holds out one of ``folds`` folds and trains on the others with Adam, minimising
 
     −Σ_n log p(y_n | x_n, W, Σ) − log p(W) − log p(Σ),
 
 with the latent input integrated out (``model.density``), and keeps the weights that predict one
 half of its held-out rows best. The learning rate falls to zero in cycles, each twice as long as the
-one before; a member whose best state does not lie near the end of a cycle is finished.
+previous one; a member whose best state is not near the end of a cycle stops.
 
-All rows that a member held out are *out of bag*: predicted by the members that did not train on
-them they say how good the fit is, without a test set. The other half of them did not decide when to
-stop, and so scores the members honestly.
+Held-out rows are *out of bag*: predicted by the members that did not train on them, they measure
+the quality of the fit without a test set. One half of them decides when to stop; the other half
+scores the members without that bias.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from twofold.model.spec import BNNLV, WIDE, layers
 
 ADAM = optax.scale_by_adam()
 START_STREAM = 2**31 - 2  # no epoch has this number
-TRAIN, STOP, SCORE, PADDING = range(4)  # what a row is to a member
+TRAIN, STOP, SCORE, PADDING = range(4)  # roles of a row for a member
 UPDATES = 10
 START = 0.5
 START_LOG_NOISE = -2.0
@@ -49,7 +49,7 @@ ROWS_AT_ONCE = 4_096
 
 @dataclass(frozen=True)
 class Config:
-    """What is compiled into the program."""
+    """Settings compiled into the program."""
 
     model: BNNLV
     batch_size: int
@@ -58,21 +58,22 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True)
 class Ensemble(Method):
-    """Networks with early stopping on held-out rows: quick, and the start of the chains.
+    """Networks with early stopping on held-out rows: quick, and the starting points of Langevin
+    chains.
 
     Parameters
     ----------
     members : int
         Number of networks.
     folds : int
-        Each member holds out one part in so many of the rows.
+        Number of folds; each member holds out one of them.
     nodes : int
-        Number of values that the latent input takes (more than one latent input: of nodes over
-        which they are integrated out).
+        Number of values of the latent input (for two latent inputs: number of integration nodes).
     updates : int or None
-        Most updates of a member (None: 4,200, and more for tables of more than 1,000 rows).
+        Maximum number of updates of a member (None: 4,200, more for tables of more than 1,000
+        rows).
     batch_size : int
-        Rows of a minibatch; smaller tables are taken whole.
+        Rows of a minibatch; a smaller table is one batch.
     learning_rate : float
         Adam's rate at the start of the first cycle.
     """
@@ -89,7 +90,7 @@ class Ensemble(Method):
     learning_rate: float = option(0.03, check_positive)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
-        """The run for data sets of these sizes, fitted together."""
+        """Set up the run for data sets of these sizes, fitted together."""
         latent_nodes(model, self.nodes)
         config = Config(model, self.batch_size, self.nodes)
         updates = self.updates or default_updates(int(sizes.min()))
@@ -102,7 +103,7 @@ class Ensemble(Method):
 
 
 def default_updates(rows: int) -> int:
-    """Three cycles; their length grows with the root of the rows of large tables."""
+    """Three cycles, whose length grows with the square root of the rows for large tables."""
     first = round(FIRST_CYCLE / UPDATES * np.clip(rows / 1_000, 1.0, 16.0) ** 0.5)
     return int(UPDATES * first * (2**CYCLES - 1))
 
@@ -116,16 +117,16 @@ class OutOfBag(NamedTuple):
 
 
 def summarise(scores: np.ndarray) -> OutOfBag:
-    """Of the rows that some member held out."""
+    """Mean and standard error over the rows that at least one member held out."""
     known = scores[np.isfinite(scores)]
     error = float(known.std(ddof=1) / len(known) ** 0.5) if len(known) > 1 else float("inf")
     return OutOfBag(float(known.mean()) if len(known) else float("-inf"), error, len(known))
 
 
 def weigh_scores(scores: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Scores ``m + w (s − m)``, m being their weighted mean and the mean of w being 1: their plain
-    mean is m, and their plain standard error is that of m. So it is for differences of scores of
-    the same rows."""
+    """Scores ``m + w (s − m)``, where m is the weighted mean and w has mean 1. Their unweighted
+    mean is m, and their unweighted standard error is that of m; this also holds for differences of
+    scores of the same rows."""
     if weight is None:
         return scores
     known = np.isfinite(scores)
@@ -138,8 +139,8 @@ def deal_roles(
     seed: int, members: int, folds: int, rows: int, room: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
     """The role of each of ``room`` rows for each member, ``[members, room]``: TRAIN, STOP, SCORE or
-    PADDING. Of ``folds`` consecutive members each holds out another part of the rows; rows of one
-    of the ``groups`` (numbers from 0) have the same role."""
+    PADDING. Each of ``folds`` consecutive members holds out a different fold; rows of one of the
+    ``groups`` (numbered from 0) have the same role."""
     if groups is not None:
         count = int(groups.max()) + 1
         of_groups = deal_roles(seed, members, folds, count, count)
@@ -158,22 +159,22 @@ def deal_roles(
 
 
 class Schedule(NamedTuple):
-    """Settings shared by all members; the first cycle's length is in epochs."""
+    """Settings shared by all members; the length of the first cycle is in epochs."""
 
     first_cycle: Int[Array, ""]
     learning_rate: Float[Array, ""]
 
 
 class Network(NamedTuple):
-    """What a member learns."""
+    """Parameters of a member."""
 
     weights: Float[Array, "P"]
     log_noise: Float[Array, "noise"]
 
 
 class Share(NamedTuple):
-    """A member's problem: the data, what each row is to it, the rows in the order of these roles,
-    and where it starts."""
+    """A member's problem: the data, the role of each row, the rows sorted by role, and the starting
+    point."""
 
     data: Padded
     role: Int[Array, "N"]
@@ -181,13 +182,13 @@ class Share(NamedTuple):
     start: Network
 
     def rows_of(self, role: int) -> Int[Array, ""]:
-        """The number of rows of a role."""
+        """The number of rows with a role."""
         return jnp.sum(self.role == role)
 
 
 class State(NamedTuple):
-    """A member: its network, its optimiser's moments, its smoothed score, and its best state so far
-    with its score and epoch; whether it is finished."""
+    """State of a member: network, optimiser moments, smoothed score, best network so far with its
+    score and epoch, and whether the member is finished."""
 
     network: Network
     moments: Any
@@ -200,11 +201,11 @@ class State(NamedTuple):
 
 @partial(jax.jit, static_argnames=("model", "dtype"))
 def draw_starts(model: BNNLV, dtype: str, keys: Keys) -> Network:
-    """A draw from the prior, half as wide, for each key."""
+    """For each key, a draw from the prior scaled by one half."""
 
     def draw(key: Key) -> Network:
-        own = jax.random.fold_in(key, START_STREAM)
-        weights = jax.random.normal(own, (model.num_weights,), dtype)
+        start_key = jax.random.fold_in(key, START_STREAM)
+        weights = jax.random.normal(start_key, (model.num_weights,), dtype)
         log_noise = jnp.full(model.num_noise, START_LOG_NOISE, dtype)
         log_noise = log_noise.at[model.outputs :].set(LOG_ODDS_PRIOR[0])
         return Network(START * model.weight_variance**0.5 * weights, log_noise)
@@ -221,7 +222,7 @@ def mean_energy(
     num_data: Float[Array, ""],
     error: Float[Array, "B O"] | None = None,
 ) -> Float[Array, ""]:
-    """What a member minimises, per datum, estimated from a minibatch."""
+    """The objective of a member, per datum, estimated from a minibatch."""
     count = jnp.maximum(jnp.sum(mask > 0), 1)
     power = num_data / count
     options: Any = {"nodes": config.nodes, "mask": mask, "power": power, "error": error}
@@ -243,11 +244,11 @@ def log_densities(
 
 
 def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Float[Array, "N"]:
-    """``log_densities`` of all rows, with memory for no more than ROWS_AT_ONCE."""
+    """``log_densities`` of all rows, ROWS_AT_ONCE at a time to bound memory."""
 
     def of_row(row: Any) -> Float[Array, ""]:
-        own = jax.tree.map(lambda part: part[None], row)
-        return log_densities(model, nodes, network, *own)[0]
+        batch = jax.tree.map(lambda part: part[None], row)
+        return log_densities(model, nodes, network, *batch)[0]
 
     rows = data.x, data.y, data.error
     return jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
@@ -257,11 +258,11 @@ def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Flo
 def out_of_bag_scores(
     model: BNNLV, nodes: int, draws: Network, held_out: Bool[Array, "K N"], data: Padded
 ) -> Float[Array, "N"]:
-    """Log-density of each row as predicted by the members that held it out, NaN where none did;
-    ``draws`` has axes K (members) and R (draws of each) in front."""
+    """Log-density of each row, predicted by the members that held it out; NaN if none did.
+    ``draws`` has leading axes K (members) and R (draws of each)."""
 
-    def of_member(own: Network) -> Float[Array, "N"]:
-        each = jax.lax.map(lambda one: _row_by_row(model, nodes, one, data), own)
+    def of_member(networks: Network) -> Float[Array, "N"]:
+        each = jax.lax.map(lambda one: _row_by_row(model, nodes, one, data), networks)
         return jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
 
     mixed, count = jax.lax.map(of_member, draws), jnp.sum(held_out, axis=0)
@@ -273,8 +274,8 @@ def out_of_bag_scores(
 def out_of_bag_ranks(
     model: BNNLV, members: Network, held_out: Bool[Array, "K N"], data: Padded
 ) -> Float[Array, "N O"]:
-    """``P(Y ≤ y)`` of each row and output as predicted, without z, by the members that held it out;
-    uniform where these are right. NaN where none did."""
+    """``P(Y ≤ y)`` of each row and output, predicted without z by the members that held it out:
+    uniform if the predictions are calibrated. NaN if no member held the row out."""
     network_layers = layers(model, members.weights)
     z = jnp.zeros((len(members.weights), 0, 1), data.x.dtype)
 
@@ -296,21 +297,21 @@ def out_of_bag_ranks(
 
 
 def init(config: Config, key: Key, share: Share) -> State:
-    """At its start."""
+    """Initial state."""
     worst = jnp.asarray(-jnp.inf, share.data.x.dtype)
     start = share.start
     return State(start, ADAM.init(start), start, worst, worst, jnp.int32(0), jnp.asarray(False))
 
 
 def finished(states: State, epoch: int) -> np.ndarray:
-    """Which members will not change any more."""
+    """Which members have finished."""
     return sharding.on_host(states.done)
 
 
 def update(
     config: Config, network: Network, moments: Any, batch: Any, rate: Float[Array, ""]
 ) -> tuple[Network, Any, Float[Array, ""], Bool[Array, ""]]:
-    """One Adam step; one that is not finite changes nothing."""
+    """One Adam step; a non-finite step is skipped."""
     energy, gradient = jax.value_and_grad(partial(mean_energy, config))(network, *batch)
     finite = jnp.isfinite(energy)
     for leaf in jax.tree.leaves(gradient):
@@ -324,8 +325,8 @@ def update(
 
 
 def cycle(first: Int[Array, ""], epoch: Int[Array, ""]) -> tuple[Array, Array, Array]:
-    """Number, start and length of the cycle that an epoch belongs to, in epochs; cycle c is 2^c
-    times as long as the first one."""
+    """Number, start and length (in epochs) of the cycle that contains an epoch; cycle c is 2^c
+    times as long as the first."""
     number = jnp.floor(jnp.log2((epoch + 0.5) / first + 1.0)).astype(jnp.int32)
     length = first * 2**number
     return number, length - first, length
@@ -334,9 +335,9 @@ def cycle(first: Int[Array, ""], epoch: Int[Array, ""]) -> tuple[Array, Array, A
 def step(
     config: Config, key: Key, state: State, share: Share, schedule: Schedule, epoch: Int[Array, ""]
 ) -> tuple[State, Info]:
-    """UPDATES updates, then a look at the rows that stop the member.
+    """UPDATES updates, then a score on the rows that decide when to stop.
 
-    A member that is finished changes no more, so that when the run ends does not matter.
+    A finished member no longer changes, so its result does not depend on when the run ends.
     """
     data, dtype = share.data, share.data.x.dtype
     rows = data.x.shape[0]
@@ -348,8 +349,8 @@ def step(
     def batch(index: Int[Array, ""]) -> Any:
         if whole:
             return data.x, data.y, data.weigh(share.role == TRAIN), num_data, data.error
-        own = jax.random.fold_in(key, index)
-        places = jax.random.randint(own, (slots,), 0, jnp.maximum(training, 1))
+        batch_key = jax.random.fold_in(key, index)
+        places = jax.random.randint(batch_key, (slots,), 0, jnp.maximum(training, 1))
         chosen = share.order[places]
         mask, error = data.weigh(places < training, chosen), data.errors_of(chosen)
         return data.x[chosen], data.y[chosen], mask, num_data, error
@@ -365,7 +366,7 @@ def step(
 
     carry = state.network, state.moments, jnp.zeros((), dtype), jnp.zeros((), int)
     network, moments, energy, skipped = jax.lax.fori_loop(0, UPDATES, on_batch, carry)
-    # Of very many rows some, from all over the table.
+    # At most a sample of the rows, spread over the table.
     looks = jnp.arange(min(STOPPING_ROWS, rows))
     places = jnp.floor(looks * jnp.maximum(1.0, stopping / len(looks))).astype(int)
     seen = places < stopping
@@ -383,8 +384,8 @@ def step(
     )
     end = start + length
     done = state.done | ((epoch + 1 == end) & (best_epoch < NEAR_END * end))
-    found = State(network, moments, best, score, best_score, best_epoch, done)
-    found = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), found, state)
-    # Only all updates lost is the end of a run.
+    new_state = State(network, moments, best, score, best_score, best_epoch, done)
+    new_state = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), new_state, state)
+    # A run ends only if all updates were lost.
     lost = jnp.where((skipped == UPDATES) & ~state.done, 1, 0)
-    return found, Info(energy, lost)
+    return new_state, Info(energy, lost)

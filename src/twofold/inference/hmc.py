@@ -4,15 +4,15 @@ The density is that of the weights, the noise and the latent inputs given the da
 
     log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(z) + log p(Σ),
 
-up to a constant, or, *collapsed*, the same with every z_n integrated out (``model.density``),
-a far easier one to walk in. ``log σ²`` of each output has a normal prior, or is fixed. A chain is a
-member of ``loop.run``, one transition an epoch; step size and diagonal mass matrix are tuned during
-warm-up on Stan's schedule, and the draws after it are kept in the state, so that a chain can be
-stopped, stored and resumed like any other run.
+up to a constant, or, *collapsed*, the same with every z_n integrated out (``model.density``), which
+is far easier to sample. ``log σ²`` of each output has a normal prior, or is fixed. A chain is a
+member of ``loop.run``, with one transition per epoch; step size and diagonal mass matrix are tuned
+during warm-up on Stan's schedule, and the draws after it are kept in the state, so that a chain can
+be stopped, stored and resumed like any other run.
 
-Chains that start anywhere are caught by the first mode they meet. *Annealed*, each starts from its
-own draw from the prior and the power of the likelihood rises to 1 along the first transitions of
-the warm-up, so that modes are met while it is still easy to leave them.
+Chains tend to get stuck in the first mode they reach. With *annealing*, each starts from its own
+draw from the prior, and the power of the likelihood rises to 1 along the first transitions of the
+warm-up, so that chains can still leave modes early on.
 """
 
 from dataclasses import dataclass
@@ -36,13 +36,13 @@ from twofold.model.spec import BNNLV, SampledPosterior
 
 INITIAL_STEP_SIZE = 1e-3
 START_SCALE = 0.1
-START_STREAM = 2**31 - 1  # no transition has this number
+START_STREAM = 2**31 - 1  # larger than any transition
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is compiled into the program; ``nodes`` latent nodes integrate z out, 0 samples z beside
-    the weights."""
+    """Settings compiled into the program; z is integrated out over ``nodes``, or, with 0, sampled
+    with the weights."""
 
     model: BNNLV
     method: "HMC | NUTS"
@@ -51,7 +51,7 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainMethod(Method):
-    """Markov chains that look at all data in every step; the options that they share."""
+    """Base class of Markov chains that use all data in every step, with their common options."""
 
     chains: int = option(4, integer(2))
     warmup: int = option(1000, integer(1))
@@ -71,53 +71,54 @@ class ChainMethod(Method):
             )
 
     def config(self, model: BNNLV) -> Config:
-        """What is compiled into the program."""
+        """Settings compiled into the program."""
         nodes = default_nodes(model) if self.nodes is None else self.nodes
         if nodes:
             latent_nodes(model, nodes)
         return Config(model, cast("HMC | NUTS", self), nodes)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
-        """Chains, warm-up included."""
+        """Set up the chains, including warm-up."""
         config = self.config(model)
         once, transitions = np.ones(len(sizes), int), self.warmup + self.samples * self.thin
         return Setup(config, build(config), jnp.zeros(()), transitions, once, "transitions")
 
     def finish(self, config: Config, states: "State", energies: np.ndarray, epochs: int) -> Result:
-        """The draws of all chains together, as far as the chains went."""
+        """The draws of all chains so far."""
         kept = np.clip((len(energies) - self.warmup) // self.thin, 1, self.samples)
         drawn = Chains(states.weights[:, :kept], states.log_noise[:, :kept], states.divergences)
-        found = SampledPosterior.of_chains(*drawn[:2])
-        return Result(jax.tree.map(np.asarray, found), config.nodes, chains=drawn)
+        draws = SampledPosterior.of_chains(*drawn[:2])
+        return Result(jax.tree.map(np.asarray, draws), config.nodes, chains=drawn)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HMC(ChainMethod):
-    """Hamiltonian Monte Carlo with paths of a fixed number of steps.
+    """Hamiltonian Monte Carlo with trajectories of a fixed number of steps.
 
     Parameters
     ----------
     chains : int
         Number of chains.
     warmup : int
-        Transitions that tune step size and mass matrix, and are not kept.
+        Number of transitions that tune step size and mass matrix and are discarded.
     annealing : int
-        The first transitions, until the likelihood counts in full; 0 for none.
+        Number of warm-up transitions during which the power of the likelihood rises to 1; 0 for
+        none.
     samples : int
-        Draws that are kept of each chain.
+        Number of draws kept per chain.
     thin : int
-        Transitions for each draw that is kept.
+        Number of transitions per kept draw.
     nodes : int or None
-        Number of nodes over which the latent input is integrated out; 0 samples z beside the
-        weights (None: enough for noise of a quarter of the deviation of y, and 0 for more than two
-        latent inputs).
+        Number of nodes over which the latent input is integrated out; 0 samples z with the weights
+        (None: enough for noise of a quarter of the deviation of y, and 0 for more than two latent
+        inputs).
     target_acceptance : float in (0, 1)
-        The acceptance rate that the step size is tuned to.
+        Target acceptance rate of the step-size tuning.
     log_noise_prior : pair of float
         Mean and deviation of ``log σ²`` of the noise, in standardised units; a deviation of 0 fixes
         it at the mean.
     leapfrog_steps : int
-        Steps of a path.
+        Number of steps of a trajectory.
     """
 
     name: ClassVar[str] = "hmc"
@@ -127,9 +128,10 @@ class HMC(ChainMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class NUTS(ChainMethod):
-    """Hamiltonian Monte Carlo with paths that end when they turn back (the no-U-turn sampler).
+    """The no-U-turn sampler: Hamiltonian Monte Carlo whose trajectories end when they turn back.
 
-    The options are those of ``HMC``, but for ``max_doublings``: how often a path may be doubled.
+    Options as for ``HMC``, with ``max_doublings`` (the maximum tree depth) instead of
+    ``leapfrog_steps``.
     """
 
     name: ClassVar[str] = "nuts"
@@ -138,7 +140,8 @@ class NUTS(ChainMethod):
 
 
 class Position(NamedTuple):
-    """Where a chain stands; no latents where they are integrated out, no noise where fixed."""
+    """Position of a chain; without latents if they are integrated out, without noise if it is
+    fixed."""
 
     weights: Float[Array, "P"]
     log_noise: Float[Array, "O"]
@@ -146,7 +149,7 @@ class Position(NamedTuple):
 
 
 class State(NamedTuple):
-    """A chain: its position and gradient, its tuning, the draws it has kept, its divergences."""
+    """State of a chain: position and gradient, tuning, kept draws, divergences."""
 
     chain: Any
     step_size: Any
@@ -167,7 +170,7 @@ def noise_at(config: Config, position: Position) -> Float[Array, "O"]:
 def log_density(
     config: Config, data: Padded, power: Float[Array, ""], position: Position
 ) -> Float[Array, ""]:
-    """The logarithm of what is sampled from, up to a constant; ``power`` is the likelihood's."""
+    """Log-density of the target, up to a constant; ``power`` is that of the likelihood."""
     return log_joint(
         *(config.model, position.weights, noise_at(config, position), data.x, data.y),
         None if config.nodes else position.latents,
@@ -180,15 +183,15 @@ def log_density(
 
 
 def likelihood_power(config: Config, transition: Int[Array, ""]) -> Float[Array, ""]:
-    """From almost 0 to 1 along the annealing: the fourth power of the part of it that is done."""
+    """The fourth power of the completed fraction of the annealing, from almost 0 to 1."""
     if not config.method.annealing:
         return jnp.ones(())
     return jnp.minimum((transition + 1) / config.method.annealing, 1.0) ** 4
 
 
 def start(config: Config, key: Key, data: Padded) -> Position:
-    """Small random weights (whole draws from the prior when annealed), wide noise, latents from
-    their prior: every chain its own."""
+    """A random start for each chain: small weights (draws from the prior with annealing), wide
+    noise, latents from their prior."""
     model, dtype = config.model, data.x.dtype
     weight_key, latent_key = jax.random.split(jax.random.fold_in(key, START_STREAM))
     fixed = config.method.log_noise_prior[1] == 0
@@ -204,7 +207,7 @@ def start(config: Config, key: Key, data: Padded) -> Position:
 
 
 def init(config: Config, key: Key, data: Padded) -> State:
-    """A chain at its start."""
+    """Initial state of a chain."""
     position = start(config, key, data)
     dimensions = sum(part.size for part in position)
     mass_init, _, _ = mass_matrix_adaptation()
@@ -229,9 +232,9 @@ def transition(
     step_size: Float[Array, ""],
     power: Float[Array, ""],
 ) -> tuple[Any, Any]:
-    """One step of the kernel: the chain's new state, and BlackJAX's report.
+    """One step of the kernel: the chain's new state, and BlackJAX's info.
 
-    Paths of plain HMC vary in length by a fifth, so that they do not close on themselves.
+    Trajectories of plain HMC vary in length by a fifth, so that they do not close on themselves.
     """
     key, jitter_key = jax.random.split(key)
     inverse_mass = state.mass.inverse_mass_matrix
@@ -247,7 +250,7 @@ def transition(
 def anneal(
     config: Config, state: State, data: Padded, power: Float[Array, ""], epoch: Int[Array, ""]
 ) -> State:
-    """The chain where it is, but under the likelihood's new power."""
+    """The chain at the same position, under the new power of the likelihood."""
     if not config.method.annealing:
         return state
     function = partial(log_density, config, data, power)
@@ -266,7 +269,8 @@ def tune(
     slow: Bool[Array, ""],
     window_ends: Bool[Array, ""],
 ) -> tuple[Any, Any]:
-    """Step size after every transition, mass matrix at the end of a window (Stan's scheme)."""
+    """Adapt the step size after every transition, the mass matrix at the end of a window (as
+    Stan)."""
     step_init, step_update, step_final = dual_averaging_adaptation(config.method.target_acceptance)
     _, mass_update, mass_final = mass_matrix_adaptation()
     step_size = step_update(state.step_size, acceptance)
@@ -283,7 +287,7 @@ def tune(
 def step(
     config: Config, key: Key, state: State, data: Padded, schedule: Any, epoch: Int[Array, ""]
 ) -> tuple[State, Info]:
-    """One transition, with tuning during warm-up and the draw kept after it."""
+    """One transition, with tuning during warm-up and draws kept afterwards."""
     warmup, tuning = config.method.warmup, state.step_size
     warm = epoch < warmup
     step_size = jnp.exp(jnp.where(warm, tuning.log_step_size, tuning.log_step_size_avg))
@@ -298,7 +302,7 @@ def step(
         lambda: tune(config, state, report.acceptance_rate, stage[0] == 1, stage[1] == 1),
         lambda: (state.step_size, state.mass),
     )
-    # During warm-up everything goes to the first slot, which the first kept draw overwrites.
+    # During warm-up all draws go to the first slot, which the first kept draw overwrites.
     slot = jnp.maximum(epoch - warmup, 0) // config.method.thin
     new = State(
         chain,
@@ -313,5 +317,5 @@ def step(
 
 
 def build(config: Config) -> Algorithm:
-    """The algorithm for ``loop.run``; its problems are data sets, one for each chain."""
+    """The algorithm for ``loop.run``, with one data set per chain."""
     return bind(init, step, config)

@@ -1,19 +1,20 @@
 """Microcanonical Langevin chains that continue from the members of an ensemble, with BlackJAX.
 
-After Sommer et al. (2025) and Robnik et al. (2023): a chain moves at constant speed through the
-posterior with the latent input integrated out, turned by the gradient and by a little noise. No
-step is rejected, so the energy error of a step biases the draws. It must be small beside what the
-data say: its mean square is kept at ``energy_error`` per dimension, and at half of that per row
-where the rows are fewer than the weights (an error that is small for each of many weights can
-otherwise outweigh the likelihood of a small table, and all structure is taken for noise). The step
-size is adapted throughout; the length over which the direction is forgotten follows the spread of
-the positions. With ``adjusted`` each trajectory of STEPS steps is accepted or rejected instead.
+Following Sommer et al. (2025) and Robnik et al. (2023), a chain moves at constant speed through the
+posterior with the latent input integrated out; the gradient and a little noise change its
+direction. No step is rejected, so the energy error of a step biases the draws. The error must be
+small compared with the information in the data: its mean square is kept at ``energy_error`` per
+dimension, and at half of that per row if there are fewer rows than weights (otherwise, an error
+that is small for each of many weights can outweigh the likelihood of a small table, and the chain
+attributes all structure to noise). The step size is adapted throughout; the momentum decoherence
+length follows the spread of the positions. With ``adjusted``, each trajectory of STEPS steps is
+accepted or rejected instead.
 
-A chain begins on the rows that its member trained on, in stages, each twice as long as the one
-before, as long as the score of the rows it holds out improves. It then continues on all rows. In
-the first half of a stage HASTE times the energy error is tolerated (of steps that are not accepted
-or rejected), since longer steps reach the typical set sooner; draws are kept of the second half
-alone.
+A chain begins on the rows that its member trained on, in stages, each twice as long as the previous
+one, while the score of its held-out rows improves. It then continues on all rows. In the first half
+of a stage the tolerated energy error is HASTE times as large (unless steps are accepted or
+rejected), because longer steps reach the typical set sooner; only draws of the second half are
+kept.
 """
 
 from dataclasses import dataclass
@@ -43,14 +44,14 @@ ERROR_PER_ROW = 0.5
 ACCEPTANCE, ACCEPTANCE_ADAPTATION = 0.8, 0.2
 MEMORY = 1_000.0
 MOST_STEPS = 16_000
-WORK = 3e6  # rows times weights times values of z, up to which chains may go on to the end
-STAGES = (32, 16, 8, 4, 2)  # parts of the most steps
+WORK = 3e6  # rows × weights × values of z, up to which chains may take the maximum number of steps
+STAGES = (32, 16, 8, 4, 2)  # fractions of the maximum number of steps
 HASTE = 5.0
 
 
 @dataclass(frozen=True)
 class Config:
-    """What is compiled into the program: ``samples`` draws are kept of each chain."""
+    """Settings compiled into the program: ``samples`` draws are kept per chain."""
 
     model: BNNLV
     nodes: int
@@ -66,25 +67,25 @@ class Langevin(Method):
     Parameters
     ----------
     chains : int
-        Number of members and chains.
+        Number of ensemble members and of chains.
     folds : int
-        Each member, and its chain until the last stage, holds out one part in so many of the rows.
+        Number of folds; each member, and its chain until the last stage, holds out one of them.
     samples : int
-        Draws that are kept of each chain.
+        Number of draws kept per chain.
     nodes : int
-        As that of ``Ensemble``.
+        As for ``Ensemble``.
     steps : int or None
-        Most steps of a chain on all rows (None: 16,000; fewer where a step is costly: for large
-        tables and networks, and with a latent input). They follow stages on the rows that its
-        member trained on: a 32nd of them first, then each twice as long as the one before as long
-        as the score of the held-out rows improves; a stage on all rows is twice as long as the last
-        one that paid, and a fourth of these steps at least.
+        Maximum number of steps of a chain on all rows (None: 16,000; fewer if a step is costly: for
+        large tables and networks, and with a latent input). Before, the chain runs in stages on the
+        rows that its member trained on: 1/32 of ``steps`` first, then twice as many in each stage
+        while the score of the held-out rows improves. The stage on all rows is twice as long as the
+        last one that improved it, and at least a quarter of ``steps``.
     energy_error : float
-        Mean square of the energy error of a step, for each dimension.
+        Mean square of the energy error of a step, per dimension.
     adjusted : bool
-        Accept or reject trajectories: without bias, and slower.
+        Accept or reject trajectories: unbiased, but slower.
     updates, batch_size, learning_rate :
-        As those of ``Ensemble``, for the members.
+        As for ``Ensemble``, for the members.
     """
 
     name: ClassVar[str] = "langevin"
@@ -103,12 +104,12 @@ class Langevin(Method):
     learning_rate: float = option(0.03, check_positive)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
-        """The members' run."""
+        """Set up the run of the members."""
         return self.members.set_up(model, sizes, dtype)
 
     def stages(self, model: BNNLV, rows: int) -> list[int]:
-        """Steps of the stages on which rows are held out, at most. A step with z, or on a large
-        table, costs as much as many others."""
+        """Maximum steps of each stage with held-out rows; fewer with z or for a large table, where
+        a step is costly."""
         values = 2 * (model.latent_levels or self.nodes) if model.latents else 1
         work = rows * model.num_weights * values
         steps = self.steps or int(MOST_STEPS * min(1.0, WORK / work) ** 0.5)
@@ -116,7 +117,7 @@ class Langevin(Method):
 
     @property
     def members(self) -> Ensemble:
-        """What the chains continue from."""
+        """The ensemble that the chains start from."""
         return Ensemble(
             members=self.chains,
             folds=self.folds,
@@ -128,7 +129,7 @@ class Langevin(Method):
 
 
 class Walk(NamedTuple):
-    """A chain's problem: data, the rows that count, where it starts and with what step."""
+    """A chain's problem: data, mask of its rows, starting point and initial step size."""
 
     data: Padded
     counted: Bool[Array, "N"]
@@ -137,8 +138,8 @@ class Walk(NamedTuple):
 
 
 class State(NamedTuple):
-    """A chain: BlackJAX's state, log step size, running mean and square of the position, its draws,
-    and the running mean square of its energy errors."""
+    """State of a chain: BlackJAX's state, log step size, running mean and mean square of the
+    position, draws, and running mean square of the energy errors."""
 
     chain: Any
     log_step: Float[Array, ""]
@@ -150,7 +151,7 @@ class State(NamedTuple):
 
 
 def noise_prior(model: BNNLV) -> tuple[np.ndarray, np.ndarray]:
-    """Means and deviations of the prior of ``log_noise``."""
+    """Mean and standard deviation of the prior of ``log_noise``."""
     pairs = [LOG_NOISE_PRIOR] * model.outputs + [LOG_ODDS_PRIOR] * model.varying_noise
     centre, deviation = np.array(pairs).T
     return centre, deviation
@@ -175,14 +176,14 @@ def log_posterior(config: Config, walk: Walk, position: Float[Array, "d"]) -> Fl
     """``log p(W, Σ | X, y)`` up to a constant."""
     network, data = from_position(config.model, position), walk.data
     mask = data.weigh(walk.counted)
-    # A GPU's products of fewer digits would be taken for errors of the energy.
+    # Reduced-precision matrix products of a GPU would look like energy errors.
     with jax.default_matmul_precision("highest"):
         options: Any = {"nodes": config.nodes, "mask": mask, "error": data.error}
         return log_joint(config.model, *network, data.x, data.y, **options)
 
 
 def init(config: Config, key: Key, walk: Walk) -> State:
-    """At its start, in a random direction, with no draws."""
+    """Initial state: a random direction and no draws."""
     position = to_position(config.model, walk.start)
     chain = mclmc.init(position, lambda p: log_posterior(config, walk, p), key)
     model, dtype = config.model, position.dtype
@@ -198,13 +199,13 @@ def init(config: Config, key: Key, walk: Walk) -> State:
 
 
 def tolerated_error(config: Config, walk: Walk, dimension: int) -> Float[Array, ""]:
-    """Mean square of the energy error of a step, per dimension."""
+    """Tolerated mean square of the energy error of a step, per dimension."""
     of_rows = ERROR_PER_ROW * jnp.sum(walk.counted) / dimension
     return config.energy_error * jnp.minimum(1.0, of_rows)
 
 
 def momentum_length(state: State) -> Float[Array, ""]:
-    """The distance over which the direction is forgotten: the spread of the positions."""
+    """The momentum decoherence length: the spread of the positions."""
     spread = jnp.sqrt(jnp.maximum(jnp.sum(state.square), 0.0))
     return jnp.clip(spread, 10.0 * jnp.exp(state.log_step), state.mean.shape[0] ** 0.5)
 
@@ -232,7 +233,7 @@ def move(
     number: Int[Array, ""],
     hasty: Bool[Array, ""],
 ) -> State:
-    """One step without a test of it; one that leads nowhere is not taken."""
+    """One unadjusted step; a non-finite step is skipped."""
     dimension = state.mean.shape[0]
     kernel = mclmc.build_kernel(
         isokinetic_velocity_verlet,
@@ -254,9 +255,11 @@ def propose(config: Config, key: Key, state: State, walk: Walk, number: Int[Arra
     chain, target = state.chain, partial(log_posterior, config, walk)
     kernel = adjusted_mclmc.build_kernel(isokinetic_velocity_verlet)
     start = HMCState(chain.position, chain.logdensity, chain.logdensity_grad)
-    found, info = kernel(key, start, target, jnp.exp(state.log_step), (STEPS,))
+    proposal, info = kernel(key, start, target, jnp.exp(state.log_step), (STEPS,))
     moved = chain._replace(
-        position=found.position, logdensity=found.logdensity, logdensity_grad=found.logdensity_grad
+        position=proposal.position,
+        logdensity=proposal.logdensity,
+        logdensity_grad=proposal.logdensity_grad,
     )
     rate = jnp.nan_to_num(info.acceptance_rate)
     change = ACCEPTANCE_ADAPTATION * (rate - ACCEPTANCE)
@@ -271,18 +274,18 @@ def step(
     epochs: Int[Array, ""],
     epoch: Int[Array, ""],
 ) -> tuple[State, Info]:
-    """STEPS steps; draws are kept at even distances over the second half of a stage."""
+    """STEPS steps; draws are kept at even intervals in the second half of a stage."""
     past_half = 2 * (epoch + 1) - epochs
     hasty = past_half <= 0
 
-    def one(index: Any, state: State) -> State:
-        own, number = jax.random.fold_in(key, index), epoch * STEPS + index
-        return move(config, own, state, walk, number, hasty)
+    def one_step(index: Any, state: State) -> State:
+        step_key, number = jax.random.fold_in(key, index), epoch * STEPS + index
+        return move(config, step_key, state, walk, number, hasty)
 
     if config.adjusted:
         state = propose(config, key, state, walk, epoch)
     else:
-        state = jax.lax.fori_loop(0, STEPS, one, state)
+        state = jax.lax.fori_loop(0, STEPS, one_step, state)
     slot = jnp.clip(-(-config.samples * past_half // epochs) - 1, 0, config.samples - 1)
     slot = jnp.where(epoch == 0, 0, slot)
     open_slots = jnp.arange(config.samples)[:, None] >= slot
@@ -296,6 +299,6 @@ def step(
 
 
 def set_up(config: Config, epochs: int, sets: int) -> Setup:
-    """A stage with this number of epochs."""
+    """Set up a stage of this many epochs."""
     algorithm, unit = bind(init, step, config), f"× {STEPS} steps"
     return Setup(config, algorithm, jnp.int32(epochs), epochs, np.ones(sets, int), unit)

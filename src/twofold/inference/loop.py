@@ -1,12 +1,12 @@
-"""The common form of inference algorithms, and the loop that runs them.
+"""The interface of inference algorithms, and the loop that runs them.
 
 A method is an ``Algorithm``: ``init`` makes a state, ``step`` advances it by one epoch. ``run``
 compiles many epochs for many members (seeds, data sets, values of α) into one program, calls it
 in short chunks, and hands control back after each one, so that a caller can show progress, write
-checkpoints or stop. How the epochs are cut into chunks never changes the result: everything random
-in epoch ``i`` depends on the member's key and ``i`` alone.
+checkpoints or stop. The chunks never affect the result: everything random in epoch ``i`` depends on
+the member's key and ``i`` alone.
 
-Methods that take rows in minibatches share a ``Schedule`` and ``deal``.
+Methods with minibatches share ``Schedule`` and ``deal``.
 """
 
 import time
@@ -23,7 +23,7 @@ from twofold.core import cores, numerics, sharding
 from twofold.core.arrays import Array, Float, Int, Key, Keys
 from twofold.core.numerics import Padded
 
-# What a GPU takes as one graph, loops and conditions included, instead of waiting for each kernel.
+# Capture loops and conditions too in one CUDA graph, instead of launching each kernel.
 CAPTURED = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE"
 GRAPHS = {"xla_gpu_graph_min_graph_size": 1, "xla_gpu_enable_command_buffer": CAPTURED}
 CHUNK_SECONDS = 0.5
@@ -43,9 +43,9 @@ class Algorithm(NamedTuple):
 
     ``init(key, problem)`` makes a state. ``step(key, state, problem, schedule, epoch)`` advances it
     by one epoch; ``problem`` differs between members fitted together, ``schedule`` does not. With
-    ``together`` a step takes all members at once, each argument but the last two with an axis S in
-    front. ``finished(states, epoch)`` says which members will change no more. A step of small
-    kernels is ``captured``: a GPU runs all of them as one graph.
+    ``together`` a step takes all members at once: all arguments but the last two have a leading
+    axis S. ``finished(states, epoch)`` tells which members no longer change. ``captured`` marks a
+    step of small kernels, which a GPU runs as one graph.
     """
 
     init: Callable[..., Any]
@@ -63,13 +63,13 @@ def bind(
     together: bool = False,
     captured: bool = False,
 ) -> Algorithm:
-    """A method with its config; the same config gives the same object, so compiles once."""
+    """Bind a method to its config; equal configs give the same object, so it compiles once."""
     return Algorithm(partial(init, config), partial(step, config), together, captured=captured)
 
 
 class Progress(NamedTuple):
-    """Progress of a run after a chunk; ``energies`` and ``skipped`` are the new epochs' only. The
-    states are those of each core, until the next chunk."""
+    """Progress of a run after a chunk; ``energies`` and ``skipped`` cover the new epochs only. The
+    states are split by core, and valid until the next chunk."""
 
     parts: list[Any]
     portions: list[cores.Portion]
@@ -86,7 +86,7 @@ class Progress(NamedTuple):
 
 @partial(jax.jit, static_argnames=("algorithm", "mesh"))
 def init(algorithm: Algorithm, keys: Keys, problems: Any, mesh: Mesh | None = None) -> Any:
-    """Initial states of all members, which are ``sharding.spread`` over the mesh."""
+    """Initial states of all members, sharded over the mesh by ``sharding.spread``."""
     shared = [sharding.SHARED] * 2
     return sharding.divided(jax.vmap(algorithm.init), mesh, shared)(keys, problems)
 
@@ -134,7 +134,7 @@ advance_captured = _compile(_advance, compiler_options=GRAPHS)
 
 
 def _over_members(step: Callable[..., Any], members: int) -> Callable[..., Any]:
-    """``step`` for all members at once; a lone member runs without the axis, a fifth faster."""
+    """``step`` for all members at once; a single member runs without the axis, a fifth faster."""
     if members > 1:
         return jax.vmap(step, in_axes=(0, 0, 0, None, None))
 
@@ -159,7 +159,7 @@ def compile_run(
     schedule: Any,
     mesh: Mesh | None = None,
 ) -> tuple[Any, int]:
-    """The program that ``run`` runs, compiled once, and how many copies of it run at once."""
+    """The compiled program of ``run``, and how many copies of it run at once."""
     portions, one = _portions(keys, mesh), np.int32(1)
     given = cores.describe_portion((keys, states, problems), portions)
     program = advance_captured if algorithm.captured and not numerics.on_cpu() else advance
@@ -179,8 +179,8 @@ def run(
 ) -> Iterator[Progress]:
     """Advance from epoch ``first`` to ``last``, yielding after chunks of about half a second.
 
-    Problems that are a function of the epoch, data that pass by in blocks, go one epoch at a time.
-    On a CPU each core has a portion of the members (``core.cores``).
+    If the problems are a function of the epoch (data in blocks), chunks have one epoch. On a CPU
+    each core runs a portion of the members (``core.cores``).
     """
     if first >= last:
         return
@@ -197,9 +197,9 @@ def run(
         if passing and epoch > first:
             own_problems = cores.split(problems(epoch), portions)
         started = time.perf_counter()
-        own = list(zip(own_keys, own_states, own_problems, strict=True))
-        found = cores.run_each(program, own, (schedule, np.int32(epoch), np.int32(count)))
-        own_states, *traces = (list(part) for part in zip(*found, strict=True))
+        arguments = list(zip(own_keys, own_states, own_problems, strict=True))
+        outputs = cores.run_each(program, arguments, (schedule, np.int32(epoch), np.int32(count)))
+        own_states, *traces = (list(part) for part in zip(*outputs, strict=True))
         energies, skipped = (
             sharding.on_host(cores.join(trace, portions, axis=1))[:count] for trace in traces
         )
@@ -210,12 +210,13 @@ def run(
 
 
 def _next_count(count: int, seconds: float) -> int:
-    """Aim at CHUNK_SECONDS, growing at most fourfold."""
+    """Number of epochs that take about CHUNK_SECONDS, growing at most fourfold."""
     return max(1, min(4 * count, round(count * CHUNK_SECONDS / max(seconds, 1e-9))))
 
 
 class Schedule(NamedTuple):
-    """Settings shared by all members: length, rate, and 1 for cosine decay or 0 for none."""
+    """Settings shared by all members: length, learning rate, and 1 for cosine decay or 0 for
+    none."""
 
     epochs: Int[Array, ""]
     batches: Int[Array, ""]
@@ -224,20 +225,21 @@ class Schedule(NamedTuple):
 
 
 def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:
-    """The rate at a point of the run (0 start, 1 end): constant, or falling to 0 as a cosine."""
+    """The rate at a fraction of the run (0 start, 1 end): constant, or decaying to 0 as a
+    cosine."""
     cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
     return schedule.learning_rate * (1.0 - schedule.decay + schedule.decay * cosine)
 
 
 class Weights(NamedTuple):
-    """How often each row of a minibatch counts in the likelihood, and the sum over all data."""
+    """Weight of each row of a minibatch in the likelihood, and the sum over all data."""
 
     own: Float[Array, "B"]
     total: Float[Array, ""]
 
 
 class Batch(NamedTuple):
-    """A minibatch of at most B data; empty slots have importance 0, the others 1."""
+    """A minibatch of at most B data; the importance of empty slots is 0, that of the others 1."""
 
     x: Float[Array, "B D"]
     y: Float[Array, "B O"]
@@ -247,7 +249,7 @@ class Batch(NamedTuple):
 
 
 def shuffle(key: Key, data: Padded) -> Int[Array, "N"]:
-    """A random order of the data with the padding last; it does not depend on the padding."""
+    """A random order of the data with the padding last, independent of the amount of padding."""
     positions = jnp.arange(data.x.shape[0])
     ranks = jax.random.uniform(key, positions.shape)
     return jnp.argsort(jnp.where(positions < data.size, ranks, 2.0))
@@ -256,21 +258,21 @@ def shuffle(key: Key, data: Padded) -> Int[Array, "N"]:
 def batch_bounds(
     size: Int[Array, ""], batches: Int[Array, ""], index: Int[Array, ""]
 ) -> tuple[Int[Array, ""], Int[Array, ""]]:
-    """Start and length of batch ``index`` when rows are dealt out as evenly as possible."""
+    """Start and length of batch ``index``, with sizes as equal as possible."""
     length, longer = size // batches, size % batches
     return index * length + jnp.minimum(index, longer), length + (index < longer)
 
 
 def in_order(tree: Any, order: Int[Array, "N"], slots: int) -> Any:
-    """The rows of all leaves in this order, and as many rows of zeros behind them as a batch has
-    ``slots``."""
+    """The rows of all leaves in this order, followed by ``slots`` rows of zeros (``slots``: the
+    size of a batch)."""
     return jax.tree.map(
         lambda leaf: jnp.pad(leaf[order], ((0, slots), *[(0, 0)] * (leaf.ndim - 1))), tree
     )
 
 
 def deal(key: Key, data: Padded, slots: int) -> tuple[Int[Array, ""], Callable[[Any], Batch]]:
-    """The number of batches of an epoch, and a function that gives each by its index."""
+    """The number of batches of an epoch, and a function from index to batch."""
     x, y, weight = in_order((data.x, data.y, data.weight), shuffle(key, data), slots)
     batches = -(-data.size // slots)
 
@@ -287,8 +289,8 @@ def deal(key: Key, data: Padded, slots: int) -> tuple[Int[Array, ""], Callable[[
 
 
 class Setup(NamedTuple):
-    """A run of a method: its program, how long it is, each data set's batches of an epoch, and what
-    a person would call an epoch."""
+    """Set-up of a run: program, number of epochs, batches per epoch of each data set, and the
+    displayed name of an epoch."""
 
     config: Any
     algorithm: Algorithm
@@ -299,10 +301,10 @@ class Setup(NamedTuple):
 
 
 class Convergence(NamedTuple):
-    """The energy per datum (nats) and how much it fell over the second half of the run.
+    """The energy per datum (nats) and its drop over the second half of the run.
 
-    The drop is measured from the middle of the run, while the learning rate is still at half its
-    height: a rate that decays to zero flattens every curve at its end, converged or not.
+    The drop is measured from the middle of the run, where the learning rate is still half of its
+    maximum: a rate that decays to zero flattens every curve at the end, converged or not.
     """
 
     energy: float
@@ -313,7 +315,7 @@ class Convergence(NamedTuple):
 
     @property
     def steep(self) -> bool:
-        """Whether the energy still fell by more than STEEP_DROP nats, beyond its noise."""
+        """Whether the energy still fell by more than STEEP_DROP nats, significantly."""
         return self.late_drop - 2.0 * self.standard_error > STEEP_DROP
 
     @property
@@ -323,7 +325,7 @@ class Convergence(NamedTuple):
 
 
 def convergence(energies: np.ndarray, planned_epochs: int) -> Convergence:
-    """Compare the twentieth of the run after its middle with its last twentieth."""
+    """Compare the 5 % of the run after its middle with the last 5 %."""
     window = max(1, len(energies) // 20)
     middle = energies[len(energies) // 2 :][:window]
     last = energies[-window:]

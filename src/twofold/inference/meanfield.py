@@ -3,10 +3,11 @@
 Each weight and each datum's latent input has its own mean and variance. A variance never exceeds
 its prior's (``v = prior · sigmoid(ρ)``), because the α-energy needs ``q`` inside the prior.
 
-Or one small network, the *encoder*, makes every q(z) (Kingma and Welling 2014): it maps a
-standardised (x, y) to the mean of q(z), in deviations of the prior, and to ρ of its variance. Its
-weights are learned with the others, by the same energy; they are all there is, so that what a fit
-keeps does not grow with the data. It serves training alone: predictions draw z from its prior.
+Alternatively one small network, the *encoder*, computes every q(z) (amortised inference; Kingma and
+Welling 2014): it maps a standardised (x, y) to the mean of q(z), in deviations of the prior, and to
+ρ of its variance. Its weights are learned with the others, by the same energy, so the state of a
+fit does not grow with the data. The encoder is used in training only: predictions draw z from its
+prior.
 """
 
 import math
@@ -25,7 +26,7 @@ from twofold.model import network
 from twofold.model.spec import BNNLV, Draws
 
 LATENT_VARIANCE_FLOOR = 1e-6
-START_RHO = 5.0  # of every q(z): near the prior
+START_RHO = 5.0  # initial value for every q(z): near the prior
 
 
 class Gaussian(NamedTuple):
@@ -36,7 +37,7 @@ class Gaussian(NamedTuple):
 
 
 class MeanFieldPosterior(NamedTuple):
-    """``q(W)`` after fitting, with the point estimate of the noise; what predictions need."""
+    """``q(W)`` after fitting, with the point estimate of the noise."""
 
     mean: Float[Array, "P"]
     variance: Float[Array, "P"]
@@ -117,21 +118,21 @@ def encode(
 
 
 def start_encoder(key: Key, model: BNNLV, hidden: tuple[int, ...], dtype: Any) -> Float[Array, "E"]:
-    """Random layers that keep the size of what passes, and a last one of zeros: every q(z) begins
-    where that of a datum does, near the prior."""
+    """Random layers that preserve the scale of activations, and a last layer of zeros: every q(z)
+    starts near the prior."""
     sizes = encoder_sizes(model, hidden)
     layers = []
     for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         last = index == len(sizes) - 2
         deviation = 0.0 if last else (2.0 / fan_in) ** 0.5
-        own = jax.random.fold_in(key, index)
-        kernel = deviation * jax.random.normal(own, (fan_out * fan_in,), dtype)
+        layer_key = jax.random.fold_in(key, index)
+        kernel = deviation * jax.random.normal(layer_key, (fan_out * fan_in,), dtype)
         layers += [kernel, jnp.zeros(fan_out, dtype)]
     return jnp.concatenate(layers)
 
 
 def mix(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """A bijection of 32-bit words in which every input bit moves every output bit.
+    """A bijection of 32-bit words in which every input bit affects every output bit.
 
     Wellons' ``lowbias32`` (2018): two multiplications between three shifts.
     """
@@ -143,8 +144,8 @@ def mix(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
 def fast_normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Standard normal numbers in float32, from a cheaper generator than ``jax.random``'s.
 
-    Each number's counter is mixed twice, with half of the key each time; training spends a good
-    part of its time on noise, and needs no cryptography and no far tail (|z| stays below 5.5).
+    Each counter is mixed twice, with half of the key each time. Training spends much of its time on
+    noise, and needs neither cryptographic quality nor far tails (|z| stays below 5.5).
     """
     first, second = jax.random.key_data(key)
     counters = jax.lax.iota(jnp.uint32, math.prod(shape))

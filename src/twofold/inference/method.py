@@ -15,16 +15,16 @@ import numpy as np
 from twofold.core.naming import nearest
 from twofold.core.persistence import to_plain
 
-if TYPE_CHECKING:  # JAX waits: names and options of methods do without.
+if TYPE_CHECKING:  # Imported late: names and options of methods do not need JAX.
     from twofold.core.numerics import Padded
     from twofold.inference.loop import Result, Setup
     from twofold.model.spec import BNNLV
 
 MIN_EPOCHS = 100
-# JAX counts with 32 bits.
+# JAX uses 32-bit integers.
 LARGEST_INTEGER = 2**31 - 1
 Check = Callable[[str, Any], Any]
-# One row a method; its module is imported when the method is used.
+# One entry per method; its module is imported when the method is used.
 METHODS = {
     "langevin": ("twofold.inference.langevin", "Langevin"),
     "ensemble": ("twofold.inference.ensemble", "Ensemble"),
@@ -37,18 +37,18 @@ DEFAULT = "langevin"
 
 
 def option(default: Any, check: Check) -> Any:
-    """A field of a method, with a check that returns the value as it is stored, or raises."""
+    """A field of a method, with a check that returns the value to store, or raises."""
     return field(default=default, metadata={"check": check})
 
 
 def is_number(value: Any) -> bool:
-    """A real number that a float can hold; True and False are none."""
+    """Whether a value is a finite real number; True and False are not."""
     real = isinstance(value, Real) and not isinstance(value, bool)
     return real and bool(abs(value) <= sys.float_info.max)
 
 
 def check_integer(name: str, value: Any, minimum: int) -> int:
-    """An integer of at least ``minimum``, and no more than 32 bits hold."""
+    """An integer of at least ``minimum`` that fits into 32 bits."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
     if int(value) > LARGEST_INTEGER:
@@ -76,7 +76,7 @@ def integer(minimum: int) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """None, or what ``check`` lets pass."""
+    """None, or a value that passes ``check``."""
     return lambda name, value: None if value is None else check(name, value)
 
 
@@ -94,7 +94,7 @@ def number(interval: str, hint: str = "") -> Check:
 
 
 def mean_and_deviation(name: str, value: Any) -> tuple[float, float]:
-    """A pair of numbers; a deviation of 0 fixes what it is of."""
+    """A pair of numbers, mean and deviation; a deviation of 0 fixes the quantity."""
     pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(is_number, value))
     if not pair:
         raise ValueError(f"{name} must be a pair of numbers, mean and deviation, got {value!r}")
@@ -106,7 +106,7 @@ def mean_and_deviation(name: str, value: Any) -> tuple[float, float]:
 
 
 def layers(name: str, value: Any) -> tuple[int, ...]:
-    """The units of hidden layers."""
+    """Sizes of hidden layers, or None."""
     if not isinstance(value, tuple | list):
         raise ValueError(
             f"{name} must be a list of the units of its layers such as [20], or None, got {value!r}"
@@ -118,13 +118,13 @@ class Method(ABC):
     """Base class of the methods; each is a frozen dataclass whose fields are ``option``s."""
 
     name: ClassVar[str]
-    # The form of the model it is made for: "constant" (the paper's) or "varying" noise.
+    # Default noise of the model: "constant" (as in the paper) or "varying".
     form: ClassVar[str] = "constant"
-    # Whether it chooses the model and its own length by rows that it holds out.
+    # Whether the method selects the model and the length of its run on held-out rows.
     staged: ClassVar[bool] = False
-    # Options in which estimators fitted together may differ.
+    # Options that may differ between estimators fitted together.
     differing: ClassVar[tuple[str, ...]] = ()
-    # The options check themselves, and say more than a type checker does.
+    # The checks of the options give better messages than a type checker.
     __no_type_check__: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -134,21 +134,22 @@ class Method(ABC):
 
     @property
     def runs(self) -> int:
-        """How many runs side by side make one fit: chains, members, or one."""
+        """Number of parallel runs in one fit: chains, members, or 1."""
         return getattr(self, "chains", getattr(self, "members", 1))
 
     @abstractmethod
     def set_up(self, model: "BNNLV", sizes: np.ndarray, dtype: str) -> "Setup":
-        """The run for data sets of these sizes, fitted together; of a method that is fitted in
-        stages, the first one."""
+        """Set up the run for data sets of these sizes, fitted together; for a method fitted in
+        stages, the first stage."""
 
     def finish(self, config: Any, states: Any, energies: np.ndarray, epochs: int) -> "Result":
-        """What one estimator keeps of its final states ``[runs, …]`` and energies ``[epochs done,
-        runs]``; ``epochs`` were planned. A method that is fitted in stages has none."""
+        """The result of one estimator from its final states ``[runs, …]`` and energies ``[epochs
+        done, runs]``, of ``epochs`` planned. Not used by methods fitted in stages."""
         raise NotImplementedError
 
     def problems(self, methods: Sequence[Any], data: "Padded") -> Any:
-        """What the algorithm calls problems: the data sets, with what differs among ``methods``."""
+        """The problems of the algorithm: the data sets, with the options that differ among
+        ``methods``."""
         return data
 
 
@@ -187,7 +188,7 @@ def resolve_method(inference: Any) -> Method:
 
 
 def replace_options(method: Method, options: Mapping[Any, Any]) -> Method:
-    """The method with some options changed."""
+    """A copy of the method with some options changed."""
     known = option_names(method)
     for name in options:
         if name not in known:
@@ -206,16 +207,16 @@ def to_mapping(inference: Any) -> dict[str, Any]:
 
 
 def nest_options(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a regressor in which options of the method may stand beside the others, as on the
-    command line, with these moved into ``inference``."""
+    """Settings of a regressor with the method's options, which the command line gives beside the
+    others, moved into ``inference``."""
     known = {name for method in METHODS for name in option_names(method_class(method))}
-    own = {name: value for name, value in settings.items() if name in known}
-    rest = {name: value for name, value in settings.items() if name not in own}
-    if not own:
+    of_method = {name: value for name, value in settings.items() if name in known}
+    rest = {name: value for name, value in settings.items() if name not in of_method}
+    if not of_method:
         return rest
     inference = rest.get("inference", DEFAULT)
     if isinstance(inference, str):
         inference = {"method": inference}
     elif not isinstance(inference, Mapping):
         inference = to_mapping(inference)
-    return rest | {"inference": {**inference, **own}}
+    return rest | {"inference": {**inference, **of_method}}

@@ -1,4 +1,4 @@
-"""The model: its shapes and priors, its densities, and what a posterior of it looks like."""
+"""The model: shapes, priors and densities, and the interface of a posterior."""
 
 from twofold.model.density import log_joint, log_likelihood, log_marginal, log_prior
 from twofold.model.spec import BNNLV, Draws, Posterior, SampledPosterior

@@ -2,16 +2,16 @@
 
     log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(Σ) + log p(z)
 
-up to a constant. ``log_prior`` and ``log_joint`` are of one position, what a sampler walks in;
-``log_likelihood`` and ``log_marginal`` give each datum's term for K draws at once.
+up to a constant. ``log_prior`` and ``log_joint`` take one position of a sampler; ``log_likelihood``
+and ``log_marginal`` give each datum's term for K draws at once.
 
 ``log_marginal`` has the latent input integrated out: ``p(y | x, W) = E_z N(y; f(x, z; W), Σ)``. One
-latent input is a one-dimensional integral. Its nodes are the medians of slices of equal probability
-of a normal WIDENING times as wide as p(z), each with the weight that makes up for it: medians of
-p(z) itself leave the tails out, and err many times as much for the same number. Two latent inputs
-take the points of a golden-ratio lattice in the same way; of more than two the integral is not
-taken. The rule errs little as long as the noise is no narrower than the step that f takes from one
-node to the next: ``nodes_for`` says how many that needs, ``integration_error`` how much a fit errs.
+latent input is a one-dimensional integral. Its nodes are the medians of equally probable slices of
+a normal WIDENING times as wide as p(z), with importance weights: medians of p(z) itself miss the
+tails, and their error is many times as large for the same number. Two latent inputs use the points
+of a golden-ratio lattice in the same way; more than two are not supported. The rule is accurate as
+long as the noise is no narrower than the change of f from one node to the next: ``nodes_for``
+recommends a number of nodes, ``integration_error`` measures the error of a fit.
 """
 
 from typing import NamedTuple
@@ -38,8 +38,8 @@ REFINEMENT = 4
 
 
 class Conditional(NamedTuple):
-    """y given x, z and W: a Gaussian for each output or, with log-odds of π, two that share their
-    mean, the second WIDE times as wide."""
+    """y given x, z and W: a Gaussian for each output or, if log-odds of π are given, two with the
+    same mean, the second WIDE times as wide."""
 
     mean: Float[Array, "K O ..."]
     log_variance: Float[Array, "K O ..."]
@@ -47,7 +47,7 @@ class Conditional(NamedTuple):
 
     @property
     def variance(self) -> Float[Array, "K O ..."]:
-        """Of both Gaussians together."""
+        """Variance of the mixture."""
         variance = jnp.exp(self.log_variance)
         if self.log_odds is None:
             return variance
@@ -55,13 +55,13 @@ class Conditional(NamedTuple):
         return variance * (1.0 + (WIDE**2 - 1.0) * share)
 
     def add_variance(self, variance: Float[Array, "O ..."] | None) -> "Conditional":
-        """The same of a y that is measured with an error of this variance."""
+        """The distribution of a measurement of y with an error of this variance."""
         if variance is None:
             return self
         return self._replace(log_variance=jnp.logaddexp(self.log_variance, jnp.log(variance)))
 
     def log_density(self, y: Float[Array, "O ..."]) -> Float[Array, "K ..."]:
-        """``log p(y | x, z, W)`` of all outputs together."""
+        """``log p(y | x, z, W)``, joint over outputs."""
         log_density = jnp.sum(gaussian_log_density(y, self.mean, self.log_variance), axis=1)
         if self.log_odds is None:
             return log_density
@@ -73,14 +73,14 @@ class Conditional(NamedTuple):
 
 
 def _like(values: Float[Array, "..."], other: Float[Array, "..."]) -> Float[Array, "..."]:
-    """With as many axes as the other has."""
+    """Append axes until there are as many as in the other array."""
     return values.reshape(values.shape + (1,) * (other.ndim - values.ndim))
 
 
 def conditional(
     model: BNNLV, outputs: Float[Array, "K heads ..."], log_noise: Float[Array, "K noise"]
 ) -> Conditional:
-    """What the network's outputs say of y."""
+    """The distribution of y from the network's outputs."""
     base = _like(log_noise[:, : model.outputs], outputs)
     if not model.varying_noise:
         return Conditional(outputs, _raise(model, base), None)
@@ -114,10 +114,10 @@ def log_prior(
     *,
     log_noise_prior: tuple[float, float] = LOG_NOISE_PRIOR,
 ) -> Float[Array, ""]:
-    """``log p(W) + log p(Σ)``, and ``log p(z)`` where z is sampled too.
+    """``log p(W) + log p(Σ)``, plus ``log p(z)`` if z is sampled.
 
-    ``log_noise`` is the log of Σ's diagonal; ``log_noise_prior`` are mean and deviation of its
-    normal prior, in standardised units, a deviation of 0 for noise that is fixed.
+    ``log_noise`` is the log of Σ's diagonal; ``log_noise_prior`` holds mean and deviation of its
+    normal prior, in standardised units; a deviation of 0 fixes the noise.
     """
     total = _log_normal(weights, 0.0, model.weight_variance)
     centre, deviation = log_noise_prior
@@ -143,8 +143,8 @@ def log_likelihood(
     z: Float[Array, "K Z B"],
     error: Float[Array, "B O"] | None = None,
 ) -> Float[Array, "K B"]:
-    """``log p(y | x, z, W)`` of each datum, summed over outputs; ``error`` is a known variance of
-    each measurement, beside the noise."""
+    """``log p(y | x, z, W)`` of each datum, summed over outputs; ``error`` is the known error
+    variance of each measurement, added to the noise."""
     outputs = network.apply(layers(model, weights), x, z, model.activate)
     given = conditional(model, outputs, log_noise)
     return given.add_variance(None if error is None else error.T).log_density(y.T)
@@ -164,12 +164,12 @@ def log_joint(
     power: Float[Array, ""] | float = 1.0,
     error: Float[Array, "N O"] | None = None,
 ) -> Float[Array, ""]:
-    """The log-density of weights, noise and data together, what a posterior sampler needs.
+    """The joint log-density of weights, noise and data: the target of a posterior sampler.
 
-    Without ``z`` the latent input is integrated out over ``nodes`` (``default_nodes``), else it is
-    sampled beside the weights. Rows outside ``mask`` count for nothing, and one of numbers says how
-    often each row counts in the likelihood; ``power`` tempers the likelihood. ``error`` is a known
-    variance of each measurement, beside the noise.
+    Without ``z`` the latent input is integrated out over ``nodes`` (``default_nodes``); otherwise
+    it is sampled with the weights. ``mask`` holds the weight of each row in the likelihood (False:
+    ignored); ``power`` tempers the likelihood. ``error`` is the known error variance of each
+    measurement, added to the noise.
     """
     if z is None:
         rule = latent_nodes(model, default_nodes(model) if nodes is None else nodes)
@@ -191,7 +191,8 @@ class Nodes(NamedTuple):
 
 
 def latent_nodes(model: BNNLV, num: int) -> Nodes:
-    """``num`` weighted values that stand for p(z), or all there are; one empty row without z."""
+    """``num`` weighted values that represent p(z) (all, if z has levels); one empty row without
+    z."""
     if model.latents == 0:
         return Nodes(jnp.zeros((1, 0)), jnp.zeros(1))
     if model.latents > MOST_LATENTS:
@@ -209,15 +210,15 @@ def latent_nodes(model: BNNLV, num: int) -> Nodes:
     standard = ndtri(np.stack([even, golden][: model.latents], axis=1))
     log_weights = -0.5 * (WIDENING**2 - 1.0) * np.sum(np.square(standard), axis=1)
     points = model.latent_variance**0.5 * WIDENING * standard
-    # In double precision up to here: a golden ratio in single precision would hit 0.
+    # Double precision up to here: in single precision, a lattice point would hit 0.
     return Nodes(jnp.asarray(points), jnp.asarray(log_weights - logsumexp(log_weights)))
 
 
 def nodes_for(noise_std: float, latents: int = 1) -> int:
-    """How many nodes keep the mean error of ``log p(y | x, W)`` below a hundredth.
+    """Number of nodes that keeps the mean error of ``log p(y | x, W)`` below 0.01 nats.
 
-    ``noise_std`` is in units of the deviation of y. Measured on a linear f through which all of
-    y's variance comes.
+    ``noise_std`` is in standard deviations of y. The rule was measured on a linear f that explains
+    all of the variance of y.
     """
     if latents == 0:
         return 1
@@ -225,7 +226,7 @@ def nodes_for(noise_std: float, latents: int = 1) -> int:
 
 
 def default_nodes(model: BNNLV) -> int:
-    """Enough for noise of a quarter of the deviation of y; 0 where z is not integrated out."""
+    """Enough nodes for noise of a quarter of the deviation of y; 0 if z is not integrated out."""
     return nodes_for(EXPECTED_NOISE, model.latents) if model.latents <= MOST_LATENTS else 0
 
 
@@ -239,13 +240,13 @@ def log_marginal(
     error: Float[Array, "B O"] | None = None,
 ) -> Float[Array, "K B"]:
     """``log p(y | x, W)``: the log of the weighted mean of the likelihood over the nodes; ``error``
-    is a known variance of each measurement, beside the noise."""
+    is the known error variance of each measurement, added to the noise."""
     (draws, _), rows, count = weights.shape, x.shape[0], nodes.points.shape[0]
     points = nodes.points.astype(x.dtype)
     z = jnp.broadcast_to(points.T[None, :, :, None], (draws, model.latents, count, rows))
-    every = jnp.tile(x, (count, 1))
+    inputs = jnp.tile(x, (count, 1))
     z = z.reshape(draws, model.latents, count * rows)
-    outputs = network.apply(layers(model, weights), every, z, model.activate)
+    outputs = network.apply(layers(model, weights), inputs, z, model.activate)
     outputs = outputs.reshape(draws, -1, count, rows)
     given = conditional(model, outputs, log_noise)
     given = given.add_variance(None if error is None else error.T[:, None])

@@ -1,8 +1,8 @@
-"""A network ``f(x, z; W)`` with linear output, its weights one flat vector.
+"""A network ``f(x, z; W)`` with linear output, whose weights are one flat vector.
 
-A flat vector makes sampling, priors and the optimiser one operation each instead of one per layer;
-``unflatten`` gives the layers back. Inside the network features come before points
-(``[K, features, B]``), the layout in which small batched products are fastest on a CPU.
+With a flat vector, sampling, priors and the optimiser are one operation each instead of one per
+layer; ``unflatten`` restores the layers. Inside the network, features come before points (``[K,
+features, B]``), the layout in which small batched products are fastest on a CPU.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ class Layer(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """What the inputs x add to the outputs directly, for each of K weight draws; it stands behind
-    the layers."""
+    """Linear skip connection from x to the outputs, for each of K weight draws; stored after the
+    layers."""
 
     kernel: Float[Array, "*K out D"]
 
@@ -63,14 +63,14 @@ def unflatten(sizes: tuple[int, ...], weights: Float[Array, "K P"]) -> tuple[Lay
 
 
 def _sum_over_points(gradient: Float[Array, "K out B"]) -> Float[Array, "K out"]:
-    """On a CPU a sum written as a product: XLA's plain reductions are scalar loops there."""
+    """A sum, on a CPU as a matrix product: XLA's reductions are scalar loops there."""
     if not numerics.on_cpu():
         return jnp.sum(gradient, axis=-1)
     return jnp.einsum("kob,b->ko", gradient, jnp.ones(gradient.shape[-1], gradient.dtype))
 
 
 def _transposed(kernel: Float[Array, "*K out in"]) -> Float[Array, "*K in out"]:
-    """Transposed in memory, once, instead of being read across by every product."""
+    """Transposed in memory once, instead of being read with strides by every product."""
     return jax.lax.optimization_barrier(jnp.swapaxes(kernel, -1, -2))
 
 
@@ -105,9 +105,9 @@ def first_affine(
     x: Float[Array, "B D"],
     z: Float[Array, "K Z B"],
 ) -> Float[Array, "K out B"]:
-    """``affine`` on ``x``, shared by all draws, beside ``z``, each draw's own.
+    """``affine`` of ``x``, shared by all draws, and ``z``, which differs between draws.
 
-    The gradients of x and z are apart, so that the one nobody asks for costs nothing.
+    The gradients of x and z are separate, so that an unused one costs nothing.
     """
     return affine(kernel, bias, _join(x, z))
 
@@ -169,9 +169,9 @@ def apply_nested(
 ) -> Float[Array, "K O L B"]:
     """``f(x, z; W)`` at every pair of a point and a latent draw, for K weight draws.
 
-    What x adds to the first layer is computed once for all latent draws, what z adds once for all
-    points. On a CPU the draws come one after another, each a few large products, which run several
-    times as fast as many small ones.
+    The contribution of x to the first layer is computed once for all latent draws, that of z once
+    for all points. On a CPU the weight draws are processed one after another: a few large products
+    run several times as fast as many small ones.
     """
     inputs = x.shape[1]
 
@@ -191,10 +191,10 @@ def apply_nested(
 
 
 class RowLayer(NamedTuple):
-    """An affine map for points that come before their features, as roll-outs have them.
+    """An affine map for arrays with points before features, as in roll-outs.
 
-    The kernel is kept both ways, for the way there and for the way back: a CPU's products are a
-    third faster if they need not read a matrix across.
+    The kernel is stored with its transpose, for the forward and the backward pass: products on a
+    CPU are a third faster if they need not read a matrix with strides.
     """
 
     kernel: Float[Array, "*K out in"]
@@ -203,7 +203,7 @@ class RowLayer(NamedTuple):
 
 
 def for_rows(layers: tuple[Layer, ...]) -> tuple[RowLayer, ...]:
-    """Layers with their kernels both ways."""
+    """Layers with kernels and their transposes."""
     return tuple(RowLayer(layer.kernel, _transposed(layer.kernel), layer.bias) for layer in layers)
 
 
@@ -222,7 +222,7 @@ def _rows_backward(residuals: Any, gradient: Array) -> tuple[RowLayer, Array]:
     layer, inputs = residuals
     slopes = RowLayer(
         jnp.einsum("...bo,...bi->...oi", gradient, inputs),
-        jnp.zeros_like(layer.turned),  # the same matrix: its slope is the kernel's
+        jnp.zeros_like(layer.turned),  # the same matrix: its gradient belongs to the kernel
         jnp.sum(gradient, axis=-2),
     )
     return slopes, jnp.einsum("...oi,...bo->...bi", layer.kernel, gradient)
@@ -240,8 +240,8 @@ def rows_sum(layer: RowLayer, inputs: Float[Array, "*K B in"]) -> Float[Array, "
 def rows_thin(
     kernel: Float[Array, "*K out in"], inputs: Float[Array, "*K B in"]
 ) -> Float[Array, "*K B out"]:
-    """``kernel @ input`` for very few inputs, as sums of scaled rows, which fuse with what they are
-    added to."""
+    """``kernel @ input`` for very few inputs, as sums of scaled rows, which fuse with subsequent
+    additions."""
     rows = [inputs[..., :, i, None] * kernel[..., None, :, i] for i in range(kernel.shape[-1])]
     return sum(rows[1:], start=rows[0])
 
@@ -252,8 +252,8 @@ def apply_rows(
     more: Float[Array, "*K B hidden"] | None = None,
     activation: Activation = jax.nn.relu,
 ) -> Float[Array, "*K B out"]:
-    """The network at points that come before their features; ``more`` is what inputs of another
-    kind add to the first layer."""
+    """The network for arrays with points before features; ``more`` is added to the first layer (the
+    contribution of other inputs)."""
     values = rows_affine(layers[0], inputs)
     values = values if more is None else values + more
     for layer in layers[1:]:

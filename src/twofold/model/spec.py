@@ -1,17 +1,16 @@
 """The model: ``y = f(x, z; W) + ε`` with ``w ~ N(0, λ)``, ``z ~ N(0, γ_z)``, ``ε ~ N(0, Σ)``.
 
 ``f`` is a network (of ReLUs, in the paper) that takes the latent input ``z`` beside ``x``; ``Σ`` is
-diagonal. Depeweg et al. (2018), Section 2. What the rest sees of a posterior is draws of W and Σ.
+diagonal. Depeweg et al. (2018), Section 2. All other packages see a posterior as draws of W and Σ.
 
-Two options go beyond the paper. With ``varying_noise`` the network has a second output g for each
+Four options go beyond the paper. With ``varying_noise`` the network has a second output g for each
 y, and ``log Σ(x, z) = log Σ + 2 g(x, z; W)``; with a small probability π of each draw, all outputs
 of a row have WIDE times the deviation. With ``scaled_prior`` W are standard normal and the
-network's own weights are W times a scale: √2 over the root of the fan-in, times a scale for each
-layer and each input, which are learnt too (their logarithms are further entries of W). With
-``linear_skip`` a linear function of x, with the inputs' scales, is added to f: where there are no
-data the network saturates, and that function goes on. With
-``latent_levels`` one latent input takes so many values, equally probable: the medians of slices of
-N(0, γ_z). What z is integrated out over is then what it is predicted with.
+network's own weights are W times a scale: √2 over the root of the fan-in, times a learnt scale for
+each layer and each input (their logarithms are further entries of W). With ``linear_skip`` a linear
+function of x, with the inputs' scales, is added to f: it extrapolates where the network saturates.
+With ``latent_levels`` one latent input takes that many equally probable values, the medians of
+slices of N(0, γ_z), both when it is integrated out and in predictions.
 """
 
 from dataclasses import dataclass
@@ -71,29 +70,29 @@ class BNNLV:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Layer sizes, from the inputs (latent ones included) to the outputs, after which those of
-        a varying noise come."""
+        """Layer sizes, from the inputs (latent ones included) to the outputs (means, then
+        log-variances of varying noise)."""
         heads = 2 if self.varying_noise else 1
         return (self.inputs + self.latents, *self.hidden, heads * self.outputs)
 
     @property
     def num_weights(self) -> int:
-        """P, the number of weights and biases, and of their learnt scales."""
+        """P, the number of weights, biases and learnt scales."""
         return network.num_weights(self.sizes) + self.num_scales + self.num_skip
 
     @property
     def num_scales(self) -> int:
-        """How many scales are learnt: of each layer and each input."""
+        """Number of learnt scales: one per layer and input."""
         return len(self.sizes) - 1 + self.inputs if self.scaled_prior else 0
 
     @property
     def num_skip(self) -> int:
-        """Weights of the skip connection."""
+        """Number of weights of the skip connection."""
         return self.outputs * self.inputs if self.linear_skip else 0
 
     @property
     def activate(self) -> network.Activation:
-        """What stands between the layers."""
+        """The activation function."""
         return network.ACTIVATIONS[self.activation]
 
     @property
@@ -104,10 +103,10 @@ class BNNLV:
 
 def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
     """The network's layers for K draws of W."""
-    found = network.unflatten(model.sizes, weights)
+    raw_layers = network.unflatten(model.sizes, weights)
     if not model.scaled_prior:
-        return found
-    count = len(found)
+        return raw_layers
+    count = len(raw_layers)
     first_scale = network.num_weights(model.sizes)
     last_scale = first_scale + model.num_scales
     scales = jnp.exp(LOG_SCALE_DEVIATION * weights[:, first_scale:last_scale])
@@ -119,7 +118,7 @@ def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
         jnp.concatenate([of_inputs, of_latents.astype(weights.dtype)], axis=1) / model.inputs**0.5
     )
     scaled: list[network.Layer | network.Skip] = []
-    for index, (kernel, bias) in enumerate(found):
+    for index, (kernel, bias) in enumerate(raw_layers):
         fan_in = 1.0 if index == 0 else kernel.shape[-1] ** -0.5
         kernel = kernel * (GAIN * fan_in * of_layers[:, index, None, None])
         if index == 0:
@@ -137,7 +136,7 @@ def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
 
 
 def latent_values(model: BNNLV, standard: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Draws of z from standard normal ones; with levels, that of the slice they fall in."""
+    """Draws of z from standard normal draws; with levels, the level of the slice each falls in."""
     if model.latent_levels:
         slices = jnp.floor(ndtr(standard) * model.latent_levels)
         slices = jnp.clip(slices, 0, model.latent_levels - 1)
@@ -146,7 +145,7 @@ def latent_values(model: BNNLV, standard: Float[Array, "*shape"]) -> Float[Array
 
 
 class Draws(NamedTuple):
-    """M draws of everything that is fixed along a prediction: the weights and the noise."""
+    """M posterior draws of weights and noise."""
 
     weights: Float[Array, "M P"]
     log_noise: Float[Array, "M noise"]
@@ -154,7 +153,7 @@ class Draws(NamedTuple):
 
 @runtime_checkable
 class Posterior(Protocol):
-    """All that is asked of an inference method's result."""
+    """Interface of a posterior."""
 
     def sample(self, key: Key, num: int) -> Draws:
         """``num`` draws of weights and noise."""
@@ -162,20 +161,20 @@ class Posterior(Protocol):
 
 
 class SampledPosterior(NamedTuple):
-    """R equally probable draws, as Markov chains and ensembles leave them."""
+    """R equally probable draws, from Markov chains or an ensemble."""
 
     weights: Float[Array, "R P"]
     log_noise: Float[Array, "R O"]
 
     @classmethod
     def of_chains(cls, weights: Any, log_noise: Any) -> "SampledPosterior":
-        """The draws ``[C, R, …]`` of all chains together."""
+        """Merge the draws ``[C, R, …]`` of all chains."""
         return cls(*(leaf.reshape(-1, leaf.shape[-1]) for leaf in (weights, log_noise)))
 
-    # One program: each of its steps by itself would take as long to prepare.
+    # Compiled as one program: compiling each step separately would take as long.
     @partial(jax.jit, static_argnames="num")
     def sample(self, key: Key, num: int) -> Draws:
-        """``num`` of the draws in random order, none twice before all have been used once."""
+        """``num`` draws in random order; none is repeated before all have been used."""
         available = self.weights.shape[0]
         rounds = -(-num // available)
         keys = jax.random.split(key, rounds)

@@ -1,7 +1,7 @@
 """The columns of a log as model inputs: each through a transform, all in one flat vector.
 
-A non-negative, long-tailed cost is seen as ``log(1 + c)``; a bounded column as the logit of its
-position in the range, which predictions then cannot leave. A value beyond it is seen as at its end.
+A non-negative, long-tailed cost is transformed by ``log(1 + c)``; a bounded column by the logit of
+its position in the range, which predictions then cannot leave. Values beyond the range are clipped.
 """
 
 import inspect
@@ -24,15 +24,16 @@ from twofold.plant.log import LogError, LogWarning
 
 Kind = Literal["identity", "log1p", "logit", "log1p_logit"]
 KINDS = get_args(Kind)
-# Beyond the data, as a part of their range, on either side.
+# Margin beyond the data on either side, as a fraction of their range.
 MARGIN = 0.05
-# Nearest to a bound, as a part of the range, that a value is taken for: logits stay finite.
+# Values are clipped to this distance from a bound, as a fraction of the range, to keep logits
+# finite.
 EDGE = 1e-6
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A column as a model sees it; ``low`` and ``high`` bound it after the logarithm, if any."""
+    """The transform of a column; ``low`` and ``high`` bound it after the logarithm, if any."""
 
     kind: Kind = "identity"
     low: float = 0.0
@@ -46,7 +47,7 @@ class Transform:
             raise LogError(f"a transform needs low < high, got {self.low:g} and {self.high:g}")
 
     def forward(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
-        """From the column's units."""
+        """From the column's units to the model's."""
         if self.kind.startswith("log1p"):
             value = jnp.log1p(value)
         if not self.kind.endswith("logit"):
@@ -55,37 +56,38 @@ class Transform:
         return jnp.log(place) - jnp.log1p(-place)
 
     def clamp(self, seen: Float[Array, "..."]) -> Float[Array, "..."]:
-        """What ``forward`` gives for the value that ``inverse`` makes of this."""
+        """``forward(inverse(seen))``, computed directly."""
         if not self.kind.endswith("logit"):
             return seen
         edge = math.log1p(-EDGE) - math.log(EDGE)
         return jnp.clip(seen, -edge, edge)
 
     def inverse(self, seen: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Back to the column's units."""
+        """From the model's units to the column's."""
         if self.kind.endswith("logit"):
-            # 1/2 + tanh/2 is the logistic function without an overflow.
+            # 1/2 + tanh/2 is the logistic function without overflow.
             seen = self.low + (self.high - self.low) * (0.5 + 0.5 * jnp.tanh(0.5 * seen))
         return jnp.expm1(seen) if self.kind.startswith("log1p") else seen
 
 
 def saturate(seen: Float[Array, "..."], low: float, high: float) -> Float[Array, "..."]:
-    """A prediction of a column that was logged between ``low`` and ``high``: as it is up to that
-    width beyond either, then bent smoothly, so that it never goes twice as far."""
+    """Limit a prediction of a column that was logged between ``low`` and ``high``: unchanged up to
+    one width of that range beyond either end, then saturating smoothly before two widths."""
     width = high - low
     inner = jnp.clip(seen, low - width, high + width)
     return inner + width * jnp.tanh((seen - inner) / width)
 
 
 def choose_range(transform: Transform, values: np.ndarray) -> tuple[float, float]:
-    """The ends of a column's values as a model sees them, apart even if it is constant."""
+    """The range of a column's transformed values, of positive width even if it is constant."""
     seen = np.log1p(values) if transform.kind.startswith("log1p") else values
     low, high = float(seen.min()), float(seen.max())
     return (low, high) if low < high else (low, low + (abs(low) or 1.0))
 
 
 def choose_transform(name: str, transform: Any, values: np.ndarray) -> Transform:
-    """A transform by name, with bounds that hold the values and a margin of 5 % on either side."""
+    """A transform by name, with bounds that contain the values and a margin of 5 % on either
+    side."""
     if isinstance(transform, Transform):
         return transform
     kind = Transform(transform).kind
@@ -100,7 +102,7 @@ def choose_transform(name: str, transform: Any, values: np.ndarray) -> Transform
 
 
 def check_seen(name: str, transform: Transform, values: np.ndarray) -> None:
-    """Raise for values without a logarithm, and warn of values beyond the bounds."""
+    """Raise for values without a logarithm; warn about values beyond the bounds."""
     seen = _logarithms(name, transform.kind, values)
     beyond = values[(seen < transform.low) | (seen > transform.high)]
     if len(beyond) and transform.kind.endswith("logit"):
@@ -150,8 +152,8 @@ def user_errors(
 
 
 def place_of(function: Any, error: Exception | None = None) -> str:
-    """The file and line of a user's function, or of where an error arose in its file, as the
-    beginning of a sentence."""
+    """The file and line of a user's function, or of the error in its file, as the beginning of a
+    sentence."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return ""
@@ -162,13 +164,14 @@ def place_of(function: Any, error: Exception | None = None) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """Places in the vector, whose blocks are groups of columns (observations, then actions) of
-    which equally many values are kept. Values of one age stand side by side, so that a step later
-    all have moved by one place, and new ones come at the ends.
+    """Layout of the flat vector of past values. Its blocks are groups of columns (observations,
+    then actions) with equally many lags. Values of the same lag are adjacent, so that one step
+    later all move by one place and new values enter at the ends.
 
-    ``features`` says where each feature of a policy is; ``inputs`` the same for a model's input,
-    of the vector with the observations ``ahead`` and ``applied`` actions behind it. ``newest`` has,
-    for each value, the feature that is its column's newest value; ``ends`` are the newest's places.
+    ``features`` holds the index of each feature of a policy; ``inputs`` that of each model input,
+    in the vector followed by the observations ``ahead`` and the ``applied`` actions. ``newest``
+    holds, for each value, the feature with the newest value of its column; ``ends`` are the indices
+    of the newest values.
     """
 
     groups: dict[int, list[int]]
@@ -181,8 +184,8 @@ class Past:
 
     @classmethod
     def of(cls, lags: Sequence[int], action_lags: Sequence[int], ahead: Sequence[bool]) -> "Past":
-        """For so many values of each observation and action, the action about to be applied among
-        them; the values of some observations end one step ahead."""
+        """The layout for these numbers of lags of each observation and action (including the action
+        about to be applied); the lags of some observations end one step ahead."""
         kept = [*lags, *(max(own - 1, 0) for own in action_lags)]
         groups = {
             size: [column for column, own in enumerate(kept) if own == size]
@@ -221,7 +224,7 @@ class Past:
     def arrivals(
         self, observed: Float[Array, "D"], applied: Float[Array, "A"]
     ) -> Float[Array, "ends"]:
-        """What comes to the ends with a new observation and the action before it."""
+        """The new values at the ends, from a new observation and the action before it."""
         values = [*observed, *applied]
         return jnp.stack([values[i] for group in self.groups.values() for i in group])
 

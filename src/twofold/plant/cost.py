@@ -1,13 +1,13 @@
 """Costs of steps, the risk-sensitive criterion J, and its two risks (paper, §5).
 
-Of costs ``c[t, m, n]`` at step t under weight draw m in its roll-out n,
+With the cost ``c[t, m, n]`` at step t under weight draw m in roll-out n,
 
     J = Σ_t { mean c(t) + [ β² E(t) + γ² A(t) ]^½ }
 
 with the epistemic risk ``E(t) = Var_m(E_n c(t))`` and the aleatoric ``A(t) = E_m(Var_n c(t))``; β
-is ``epistemic_weight``, γ is ``aleatoric_weight``. For a deterministic model there is the paper's
-nearest-neighbour baseline: the risk of a state is its distance to the known ones, which are summed
-up by the centroids of a k-means clustering.
+is ``epistemic_weight``, γ is ``aleatoric_weight``. The paper's nearest-neighbour baseline, for a
+deterministic model, uses the distance of a state to the logged ones, represented by k-means
+centroids, as its risk.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,16 +27,18 @@ from twofold.plant.log import Log, LogError, check_known
 
 CostFunction = Callable[[Mapping[str, Any]], Any]
 NUMBERS = jax.Array, np.ndarray, np.generic, float, int
-# A row is near another that is moved by this part of the way to anywhere in the logged ranges.
+# Rows near a logged row are moved by this fraction of the way to random points in the logged
+# ranges.
 NEAR = 1e-3
 FINITE = (
     "the search needs finite gradients: keep the arguments of roots, logarithms and divisions away "
     "from 0, as in jnp.sqrt(jnp.maximum(x, 1e-6)) (jnp.where around the result does not help)"
 )
-# A risk below this part of the costs' own spread is rounding, and its root all slope.
+# A risk below this fraction of the spread of the costs is rounding; the gradient of its root would
+# explode.
 SMALLEST = 1e-4
-# What a step beyond a limit costs, in deviations of the log's costs, for each deviation of the
-# column that it is beyond.
+# Penalty per step, in deviations of the logged costs, for each deviation of the column beyond a
+# limit.
 LIMIT_WEIGHT = 10.0
 
 
@@ -52,7 +54,7 @@ class Cost:
     def __call__(
         self, observation: Float[Array, "D"], action: Float[Array, "A"]
     ) -> Float[Array, ""]:
-        """The cost of having come to an observation by an action."""
+        """The cost of arriving at an observation by an action."""
         names, values = (*self.observations, *self.actions), (*observation, *action)
         return self.function(dict(zip(names, values, strict=True)))
 
@@ -66,8 +68,8 @@ class Cost:
     def find_lost(
         self, observations: Float[Array, "N D"], actions: Float[Array, "N A"]
     ) -> tuple[np.ndarray, str]:
-        """Rows where the cost is not finite, then those where only its slope is not, and what the
-        first of them has that is not, as the beginning of a sentence."""
+        """Rows where the cost or, if it is finite everywhere, its gradient is not finite, and which
+        of the two it is, as the beginning of a sentence."""
 
         def value(observation: Array, action: Array) -> Array:
             return jnp.asarray(self(observation, action), observation.dtype)
@@ -86,18 +88,17 @@ class Cost:
         return ", ".join(f"{name} = {value:g}" for name, value in pairs)
 
     def fingerprint(self, log: Log) -> str:
-        """The same for two costs that agree on the log and on all its probes."""
+        """Equal for two costs that agree on the log and on all probes."""
         with jax.enable_x64(True):
             beyond = jax.jit(jax.vmap(self))(*map(jnp.asarray, log.probes()))
             return fingerprint(*self.of(log), np.asarray(beyond))
 
 
 def cost_of(function: CostFunction, log: Log) -> Cost:
-    """A function of named columns as a cost, tried on the log.
+    """Make a cost from a function of named columns, and check it on the log.
 
-    ``function(row)`` takes a mapping from column names to values and gives one finite number,
-    the smaller the better. It is written with ``jax.numpy``, so that policies can follow its
-    gradient.
+    ``function(row)`` takes a mapping from column names to values and returns one finite number, to
+    be minimised. It must use ``jax.numpy``, because the search needs its gradient.
     """
     cost = Cost(function, log.observations, log.actions)
     known, rule = (*log.observations, *log.actions), "be written with jax.numpy, without if, max() "
@@ -126,8 +127,9 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
 
 
 def check_slope(cost: Cost, log: Log) -> None:
-    """Refuse a cost without a finite slope near a logged row, for gradients would all be lost: what
-    has none at a logged row alone, as the root of a square that is 0 there, is no obstacle."""
+    """Refuse a cost whose gradient is not finite near logged rows, which would make every update
+    fail. A singularity exactly at a logged row (such as the root of a square that is 0 there) is
+    allowed."""
     observations, actions = _rows(log)
     ranges = (observations.min(axis=0), observations.max(axis=0)), (log.action_low, log.action_high)
     rng, rows = np.random.default_rng(0), (observations, actions)
@@ -148,8 +150,7 @@ def keep_within(
 ) -> CostFunction:
     """The cost with a penalty for observations beyond their limits, ``{name: (low, high)}``.
 
-    It grows with the distance, so that a policy can follow its slope back; either end may be
-    infinite.
+    The penalty grows with the distance, so its gradient leads back; either end may be infinite.
     """
     check_known("limit of", limits, log.observations)
     for name, (low, high) in limits.items():
@@ -170,7 +171,7 @@ def keep_within(
 
 
 def _rows(log: Log) -> tuple[np.ndarray, np.ndarray]:
-    """All observations that steps led to, and the actions that were applied during them."""
+    """The observation after each step, and the action applied during it."""
     parts = ((one.observations[1:], one.actions) for one in log.episodes)
     observations, actions = map(np.concatenate, zip(*parts, strict=True))
     return observations, actions
@@ -181,24 +182,24 @@ def _name_kind(value: Any) -> str:
 
 
 def with_costs(log: Log, function: CostFunction) -> Log:
-    """The log with the costs that a function of its columns gives."""
+    """The log with costs computed by a function of its columns."""
     costs = cost_of(function, log).of(log)
     pairs = zip(log.episodes, costs, strict=True)
     return replace(log, episodes=tuple(replace(one, costs=each) for one, each in pairs))
 
 
 class Risks(NamedTuple):
-    """Variances of the cost at each step, in squared units of it."""
+    """Variances of the cost at each step, in squared units."""
 
     epistemic: Float[Array, "T"]
     aleatoric: Float[Array, "T"]
 
 
 def risks(costs: Float[Array, "T M N"]) -> Risks:
-    """Unbiased estimates of both.
+    """Unbiased estimates of both risks.
 
-    The mean of N roll-outs varies by ``A/N`` even where all weights are the same. That part of the
-    variance between weight draws is taken off, so that E is right on average, and below 0 at times.
+    The mean of N roll-outs has variance ``A/N`` even if all weights are equal. This is subtracted
+    from the variance between weight draws, so E is unbiased and can be negative.
     """
     num = costs.shape[2]
     aleatoric = jnp.mean(jnp.var(costs, axis=2, ddof=1), axis=1)
@@ -214,12 +215,12 @@ def criterion(
 ) -> Float[Array, ""]:
     """J: expected cost and weighted risk, summed over the horizon.
 
-    ``cost_scale`` is a deviation that is usual for costs: risks far below it count as none.
+    ``cost_scale`` is a typical deviation of costs: far smaller risks count as 0.
     """
     epistemic, aleatoric = risks(costs)
     variance = epistemic_weight**2 * epistemic + aleatoric_weight**2 * aleatoric
     least = jnp.square(SMALLEST * cost_scale)
-    # Without weights there must be no slope either, whatever the rounding of the variances.
+    # With zero weights the gradient must be zero too, regardless of rounding in the variances.
     risk = jnp.where(variance > least, jnp.sqrt(jnp.maximum(variance, least)), 0.0)
     return jnp.sum(jnp.mean(costs, axis=(1, 2)) + risk)
 
@@ -237,5 +238,5 @@ def distances(
     products = jnp.einsum("...f,cf->...c", features, centres)
     squares = jnp.sum(jnp.square(features), axis=-1, keepdims=True)
     apart = squares - 2.0 * products + jnp.sum(jnp.square(centres), axis=1)
-    # A root has no slope to follow at a centre itself.
+    # The root has no finite gradient at a centre.
     return jnp.sqrt(jnp.maximum(jnp.min(apart, axis=-1), 1e-12))

@@ -1,9 +1,9 @@
-"""An update of policies: one step down the slope of J (paper, §5).
+"""An update of policies: one gradient step on J (paper, §5).
 
 An update draws starts from the log, M sets of weights from the posterior and N noise sequences for
-each; all policies that are searched together see the same draws, so that they differ by their
-risk weights β and γ and by where they began, and not by luck. It is an ``Algorithm`` like those of
-``inference``, with policies as members, so that the same loop runs, resumes and stops it.
+each. All policies searched together share these draws, so they differ only by their risk weights β
+and γ and by their initial weights. The search is an ``Algorithm`` like those of ``inference``, with
+policies as members, so the same loop runs, resumes and stops it.
 """
 
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ from twofold.plant.rollout import (
 
 @dataclass(frozen=True)
 class Config:
-    """What is fixed when updates are compiled: sizes as in ``SearchSettings``; ``distance`` chooses
-    the nearest-neighbour baseline's criterion."""
+    """Static settings of compiled updates: sizes as in ``SearchSettings``; ``distance`` selects the
+    criterion of the nearest-neighbour baseline."""
 
     task: Task
     horizon: int
@@ -54,7 +54,7 @@ class Config:
 
 
 class RiskWeights(NamedTuple):
-    """β and γ of each policy, and the weights that it begins from: random ones if None."""
+    """β and γ of each policy, and its initial weights (None: random)."""
 
     epistemic: Float[Array, "*S"]
     aleatoric: Float[Array, "*S"]
@@ -62,9 +62,9 @@ class RiskWeights(NamedTuple):
 
 
 class Plant(NamedTuple):
-    """What all policies share: the model, where roll-outs start, and the randomness.
+    """Shared by all policies: the model, starts of roll-outs, and the random key.
 
-    ``centroids`` are those of the nearest-neighbour baseline, and empty for all others.
+    ``centroids`` are used by the nearest-neighbour baseline, and empty otherwise.
     """
 
     key: Key
@@ -76,21 +76,21 @@ class Plant(NamedTuple):
 
 
 class State(NamedTuple):
-    """Policies on their way."""
+    """State of the search: policies and optimiser."""
 
     weights: Float[Array, "*S P"]
     moments: Any
 
 
 def optimiser(config: Config) -> optax.GradientTransformation:
-    """Adam behind a clipped gradient, for a learning rate that is multiplied later."""
+    """Adam with gradient clipping; the learning rate is applied separately."""
     return optax.chain(optax.clip_by_global_norm(config.clip), optax.scale_by_adam())
 
 
 def objective(
     config: Config, risk_weights: RiskWeights, plant: Plant, trace: Trace
 ) -> Float[Array, "S"]:
-    """The criterion of each policy, a mean over starts, and per step, so that horizons compare."""
+    """The criterion of each policy: mean over starts, per step, so that horizons are comparable."""
     if config.distance:
         risk = distances(trace.reached, plant.centroids)
         return jnp.mean(trace.costs + risk_weights.epistemic[:, None] * risk, axis=(0, 1, 3))
@@ -104,7 +104,7 @@ def objective(
 
 
 def init(config: Config, key: Key, problem: RiskWeights) -> State:
-    """Where a policy begins; random ones of the same key begin alike."""
+    """The initial weights of a policy; equal keys give equal random weights."""
     begin = problem.begin
     weights = policy.init(key, config.task.shape) if begin is None else begin
     return State(weights, optimiser(config).init(weights))
@@ -134,7 +134,7 @@ def step(
 def update(
     config: Config, state: State, problem: RiskWeights, plant: Plant, number: Int[Array, ""]
 ) -> tuple[State, Info]:
-    """One update; that of a policy whose gradient is not finite is counted and not made."""
+    """One update; for a policy with a non-finite gradient it is skipped and counted."""
     windows, draws, noise = draw(config, plant, number)
     of_trace = partial(objective, config, problem, plant)
     values, gradients = values_and_gradients(
@@ -156,7 +156,7 @@ def update(
 def draw(
     config: Config, plant: Plant, number: Int[Array, ""]
 ) -> tuple[Window | Start, Draws, Noise]:
-    """Everything random about an update, from its number alone: shared by all policies."""
+    """All random draws of an update, from its number alone; shared by all policies."""
     start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
     rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
     sizes = config.horizon, config.weight_draws, config.starts * config.noise_draws
@@ -175,7 +175,8 @@ def compare(
     weights: Float[Array, "Q P"],
     numbers: Int[Array, "updates"],
 ) -> Float[Array, "S Q"]:
-    """J of all policies by the weights of each of S problems, on the draws of some updates."""
+    """J of all policies under the risk weights of each of S problems, on the draws of some
+    updates."""
 
     def on_draws(number: Int[Array, ""]) -> Float[Array, "S Q"]:
         windows, draws, noise = draw(config, plant, number)

@@ -1,15 +1,15 @@
-"""``Embedding``: from a log's recent past to a model's input, and from its output to the next row.
+"""``Embedding``: from recent rows of a log to model inputs, and from model outputs to the next row.
 
-The same functions build the table a model is fitted to (NumPy) and run inside roll-outs (JAX:
-``jit``, ``vmap``, ``grad``). Windows are in the log's units; the model sees each column through its
-transform φ. Of column c, with the value ``c'`` one step later, the model's output is
+The same functions build the training table (NumPy) and run inside roll-outs (JAX: ``jit``,
+``vmap``, ``grad``). Windows are in the log's units; the model sees each column through its
+transform φ. For a column c with the value ``c'`` one step later, the model's output is
 
     φ(c') − φ(c)        a delta
     φ(c')               absolute
-    φ(c') − φ(known c)  what a known part of the dynamics leaves over
+    φ(c') − φ(known c)  the residual of the known dynamics
 
-In roll-outs predictions without a bound of their own saturate far beyond the log (``saturate``).
-Exogenous columns (weather, demand) follow from nothing: roll-outs replay what the log had next.
+In roll-outs, predictions without bounds saturate far beyond the log (``saturate``). Exogenous
+columns (weather, demand) are not predicted: roll-outs replay their logged values.
 """
 
 import warnings
@@ -38,14 +38,14 @@ from twofold.plant.log import Log, LogError, LogWarning, Start, Steps, Window, c
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 Coming = Float[Array, "E"] | None  # values of exogenous columns after the step
-ROWS = 4096  # at once, so that programs compile for one size
-# A known part that is off by more than this part of its column's range is not known.
+ROWS = 4096  # rows per call, so that programs compile for one size
+# Warn if ``known`` is off by more than this fraction of the column's range.
 ROUNDING = 1e-3
 
 
 class Seen(NamedTuple):
-    """A window as a model sees it: the values through their transforms, as ``Past`` orders them,
-    and the newest observation, through the transforms and in the log's units."""
+    """A window as the model sees it: the transformed values in the order of ``Past``, and the
+    newest observation, transformed and in the log's units."""
 
     past: Float[Array, "F"]
     latest: Float[Array, "D"]
@@ -56,14 +56,13 @@ class Seen(NamedTuple):
 class Embedding:
     """Inputs and outputs of a dynamics model; ``embed`` makes one for a log and checks it.
 
-    ``lags`` says for each observation how many of its last values are seen, ``action_lags`` the
-    same for each action, the one about to be applied among them. ``targets`` are predicted, as
-    ``deltas`` or absolutely; ``computed`` columns follow from ``known(observation, action)``, and
-    as that is known before the step is made, their lags end with the value after it. So do those of
-    ``exogenous`` columns, whose values to come are given to roll-outs. What is none of these keeps
-    its last value. ``ranges`` are the ends of each observation in the log, through its transform,
-    from which its predictions cannot go far. ``limited`` actions change slowly, so that a window
-    holds the last one.
+    ``lags`` is the number of past values the model sees of each observation, ``action_lags`` that
+    of each action, including the one about to be applied. ``targets`` are predicted, as ``deltas``
+    or absolute values. ``computed`` columns follow from ``known(observation, action)``; since that
+    is known before the step, their lags end with the value after it. So do the lags of
+    ``exogenous`` columns, whose future values are given to roll-outs. All other columns keep their
+    last value. ``ranges`` are the transformed ranges of the observations in the log, which limit
+    predictions. ``limited`` actions have a maximum rate, so a window includes the last one.
     """
 
     observations: tuple[str, ...]
@@ -87,17 +86,17 @@ class Embedding:
 
     @property
     def ahead(self) -> tuple[str, ...]:
-        """Columns whose value after a step is known before it."""
+        """Columns whose value after a step is known before the step."""
         return *self.computed, *self.exogenous
 
     @cached_property
     def exogenous_places(self) -> np.ndarray:
-        """Which observations are exogenous."""
+        """Indices of the exogenous observations."""
         return np.array([self.observations.index(name) for name in self.exogenous], np.int32)
 
     @property
     def past_lags(self) -> tuple[int, ...]:
-        """How many values of each observation and then of each action are there before an action
+        """Number of past values of each observation, then of each action, available when an action
         is chosen."""
         return *self.lags, *(max(lags - 1, 0) for lags in self.action_lags)
 
@@ -126,31 +125,31 @@ class Embedding:
 
     @cached_property
     def layout(self) -> Past:
-        """Where the values of a window are."""
+        """The layout of the flat vector."""
         return Past.of(self.lags, self.action_lags, [n in self.ahead for n in self.observations])
 
     def see(self, window: Window | Start) -> Seen:
-        """The window through the transforms; in a roll-out this is done once, at its start."""
+        """Transform a window; in a roll-out this is done once, at the start."""
         rows = window.observations
         columns = [own.forward(rows[:, index]) for index, own in enumerate(self.transforms)]
         past = self.layout.gather(columns, list(window.actions.T))
         return Seen(past, jnp.stack([own[-1] for own in columns]), rows[-1])
 
     def features(self, window: Window | Start) -> Float[Array, "F"]:
-        """The inputs of a policy: the window's columns up to now, and past actions."""
+        """The inputs of a policy: observations up to now, and past actions."""
         return self.see(window).past[self.layout.features]
 
     def input(
         self, window: Window, action: Float[Array, "A"], coming: Coming = None
     ) -> Float[Array, "I"]:
-        """The model's input: what is in the window, what comes, and the action in between."""
+        """The model's input: the window, the action, and the values known after the step."""
         past, _, newest = self.see(window)
         return jnp.concatenate([past, self.new_of(newest, action, coming)])[self.layout.inputs]
 
     def new_of(
         self, newest: Float[Array, "D"], action: Float[Array, "A"], coming: Coming = None
     ) -> Float[Array, "new"]:
-        """What a model's input has beyond the past: columns that are known after the step, and the
+        """The part of the model's input beyond the past: columns known after the step, and the
         action."""
         known, names = self.known_values(newest, action, coming), self.observations
         ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.ahead]
@@ -159,7 +158,7 @@ class Embedding:
     def output(
         self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
     ) -> Float[Array, "O"]:
-        """The output that a model which is right has: the inverse of ``advance``."""
+        """The model output that leads to the next observation: the inverse of ``advance``."""
         _, latest, newest = self.see(window)
         known = self.known_values(newest, action)
         places = [self.observations.index(name) for name in self.targets]
@@ -174,7 +173,8 @@ class Embedding:
         output: Float[Array, "O"],
         coming: Coming = None,
     ) -> Window:
-        """The window one step later, its newest observation made from the model's output."""
+        """The window one step later, with the newest observation computed from the model's
+        output."""
         _, latest, newest = self.see(window)
         _, following = self.follow(latest, newest, action, output, coming)
         rows = zip(window, (following, action), strict=True)
@@ -188,7 +188,7 @@ class Embedding:
         output: Float[Array, "O"],
         coming: Coming = None,
     ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
-        """The next observation, through the transforms and in the log's units."""
+        """The next observation, transformed and in the log's units."""
         known = self.known_values(newest, action, coming)
         outputs = dict(zip(self.targets, output, strict=True))
         seen, values = [*latest], [*newest]
@@ -211,7 +211,7 @@ class Embedding:
         return latest[index] if name in self.deltas else 0.0
 
     def _bound(self, index: int, seen: Array) -> Array:
-        """A prediction within its bounds, through its transform."""
+        """Limit a transformed prediction to its bounds."""
         transform = self.transforms[index]
         if transform.kind.endswith("logit") or not self.ranges:
             return transform.clamp(seen)
@@ -228,15 +228,15 @@ class Embedding:
         return dict(self.known(seen, dict(zip(self.actions, action, strict=True)))) | given
 
     def steps(self, log: Log) -> Steps:
-        """The log's steps with their windows. Values beyond the range of their column's transform
-        are warned of; one without a logarithm is refused."""
+        """The log's steps with their windows. Warns about values beyond the range of their column's
+        transform; refuses values without a logarithm."""
         for name, transform in zip(self.observations, self.transforms, strict=True):
             check_seen(name, transform, log.column(name))
         return steps(log, self.history)
 
     def starts(self, log: Log, horizon: int) -> Window | Start:
-        """Where roll-outs of so many steps start: the windows of the log's steps and, where there
-        are exogenous columns, their values after each step to come, if the log has so many."""
+        """Starts of roll-outs of ``horizon`` steps: the windows of the log's steps and, with
+        exogenous columns, their values after each future step, where the log is long enough."""
         windows = self.steps(log).windows
         if not self.exogenous:
             return windows
@@ -252,7 +252,7 @@ class Embedding:
         return Start(*past, np.swapaxes(coming, 1, 2))
 
     def check_horizon(self, log: Log, horizon: int, which: str = "") -> None:
-        """Refuse roll-outs for which no episode has the exogenous values."""
+        """Refuse a horizon for which no episode has enough exogenous values."""
         longest = max(map(len, log.episodes)) - self.history + 1
         if self.exogenous and longest < horizon:
             raise LogError(
@@ -272,8 +272,9 @@ class Embedding:
         return x, y
 
     def fingerprint(self, log: Log) -> str:
-        """Equal for embeddings with the same inputs, targets and known parts."""
-        # What came later counts where it is used: folders of older versions are resumed.
+        """Equal for embeddings with the same inputs, targets and known dynamics."""
+        # Newer fields count only if they are used, so that folders of older versions can be
+        # resumed.
         later = {"exogenous": (), "limited": False}
         values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "known"}
         parts = [value for name, value in values.items() if later.get(name) != value]
@@ -304,33 +305,33 @@ def embed(
     transforms: Mapping[str, str | Transform] | None = None,
     known: Known | None = None,
 ) -> Embedding:
-    """An embedding for a log.
+    """Make an embedding for a log.
 
     Parameters
     ----------
     history : int
-        How many of the last observations and actions the model sees; more than one where there are
-        delays or things that no sensor sees.
+        Number of past observations and actions the model sees; use more than one if there are
+        delays or unobserved states.
     window : names, or a mapping from names to a number of values
         Observations that the model sees (all of them), and how many values of each (``history``).
     action_history : int, or a mapping from names to one
-        How many of the last actions it sees, the one about to be applied among them (``history``);
-        0 for actions that act through known columns only.
+        Number of past actions it sees, including the one about to be applied (default:
+        ``history``); 0 for actions that act through known columns only.
     targets : names
-        Observations that are predicted: by default all that are neither held, exogenous nor known.
-        A target that is known as well is predicted as its difference to what is known.
+        Observations to predict (default: all that are neither held, exogenous nor known). For a
+        target that is also known, the model predicts the residual.
     held : names
-        Observations that keep their value during a roll-out, such as set-points.
+        Observations that stay constant during a roll-out, such as set-points.
     exogenous : names
         Observations that no action influences, such as weather, demand or feed. Roll-outs replay
-        them from the log, and the model sees their value of the coming step.
+        them from the log, and the model sees their value at the next step.
     deltas : bool or names
         Whether the change of a target is predicted (True) or its value.
     transforms : mapping from names to "log1p", "logit" or "log1p_logit"
-        How the model sees a column, with bounds from this log: see ``transforms``.
+        Transforms of columns, with bounds from this log: see ``Transform``.
     known : function
         ``known(observation, action) -> {name: value one step later}``, both mappings from names,
-        written with ``jax.numpy``: parts of the dynamics that need not be learnt.
+        written with ``jax.numpy``: known parts of the dynamics.
     """
     names = log.observations
     known_names = _known_names(log, known)
@@ -378,7 +379,7 @@ def _check_count(name: str, value: Any, least: int) -> None:
 
 
 def _lags(what: str, names: Sequence[str], given: Any, history: int) -> tuple[int, ...]:
-    """For each name the number of values that are seen; ``given`` is a number, names, or both."""
+    """Number of lags for each name; ``given`` is a number, a list of names, or a mapping."""
     if given is None:
         given = history
     if isinstance(given, int | np.integer):
@@ -398,7 +399,7 @@ def _targets(
     exogenous: tuple[str, ...],
     known: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """Targets as given, or all that nothing else takes care of."""
+    """Targets as given, or all observations not handled otherwise."""
     if targets is None:
         targets = [name for name in names if name not in {*held, *exogenous, *known}]
     targets = _names("target", targets, names)
@@ -425,7 +426,7 @@ def _targets(
 
 
 def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
-    """The columns that a known part gives, after a try under ``jit``."""
+    """The columns that ``known`` returns, tested under ``jit``."""
     if known is None:
         return ()
     now = dict(zip(log.observations, jnp.asarray(log.episodes[0].observations[0]), strict=True))

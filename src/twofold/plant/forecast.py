@@ -1,9 +1,9 @@
-"""What a model says about a policy: expected costs and both risks over the horizon, and how far
-its roll-outs leave the data.
+"""Forecasts of policies on a model: expected costs and both risks over the horizon, and how far
+roll-outs leave the data.
 
-A visited state is as far from the data as the nearest logged state is, in what the policy sees,
-standardised. How far is usual is said by held-out episodes: rows of one episode resemble each
-other, so that distances within the model's own log would be too small.
+The distance of a visited state from the data is that to the nearest logged state, in the policy's
+standardised inputs. Distances of held-out episodes serve as reference: within the training log they
+would be too small, because rows of one episode resemble each other.
 """
 
 import warnings
@@ -28,22 +28,23 @@ from twofold.plant.replay import PASSAGES, Passages, choose_passages, replay_cos
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
 ROLLOUTS_AT_ONCE = 20_000
-# Roll-outs of each weight draw from a held-out window.
+# Roll-outs per weight draw and held-out window.
 NOISE_DRAWS = 8
-# Held-out windows from which a policy is followed to where it leads, under so many weight draws.
+# Held-out windows from which a policy is rolled out to find visited states, and number of weight
+# draws.
 STARTS, WEIGHT_DRAWS = 25, 20
-# Times the epistemic risk is what a careful person adds to an expected cost.
+# Multiple of the epistemic risk in the risk-adjusted cost.
 CAUTION = 2.0
-# Enough for a drawing, and a third of the file that all digits would make.
+# Significant digits stored: enough for figures, in a third of the file size.
 DIGITS = 5
-# Logged states that stand for all of them: neighbours are found in a second.
+# Sample size of logged states; the neighbour search takes about a second.
 MOST_ROWS = 4_000
-# Visited states whose epistemic part is looked at: 200 in each decile.
+# Sample size of visited states for the epistemic part: 200 per decile.
 MOST_STATES = 2_000
 FAR = 0.99
 GROUPS = 10
 RISKIEST, EPISTEMIC = 10, "epistemic part"
-# Of what is visited at each step, for the bands of a report.
+# Quantiles of visited states at each step, for the bands in a report.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -70,12 +71,12 @@ class Forecast(NamedTuple):
 
     @property
     def epistemic_risk(self) -> float:
-        """The deviation between weight draws, averaged over steps and starts."""
+        """Standard deviation between weight draws, averaged over steps and starts."""
         return float(_root(self.epistemic).mean())
 
     @property
     def aleatoric_risk(self) -> float:
-        """The deviation within weight draws, averaged over steps and starts."""
+        """Standard deviation within weight draws, averaged over steps and starts."""
         return float(_root(self.aleatoric).mean())
 
 
@@ -93,14 +94,15 @@ def forecast(
     noise_draws: int = 25,
     random_state: int = 0,
 ) -> Forecast:
-    """Roll a policy out from windows ``[B, H, D]``, with the same luck for every policy."""
+    """Roll a policy out from windows ``[B, H, D]``, with the same random numbers for every
+    policy."""
     task, scales, weights = model.under(policy)
     weight_draws = model.draws_of(weight_draws)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, weight_draws)
     num = starts.observations.shape[0]
     at_once = max(1, min(num, ROLLOUTS_AT_ONCE // (weight_draws * noise_draws)))
-    # The noise of every step and the costs, twice each on their way.
+    # The noise of every step and the costs, two copies each.
     each = 2 * 4 * (task.model.latents + task.model.num_noise + 1)
     memory.refuse_beyond(
         each * horizon * at_once * weight_draws * noise_draws,
@@ -137,10 +139,10 @@ def _forecast(
     starts: Window | Start,
     rows: Array,
 ) -> tuple[Array, ...]:
-    """All starts, shared out over the devices; the noise is that of one device."""
+    """All starts, sharded over the devices; the noise does not depend on their number."""
     members, count = draws.weights.shape[0], starts.observations.shape[0]
     noise = draw_noise(key, task.model, horizon, members, count * noise_draws)
-    # The devices' shares must be of one size: the last start is repeated, with any noise.
+    # Shares must be of equal size: pad with the last start, with arbitrary noise.
     more = sharding.room(mesh, count) - count
     starts, rows = jax.tree.map(
         lambda leaf: jnp.pad(leaf, ((0, more), *[(0, 0)] * (leaf.ndim - 1)), "edge"), (starts, rows)
@@ -163,8 +165,8 @@ def _forecast(
 
 
 class Visited(NamedTuple):
-    """States after each of T steps of all roll-outs: what the policy sees (standardised) and does
-    there, the newest observations, and the model's inputs."""
+    """States after each of T steps of all roll-outs: the policy's standardised inputs and its
+    actions, the newest observations, and the model's inputs."""
 
     features: Float[Array, "T B F"]
     observations: Float[Array, "T B D"]
@@ -175,8 +177,9 @@ class Visited(NamedTuple):
 def measure_reach(
     model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int = 0
 ) -> dict[str, Any]:
-    """Roll a policy out from held-out windows, under each weight draw, and look where it comes; how
-    far from the data is usual is said by them too. The parts of a ``Trial`` that say so, by name.
+    """Roll a policy out from held-out windows under each weight draw, and measure how far visited
+    states are from the data, relative to held-out states. Returns the corresponding fields of a
+    ``Trial``.
     """
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
@@ -218,11 +221,11 @@ def visit(
     draws: Draws,
     starts: Window | Start,
 ) -> Visited:
-    """Roll out once from each start under each weight draw. What the policy does after the last
-    step is asked for too, so one more is made."""
+    """Roll out once from each start under each weight draw, one step beyond the horizon, to get the
+    policy's action in the last state too."""
     history, count = task.embedding.history, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon + 1, count, starts.observations.shape[0])
-    if isinstance(starts, Start):  # of the step beyond the horizon, what there was before it
+    if isinstance(starts, Start):  # of the extra step, only the state before it
         starts = starts._replace(coming=jnp.pad(starts.coming, ((0, 0), (0, 1), (0, 0)), "edge"))
     trace = rollout(task, scales, weights[None], draws, noise, starts)
     seen = _join(starts.observations, trace.observations)
@@ -243,7 +246,7 @@ def visit(
 
 
 def _join(before: Float[Array, "B H D"], after: Float[Array, "T M S B D"]) -> Array:
-    """What was there at the start and what came then, ``[M · B, H + T, D]``, for one policy."""
+    """Windows followed by roll-outs, ``[M · B, H + T, D]``, for one policy."""
     after = jnp.moveaxis(after[:, :, 0], 0, 2)
     before = jnp.broadcast_to(before, (after.shape[0], *before.shape))
     joined = jnp.concatenate([before, after], axis=2)
@@ -255,9 +258,9 @@ def distances(
     usual: Float[np.ndarray, "N F"],
     visited: Float[np.ndarray, "T B F"],
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """To the nearest known state: at each step the median of visited states and the share of them
-    beyond the 99th percentile of usual ones, and the median and that percentile of those; what is
-    not finite is infinitely far."""
+    """Distances to the nearest known state: at each step the median over visited states and the
+    share beyond the 99th percentile of held-out ones; and the median and that percentile of
+    held-out states. Non-finite states are infinitely far."""
     neighbours = NearestNeighbors(n_neighbors=1).fit(known)
     ordinary = neighbours.kneighbors(usual)[0][:, 0]
     apart = np.full(visited.shape[:2], np.inf)
@@ -272,9 +275,9 @@ def distances(
 def with_epistemic_part(
     model: DynamicsModel, visited: Visited, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Some of the visited states by column, after how many steps they were, and the epistemic part
-    there: the variance between weight draws of ``E[y | x, W]``, in squared deviations of each
-    output and summed."""
+    """A sample of visited states by column, their steps, and the epistemic part there: the variance
+    of ``E[y | x, W]`` between weight draws, in squared deviations of each output, summed over
+    outputs."""
     fine = np.isfinite(visited.inputs).all(axis=2) & np.isfinite(visited.observations).all(axis=2)
     steps, rollouts = np.nonzero(fine)
     if len(steps) == 0:
@@ -291,7 +294,7 @@ def with_epistemic_part(
 
 
 def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
-    """Of observations and actions at each step, over the roll-outs that are finite there."""
+    """Quantiles of observations and actions at each step, over roll-outs that are finite there."""
     both = [np.asarray(part, float) for part in (visited.observations, visited.actions)]
     values = np.concatenate(both, axis=2)
     values[~np.isfinite(values)] = np.nan
@@ -302,8 +305,8 @@ def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
 
 
 def explained(values: np.ndarray, epistemic: np.ndarray) -> float:
-    """η², the share of the variance of the epistemic part that lies between its means in ten groups
-    by a column's deciles (fewer where frequent values leave nothing between two of them)."""
+    """η², the share of the variance of the epistemic part explained by a column's deciles (fewer
+    groups if deciles coincide)."""
     deciles = np.quantile(values, np.linspace(0.0, 1.0, GROUPS + 1))
     group = np.searchsorted(deciles[1:-1], values, side="right")
     counts = np.bincount(group, minlength=GROUPS)
@@ -318,15 +321,15 @@ def explained(values: np.ndarray, epistemic: np.ndarray) -> float:
 class Trial:
     """A policy on the model, from held-out starts.
 
-    ``expected`` are costs at each of T steps, ``epistemic`` and ``aleatoric`` their deviations,
-    ``apart`` and ``beyond`` the median distance of visited states to the nearest logged one
-    (``usual`` for held-out states) and the share of them that is farther than 99 % of held-out
-    states (``far``) are. ``columns`` are observations with the share of the epistemic part that
-    they explain, largest first, and ``riskiest`` the visited states where it is largest, by column.
+    ``expected`` holds the costs at each of T steps, ``epistemic`` and ``aleatoric`` their
+    deviations. ``apart`` is the median distance of visited states to the nearest logged one
+    (``usual``: that of held-out states), ``beyond`` the share of them farther than 99 % of held-out
+    states (``far``). ``columns`` lists observations with the share of the epistemic part that they
+    explain, largest first; ``riskiest`` the visited states where it is largest, by column.
     ``rollouts`` are costs of some roll-outs ``[R, T]``; ``visited`` has quantiles ``[T, 5]`` of
-    each column at each step, ``logged`` those of the log between its ends. ``saving``, per step, is
-    against the logged actions, replayed from the same starts (NaN: not known), and ``saving_risk``
-    its deviation between weight draws.
+    each column at each step, ``logged`` those of the log. ``saving`` is the saving per step against
+    the logged actions, replayed from the same starts (NaN: unknown), and ``saving_risk`` its
+    deviation between weight draws.
     """
 
     epistemic_weight: float
@@ -365,35 +368,35 @@ class Trial:
 
     @property
     def epistemic_risk(self) -> float:
-        """The deviation of the cost between weight draws, averaged over steps."""
+        """Standard deviation of the cost between weight draws, averaged over steps."""
         return float(self.epistemic.mean())
 
     @property
     def aleatoric_risk(self) -> float:
-        """The deviation of the cost within weight draws, averaged over steps."""
+        """Standard deviation of the cost within weight draws, averaged over steps."""
         return float(self.aleatoric.mean())
 
     @property
     def careful_cost(self) -> float:
-        """The expected cost and twice the epistemic risk."""
+        """The risk-adjusted cost: expected cost plus twice the epistemic risk."""
         return self.cost + CAUTION * self.epistemic_risk
 
     @property
     def careful_saving(self) -> float:
-        """The expected saving less twice its epistemic risk."""
+        """The risk-adjusted saving: expected saving minus twice its epistemic risk."""
         return self.saving - CAUTION * self.saving_risk
 
     @property
     def share_beyond(self) -> float:
-        """Of visited states, those beyond the data."""
+        """Share of visited states beyond the data."""
         return float(self.beyond.mean())
 
 
 def evaluate_policy(
     model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int
 ) -> Trial:
-    """Forecast a policy from the starts of the passages that the model is judged by, and see how
-    far it leaves the data."""
+    """Forecast a policy from the starts of the held-out passages that evaluate the model, and
+    measure how far it leaves the data."""
     rng = np.random.default_rng(random_state)
     passages, _ = choose_passages(model, held_out, horizon, PASSAGES, rng)
     draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
@@ -404,7 +407,7 @@ def evaluate_policy(
     ends = 0.0, *QUANTILES, 1.0
     return Trial(
         *policy.risk_weights,
-        # Means over starts; of risks those of deviations, as in the criterion.
+        # Means over starts; for risks, means of standard deviations, as in the criterion.
         expected=costs.expected.mean(axis=0),
         epistemic=_root(costs.epistemic).mean(axis=0),
         aleatoric=_root(costs.aleatoric).mean(axis=0),
@@ -419,8 +422,8 @@ def evaluate_policy(
 def measure_saving(
     model: DynamicsModel, passages: Passages, costs: Forecast, random_state: int
 ) -> Float[np.ndarray, "M"]:
-    """What a policy saves per step against the logged actions, under each weight draw of its
-    forecast from the same windows: whatever is off in both is not in their difference."""
+    """Saving per step of a policy against the logged actions, from the same windows and weight
+    draws, so that errors common to both forecasts cancel."""
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, len(costs.by_draw))
     logged = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages)
@@ -428,5 +431,5 @@ def measure_saving(
 
 
 def _round(values: np.ndarray) -> np.ndarray:
-    """To a few digits."""
+    """Round to a few significant digits."""
     return np.vectorize(lambda value: float(f"{value:.{DIGITS}g}"), otypes=[float])(values)

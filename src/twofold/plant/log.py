@@ -10,8 +10,8 @@ from twofold.core.naming import nearest
 from twofold.envs.system import Episodes, System
 from twofold.tables import TableError
 
-# Users' functions are distinguished by their values at this many points, in ranges this many times
-# as wide as the log's, so that limits beyond the logged values count as well.
+# User functions are identified by their values at this many points, in ranges this many times as
+# wide as the log's, so that behaviour beyond the logged values counts too.
 PROBES, WIDENING = 4096, 10.0
 
 
@@ -20,16 +20,16 @@ class LogError(TableError):
 
 
 class LogWarning(UserWarning):
-    """A log is usable, but should be inspected."""
+    """A log is usable but should be inspected."""
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One stretch of equal time steps without a break.
+    """A contiguous stretch of equal time steps.
 
-    Observation ``t`` was seen, action ``t`` was applied from there until observation ``t + 1``,
-    and cost ``t`` is what it cost to come there. ``origin`` names the run that it is a piece of,
-    where one was cut.
+    Action ``t`` was applied from observation ``t`` until observation ``t + 1``, and cost ``t`` is
+    that of arriving at observation ``t + 1``. ``origin`` names the run of which it is a piece, if
+    that was cut.
     """
 
     observations: np.ndarray
@@ -99,13 +99,13 @@ class Log:
         return sum(map(len, self.episodes))
 
     def column(self, name: str) -> np.ndarray:
-        """All values of an observation, or of an action, one episode after another."""
+        """All values of an observation or action, concatenated over episodes."""
         kind = "observations" if name in self.observations else "actions"
         index = getattr(self, kind).index(name)
         return np.concatenate([getattr(one, kind)[:, index] for one in self.episodes])
 
     def probes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Observations and actions, uniform over widened ranges and always the same."""
+        """Fixed observations and actions, uniform over widened ranges."""
         rng = np.random.default_rng(0)
         seen = np.concatenate([episode.observations for episode in self.episodes])
         low, high = seen.min(axis=0), seen.max(axis=0)
@@ -119,9 +119,9 @@ class Log:
         return replace(self, episodes=tuple(self.episodes[i] for i in numbers))
 
     def split(self, held_out: float = 0.2, seed: int = 0) -> tuple["Log", "Log"]:
-        """Two logs: to learn from, and held out. Whole runs go to one of them, with all their
-        pieces, for rows of one run resemble each other and would make a test too easy; if there is
-        one run only, its pieces count as runs, and of one piece the last part is held out."""
+        """Split into a training and a held-out log. Whole runs, with all their pieces, go to one of
+        them, because rows of one run resemble each other. If there is only one run, its pieces are
+        split; of a single piece, the last part is held out."""
         if len(self.episodes) == 1 and 0.0 < held_out < 1.0 and len(self.episodes[0]) > 1:
             return self._split_in_time(held_out)
         origins = [one.origin or f"episode {i}" for i, one in enumerate(self.episodes)]
@@ -140,7 +140,7 @@ class Log:
         return self.pick(np.flatnonzero(~held)), self.pick(np.flatnonzero(held))
 
     def _split_in_time(self, held_out: float) -> tuple["Log", "Log"]:
-        """The first and the last steps of the only episode; the state between them is in both."""
+        """Split the only episode in time; the state in between belongs to both parts."""
         (one,) = self.episodes
         at = min(max(1, round((1.0 - held_out) * len(one))), len(one) - 1)
         sides = []
@@ -161,7 +161,7 @@ class Log:
 
 
 def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
-    """The bounds of an action, finite and in order."""
+    """Check that the bounds of an action are finite and in order."""
     try:
         low, high = map(float, bounds)
     except (TypeError, ValueError):
@@ -180,7 +180,7 @@ def check_known(what: str, names: Iterable[str], known: Sequence[str]) -> None:
 
 
 def check_different(names: Sequence[str]) -> None:
-    """Refuse a name that stands for two columns."""
+    """Refuse a name used for two columns."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise LogError(
@@ -205,7 +205,7 @@ class Window(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A window, and the values of exogenous columns after each of the T steps to come."""
+    """A window, and the values of exogenous columns after each of the next T steps."""
 
     observations: Any
     actions: Any
@@ -213,8 +213,8 @@ class Start(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Steps with all of their history: windows ``[N, H, D]`` and ``[N, H - 1, A]``, the action
-    then applied, and the observation that came of it."""
+    """Steps with complete history: windows ``[N, H, D]`` and ``[N, H - 1, A]``, the action applied
+    next, and the resulting observation."""
 
     windows: Window
     actions: np.ndarray
@@ -222,7 +222,7 @@ class Steps(NamedTuple):
 
 
 def check_length(log: Log, history: int, which: str = "") -> None:
-    """Refuse a log without a step that has ``history`` observations before it."""
+    """Refuse a log without any step preceded by ``history`` observations."""
     longest = max(len(episode) + 1 for episode in log.episodes)
     if longest <= history:
         raise LogError(
@@ -232,7 +232,7 @@ def check_length(log: Log, history: int, which: str = "") -> None:
 
 
 def steps(log: Log, history: int) -> Steps:
-    """Every step that has ``history`` observations before it, episode by episode."""
+    """Every step preceded by ``history`` observations, episode by episode."""
     check_length(log, history)
     parts = []
     for one in (episode for episode in log.episodes if len(episode) >= history):

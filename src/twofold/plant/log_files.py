@@ -19,14 +19,14 @@ from twofold.tables import Table, check_names, read_table, write_table
 from twofold.tables.dates import ORDERS
 from twofold.tables.table import sentinels
 
-# Names under which a column that nobody asked for is probably the time or the episode.
+# Names of columns that are probably the time or the episode.
 LIKELY = {
     "time": {"time", "t", "timestamp", "datetime", "date", "step"},
     "episode": {"episode", "run", "batch", "trial", "run_id", "batch_id", "episode_id"},
 }
 # Numbers with an unexpected decimal mark, or with thousands separators.
 MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?\d+)?", re.I)
-# A step is uneven if it differs from the usual one by more than this share of it; number of
+# A step is uneven if it differs from the usual one by more than this fraction of it; number of
 # examples in a message.
 UNEVEN, FEW = 0.1, 3
 SENTENCES = {
@@ -59,7 +59,7 @@ SENTENCES = {
 # Checked before any repair.
 BEFORE = ("text", "interleaved")
 WARNINGS = ("sentinel", "uneven", "constant", "stuck", "unnamed")
-# Its kind, rows or a place in words (none: no fault), and what its sentence says.
+# Kind, rows or a place in words (empty: no fault), and the values in the message.
 Fault = tuple[str, Any, dict[str, Any]]
 
 
@@ -80,12 +80,12 @@ def read_log(
     strict: bool = False,
     **mending: bool,
 ) -> Log:
-    """A log from a CSV or Parquet file or a pandas ``DataFrame``, one row for each time step.
+    """Read a log from a CSV or Parquet file or a pandas ``DataFrame``, with one row per time step.
 
     The columns are those of ``read_raw_log``. Faults that make the log unusable raise a
-    ``LogError`` that lists them all and names the option that mends each (those of ``mend``:
-    ``sort=True``, ``split_at_gaps=True``, …); other faults are warned of, or raised too if
-    ``strict``. ``history`` is the number of rows that a model will look back over.
+    ``LogError`` that lists them all with the option that repairs each (``sort=True``,
+    ``split_at_gaps=True``, …: see ``mend``); other faults cause warnings, or errors if ``strict``.
+    ``history`` is the number of past rows that the model will see.
     """
     check_mending(mending)
     found = read_raw_log(
@@ -96,7 +96,8 @@ def read_log(
     raw = mend(found, **mending)
     if not len(raw):
         raise LogError(f"{found.source}: no row of {len(found)} is left after the repairs")
-    # Neither is mended: leaving out rows with text would leave out all that have decimal commas.
+    # Neither is repaired automatically: dropping rows with text would drop all rows with decimal
+    # commas.
     cut = mending.get("split_at_restarts") and raw.times is None
     findings = [*_findings(found, _text_faults(found))]
     findings += [] if cut else _findings(found, _return_faults(found))
@@ -122,14 +123,14 @@ def read_raw_log(
     decimal: str | None = None,
     encoding: str = "utf-8-sig",
 ) -> RawLog:
-    """The named columns of a table as they are, faults and all, for ``check``.
+    """Read the named columns of a table without repairs, for ``check``.
 
-    ``observations`` names the columns that are seen, ``actions`` those that are applied from a row
-    on, with their bounds; in the last row of an episode they may be blank. ``episode`` and ``time``
-    (numbers or dates) name further columns, ``cost`` one with the cost of having come to a row.
-    ``missing`` are words and numbers that mean that there is no value (in the time column only
-    words do). ``date_order`` ("day-first", "month-first") is for dates like 03/04/2025 that no
-    other date of the column tells the order of. ``decimal`` is what the file shows.
+    ``observations`` names the sensor columns, ``actions`` those applied from a row on, with their
+    bounds; in the last row of an episode they may be blank. ``episode`` and ``time`` (numbers or
+    dates) name further columns, ``cost`` one with the cost of arriving at a row. ``missing`` lists
+    markers for missing values, words or numbers (in the time column, only words). ``date_order``
+    ("day-first", "month-first") resolves dates like 03/04/2025 if the column is ambiguous.
+    ``decimal`` is the decimal mark (default: detected).
     """
     if date_order not in (None, *ORDERS):
         raise LogError(f"date_order must be {' or '.join(map(repr, ORDERS))}, got {date_order!r}")
@@ -159,7 +160,7 @@ def read_raw_log(
 
 
 def write_log(log: Log, path: Any) -> None:
-    """Write a log as a CSV or Parquet file that ``read_log`` reads back, to the last digit.
+    """Write a log as a CSV or Parquet file that ``read_log`` reads back exactly.
 
     Its columns are ``episode``, ``step``, ``time`` (if known), observations, actions (blank in the
     last row of an episode) and ``cost`` (blank in the first).
@@ -190,7 +191,8 @@ def _bounds(
 
 
 def _episodes(table: Table, episode: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The number of each row's episode, in the order in which they begin, and their names."""
+    """The episode number of each row, in order of first appearance, and the names of the
+    episodes."""
     if episode is None:
         return np.zeros(len(table), int), ("0",)
     labels = table.labels(episode)
@@ -206,9 +208,9 @@ def _episodes(table: Table, episode: str | None) -> tuple[np.ndarray, tuple[str,
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault: ``kind`` in a word, ``where`` it is, a ``sentence`` with what to do about it.
+    """A fault: its ``kind`` in a word, ``where`` it is, and a ``sentence`` with the remedy.
 
-    An error has to be mended before the log can be learnt from; a warning should be looked at.
+    Errors must be repaired before the log can be used; warnings should be inspected.
     """
 
     kind: str
@@ -223,8 +225,8 @@ class Finding:
 
 
 def check(what: Any, *, history: int = 1) -> list[Finding]:
-    """The faults of a ``Log``, or of the ``RawLog`` that ``read_raw_log`` gives; a model will look
-    back over ``history`` rows."""
+    """The faults of a ``Log``, or of a ``RawLog`` from ``read_raw_log``, for a model that sees
+    ``history`` rows."""
     if not isinstance(what, Log | RawLog):
         raise LogError(
             f"check takes a Log or a RawLog (read_raw_log gives one), got {type(what).__name__}"
@@ -244,14 +246,14 @@ def _findings(raw: RawLog, faults: Iterable[Fault]) -> Iterator[Finding]:
 
 
 def _log_error(source: str, findings: Sequence[Finding]) -> LogError:
-    """An error that lists findings, errors first."""
+    """A ``LogError`` that lists findings, errors first."""
     ordered = sorted(findings, key=lambda finding: finding.severity != "error")
     lines = [f"  - {finding.severity}: {finding.sentence}" for finding in ordered]
     return LogError("\n".join([f"{source}: {_count(findings, 'fault')} found", *lines]))
 
 
 def _text_faults(raw: RawLog) -> Iterator[Fault]:
-    """Of each column cells that are neither a number nor blank."""
+    """Cells that are neither a number nor blank, by column."""
     for name, texts in raw.texts.items():
         words = list(dict.fromkeys(texts.values()))
         examples = _list(list(map(repr, words)), FEW)
@@ -262,8 +264,8 @@ def _text_faults(raw: RawLog) -> Iterator[Fault]:
 
 
 def _column_faults(raw: RawLog) -> Iterator[Fault]:
-    """Of each column missing and far values, numbers that seem to say that there is none, values
-    that never change or stand still, and actions out of bounds, but for rounding."""
+    """Faults of each column: missing values, sentinels, far values, constant or stuck values, and
+    actions out of bounds (beyond rounding)."""
     stuck = raw_log.find_stuck(raw)
     for name, column in raw.columns.items():
         rows = np.setdiff1d(raw_log.missing_rows(raw, name), list(raw.texts.get(name, ())))
@@ -292,7 +294,7 @@ def _column_faults(raw: RawLog) -> Iterator[Fault]:
 
 
 def _odd_values(name: str, values: np.ndarray) -> Iterator[Fault]:
-    """Numbers that stand for no value, and those that no sensor can have measured."""
+    """Sentinels, and values that no sensor can have measured."""
     far, marks = raw_log.find_far(values), sentinels(values)
     for value in marks:
         rows = np.flatnonzero(values == value)
@@ -315,13 +317,13 @@ def _return_faults(raw: RawLog) -> Iterator[Fault]:
 
 
 def _order_faults(raw: RawLog) -> Iterator[Fault]:
-    """Times that start over, go back, repeat, leave gaps or are uneven."""
+    """Times that restart, go back, repeat, have gaps or are uneven."""
     if raw.times is None:
         return
     over, back = raw_log.backward_rows(raw)
     yield "mixed", over, {}
     yield "unsorted", back, {}
-    # Where the time starts over the same times are no duplicates, and its steps no gaps.
+    # At a restart, equal times are not duplicates, and the step is not a gap.
     if not len(over):
         yield "duplicate", raw_log.duplicates(raw), {}
         rows, steps, usual = raw_log.gaps(raw)
@@ -333,8 +335,8 @@ def _order_faults(raw: RawLog) -> Iterator[Fault]:
 
 
 def _other_faults(raw: RawLog, history: int) -> Iterator[Fault]:
-    """A column that looks like the time or the episode, which nobody has named, and episodes
-    without a single step that a model can learn from."""
+    """An unused column that looks like the time or the episode, and episodes too short for a single
+    step."""
     is_named = {"time": raw.times is not None, "episode": len(raw.parts) > 1}
     for role, names in LIKELY.items():
         likely = [name for name in raw.others if name.casefold() in names]
@@ -351,7 +353,7 @@ def _other_faults(raw: RawLog, history: int) -> Iterator[Fault]:
 
 
 def _remedy(words: Sequence[str]) -> str:
-    """What to do about numbers among texts, if there are any."""
+    """The remedy for numbers among texts, if any."""
     marks = {re.sub(r"[\deE+-]", "", word) for word in words if MARKED.fullmatch(word)}
     for mark, name in ((",", "comma"), (".", "point")):
         if mark in marks:

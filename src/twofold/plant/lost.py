@@ -22,8 +22,8 @@ def explain_lost(
     windows: Window | Start,
     starts: Window | Start,
 ) -> str:
-    """What is not finite, and what to do, by the roll-outs of one policy from some windows; all
-    ``starts`` are those of the log."""
+    """Explain what is not finite, with a remedy, from roll-outs of one policy from some windows;
+    ``starts`` are all starts in the log."""
     names = task.embedding.observations
     for name, values in zip(names, np.asarray(starts.observations[:, -1], float).T, strict=True):
         if len(rows := find_far(values)):

@@ -12,22 +12,23 @@ import numpy as np
 
 from twofold.plant.log import Episode, Log, LogError
 
-# The entry of a data set's metadata under which names and what else Minari has no place for are.
+# Metadata key for column names and other facts that Minari has no field for.
 ENTRY = "twofold"
 
 
 def write_minari(
     log: Log, dataset_id: str, *, root: Any = None, description: str = "A log", **metadata: Any
 ) -> Any:
-    """Write a log as a Minari data set, and give it: rewards are the negative costs (0 if there are
-    none), and every episode ends truncated.
+    """Write a log as a Minari data set and return it: rewards are the negative costs (0 if there
+    are none), and every episode ends truncated.
 
-    ``root`` is the folder of data sets (else Minari's own: ``MINARI_DATASETS_PATH``); ``metadata``
-    are further arguments of ``minari.create_dataset_from_buffers``, such as ``author``.
+    ``root`` is the folder of data sets (default: Minari's own, ``MINARI_DATASETS_PATH``);
+    ``metadata`` are further arguments of ``minari.create_dataset_from_buffers``, such as
+    ``author``.
     """
     minari, spaces = _import("minari"), _import("gymnasium.spaces")
     with _data_sets(root), warnings.catch_warnings():
-        # Minari warns of each piece of metadata that nobody gave.
+        # Minari warns about each missing piece of metadata.
         warnings.simplefilter("ignore", UserWarning)
         try:
             written = minari.create_dataset_from_buffers(
@@ -51,7 +52,7 @@ def write_minari(
 
 
 def check_new_name(dataset_id: str) -> None:
-    """Refuse an invalid name now: Minari itself would first create a folder for it."""
+    """Refuse an invalid name in advance: Minari would first create a folder for it."""
     parse = _import("minari.dataset.minari_dataset").parse_dataset_id
     path = _import("minari.storage").get_dataset_path
     try:
@@ -68,7 +69,7 @@ def check_new_name(dataset_id: str) -> None:
 def read_minari(dataset: Any, *, root: Any = None) -> Log:
     """A log from a Minari data set, or from its name; costs are the negative rewards.
 
-    Columns of a data set that no log was written to are called ``observation_0``, ….
+    Columns of a data set not written by twofold are called ``observation_0``, ….
     """
     if isinstance(dataset, str):
         minari = _import("minari")
@@ -121,7 +122,7 @@ def _width(dataset: Any, kind: str) -> int:
 
 
 def _data_sets(root: Any) -> Any:
-    """Minari's folder of data sets, for a while; Minari takes it from the environment only."""
+    """Set Minari's folder of data sets temporarily; Minari reads it from the environment only."""
     folder = {} if root is None else {"MINARI_DATASETS_PATH": str(Path(root).absolute())}
     return patch.dict(os.environ, folder)
 

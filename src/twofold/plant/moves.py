@@ -6,15 +6,15 @@ import numpy as np
 
 from twofold.plant.log import Log, LogError, check_known
 
-# Of the changes in a log, so many are no faster than what is called its rate.
+# Quantile of the logged changes that defines the rate of an action.
 USUAL_RATE = 0.95
-# An action that often moves by more than this part of its range from one step to the next jumps.
+# An action that often changes by more than this fraction of its range in one step jumps.
 JUMP = 0.5
 
 
 def logged_rates(log: Log) -> dict[str, float]:
-    """For each action that does not jump the largest usual change from one step to the next: of
-    those steps in which it changes at all, 95 % change it by no more."""
+    """The rate of each action that does not jump: the 95 % quantile of its changes per step, over
+    steps in which it changes."""
     found = {}
     for index, name in enumerate(log.actions):
         changes = [np.abs(np.diff(one.actions[:, index])) for one in log.episodes]
@@ -27,7 +27,7 @@ def logged_rates(log: Log) -> dict[str, float]:
 
 
 def rates_of(log: Log, max_rate: Mapping[str, float]) -> tuple[float, ...]:
-    """The largest change of each action, its whole range where no other is given; none at all if no
+    """The largest change of each action per step (its whole range if no rate is given); empty if no
     action has a limit."""
     check_known("max_rate of", max_rate, log.actions)
     for name, rate in max_rate.items():
@@ -39,7 +39,7 @@ def rates_of(log: Log, max_rate: Mapping[str, float]) -> tuple[float, ...]:
 
 
 def find_switches(log: Log) -> tuple[int, ...]:
-    """The numbers of the actions that have always been at one of their bounds."""
+    """Indices of actions that were always at one of their bounds."""
     ends = zip(log.actions, log.action_low, log.action_high, strict=True)
     return tuple(
         index

@@ -1,16 +1,16 @@
 """``LearnedPolicy``: a policy that acts on a window of raw observations, its file, and its export.
 
-It is a small ReLU network of standardised features whose actions cannot leave their bounds:
+A small ReLU network of standardised features whose actions cannot leave their bounds:
 
     a = middle + half · tanh(network(features))
 
-An action with a rate r moves by no more than r a step, to the bounds at most; a switch is at its
-upper bound where the network's output is at least 0, and at its lower one elsewhere.
+An action with a rate r changes by at most r per step, within its bounds; a switch is at its upper
+bound if the network's output is at least 0, and at its lower bound otherwise.
 
-Exported it is one ONNX graph, raw windows in, actions out, in single precision. The action is NaN
-where ``LearnedPolicy.act`` refuses a value. Actions agree to a few parts in a million of their
-range, less well only where a column seen as "log1p_logit" lies in the last thousandth below its
-upper bound: there the last digit of the logarithm decides.
+The export is one ONNX graph from raw windows to actions, in single precision. The action is NaN
+where ``LearnedPolicy.act`` raises an error. Actions agree to a few millionths of their range,
+except where a "log1p_logit" column lies within the last thousandth below its upper bound: there the
+rounding of the logarithm dominates.
 """
 
 import json
@@ -35,12 +35,12 @@ from twofold.plant.log import Window
 
 FIRST_ACTIONS = 0.1
 DTYPE = jnp.float32
-# What a policy's file has of its embedding, of its network, and of how it was found.
+# Fields of the embedding and the network, and the search settings, stored in a policy file.
 SEEN = ("observations", "actions", "lags", "action_lags", "transforms", "limited")
 MOVES = ("rates", "switches")
 SIZES = ("hidden", "low", "high", *MOVES)
 FOUND = ("epistemic_weight", "aleatoric_weight", "seed", "notes")
-OPSET, IR_VERSION = 17, 8  # of 2022, which every onnxruntime from 1.12 on runs
+OPSET, IR_VERSION = 17, 8  # from 2022, supported by onnxruntime 1.12 and later
 UNITS = "those of the log that the policy was found from; names say them where the log's names did"
 DESCRIPTION = (
     "A control policy, found by twofold with epistemic weight {policy.epistemic_weight:g} and "
@@ -55,8 +55,8 @@ DESCRIPTION = (
 class PolicyNetwork:
     """Shapes, and the bounds of the actions.
 
-    ``rates`` are the largest changes of the actions from one step to the next (of those without a
-    limit the whole range), and ``switches`` the numbers of those that are either low or high.
+    ``rates`` are the largest changes of the actions per step (the whole range for those without a
+    limit), and ``switches`` the indices of on/off actions.
     """
 
     features: int
@@ -83,8 +83,8 @@ class PolicyNetwork:
 
 
 def init(key: Key, shape: PolicyNetwork) -> Float[Array, "P"]:
-    """Weights of variance 2 over the number of inputs, biases 0; the last layer a tenth of that,
-    so that actions begin near the middle, where tanh has a slope."""
+    """He initialisation: weights of variance 2 / inputs, biases 0. The last layer is scaled by a
+    tenth, so that actions start near the middle, where tanh is not saturated."""
     pairs = list(pairwise(shape.sizes))
     factors = [1.0] * (len(pairs) - 1) + [FIRST_ACTIONS]
     keys, parts = jax.random.split(key, len(pairs)), []
@@ -103,8 +103,8 @@ def layers_of(shape: PolicyNetwork, weights: Float[Array, "S P"]) -> tuple[RowLa
 def act(
     shape: PolicyNetwork, layers: tuple[RowLayer, ...], features: Float[Array, "*M S B F"]
 ) -> Float[Array, "*M S B A"]:
-    """Actions of each of S policies at points of its own, before their rates are limited; the
-    slope of a switch is that of an action in between."""
+    """Actions of each of S policies at its own points, before rate limits; the gradient of a switch
+    is that of a continuous action (straight-through)."""
     outputs = network.apply_rows(layers, features)
     low, high = (jnp.asarray(bound, features.dtype) for bound in (shape.low, shape.high))
     actions = 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(outputs)
@@ -118,7 +118,7 @@ def act(
 def limit_rates(
     shape: PolicyNetwork, actions: Float[Array, "*batch A"], previous: Float[Array, "*batch A"]
 ) -> Float[Array, "*batch A"]:
-    """Actions that are no further from the previous ones than rates allow, within the bounds."""
+    """Limit the change from the previous actions to the rates, within the bounds."""
     low, high, rates = (
         jnp.asarray(each, actions.dtype) for each in (shape.low, shape.high, shape.rates)
     )
@@ -127,9 +127,9 @@ def limit_rates(
 
 @dataclass(frozen=True, eq=False)
 class LearnedPolicy:
-    """A policy with all that it needs to act: what it sees, its units and its weights.
+    """A policy with all that it needs to act: its embedding, standardisation and weights.
 
-    ``epistemic_weight`` (β), ``aleatoric_weight`` (γ) and ``seed`` say how it was found.
+    ``epistemic_weight`` (β), ``aleatoric_weight`` (γ) and ``seed`` are those of its search.
     """
 
     embedding: Embedding
@@ -170,19 +170,19 @@ class LearnedPolicy:
 
     @property
     def history(self) -> int:
-        """How many observations it looks back."""
+        """Number of past observations it needs."""
         return self.embedding.history
 
     @property
     def sees_actions(self) -> bool:
-        """Whether past actions are among what it needs."""
+        """Whether it needs past actions."""
         return bool(self.shape.rates) or any(lags > 1 for lags in self.embedding.action_lags)
 
     def act(self, observations: Any, actions: Any = None) -> np.ndarray:
-        """The action after some observations ``[H, D]``, newest last, and the actions
-        ``[H - 1, A]`` between them (which may be left out if the policy does not see them).
+        """The action after observations ``[H, D]``, newest last, with the actions ``[H - 1, A]``
+        between them (may be omitted if the policy does not use them).
 
-        Of longer arrays the end is used. What the policy sees of them must be finite.
+        Of longer arrays the end is used. The values that the policy uses must be finite.
         """
         history, names = self.history, self.embedding.observations
         seen = np.asarray(observations, np.float32)
@@ -207,14 +207,14 @@ class LearnedPolicy:
         window = Window(seen[-history:], past[len(past) - history + 1 :])
         _check_seen(self.embedding, window, self.shape.rates)
         action = np.asarray(_act(self.embedding, self.shape, self.leaves, window), float)
-        # The rounding of single precision may leave the bounds by a last digit.
+        # Rounding in single precision may exceed the bounds in the last digit.
         return np.clip(action, self.shape.low, self.shape.high)
 
     def export_onnx(self, path: persistence.FilePath) -> None:
-        """Write the policy as an ONNX file, for a computer that has onnxruntime and not twofold.
+        """Write the policy as an ONNX file, for a computer with onnxruntime but without twofold.
 
-        Inputs are ``observations`` ``[batch, H, D]`` and, where the policy sees them, ``actions``
-        ``[batch, H - 1, A]``, the output is ``action`` ``[batch, A]``, all in raw units.
+        Inputs are ``observations`` ``[batch, H, D]`` and, if the policy uses them, ``actions``
+        ``[batch, H - 1, A]``; the output is ``action`` ``[batch, A]``, all in raw units.
         """
         write_onnx(path, self)
 
@@ -239,9 +239,9 @@ def load_policy(path: persistence.FilePath) -> LearnedPolicy:
 
 
 def _unpack(stored: persistence.Stored) -> LearnedPolicy:
-    """The policy of a file's content."""
+    """Restore a policy from a file's content."""
     arrays, metadata = stored
-    # What an older file does not have is as it was then, by default.
+    # Fields missing from older files have defaults with the old behaviour.
     seen, sizes = ({k: metadata[k] for k in names if k in metadata} for names in (SEEN, SIZES))
     parts = [dict(zip(("kind", "low", "high"), one, strict=True)) for one in seen["transforms"]]
     seen["transforms"] = [build(Transform, one, "transforms") for one in parts]
@@ -256,7 +256,7 @@ def _unpack(stored: persistence.Stored) -> LearnedPolicy:
 
 
 def _check_seen(embedding: Embedding, window: Window, rates: tuple[float, ...]) -> None:
-    """Refuse numbers that say nothing; those that the policy does not see do not matter."""
+    """Refuse non-finite values among those that the policy uses."""
     seen = np.array(embedding.past_lags)
     if rates:
         seen[len(embedding.observations) :] = np.maximum(seen[len(embedding.observations) :], 1)
@@ -278,10 +278,10 @@ def _check_seen(embedding: Embedding, window: Window, rates: tuple[float, ...]) 
 def act_on(
     embedding: Embedding, shape: PolicyNetwork, leaves: tuple[Array, ...], window: Window
 ) -> Float[Array, "A"]:
-    """The action for one window: features, standardised, through the network, within its rate."""
+    """The action for one window: standardised features, network, rate limit."""
     weights, mean, scale = leaves
     features = (embedding.features(window) - mean) / scale
-    # A GPU would round the factors of its products, and act otherwise than a CPU.
+    # Full precision: a GPU would otherwise round factors, and give other actions than a CPU.
     with jax.default_matmul_precision("highest"):
         layers = layers_of(shape, weights[None])
         action = act(shape, layers, features[None, None])[0, 0]
@@ -292,7 +292,7 @@ _act = jax.jit(act_on, static_argnums=(0, 1))
 
 
 def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
-    """Write a policy as a checked ONNX file, with what an engineer should know of it."""
+    """Write a policy as a checked ONNX file with documentation."""
     try:
         import onnx
     except ImportError as error:
@@ -338,7 +338,7 @@ def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
 
 
 class _Graph:
-    """A graph in the making; ``doc`` is said of the next nodes."""
+    """Builder of an ONNX graph; ``doc`` documents the nodes added next."""
 
     def __init__(self, onnx: ModuleType):
         self.onnx, self.doc = onnx, ""
@@ -346,8 +346,8 @@ class _Graph:
         self.constants: list[Any] = []
 
     def node(self, operator: str, *inputs: Any, output: str = "", **more: Any) -> str:
-        """Add one operation on what others give, by their names, and on numbers, which are in
-        single precision unless they are arrays of another kind; its own name."""
+        """Add an operation on outputs of other nodes (by name) and on constants (single precision,
+        unless arrays of another dtype); returns the name of its output."""
         names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
         name = f"{operator.lower()}_{len(self.nodes)}"
         made = self.onnx.helper.make_node(operator, names, [output or name], name, self.doc, **more)
@@ -392,7 +392,7 @@ def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
         ):
             action = graph.node("Min", graph.node("Max", action, least), most)
         values = graph.node("Concat", values, previous, axis=1)
-    # [batch, 1]: 0, or NaN where a value is not finite, whatever clipping makes of it.
+    # [batch, 1]: 0, or NaN where a value is not finite, regardless of clipping.
     graph.doc = "NaN where there is no action"
     nothing = graph.node("Mul", values, 0.0)
     zero_or_nan = graph.node("ReduceSum", nothing, np.array([1], np.int64), keepdims=1)
@@ -400,7 +400,7 @@ def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
 
 
 def _columns(graph: _Graph, policy: LearnedPolicy) -> tuple[str, str]:
-    """What the policy sees, ``Embedding.features``, before and after values are clipped."""
+    """``Embedding.features`` as a graph, before and after clipping."""
     own, history = policy.embedding, policy.history
     seen, done = len(own.observations), len(own.actions)
     observed = np.arange(history * seen).reshape(history, seen)
@@ -415,18 +415,18 @@ def _columns(graph: _Graph, policy: LearnedPolicy) -> tuple[str, str]:
     flat = graph.node("Concat", *(graph.node("Flatten", one, axis=1) for one in inputs), axis=1)
     values = graph.node("Gather", flat, cells.astype(np.int64), axis=1)
     if logs.any():
-        # ONNX has no log1p, and 1 + value would lose a small value's digits in single.
+        # ONNX has no log1p; in single precision, 1 + value would lose the digits of small values.
         double = graph.node("Cast", values, to=graph.onnx.TensorProto.DOUBLE)
         found = graph.node("Log", graph.node("Add", double, np.array(1.0)))
         found = graph.node("Cast", found, to=graph.onnx.TensorProto.FLOAT)
         values = graph.node("Where", logs, found, values)
     if not logits.any():
         return values, values
-    # Of the place between the transform's bounds, kept off its ends.
+    # Position between the transform's bounds, kept off the ends.
     low, high = (np.array([getattr(one, end) for one in transforms]) for end in ("low", "high"))
     above = graph.node("Sub", values, low.astype(np.float32))
-    # A product, as XLA makes of a quotient by a constant: near the upper bound the last digit
-    # of the place is much of its distance to 1.
+    # A product, as XLA replaces division by a constant: near the upper bound, rounding of the
+    # position is large compared with its distance to 1.
     reciprocal = np.float32(1.0) / (high - low).astype(np.float32)
     place = graph.node("Clip", graph.node("Mul", above, reciprocal), EDGE, 1.0 - EDGE)
     rest = graph.node("Log", graph.node("Sub", 1.0, place))

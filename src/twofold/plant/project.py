@@ -1,7 +1,7 @@
 """``find_policies``: from a log and a cost to policies with their risks, in a folder.
 
-Everything is written as it is made: the model, its quality, the policies, what the model says of
-each. A run that was stopped or killed is resumed with what is missing when it is called again.
+Each result is written as soon as it is available: the model, its quality, the policies and their
+forecasts. The same call resumes a run that was stopped or killed.
 """
 
 import json
@@ -47,22 +47,22 @@ CLAIM, QUALITY, POLICIES = "project.json", "quality.json", "policies"
 TUNING, TUNED, TUNING_CHECKPOINT = "tuning.json", "tuned.safetensors", "tuning.checkpoint"
 LONG_LOG = 8_000
 RISK_WEIGHTS = tuple((beta, 0.0) for beta in (0.0, 1.0, 2.0, 4.0, 8.0, 30.0))
-# Settings of a regressor that do not change the fitted model.
+# Settings of a regressor that do not affect the fitted model.
 WITHOUT_EFFECT = ("checkpoint", "checkpoint_seconds", "verbose")
 MADE_AGAIN = "delete it and run the same search again, which writes it again"
 
 
 class ProjectError(ValueError):
-    """A folder, a setting or a log that policies cannot be found with."""
+    """A folder, setting or log that cannot be used for a policy search."""
 
 
 @dataclass(frozen=True, eq=False)
 class Project:
-    """Policies for a grid of risk weights, and what a model says of each of them.
+    """Policies for a grid of risk weights, with their forecasts on a model.
 
-    ``tuning`` says what tuning on roll-outs did, if it was asked for. ``about`` has numbers of the
-    log: ``transitions``, ``episodes``, ``held_out_transitions`` and ``logged_cost``, what a
-    held-out step cost as it was run.
+    ``tuning`` is the result of tuning on roll-outs, if enabled. ``about`` has facts about the log:
+    ``transitions``, ``episodes``, ``held_out_transitions`` and ``logged_cost``, the mean logged
+    cost of held-out steps.
     """
 
     folder: Path
@@ -79,38 +79,38 @@ class Project:
 
     @property
     def logged_cost(self) -> float:
-        """What a held-out step cost, under whatever ran the plant, in the passages from whose
-        starts policies are forecast."""
+        """Mean logged cost per step of the held-out passages from whose starts policies are
+        forecast."""
         found = self.quality.multi_step.logged_cost
         return found if np.isfinite(found) else self.about["logged_cost"]
 
     @property
     def recommended(self) -> LearnedPolicy | None:
         """The policy that ``twofold.plant.quality.recommend`` chooses; None if none is expected to
-        be better than what ran the plant."""
+        be better than the present controller."""
         number = recommend(self.trials, self.logged_cost, self.quality.multi_step.replay_margin)
         return None if number is None else self.policies[number]
 
     @property
     def advice(self) -> list[str]:
-        """Which policy, why, and how far to believe it, in sentences; the first is the headline."""
+        """The recommendation, reasons and caveats, in sentences; the first is the headline."""
         known = self.logged_cost, self.quality.multi_step.replay_margin
         return advice(self.doubts, self.trials, *known)
 
     @property
     def regressor(self) -> BNNLVRegressor:
-        """The fitted model, tuned if that was kept."""
+        """The fitted model, tuned if tuning was kept."""
         tuned = self.folder / TUNED
         return load(tuned if tuned.exists() else self.folder / MODEL)
 
     @property
     def model_report(self) -> str:
-        """How good the model is, and what tuning did to it."""
+        """The quality of the model, and the effect of tuning."""
         return f"{self.quality}\n{self.tuning}" if self.tuning else str(self.quality)
 
     @property
     def files(self) -> list[str]:
-        """The policies' files, within the folder."""
+        """Files of the policies, relative to the folder."""
         return [f"{POLICIES}/{file_name(one.risk_weights)}.policy" for one in self.trials]
 
 
@@ -136,20 +136,19 @@ def find_policies(
     cost : function
         ``cost(row)`` of named columns, as for ``twofold.plant.cost_of``.
     folder : path
-        Output folder; one in which the same search was begun is resumed.
+        Output folder; an existing one of the same search is resumed.
     embedding : Embedding or None
-        What the model sees and predicts (``embed(log)``: the last row only).
+        Inputs and targets of the model (default: ``embed(log)``, the last row only).
     regressor : BNNLVRegressor or None
         Settings of the model; by default a mean field with α = 1 (``planning_regressor``).
     max_rate : mapping from actions to numbers, or None
-        The largest change of an action from one step to the next, in its units. By default actions
-        move no faster than they did in the log (``logged_rates``); ``{}`` sets no limit.
+        Largest change of an action per step, in its units. By default, actions change no faster
+        than in the log (``logged_rates``); ``{}`` sets no limits.
     tuning : TuningSettings or None
-        How the model is tuned on roll-outs, which is kept where it helps; None leaves it as it was
-        fitted.
+        How to tune the model on roll-outs; tuning is kept only if it helps. None disables it.
     held_out : float
-        The part of the runs that the model is judged by, and that policies are forecast from; of
-        one run its last part.
+        Share of the runs that are held out to evaluate the model, and from which policies are
+        forecast; of a single run, its last part.
     """
     folder = Path(folder)
     pairs = _check(log, risk_weights, settings, held_out, random_state)
@@ -166,12 +165,12 @@ def find_policies(
         check_length(part, limited.history, which)
         limited.check_horizon(part, settings.horizon, which)
     episodes = [part for one in log.episodes for part in (one.observations, one.actions)]
-    # As they were before there was a choice: what is automatic is written out, or left out.
+    # Settings as in earlier versions: automatic values are resolved or omitted.
     shape = {name: plain_settings(own)[name] for name in PAPER_SHAPE}
     of_model = {k: v for k, v in (own.get_params() | shape).items() if str(v) != "auto"}
     identity = {
         "log": persistence.fingerprint(*episodes, log.action_low, log.action_high)[:16],
-        # Functions are known by what they make of the log, and of places far beyond it.
+        # Functions are identified by their values on the log and far beyond it.
         "cost": cost.fingerprint(log)[:16],
         "embedding": embedding.fingerprint(log)[:16],
         "observations": embedding.observations,
@@ -238,8 +237,8 @@ def _tune(
     random_state: int,
     watched: BNNLVRegressor,
 ) -> tuple[DynamicsModel, Tuning]:
-    """The model, tuned on roll-outs where that helps, and what was found; kept in the folder, and
-    read from there."""
+    """Tune the model on roll-outs if that helps; returns the model and a summary, stored in the
+    folder and read back from there."""
     identity = {"settings": asdict(settings), "steps": steps, "model": model.fingerprint}
     identity |= {"random_state": random_state}
 
@@ -288,9 +287,11 @@ def open_project(folder: str | Path) -> Project:
 
 
 def planning_regressor(transitions: int) -> BNNLVRegressor:
-    """The paper's mean field with α = 1 for a log of so many steps: wide where there are no data,
-    which planning needs, and wider with more units. A short log is not enough for many: what is
-    noise would look like ignorance."""
+    """The paper's mean field with α = 1, with a size that depends on the number of logged steps.
+
+    Its uncertainty is large away from the data, which planning needs, and grows with the number of
+    units. With too many units for a short log, noise would be attributed to the epistemic part.
+    """
     sizes = (50, 50) if transitions >= LONG_LOG else (20, 20)
     return BNNLVRegressor(sizes, inference=Alpha(draws=20))
 
@@ -302,7 +303,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def _keep(path: Path, kind: Callable[..., Any], make: Callable[[], Any]) -> Any:
-    """What a file has; it is made and written there if there is none."""
+    """Read a file, or make its content and write it."""
     if path.exists():
         return read_json(path, kind)
     made = make()
@@ -311,17 +312,17 @@ def _keep(path: Path, kind: Callable[..., Any], make: Callable[[], Any]) -> Any:
 
 
 def read_json(path: Path, kind: Callable[..., Any]) -> Any:
-    """A dataclass from the file that ``write_json`` wrote of its fields."""
+    """Read a dataclass from a file of its fields that ``write_json`` wrote."""
     try:
         made = kind(**_numbers(json.loads(path.read_text(encoding="utf-8"))))
-        str(made)  # what cannot be said is damaged
+        str(made)  # content without a readable text form is damaged
         return made
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ProjectError(f"{path} is damaged ({error}); {MADE_AGAIN}") from error
 
 
 def _numbers(value: Any) -> Any:
-    """Lists of numbers as arrays, null as NaN."""
+    """Convert lists of numbers to arrays, and null to NaN."""
     if isinstance(value, dict):
         return {name: _numbers(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -339,7 +340,7 @@ def _missing_files(folder: Path, pairs: Sequence[Pair]) -> list[Path]:
 def _check(
     log: Log, risk_weights: Any, settings: SearchSettings, held_out: float, random_state: Any
 ) -> list[Pair]:
-    """Refuse before a model is fitted what would be refused after it; the pairs, each once."""
+    """Check the arguments before a model is fitted; returns the distinct risk weights."""
     if not log.actions:
         raise ProjectError("the log has no actions, so that there is nothing to decide")
     if not 0.0 < held_out < 1.0:

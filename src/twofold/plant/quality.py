@@ -1,10 +1,10 @@
-"""Whether a model is good enough to plan with: one step ahead, and along logged actions.
+"""Quality of a model for planning, one step ahead and along logged actions, and the recommendation.
 
-Everything is measured on episodes that the model has not seen. One step ahead its log-likelihood
-stands beside that of a linear regression with Gaussian residuals. Further ahead the model is rolled
-out from logged states under the *logged* actions, and its predicted costs are compared with the
-observed ones. This replay tells how far an expected cost may be off: a policy is recommended only
-if it is expected to save more than that. What a search found is summed up in words and tables.
+Everything is measured on held-out episodes. One step ahead, the log-likelihood is compared with
+that of a linear regression with Gaussian residuals. Further ahead, the model is rolled out from
+logged states under the *logged* actions, and predicted costs are compared with observed ones. This
+replay estimates the error of expected costs: a policy is recommended only if it is expected to save
+more than that.
 """
 
 import warnings
@@ -25,26 +25,27 @@ from twofold.plant.rollout import DynamicsModel
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
-# Shares of so many rows are known to a percent, and their likelihoods take seconds.
+# With this many rows, shares are accurate to a percent, and likelihoods take seconds.
 MOST_ROWS = 4_000
-# They leave 200 places for a measurement, of which both intervals hold a whole number.
+# Number of draws: a measurement has 200 possible ranks, so both intervals contain a whole number of
+# them.
 DRAWS = 199
-# Of replayed passages.
+# Number of replayed passages.
 WEIGHT_DRAWS, NOISE_DRAWS = 20, 10
-# A linear plant is predicted no better than by a linear model. In nats for each output, this is
-# what a mean that is off by a fifth of the noise costs.
+# On a linear plant, no model beats a linear one. Tolerance in nats per output: the cost of a mean
+# that is off by a fifth of the noise.
 LINEAR_SLACK = 0.02
-# At a horizon where nothing of the start is left, a perfect model errs as much as the mean does,
-# give or take chance.
+# At a horizon where the start no longer matters, even a perfect model errs as much as the mean, up
+# to chance.
 MEAN_SLACK = 1.1
-# The coverage of a nominal 90 % if deviations are taken for a third less than they are: risks that
-# are that wrong are not worth weighing.
+# Coverage of nominal 90 % intervals if deviations are underestimated by a third: with larger
+# errors, risks are not meaningful.
 LEAST_COVERAGE = 0.7
-# Columns that are named, and what they explain at least.
+# Most columns named, and the least share that each explains.
 MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05
-# Of visited states: who is beyond the data most of the time has risks that nothing has checked.
+# Share of visited states beyond the data above which a policy's risks count as unchecked.
 MOST_BEYOND = 0.5
-# Of visited states, above which the report says so: held-out ones have 1 %.
+# Share of visited states beyond the data above which the report warns (held-out states: 1 %).
 MANY_BEYOND = 0.05
 KEEP = "Keep the present controller: no policy found is expected to be better."
 SENTENCES = {
@@ -68,10 +69,10 @@ class PlanningWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Doubt:
-    """A reason not to plan with a model: one of the kinds in ``SENTENCES``, the ``value`` that was
-    measured and the ``limit`` that it misses, for an output or after so many steps.
+    """A reason not to plan with a model: its kind in ``SENTENCES``, the measured ``value`` and the
+    ``limit`` it misses, for an output or a number of steps.
 
-    As text it is a sentence.
+    ``str`` gives a sentence.
     """
 
     kind: str
@@ -86,8 +87,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Scores:
-    """A mean log-likelihood, joint over outputs: in raw units, and in those of a model's outputs
-    (deviations of the training data)."""
+    """A mean log-likelihood, joint over outputs: in raw units and in standardised units."""
 
     raw: float
     standardised: float
@@ -108,12 +108,12 @@ class OneStep:
 class MultiStep:
     """Costs at each of T steps along logged actions, in units of the ``deviation`` of the costs.
 
-    ``bias`` is the mean of predicted minus logged costs, ``error`` the root of their mean square,
-    ``mean_error`` that of always predicting the mean cost of the model's log. These and the
-    coverage are those of windows whose roll-outs are all finite; ``non_finite`` is the share of
-    roll-outs that are not. ``spread`` is the deviation of predicted minus observed mean costs of
-    passages, ``logged_cost`` what a step of them cost, in the cost's own units; so many are
-    ``separate``, in that they do not overlap.
+    ``bias`` is the mean of predicted minus logged costs, ``error`` their root mean square,
+    ``mean_error`` that of always predicting the mean cost of the training log. These and the
+    coverage are computed over windows whose roll-outs are all finite; ``non_finite`` is the share
+    of non-finite roll-outs. ``spread`` is the deviation of predicted minus observed mean costs of
+    passages, ``logged_cost`` their mean logged cost per step in raw units, and ``separate`` the
+    number of passages that do not overlap.
     """
 
     windows: int
@@ -137,22 +137,22 @@ class MultiStep:
 
     @property
     def replay_bias(self) -> float:
-        """Predicted minus observed mean cost of replayed passages, in the cost's own units."""
+        """Predicted minus observed mean cost of replayed passages, in raw units."""
         return float(self.bias.mean()) * self.deviation
 
     @property
     def replay_margin(self) -> float:
-        """What an expected cost may be off by: the replay bias and twice its standard error over
-        passages that do not overlap."""
+        """Possible error of an expected cost: the replay bias plus twice its standard error over
+        non-overlapping passages."""
         error = self.spread * self.deviation / np.sqrt(self.separate) if self.separate else 0.0
         return abs(self.replay_bias) + CAUTION * error
 
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """What is known of a model before policies are searched with it; ``horizon`` was asked for.
+    """Quality of a model before policies are searched with it; ``horizon`` is the requested one.
 
-    As text it is two tables and the doubts.
+    ``str`` gives two tables and the doubts.
     """
 
     targets: tuple[str, ...]
@@ -165,7 +165,7 @@ class Quality:
     def of(
         cls, targets: Any, horizon: Any, one_step: Any, multi_step: Any, doubts: Any
     ) -> "Quality":
-        """From the fields that ``dataclasses.asdict`` gives."""
+        """Restore from the fields given by ``dataclasses.asdict``."""
         scores = {name: Scores(**one_step[name]) for name in ("model", "linear")}
         one, many = OneStep(**one_step | scores), MultiStep(**multi_step)
         reasons = tuple(Doubt(**doubt) for doubt in doubts)
@@ -213,7 +213,7 @@ def find_doubts(targets: Sequence[str], one: OneStep, many: MultiStep) -> tuple[
 
 
 def warn_of(doubts: Sequence[Doubt]) -> None:
-    """A ``PlanningWarning`` that lists the doubts, if there are any."""
+    """Issue a ``PlanningWarning`` that lists the doubts, if any."""
     if doubts:
         lines = ["this model is not good enough to plan with:", *map(str, doubts)]
         warnings.warn("\n  ".join(lines), PlanningWarning, stacklevel=2)
@@ -232,8 +232,8 @@ def assess(
     windows: int = PASSAGES,
     random_state: int = 0,
 ) -> Quality:
-    """Judge a model by a log that it has not seen: one step ahead, and by roll-outs of ``horizon``
-    steps, or of as many as the longest episode has, from at most so many ``windows``."""
+    """Evaluate a model on a held-out log: one step ahead, and by roll-outs of ``horizon`` steps (at
+    most the length of the longest episode) from at most ``windows`` windows."""
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
@@ -251,8 +251,8 @@ def assess(
 
 
 def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator) -> OneStep:
-    """Log-likelihoods and coverage at some of the held-out rows; the linear regression is fitted to
-    the model's log."""
+    """Log-likelihoods and coverage on a sample of held-out rows; the linear regression is fitted to
+    the training log."""
     regressor, scale = model.regressor, model.regressor.y_standardizer_.scale
     x, y = model.embedding.design(held_out)
     rows = rng.permutation(len(x))[:MOST_ROWS]
@@ -277,7 +277,7 @@ def compare(
     cost_mean: float,
     cost_scale: float,
 ) -> MultiStep:
-    """Predicted costs beside observed ones."""
+    """Compare predicted with observed costs."""
     lost = np.logical_or.accumulate(~np.isfinite(samples), axis=2)
     bias, error, mean_error, coverage = series = np.full((4, costs.shape[1]), np.nan)
     for step in range(costs.shape[1]):
@@ -296,8 +296,8 @@ def compare(
 
 
 def find_best(trials: Sequence[Trial]) -> int:
-    """The number of the policy with the lowest risk-adjusted cost, of those with a finite forecast
-    that are mostly where the data are; if none is, of the one that is beyond them least, which is
+    """Index of the policy with the lowest risk-adjusted cost, among those with a finite forecast
+    that stay mostly within the data; if there is none, of the one least beyond the data, which is
     never recommended."""
     costs = np.array([one.careful_cost for one in trials])
     beyond = np.array([one.share_beyond for one in trials])
@@ -308,9 +308,9 @@ def find_best(trials: Sequence[Trial]) -> int:
 
 
 def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> int | None:
-    """The number of the best policy, or None if it is mostly beyond the data, or not expected to
-    save more than the replayed costs may be off, and anything at all under most of what the data
-    allow."""
+    """Index of the best policy, or None if it is mostly beyond the data, its expected saving does
+    not exceed the ``margin`` (the possible error of expected costs), or its risk-adjusted saving is
+    not positive."""
     number = find_best(trials)
     saving, careful = expected_saving(trials[number], logged_cost)
     known = trials[number].share_beyond <= MOST_BEYOND
@@ -318,15 +318,15 @@ def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) 
 
 
 def expected_saving(trial: Trial, logged_cost: float) -> tuple[float, float]:
-    """What a policy saves per step, and the same less twice its epistemic risk; against what logged
-    steps cost, if the trial does not know it."""
+    """Expected and risk-adjusted saving of a policy per step; against the logged cost, if the trial
+    has no replay."""
     if np.isnan(trial.saving):
         return (logged_cost - trial.careful_cost,) * 2
     return trial.saving, trial.careful_saving
 
 
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
-    """A row for each policy; numbers that are not finite are left out."""
+    """One row per policy; non-finite numbers are left blank."""
     names = "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
     rows = [["beta", "gamma", "expected_cost", *names, "policy"]]
     for one, file in zip(trials, files, strict=True):
@@ -336,7 +336,7 @@ def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
 
 
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
-    """The same as text, with headings."""
+    """The table of policies as text, with headings."""
     headings = "β,γ,expected cost,epistemic risk,aleatoric risk,risk-adjusted cost,beyond the data"
     found = [[*headings.split(","), "epistemic risk varies with"]]
     for one in trials:
@@ -348,7 +348,7 @@ def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
 
 
 def list_costs(trial: Trial) -> list[str]:
-    """The expected cost, both risks and the risk-adjusted cost in figures, if all are finite."""
+    """The expected cost, both risks and the risk-adjusted cost as text, if all are finite."""
     costs = trial.cost, trial.epistemic_risk, trial.aleatoric_risk, trial.careful_cost
     finite = np.isfinite(costs).all()
     return [f"{cost:.4g}" for cost in costs] if finite else ["forecast not finite", "–", "–", "–"]

@@ -1,7 +1,7 @@
-"""``RawLog``: the rows of a log as they were found, where they are out of order, repeated, missing
-or stuck, and what mends them.
+"""``RawLog``: the unrepaired rows of a log, detection of faults (order, duplicates, missing,
+stuck), and repairs.
 
-Nothing is filled in: a row that was not measured is not learnt from.
+Values are never imputed: rows with missing values are not used.
 """
 
 from collections import Counter
@@ -14,26 +14,25 @@ import numpy as np
 from twofold.core.naming import nearest
 from twofold.plant.log import Episode, Log, LogError
 
-FIRST = 4  # So many places are named; the rest are counted.
-# A step that differs from the usual one by more than this part of it is a gap. Runs shorter than so
-# many rows are rows out of order, not runs of their own.
+FIRST = 4  # Number of places named in a message; the rest are counted.
+# A step that differs from the usual one by more than this fraction of it is a gap. Runs with fewer
+# rows than this are rows out of order, not separate runs.
 GAP, LEAST_RUN = 0.5, 5
-# A column is stuck if it stands still for this many rows and for this many times its usual stretch,
-# which is the longest but for so many, or for this part of all: what a column does more often is
-# its way (a set-point, a valve, a gauge of rain).
+# A column is stuck if it is constant for this many rows and for this many times its usual stretch:
+# the longest one, apart from this number or fraction of stretches. More frequent constant stretches
+# are normal for the column (a set-point, a valve, a rain gauge).
 LEAST, TIMES, RARE, RARE_PART = 10, 3, 4, 0.01
-# A value is far that is so many times further from the middle than this part of its column.
+# A value is far if it is this many times farther from the median than this quantile of its column.
 FAR, USUAL = 1e6, 0.95
 NO_ROWS = np.zeros(0, int)
 
 
 @dataclass(frozen=True, eq=False)
 class RawLog:
-    """Columns of numbers, NaN where there is none, with the row of the source each came from.
+    """Columns of numbers, NaN for missing values, with the source row of each.
 
-    ``part`` says to which of the ``parts`` (episodes) a row belongs. ``texts`` holds, for each
-    column, the rows whose cell is neither a number nor blank. ``others`` are columns of the source
-    that nobody asked for.
+    ``part`` is the index into ``parts`` (episodes) of each row. ``texts`` holds, by column, the
+    rows whose cell is neither a number nor blank. ``others`` are unused columns of the source.
     """
 
     source: str
@@ -55,7 +54,7 @@ class RawLog:
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
-        """Values, and times where they are known."""
+        """Values, and times if known."""
         return self.values | ({} if self.times is None else {self.time: self.times})
 
     @cached_property
@@ -67,14 +66,14 @@ class RawLog:
 
     @cached_property
     def in_time(self) -> list[np.ndarray]:
-        """The rows of each episode, in the order of time where it is known."""
+        """The rows of each episode, in order of time if known."""
         if self.times is None:
             return self.groups
         times = self.times
         return [group[np.argsort(times[group], kind="stable")] for group in self.groups]
 
     def take(self, index: np.ndarray) -> "RawLog":
-        """These rows only, in this order."""
+        """Select rows, in this order."""
         texts = {
             name: {new: found[row] for new, row in enumerate(index.tolist()) if row in found}
             for name, found in self.texts.items()
@@ -86,18 +85,18 @@ class RawLog:
         return replace(self, rows=rows, values=values, part=part, times=times, texts=texts)
 
     def cut(self, starts: np.ndarray) -> "RawLog":
-        """New episodes begin at these rows; rows of one episode must lie together."""
+        """Begin new episodes at these rows; rows of one episode must be adjacent."""
         begins = np.diff(self.part, prepend=-1) != 0
         begins[starts[starts < len(self)]] = True
         parts = tuple(self.parts[one] for one in self.part[begins])
         return replace(self, part=np.cumsum(begins) - 1, parts=parts)
 
     def drop(self, bad: np.ndarray) -> "RawLog":
-        """All rows but these; what lies on two sides of a bad one becomes two episodes."""
+        """Drop rows and cut the episode there."""
         return self.cut(bad + 1).take(np.delete(np.arange(len(self)), bad))
 
     def places(self, index: Sequence[int] | np.ndarray) -> str:
-        """Where rows are in the source: ``lines 17-20, 33``."""
+        """Locations of rows in the source: ``lines 17-20, 33``."""
         index = np.asarray(index, int)
         if self.unit != "step":
             return _ranges(self.unit, self.rows[index])
@@ -108,8 +107,8 @@ class RawLog:
         return text + _more(len(owners) - FIRST)
 
     def log(self) -> Log:
-        """The rows as a log; what is wrong with them has been dealt with before. The pieces of an
-        episode that was cut keep its name, with a number: ``a, a/2, b``."""
+        """The repaired rows as a log. Pieces of an episode that was cut keep its name, with a
+        number: ``a, a/2, b``."""
         episodes, pieces = list[Episode](), Counter[str]()
         for group in (group for group in self.in_time if len(group) > 1):
             origin = self.parts[self.part[group[0]]]
@@ -128,7 +127,7 @@ class RawLog:
 
 
 def raw_log_of(log: Log) -> RawLog:
-    """A log as rows again; the last row of an episode has no action, the first no cost."""
+    """Convert a log back to rows; the last row of an episode has no action, the first no cost."""
     names, episodes, cost = [*log.observations, *log.actions], log.episodes, None
     none = np.full((1, len(log.actions)), np.nan)
     tables = [np.hstack([one.observations, np.vstack([one.actions, none])]) for one in episodes]
@@ -172,13 +171,13 @@ def mend(
     clip_actions: bool = False,
     split_at_gaps: bool = False,
 ) -> RawLog:
-    """The log mended, with the rows of each episode together if it is known how they follow.
+    """Repair a log; rows of an episode become adjacent if their order is known.
 
-    ``split_at_restarts`` begins a new episode where the time starts over, or (without times) where
-    an episode comes back. ``sort`` sorts the rows of each episode by time. ``drop_duplicates``
-    keeps the first row of each time. ``drop_missing`` leaves out rows without a number,
-    ``drop_stuck`` those of a stuck sensor, and both cut there. ``clip_actions`` moves actions to
-    their bounds. ``split_at_gaps`` cuts where a time step has another length.
+    ``split_at_restarts`` begins a new episode where the time restarts, or (without times) where an
+    episode resumes after another. ``sort`` sorts the rows of each episode by time.
+    ``drop_duplicates`` keeps the first row of each time. ``drop_missing`` drops rows with missing
+    values, ``drop_stuck`` those of a stuck sensor, and both cut the episode there. ``clip_actions``
+    clips actions to their bounds. ``split_at_gaps`` cuts where a time step has another length.
     """
     if split_at_restarts and raw.times is None:
         raw = raw.cut(returns(raw))
@@ -214,15 +213,15 @@ def check_mending(options: Iterable[str]) -> None:
 
 
 def _drop_missing(raw: RawLog) -> RawLog:
-    """Rows whose observations are known; where only the action or its cost is not, the row is
-    still the end of what went before."""
+    """Drop rows with missing observations; if only the action or cost is missing, the row still
+    ends the preceding piece."""
     bad, starts = [NO_ROWS], [NO_ROWS]
     for name in raw.columns:
         rows = missing_rows(raw, name)
         if name in raw.actions:
             starts.append(rows + 1)
         elif name == raw.cost:
-            # The step that leads to this row has no cost: a new episode begins with the row.
+            # The step that leads to this row has no cost, so a new episode begins here.
             starts.append(rows)
         else:
             bad.append(rows)
@@ -230,8 +229,8 @@ def _drop_missing(raw: RawLog) -> RawLog:
 
 
 def missing_rows(raw: RawLog, name: str) -> np.ndarray:
-    """Rows without a finite number where there should be one: the last action of an episode and
-    the cost of its first row are not needed."""
+    """Rows without a required finite number (the last action and the first cost of an episode are
+    not required)."""
     bad = ~np.isfinite(raw.columns[name])
     if name in raw.actions or name == raw.cost:
         bad[[group[-1 if name in raw.actions else 0] for group in raw.in_time]] = False
@@ -239,15 +238,15 @@ def missing_rows(raw: RawLog, name: str) -> np.ndarray:
 
 
 def returns(raw: RawLog) -> np.ndarray:
-    """Rows at which an episode continues after rows of another."""
+    """Rows at which an episode resumes after rows of another."""
     starts = np.flatnonzero(np.diff(raw.part, prepend=-1))
     _, first = np.unique(raw.part[starts], return_index=True)
     return np.delete(starts, first)
 
 
 def backward_rows(raw: RawLog) -> tuple[np.ndarray, np.ndarray]:
-    """Rows at which the time of an episode starts over (it goes back to where the rows before
-    began, or further), and those that are only out of order."""
+    """Rows at which the time of an episode restarts (goes back to the start of the preceding rows,
+    or further), and rows that are only out of order."""
     over, back = [NO_ROWS], [NO_ROWS]
     for group in raw.groups:
         times = raw.times[group]  # type: ignore[index]
@@ -260,7 +259,7 @@ def backward_rows(raw: RawLog) -> tuple[np.ndarray, np.ndarray]:
 
 
 def duplicates(raw: RawLog) -> np.ndarray:
-    """Rows whose time another row of the episode, before it in the source, has already."""
+    """Rows with the same time as an earlier row of the episode."""
     if raw.times is None:
         return NO_ROWS
     order = np.lexsort((raw.times, raw.part))
@@ -269,7 +268,7 @@ def duplicates(raw: RawLog) -> np.ndarray:
 
 
 def gaps(raw: RawLog, tolerance: float = GAP) -> tuple[np.ndarray, np.ndarray, float]:
-    """Rows after steps of another length, those lengths, and the usual step."""
+    """Rows after steps of unusual length, those lengths, and the usual step."""
     rows = np.concatenate([NO_ROWS, *raw.in_time])
     steps = np.diff(raw.times[rows])  # type: ignore[index]
     forward = (steps > 0) & (np.diff(raw.part[rows]) == 0)
@@ -279,20 +278,20 @@ def gaps(raw: RawLog, tolerance: float = GAP) -> tuple[np.ndarray, np.ndarray, f
 
 
 def find_stuck(raw: RawLog) -> dict[str, list[np.ndarray]]:
-    """For each observation, the rows of stretches where it stands still longer than is its way
-    while others move."""
+    """For each observation, the rows of unusually long constant stretches during which others
+    change."""
     groups = [group for group in raw.in_time if len(group) > 1]
     rows = np.concatenate([NO_ROWS, *groups])
-    # Whether each step changes a value; a missing one changes it, and so does another episode.
+    # Whether each step changes a value; missing values and episode boundaries count as changes.
     apart = np.diff(raw.part[rows]) != 0
     columns = {name: raw.values[name][rows] for name in (*raw.observations, *raw.actions)}
     moves = {name: ~(own[1:] == own[:-1]) | apart for name, own in columns.items()}
     found = {}
     for name in raw.observations:
-        # A column without company is compared with itself alone.
+        # A single column has no others to compare with.
         others = [moves[other] for other in moves if other != name] or [~moves[name]]
         moving = np.append(np.any(others, axis=0), False)
-        # Stretches of steps that do not move the column, each with the one that ends it.
+        # Constant stretches of the column, each with the step that ends it.
         ends = np.append(np.flatnonzero(moves[name]), len(moving) - 1)
         lengths = np.diff(ends, prepend=-1)
         rare = max(RARE, int(RARE_PART * len(lengths)))
@@ -304,8 +303,8 @@ def find_stuck(raw: RawLog) -> dict[str, list[np.ndarray]]:
 
 
 def find_far(values: np.ndarray) -> np.ndarray:
-    """Rows whose value lies further from the middle of a column than a million times what all but
-    one in twenty do: no sensor has such a range, and single precision has no digits left for it."""
+    """Rows whose distance from the median exceeds a million times the 95 % quantile of these
+    distances: beyond the range of any sensor and the digits of single precision."""
     known = values[np.isfinite(values)]
     if not len(known):
         return NO_ROWS

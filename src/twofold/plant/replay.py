@@ -1,7 +1,6 @@
 """Passages of a log, and their replay: roll-outs from logged windows under the *logged* actions.
 
-A replay needs no truth but the log, so that it says of passages that a model has not seen how far
-off its roll-outs are.
+On held-out passages, a replay measures the error of roll-outs with the log alone as ground truth.
 """
 
 from dataclasses import replace
@@ -20,14 +19,13 @@ from twofold.plant.log import Log, Start, Window, steps
 from twofold.plant.policy import DTYPE
 from twofold.plant.rollout import DynamicsModel, Scales, Task, Trace, draw_noise, particles, rollout
 
-# Held-out passages that a model is judged by, and from whose starts policies are forecast: what is
-# gained is compared with what the same passages cost.
+# Number of held-out passages for the evaluation of a model and the forecasts of policies, whose
+# costs are compared with the logged costs of the same passages.
 PASSAGES = 100
 
 
 class Passages(NamedTuple):
-    """Windows of B passages, and the action and the observation that followed at each of T
-    steps."""
+    """Windows of B passages, and the actions and observations of the T steps that followed."""
 
     start: Window | Start
     actions: Float[Any, "B T A"]
@@ -37,7 +35,7 @@ class Passages(NamedTuple):
 def as_passages(
     embedding: Embedding, seen: Float[Any, "B rows D"], done: Float[Any, "B rows-1 A"]
 ) -> Passages:
-    """Passages from their rows: the first are those of the window."""
+    """Passages from their rows, of which the first form the window."""
     history, places = embedding.history, embedding.exogenous_places
     past, following = (seen[:, :history], done[:, : history - 1]), seen[:, history:]
     start = Start(*past, following[:, :, places]) if len(places) else Window(*past)
@@ -47,8 +45,8 @@ def as_passages(
 def choose_passages(
     model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
 ) -> tuple[Passages, Float[np.ndarray, "B T"]]:
-    """At most ``num`` passages of T steps, or of as many as the longest episode has, in the order
-    of the log, and their costs."""
+    """At most ``num`` passages of T steps (at most the length of the longest episode), in order,
+    and their costs."""
     history = model.embedding.history
     length = min(horizon, max(map(len, log.episodes)) - history + 1)
     found = steps(log, history + length - 1)
@@ -62,7 +60,7 @@ def choose_passages(
 
 
 def replay_task(model: DynamicsModel) -> Task:
-    """What roll-outs of logged actions are compiled for: nothing limits those."""
+    """The static task of roll-outs of logged actions, without rate limits."""
     task = model.task(())
     return replace(task, shape=replace(task.shape, rates=(), switches=()))
 
@@ -70,9 +68,8 @@ def replay_task(model: DynamicsModel) -> Task:
 def replay(
     task: Task, noise_draws: int, key: Key, scales: Scales, draws: Draws, passages: Passages
 ) -> Trace:
-    """Roll-outs of each passage, ``noise_draws`` side by side, for each weight draw: a policy
-    without weights acts in the middle of its bounds, and offsets lead from there to the given
-    actions."""
+    """``noise_draws`` roll-outs of each passage for each weight draw. A policy with zero weights
+    acts in the middle of its bounds; offsets from there give the logged actions."""
     (num, horizon, _), count, shape = passages.actions.shape, draws.weights.shape[0], task.shape
     noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
     idle = jnp.zeros((1, network.num_weights(shape.sizes)))
@@ -87,7 +84,7 @@ def replay(
 def replay_costs(
     model: DynamicsModel, noise_draws: int, key: Key, draws: Draws, passages: Passages
 ) -> Float[np.ndarray, "M N B T"]:
-    """Predicted costs of each passage, by all draws of weights and noise."""
+    """Predicted costs of each passage, for all draws of weights and noise."""
     single = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), passages)
     found = _replay_costs(replay_task(model), noise_draws, key, model.scales, draws, single)
     return np.asarray(found, float)

@@ -1,23 +1,23 @@
 """``DynamicsModel``: a fitted regressor as a system, and its roll-outs under policies.
 
-A roll-out has one weight draw all along, and new noise at every step:
+A roll-out uses one weight draw throughout, and new noise at every step:
 
     a_t = π(s_t),   s_{t+1} = s_t advanced by f(s_t, a_t, z_t; W) + ε_t
 
-where exogenous columns have the values that followed the start in the log.
+where exogenous columns have their logged values.
 
 Arrays are laid out by weight draw M, policy S and particle B (the noise draws of all starts), so
 that the model's products run over the particles of all policies at once.
 
-Nothing is standardised or reordered on the way, for first layers are made for what roll-outs carry.
-A layer sees ``(v − own mean) / own scale`` of each of its inputs v; carried is
-``(v − mean) / scale`` with one mean and one scale for all values of a column:
+Nothing is standardised or reordered along the way: first layers are converted to the units in which
+roll-outs carry values. A layer expects ``(v − own mean) / own scale`` of each of its inputs v;
+roll-outs carry ``(v − mean) / scale`` with one mean and scale for all lags of a column:
 
     kernel · (v − own mean) / own scale + bias
         = kernel · scale / own scale · carried + [kernel · (mean − own mean) / own scale + bias]
 
-Little is lost to rounding if the lags of a column differ little in mean and scale, as they do in
-logs that are long beside them.
+Rounding errors are small if the lags of a column have similar means and scales, as in any log much
+longer than the history.
 """
 
 import copy
@@ -50,14 +50,14 @@ from twofold.plant.log import Log, Start, Window
 from twofold.plant.moves import find_switches, rates_of
 from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
 
-# Steps that a GPU gets at once, as it starts them faster than those of a loop.
+# Steps unrolled on a GPU, where they are launched faster than those of a loop.
 GPU_STEPS = 10
 MODEL, CHECKPOINT = "model.safetensors", "fit.checkpoint"
 
 
 @dataclass(frozen=True)
 class Task:
-    """Everything that is fixed when roll-outs are compiled."""
+    """Static arguments of compiled roll-outs."""
 
     model: BNNLV
     embedding: Embedding
@@ -72,15 +72,15 @@ class Units(NamedTuple):
     scale: Float[Array, "F"]
 
     def at(self, places: np.ndarray) -> "Units":
-        """Those of some values."""
+        """The units of some values."""
         return Units(self.mean[places], self.scale[places])
 
     def of(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
-        """Values in these units."""
+        """Convert values to these units."""
         return (values - self.mean) / self.scale
 
     def back(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
-        """From these units."""
+        """Convert values from these units."""
         return values * self.scale + self.mean
 
 
@@ -95,7 +95,7 @@ class Scales(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Standard normal numbers for z and ε at every step of every particle, the same for all
+    """Standard normal numbers for z and ε at every step of every particle, shared by all
     policies."""
 
     latent: Float[Array, "T M B Z"]
@@ -103,8 +103,8 @@ class Noise(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What happened: costs, what the policy saw before each step and after it (standardised), the
-    observation that it came to, and what it did."""
+    """Trace of roll-outs: costs, the policy's standardised inputs before and after each step, the
+    new observation, and the action."""
 
     costs: Float[Array, "T M S B"]
     features: Float[Array, "T M S B F"]
@@ -121,7 +121,7 @@ def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int)
 
 
 def particles(starts: Window | Start, num: int) -> Window | Start:
-    """Windows ``[starts, …]`` as particles ``[starts · num, …]``, those of a start side by side."""
+    """Repeat windows ``[starts, …]`` as particles ``[starts · num, …]``, grouped by start."""
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, num, axis=0), starts)
 
 
@@ -134,14 +134,14 @@ def rollout(
     windows: Window | Start,
     offsets: Float[Array, "T M S B A"] | None = None,
 ) -> Trace:
-    """Follow S policies from the windows ``[B, …]`` on.
+    """Roll out S policies from the windows ``[B, …]``.
 
-    ``offsets`` are added to their actions, before rates are limited: zeros, for those who ask what
-    an action is worth.
+    ``offsets`` are added to the actions before rate limits; gradients in (zero) offsets give the
+    sensitivity to actions.
     """
     layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
     embedding, places = task.embedding, task.embedding.layout
-    # Of all values of a column the mean and the scale of its newest.
+    # All lags of a column use the mean and scale of its newest value.
     units = scales.features.at(places.newest)
     acting = _acting(task, scales, units, weights, layout[0])
     respond = _responding(task, scales, units, draws, layout)
@@ -181,8 +181,8 @@ def rollout(
 
 
 def for_carried(layer: Layer, places: np.ndarray, own: Units, carried: Units) -> Layer:
-    """The layer whose inputs are the carried values at some places, for all that is carried; those
-    that it does not see have no weight."""
+    """Convert a layer, whose inputs are the carried values at some ``places``, to one that takes
+    all carried values; unused ones get weight 0."""
     seen = carried.at(places)
     kernel = layer.kernel * (seen.scale / own.scale)
     bias = layer.bias + layer.kernel @ ((seen.mean - own.mean) / own.scale)
@@ -195,8 +195,8 @@ def for_carried(layer: Layer, places: np.ndarray, own: Units, carried: Units) ->
 def _acting(
     task: Task, scales: Scales, units: Units, weights: Float[Array, "S P"], draws: int
 ) -> tuple[RowLayer, ...]:
-    """The policies' layers for what is carried, copied for all weight draws, which costs less than
-    turning the points around at every step."""
+    """The policies' layers for carried values, copied for all weight draws, which is cheaper than
+    transposing the points at every step."""
     first, *rest = network.unflatten(task.shape.sizes, weights)
     layers = for_carried(first, task.embedding.layout.features, scales.features, units), *rest
     copied = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (draws, *leaf.shape)), layers)
@@ -206,8 +206,8 @@ def _acting(
 def _responding(
     task: Task, scales: Scales, units: Units, draws: Draws, layout: tuple[int, int, int]
 ) -> Callable[..., Float[Array, "M S B O"]]:
-    """The model's output in raw units, of what is carried, what is new, and noise that is the same
-    for all policies."""
+    """A function for the model's output in raw units, from carried values, new values, and noise
+    shared by all policies."""
     model = task.model
     (first, *rest), skip = network.part_skip(spec.layers(model, draws.weights))
     inputs, carried = task.embedding.layout.inputs, units.mean.shape[0]
@@ -247,7 +247,7 @@ def _with_noise(
     outputs: Float[Array, "M S B heads"],
     normal: Float[Array, "M 1 B noise"],
 ) -> Float[Array, "M S B O"]:
-    """y for what the network says of it and standard normal numbers."""
+    """y from the network's outputs and standard normal numbers."""
     given = conditional(model, jnp.moveaxis(outputs, -1, 1), draws.log_noise)
     deviation = jnp.moveaxis(jnp.exp(0.5 * given.log_variance), 1, -1)
     if given.log_odds is not None:
@@ -268,9 +268,9 @@ def values_and_gradients(
     """An objective of each policy's roll-outs and its gradient in that policy's weights.
 
     By the chain rule the gradient is ``Σ_t (∂π(s_t)/∂weights)ᵀ ∂J/∂a_t``, where ``∂J/∂a_t``
-    follows all that comes of an action, later actions included. Those sensitivities are the
+    includes all consequences of an action, including later actions. These sensitivities are the
     gradient in the offsets; with them the sum over all steps is one product after the roll-out,
-    instead of one in each of its steps.
+    instead of one per step.
     """
     steps, draw_count, count, _ = noise.additive.shape
     shape = steps, draw_count, weights.shape[0], count, len(task.shape.low)
@@ -291,15 +291,15 @@ def values_and_gradients(
 
 
 def _by_policy(values: Float[Array, "T M S B F"]) -> Float[Array, "S steps F"]:
-    """All that a policy saw, side by side."""
+    """All inputs of each policy, flattened."""
     return jnp.moveaxis(values, 2, 0).reshape(values.shape[2], -1, values.shape[-1])
 
 
 class DynamicsModel:
-    """A regressor fitted to ``embedding.design(log)``, with the cost of where it leads.
+    """A regressor fitted to ``embedding.design(log)``, with a cost of observations and actions.
 
-    Roll-outs start anywhere in the ``log``, and a policy's features are standardised by it.
-    ``max_rate`` has the largest changes of some actions from one step to the next.
+    Roll-outs start anywhere in the ``log``, which also standardises a policy's features.
+    ``max_rate`` maps actions to their largest change per step.
     """
 
     def __init__(
@@ -332,12 +332,12 @@ class DynamicsModel:
 
     @property
     def posterior(self) -> Posterior:
-        """That of the regressor, in single precision."""
+        """The regressor's posterior, in single precision."""
         return jax.tree.map(partial(jnp.asarray, dtype=DTYPE), self.regressor.posterior_)
 
     def draws_of(self, wanted: int) -> int:
-        """How many weight draws there are: of a posterior that is a set of them no more than it
-        has, for repetitions would make the variance between them look smaller than it is."""
+        """Number of weight draws to use: of a posterior that is a set of draws, at most as many as
+        it has, because repetitions would bias the variance between them."""
         found = self.regressor.posterior_
         if not isinstance(found, SampledPosterior):
             return wanted
@@ -345,7 +345,7 @@ class DynamicsModel:
 
     @property
     def scales(self) -> Scales:
-        """What everything is standardised by."""
+        """All standardisations."""
         seen = Standardizer.fit(self.features.astype(float))
         parts = self.regressor.x_standardizer_, self.regressor.y_standardizer_, seen
         x, y, features = (Units(*(jnp.asarray(leaf, DTYPE) for leaf in part)) for part in parts)
@@ -353,7 +353,7 @@ class DynamicsModel:
 
     @property
     def fingerprint(self) -> str:
-        """Says whether two models are the same: weights, units, starts, bounds, cost, embedding."""
+        """Equal for models with the same weights, units, starts, bounds, cost and embedding."""
         functions = self.cost.fingerprint(self.log) + self.embedding.fingerprint(self.log)
         parts = self.regressor.posterior_, self.scales, self.starts
         arrays = [*jax.tree.leaves(parts), self.bounds, np.frombuffer(functions.encode(), np.uint8)]
@@ -361,20 +361,20 @@ class DynamicsModel:
         return persistence.fingerprint(*map(np.asarray, arrays))
 
     def with_regressor(self, regressor: BNNLVRegressor) -> "DynamicsModel":
-        """The same with another regressor, fitted to the same design."""
+        """A copy with another regressor, fitted to the same design."""
         other = copy.copy(self)
         other.regressor = regressor
         return other
 
     def task(self, hidden: tuple[int, ...]) -> Task:
-        """Roll-outs under policies with these hidden layers."""
+        """The static task for policies with these hidden layers."""
         shape = PolicyNetwork(
             self.features.shape[1], hidden, *self.bounds, self.rates, self.switches
         )
         return Task(self.regressor.model_, self.embedding, self.cost, shape)
 
     def under(self, own: LearnedPolicy) -> tuple[Task, Scales, Float[Array, "P"]]:
-        """Roll-outs under one policy, with its bounds, its units and its weights."""
+        """The task, scales and weights for roll-outs under one policy."""
         weights, *units = own.leaves
         task = replace(self.task(own.shape.hidden), shape=own.shape)
         return task, self.scales._replace(features=Units(*units)), weights
@@ -383,10 +383,11 @@ class DynamicsModel:
 def fit_regressors(
     regressors: Sequence[BNNLVRegressor], embedding: Embedding, log: Log, folder: str | Path
 ) -> list[BNNLVRegressor]:
-    """Regressors fitted to a log: from the files of a folder, or fitted together and kept there.
+    """Regressors fitted to a log: read from the files of a folder, or fitted together and stored
+    there.
 
-    Fits that were stopped are resumed from their checkpoint. Whether the folder is that of the same
-    log and settings is for the caller to know (``twofold.core.persistence.claim_folder``).
+    Interrupted fits are resumed from their checkpoint. The caller must ensure that the folder
+    belongs to the same log and settings (``twofold.core.persistence.claim_folder``).
     """
     folder, paths = Path(folder), [Path(folder) / MODEL]
     if len(regressors) > 1:

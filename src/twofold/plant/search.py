@@ -1,9 +1,9 @@
 """Policy search: minimise J by stochastic gradients through roll-outs (paper, §5).
 
-A search may get stuck, and the policy of one pair (β, γ) may be better by another pair's criterion
-than the one that was searched for it. So a search has rounds: in the first each pair begins at
-random weights of its own, and after each round every pair takes over the policy that is best by its
-criterion, of all that were found, if that is clearly better than its own.
+A search may get stuck in a local minimum, so that the policy of one pair (β, γ) is better by
+another pair's criterion than that pair's own policy. Therefore a search has rounds: in the first,
+each pair starts at its own random weights; after each round, every pair takes over the policy that
+is best by its own criterion, if that is clearly better than its current one.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,23 +41,24 @@ POLICY_STREAM, DRAW_STREAM = 0, 1
 CENTROIDS = 500
 LAST_EPOCHS = 3
 MOST_BYTES = 8 * 2**30
-# After a round policies are compared on the draws of so many updates, which no round comes to.
+# After a round, policies are compared on the draws of this many updates, which are not used in the
+# search.
 COMPARED, COMPARED_FROM = 8, 1_000_000_000
-CLEARLY = 0.01  # of a deviation of the costs, by which J must be lower to take a policy over
+CLEARLY = 0.01  # fraction of the deviation of costs by which J must be lower to take over a policy
 CLAIM, CHECKPOINT = "search.json", "search.checkpoint"
 Pair = tuple[float, float]
-Member = tuple[Pair, int]  # with the seed that it begins from
+Member = tuple[Pair, int]  # with the seed of its initial weights
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How long and how finely to search; the defaults are a few minutes on two cores.
+    """Settings of a policy search; the defaults take a few minutes on two cores.
 
     ``horizon`` T, ``weight_draws`` M, ``noise_draws`` N and ``starts`` are sizes of an update;
-    ``PAPER`` has the paper's. Few starts an update make gradients that contradict one another where
-    the plant's behaviour depends on where it begins. The ``epochs`` are shared out over ``rounds``;
-    with one round no pair takes over another's policy. ``clip`` bounds the norm of the gradient of
-    J per step, in units of the deviation of the costs.
+    ``PAPER`` has the paper's. With few starts per update, gradients are noisy if the plant's
+    behaviour depends on the start. The ``epochs`` are divided among ``rounds``; with one round, no
+    pair takes over another's policy. ``clip`` bounds the norm of the gradient of J per step, in
+    units of the deviation of the costs.
     """
 
     horizon: int = 50
@@ -104,21 +105,21 @@ def search_policies(
     checkpoint_seconds: float = 30.0,
     verbose: bool | str = "auto",
 ) -> list[LearnedPolicy]:
-    """A policy for each pair (β, γ) and each seed, pairs first.
+    """Search a policy for each pair (β, γ) and each seed, ordered by pair.
 
-    ``notes["criterion"]`` of each is J per step, over its last epochs or, after several rounds, on
-    draws that the search has not seen; ``best_of`` chooses by it.
+    ``notes["criterion"]`` of each is J per step, over the last epochs or, after several rounds, on
+    draws not used in the search; ``best_of`` chooses by it.
 
     Parameters
     ----------
     risk_weights : pairs of numbers
         β, the weight of the epistemic risk, and γ, that of the aleatoric risk.
     folder : path or None
-        Where policies are kept. A search that was stopped or killed is resumed from there,
-        exactly; one that is finished is read.
+        Folder of the policies. An interrupted search resumes from there with bit-identical results;
+        a finished one is read.
     seeds : integers
-        Where policies begin. Starts, weight draws and noise are the same for all of them, and come
-        from ``random_state``.
+        Seeds of the initial policy weights. Starts, weight draws and noise are the same for all
+        policies, and come from ``random_state``.
     distance : bool
         Search by the nearest-neighbour baseline instead, with β as the weight of the distance.
     """
@@ -157,13 +158,13 @@ def search_policies(
 
 
 def file_name(pair: Pair, seed: int | None = None) -> str:
-    """The name of a policy's file, without its ending; the seed where there are several."""
+    """The name of a policy's file, without extension; with the seed if there are several."""
     beta, gamma = pair
     return f"beta-{beta:.12g}_gamma-{gamma:.12g}" + ("" if seed is None else f"_seed-{seed}")
 
 
 def best_of(policies: Sequence[LearnedPolicy]) -> list[LearnedPolicy]:
-    """Of each pair (β, γ) the policy whose search ended lowest; all saw the same draws."""
+    """For each pair (β, γ), the policy with the lowest final criterion; all used the same draws."""
     best: dict[Pair, LearnedPolicy] = {}
     for one in policies:
         known = best.setdefault(one.risk_weights, one)
@@ -173,10 +174,10 @@ def best_of(policies: Sequence[LearnedPolicy]) -> list[LearnedPolicy]:
 
 
 def policy_bytes(config: Config) -> int:
-    """What the roll-outs of one policy take.
+    """Memory in bytes for the roll-outs of one policy.
 
-    For the way back a step keeps what the policy saw, the observation, and a byte for each ReLU or
-    four for each tanh.
+    For the backward pass, each step stores the policy's inputs, the observation, and one byte per
+    ReLU or four per tanh.
     """
     model, shape = config.task.model, config.task.shape
     units = sum(shape.hidden) + sum(model.sizes) * (1 if model.activation == "relu" else 4)
@@ -186,12 +187,12 @@ def policy_bytes(config: Config) -> int:
 
 
 def policies_at_once(config: Config) -> int:
-    """How many policies fit into memory; all see the same draws, in one go or several."""
+    """Number of policies that fit into memory at once; all groups use the same draws."""
     return max(1, MOST_BYTES // policy_bytes(config))
 
 
 def check_risk_weights(risk_weights: Any) -> list[Pair]:
-    """Pairs of finite numbers that are not negative."""
+    """Check pairs of finite, non-negative numbers."""
     pairs = np.asarray(list(risk_weights), float)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
         raise ValueError(f"risk_weights must be pairs (beta, gamma), got {risk_weights!r}")
@@ -213,7 +214,7 @@ def _search(
         [jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in members]
     )
     problem = RiskWeights(*jnp.asarray([pair for pair, _ in members], DTYPE).T)
-    if settings.rounds > 1:  # there is something to take over only from others
+    if settings.rounds > 1:  # a single policy has no other to take over
         beginnings = jax.vmap(jax.random.fold_in)(beginnings, jnp.arange(len(members)))
     for number in range(settings.rounds):
         own = plant._replace(key=jax.random.fold_in(plant.key, number)) if number else plant
@@ -246,8 +247,8 @@ def _run_round(
     checkpoint: Callable[[Sequence[Member], str], Checkpoint | None],
     suffix: str,
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """All updates of a round, of as many members at once as fit into memory: weights and J of all
-    members, and whether Ctrl-C ended it."""
+    """All updates of a round, with as many members at once as fit into memory; returns weights and
+    J of all members, and whether Ctrl-C ended it."""
     at_once = policies_at_once(config)
     memory.refuse_beyond(
         min(at_once, len(members)) * policy_bytes(config),
@@ -291,9 +292,9 @@ def take_best(
     problem: RiskWeights,
     weights: Float[np.ndarray, "S P"],
 ) -> tuple[Float[np.ndarray, "S P"], Float[np.ndarray, "S"]]:
-    """For each member the weights that are best by its criterion, of all members with its seed, or
-    its own where none are clearly better, and their J; all are compared on the same draws, which no
-    update of the search has seen."""
+    """For each member, the weights that are best by its criterion among all members with its seed
+    (its own unless others are clearly better), and their J, on common draws not used in the
+    search."""
     numbers = COMPARED_FROM + jnp.arange(COMPARED)
     at_once = policies_at_once(config)
     parts = [

@@ -1,9 +1,9 @@
-"""Whether tuning on roll-outs helps a model, and with which settings.
+"""Selection of settings for tuning on roll-outs, and whether to tune at all.
 
-Some weight draws are tuned on one part of the runs of the model's log, for each horizon T and each
-weight λ of the cost. Passages of the other runs are then replayed, and what counts is how far off
-the mean cost of a passage is. If the best pair makes it smaller, by more than chance would, all
-draws are tuned with it on all runs; if none does, the model stays as it was fitted.
+Some weight draws are tuned on part of the runs of the model's log, for each horizon T and each cost
+weight λ. Passages of the other runs are then replayed, and scored by the error of their mean cost.
+If the best pair (T, λ) reduces it significantly, all draws are tuned with that pair on all runs;
+otherwise the model is left as fitted.
 """
 
 import copy
@@ -24,17 +24,16 @@ from twofold.plant.tuning import TuningSettings, gather, tune_draws
 
 HELD_OUT = 0.25
 NOISE_DRAWS = 5
-# Neighbouring passages share rows: chance is judged by the means of so many groups of them.
+# Neighbouring passages share rows, so standard errors come from the means of this many groups.
 GROUPS = 8
 DRAW_STREAM, REPLAY_STREAM = 1, 2
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What tuning did to the mean cost of replayed passages of ``steps`` steps, in the cost's own
-    units: how far off it was on average, and the root of its mean square, for the draws as they
-    were fitted and for those tuned with the best horizon and weight of the cost. With a horizon of
-    0 no run of the log was long enough to try."""
+    """Effect of tuning on the error of the mean cost of replayed passages of ``steps`` steps, in
+    raw units: bias and root mean square, for the fitted draws and for those tuned with the best
+    horizon and cost weight. A horizon of 0 means that no run of the log was long enough to try."""
 
     steps: int
     horizon: int
@@ -69,7 +68,7 @@ def tune_all(
     checkpoint: Checkpoint,
     verbose: bool | str,
 ) -> DynamicsModel:
-    """The model with weight draws that are tuned on all runs of its log."""
+    """The model with weight draws tuned on all runs of its log."""
     draws = draw_weights(model, settings.draws, random_state)
     weights = [tuning.cost_weight] * len(draws.weights)
     found = tune_draws(
@@ -80,9 +79,9 @@ def tune_all(
 
 
 def part_draws(model: DynamicsModel) -> tuple[DynamicsModel, DynamicsModel]:
-    """A tuned model with one half of its draws, to search policies with, and one with the other
-    half, to judge them: a policy also exploits what the draws that it was found with have in common
-    by chance."""
+    """Split a tuned model into one with half of the draws, for the search of policies, and one with
+    the other half, to evaluate them: a policy also exploits chance properties of the draws used in
+    its search."""
     posterior = model.regressor.posterior_
     middle = max(1, len(posterior.weights) // 2)
     first, last = (
@@ -107,7 +106,7 @@ def choose_tuning(
     checkpoint: Callable[[int], Checkpoint],
     verbose: bool | str,
 ) -> Tuning:
-    """The best settings by replays of ``steps`` steps of runs that tuning has not seen."""
+    """The best settings, by replays of ``steps`` steps of held-out runs."""
     try:
         fit, judge = model.log.split(HELD_OUT, seed=random_state)
         rng = np.random.default_rng(random_state)
@@ -141,8 +140,8 @@ def _summary(errors: np.ndarray) -> tuple[float, float]:
 
 
 def is_better(after: Float[np.ndarray, "B"], before: Float[np.ndarray, "B"]) -> bool:
-    """Whether squared errors of passages in a row have fallen, by more than the standard error of
-    that over groups of neighbours."""
+    """Whether the squared errors of consecutive passages have decreased by more than the standard
+    error over groups of neighbours."""
     fallen = np.square(before) - np.square(after)
     groups = [part.mean() for part in np.array_split(fallen, min(GROUPS, len(fallen)))]
     error = np.std(groups, ddof=1) / np.sqrt(len(groups)) if len(groups) > 1 else 0.0
@@ -159,6 +158,7 @@ def replay_errors(
 
 
 def draw_weights(model: DynamicsModel, wanted: int, random_state: int) -> Draws:
-    """Weight draws to be tuned, of a set of draws no more than it has."""
+    """Weight draws to be tuned; of a posterior that is a set of draws, at most as many as it
+    has."""
     key = jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state)
     return model.posterior.sample(key, model.draws_of(wanted))

@@ -1,17 +1,16 @@
-"""Tuning on roll-outs: weight draws that predict stretches of a log, and not its steps alone.
+"""Tuning on roll-outs: fit weight draws to stretches of a log instead of single steps.
 
-A model that is right one step ahead may be wrong where its steps add up. After the fit each weight
-draw is tuned by itself on stretches of the log, replayed with their own actions and exogenous
-values, by Adam on
+One-step errors can accumulate over a roll-out. After the fit, each weight draw is tuned separately
+on stretches of the log, replayed with their own actions and exogenous values, by Adam on
 
     E = mean_{t ≤ T, o} e_to² + λ (mean_{t ≤ T} d_t)²
 
-with the errors e of predicted columns, in deviations of the log, and d of the cost, in deviations
-of its costs. Errors are those of the mean over noise: the product of the errors of two roll-outs
-whose noise is independent is their square on average, so that noise is neither rewarded nor
-punished. T grows from one step on, for slopes through long roll-outs of a poor model are wild. Each
-draw has stretches of its own, a block bootstrap of the log's (Künsch 1989), so that draws go on to
-differ by what the log leaves open.
+with the errors e of predicted columns and d of the cost, in deviations of the logged values. The
+errors are those of the mean over noise: squares are estimated by the product of the errors of two
+roll-outs with independent noise, so noise is neither rewarded nor penalised. T grows from one step
+on, because gradients through long roll-outs of a poor model explode. Each draw has its own
+stretches, a block bootstrap of the log's (Künsch 1989), so that draws keep differing where the log
+leaves the dynamics undetermined.
 """
 
 from collections.abc import Sequence
@@ -34,19 +33,19 @@ from twofold.plant.policy import DTYPE
 from twofold.plant.replay import as_passages, replay, replay_task
 from twofold.plant.rollout import DynamicsModel, Scales, Task
 
-PAIR = 2  # roll-outs of a stretch whose noise is independent
-CLIP = 1.0  # of a gradient's norm
-GROWING = 0.5  # of the updates, in which stretches grow from one step to T
+PAIR = 2  # roll-outs per stretch, with independent noise
+CLIP = 1.0  # limit of the gradient norm
+GROWING = 0.5  # fraction of the updates in which stretches grow from one step to T
 STREAM = 0
 
 
 @dataclass(frozen=True)
 class TuningSettings:
-    """How long to tune, and what to choose from.
+    """Length of tuning, and candidate settings.
 
-    ``horizons`` T and ``cost_weights`` λ are compared by ``trial_draws`` weight draws; then all of
-    ``draws`` are tuned with the best pair: one half to search policies with, and one to judge them.
-    An update takes so many ``stretches``.
+    ``horizons`` T and ``cost_weights`` λ are compared with ``trial_draws`` weight draws; then all
+    ``draws`` are tuned with the best pair: one half for the search of policies, the other to
+    evaluate them. Each update uses ``stretches`` stretches.
     """
 
     draws: int = 32
@@ -69,8 +68,8 @@ class TuningSettings:
 
 @dataclass(frozen=True)
 class Config:
-    """What is fixed when updates are compiled: roll-outs, T, stretches of an update, and updates of
-    an epoch."""
+    """Static settings of compiled updates: roll-outs, T, stretches per update, updates per
+    epoch."""
 
     task: Task
     horizon: int
@@ -79,7 +78,7 @@ class Config:
 
 
 class Problem(NamedTuple):
-    """A weight draw to be tuned, λ, and the blocks of stretches that its bootstrap has drawn."""
+    """A weight draw to be tuned, λ, and its bootstrap sample of blocks of stretches."""
 
     draw: Draws
     cost_weight: Float[Array, ""]
@@ -87,8 +86,8 @@ class Problem(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """What all draws share: the rows of all episodes, one after another; the rows at which windows
-    of stretches begin; units, those of the predicted columns among them; and the learning rate."""
+    """Shared by all draws: the concatenated rows of all episodes, the rows at which windows of
+    stretches begin, units (including those of the predicted columns), and the learning rate."""
 
     observations: Float[Array, "R D"]
     actions: Float[Array, "R A"]
@@ -99,7 +98,7 @@ class Logged(NamedTuple):
 
 
 class State(NamedTuple):
-    """A draw on its way."""
+    """State of the tuning of a draw."""
 
     weights: Float[Array, "P"]
     moments: Any
@@ -116,7 +115,7 @@ def rollout_error(
     key: Key,
     counted: Float[Array, ""] | float,
 ) -> Float[Array, ""]:
-    """E of a draw on some of its stretches, of which so many steps count."""
+    """E of a draw on some of its stretches, over the first ``counted`` steps."""
     task, history = config.task, config.task.embedding.history
     place_key, noise_key = jax.random.split(key)
     rows = draw_starts(config, problem, logged, place_key)[:, None]
@@ -148,7 +147,7 @@ def _pairs(values: Float[Array, "T 1 1 particles *rest"]) -> Float[Array, "2 B T
 
 
 def draw_starts(config: Config, problem: Problem, logged: Logged, key: Key) -> Int[Array, "B"]:
-    """Where stretches begin: anywhere in some of the draw's blocks."""
+    """Random starts of stretches within some of the draw's blocks."""
     block_key, place_key = jax.random.split(key)
     size, blocks = (config.stretches,), problem.blocks.shape[0]
     length = logged.starts.shape[0] // blocks
@@ -157,7 +156,7 @@ def draw_starts(config: Config, problem: Problem, logged: Logged, key: Key) -> I
 
 
 def init(config: Config, key: Key, problem: Problem) -> State:
-    """The draw as it was fitted."""
+    """Initial state: the draw as fitted."""
     weights = problem.draw.weights
     return State(weights, OPTIMISER.init(weights))
 
@@ -165,7 +164,7 @@ def init(config: Config, key: Key, problem: Problem) -> State:
 def step(
     config: Config, key: Key, state: State, problem: Problem, logged: Logged, epoch: Int[Array, ""]
 ) -> tuple[State, Info]:
-    """One epoch of updates; those that are not finite are counted and not made."""
+    """One epoch of updates; non-finite ones are skipped and counted."""
 
     def one_update(index: Array, carry: Any) -> tuple[State, Array, Array]:
         state, total, skipped = carry
@@ -203,7 +202,7 @@ def tune_draws(
     checkpoint: Checkpoint | None = None,
     verbose: bool | str = "auto",
 ) -> Draws:
-    """Weight draws, each with its λ, tuned on stretches of a log."""
+    """Tune weight draws, each with its own λ, on stretches of a log."""
     config = Config(replay_task(model), horizon, settings.stretches, settings.updates)
     logged = gather(model, log, horizon, settings)
     count, blocks = draws.weights.shape[0], max(1, len(logged.starts) // horizon)
@@ -221,9 +220,9 @@ def tune_draws(
 
 
 def gather(model: DynamicsModel, log: Log, horizon: int, settings: TuningSettings) -> Logged:
-    """The rows of a log and where stretches of so many steps begin in it."""
+    """The rows of a log, and the starts of stretches of ``horizon`` steps."""
     seen = np.concatenate([one.observations for one in log.episodes])
-    # An action for the last row of each episode too, which no stretch comes to.
+    # Pad an action for the last row of each episode, which no stretch uses.
     done = np.concatenate([np.pad(one.actions, ((0, 1), (0, 0))) for one in log.episodes])
     size, first, starts = model.embedding.history + horizon, 0, list[np.ndarray]()
     for one in log.episodes:

@@ -1,5 +1,5 @@
-"""Arrow, imported when it is first used: fits run on machines without it, and commands that read no
-table start sooner."""
+"""Lazy import of Arrow: fits run on machines without it, and commands that read no table start
+faster."""
 
 from importlib import import_module
 from typing import Any

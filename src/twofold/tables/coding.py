@@ -13,11 +13,11 @@ from twofold.core.naming import listed, nearest, shortened
 from twofold.tables.dates import ORDERS
 from twofold.tables.table import MISSING, Table, TableError, check_names, keep_finite
 
-# A column of texts with more different ones is a name or a comment, not a category.
+# A column with more distinct texts holds names or comments, not categories.
 MOST_LEVELS = 30
 MOST_DECIMALS = 6
 DAY = 86_400.0
-# A category may well be called none.
+# "none" is a valid category.
 NO_WORDS = MISSING - {"none", "-"}
 AS_NUMBERS = "write it as numbers (dates as days since one of them)"
 OUTSIDE = "outside_range"  # the column that names inputs outside their measured range
@@ -26,8 +26,8 @@ OUTSIDE = "outside_range"  # the column that names inputs outside their measured
 @dataclass(frozen=True)
 class Column:
     """An input column: its ``kind`` (number, date, category or ordered), the ``levels`` of a
-    category, and, as numbers, the range of its values and the step between them, where known;
-    ``date_order`` is what comes first in dates like 03/04/2025."""
+    category, and the numeric range of its values and the step between them, if known;
+    ``date_order`` is the order of dates like 03/04/2025."""
 
     name: str
     kind: str = "number"
@@ -39,13 +39,13 @@ class Column:
 
     @property
     def features(self) -> list[str]:
-        """Names of the model's inputs that the column becomes."""
+        """Names of the model inputs that encode the column."""
         if self.kind == "category":
             return [f"{self.name}={level}" for level in self.levels]
         return [self.name]
 
     def encode(self, table: Table) -> np.ndarray:
-        """``[N, features]``, NaN where there is no value."""
+        """Encode the column as ``[N, features]``, NaN for missing values."""
         if self.kind == "number":
             return table.only_numbers(self.name)[:, None]
         if self.kind == "date":
@@ -134,8 +134,8 @@ def encode(
     others: Sequence[str] = (),
     drop_missing: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Features of the columns followed by other numeric columns, and their row indices: all rows,
-    or with ``drop_missing`` those without missing values."""
+    """Features of the columns followed by other numeric columns, and the indices of their rows: all
+    rows, or with ``drop_missing`` those without missing values."""
     check_names(table, [*(one.name for one in columns), *others])
     parts = [(one.name, one.encode(table)) for one in columns]
     parts += [(name, table.only_numbers(name, AS_NUMBERS)[:, None]) for name in others]
@@ -147,30 +147,30 @@ def decode(columns: Sequence[Column], x: np.ndarray) -> dict[str, list[Any]]:
 
 
 def split_features(columns: Sequence[Column], x: np.ndarray) -> list[tuple[Column, np.ndarray]]:
-    """Each column with its own features, of rows of all of them."""
+    """Split rows of features by column."""
     ends = list(accumulate(len(one.features) for one in columns))
     return list(zip(columns, np.split(x, ends[:-1], axis=1), strict=True))
 
 
 def spread(columns: Sequence[Column], num: int, seed: int) -> np.ndarray:
-    """At most ``num`` different rows of features, spread over the measured ranges (scrambled
-    Sobol), on the grid of each column."""
+    """At most ``num`` distinct rows of features, spread over the measured ranges (scrambled Sobol),
+    on the grid of each column."""
     from scipy.stats import qmc
 
     u = qmc.Sobol(len(columns), rng=np.random.default_rng(seed)).random(num)
-    every = [one.at_fractions(own) for one, own in zip(columns, u.T, strict=True)]
-    rows = np.hstack(every)
+    features = [one.at_fractions(fractions) for one, fractions in zip(columns, u.T, strict=True)]
+    rows = np.hstack(features)
     return rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])]
 
 
 def name_outside(columns: Sequence[Column], x: np.ndarray) -> list[str]:
-    """The columns of each row of features that lie outside their measured range."""
-    found = [(one.name, one.outside(part)) for one, part in split_features(columns, x)]
-    return ["; ".join(name for name, rows in found if rows[i]) for i in range(len(x))]
+    """For each row, names of the columns outside their measured range."""
+    outside = [(one.name, one.outside(part)) for one, part in split_features(columns, x)]
+    return ["; ".join(name for name, rows in outside if rows[i]) for i in range(len(x))]
 
 
 def find_step(values: np.ndarray) -> float | None:
-    """The step between the values of a column: of an even grid, or of their last decimal."""
+    """The step between the values of a column: of an even grid, or of the last decimal."""
     step = rounding_steps(values[:, None])[0]
     if np.isfinite(step):
         return float(step)
@@ -181,7 +181,7 @@ def find_step(values: np.ndarray) -> float | None:
 
 
 def rounding_steps(y: np.ndarray) -> np.ndarray:
-    """The step to which each column of y is rounded, NaN where it is not: rounded values repeat and
+    """The step to which each column of y is rounded, NaN if it is not: rounded values repeat and
     lie on an even grid."""
     steps = np.full(y.shape[1], np.nan)
     for i, column in enumerate(y.T):
@@ -219,10 +219,10 @@ def _describe(
 
 
 def _describe_dates(table: Table, column: Column, seconds: np.ndarray) -> Column:
-    """A column of dates, all of which must be readable, with the order that its values show; dates
-    like 2025-12-31 show none."""
-    every = {order: table.dates(column.name, order).values for order in ORDERS}
-    fits = [one for one in ORDERS if np.array_equal(every[one], seconds, equal_nan=True)]
+    """Describe a column of valid dates, with the order of day and month if its values show it
+    (dates like 2025-12-31 have none)."""
+    by_order = {order: table.dates(column.name, order).values for order in ORDERS}
+    fits = [one for one in ORDERS if np.array_equal(by_order[one], seconds, equal_nan=True)]
     column = replace(column, date_order=fits[0] if len(fits) == 1 else None)
     column.encode(table)
     return column
@@ -233,12 +233,13 @@ def _is_whole(value: float | None) -> bool:
 
 
 def _labels(table: Table, name: str, levels: Sequence[str] = ()) -> list[str]:
-    """The words of a column, blank where there is no value; a word among the levels is one."""
+    """The labels of a column, blank for missing values; a missing-value marker that is one of the
+    levels is a value."""
     missing = NO_WORDS - {level.casefold() for level in levels}
     return ["" if one.casefold() in missing else one for one in table.labels(name)]
 
 
 def _to_date(days: float, whole: bool) -> str:
-    """A number of days since 1970 as a date, with its time unless days are ``whole``."""
+    """Days since 1970 as a date, with the time of day unless the days are ``whole``."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=round(days) if whole else days)
     return moment.date().isoformat() if whole else moment.strftime("%Y-%m-%d %H:%M")

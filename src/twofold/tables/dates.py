@@ -1,5 +1,5 @@
-"""Dates as seconds since 1970: ISO 8601, with a zone or without (UTC), and day, month and year with
-points, strokes or dashes between them, of which a column tells by its values which comes first."""
+"""Dates as seconds since 1970: ISO 8601, with a time zone or without (UTC), and day, month and year
+separated by points, slashes or dashes, whose order is inferred from the values of a column."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from twofold.tables.arrow import pa, pc
 
 ORDERS = ("day-first", "month-first")
-CENTURY = 70  # years of two digits before it are of this century
+CENTURY = 70  # two-digit years below it belong to this century
 DATE = r"^(?P<first>\d{1,2})(?P<mark>[./-])(?P<second>\d{1,2})[./-](?P<year>\d{4}|\d{2})"
 CLOCK = r"(?:[T,\s]\s*(?P<hours>\d{1,2}):(?P<minutes>\d\d)(?::(?P<seconds>\d\d(?:\.\d+)?))?)?"
 HALF = r"\s*(?P<half>[AaPp][Mm])?\s*(?P<zone>Z|[+-]\d\d:?\d\d)?$"
@@ -19,12 +19,12 @@ YEAR_FIRST = re.compile(r"^(\d{4})/(\d\d)/(\d\d)(?!\d)")
 
 
 class AmbiguousDatesError(ValueError):
-    """Dates that nothing says the order of."""
+    """Dates whose order of day and month is ambiguous."""
 
 
 def to_timestamps(column: Any) -> Any:
-    """A column of texts that are all ISO dates, all with a zone or all without, as timestamps; any
-    other as it is."""
+    """Convert a text column to timestamps if all texts are ISO dates, all with a time zone or all
+    without; return any other column unchanged."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
     for zone in (None, "UTC"):
@@ -36,8 +36,8 @@ def to_timestamps(column: Any) -> Any:
 
 
 def read_dates(texts: Sequence[str], order: str | None = None) -> np.ndarray:
-    """Seconds since 1970 of each text, NaN where it is no date. ``order`` is one of ``ORDERS``, or
-    None for what the values say."""
+    """Seconds since 1970 of each text, NaN if it is not a date. ``order`` is one of ``ORDERS``, or
+    None to infer it from the values."""
     parts = pc.extract_regex(pa.array(texts, pa.string()), DATE + CLOCK + HALF)
     known = np.asarray(parts.is_valid())
     seconds = np.full(len(texts), np.nan)
@@ -53,7 +53,7 @@ def read_dates(texts: Sequence[str], order: str | None = None) -> np.ndarray:
 
 
 def _read_parts(parts: Any, order: str | None) -> np.ndarray:
-    """Seconds of dates whose parts are known."""
+    """Seconds since 1970 from the parts of dates."""
     texts = {name: pc.struct_field(parts, name) for name in parts.type.names}
     first, second, year, hours, minutes, rest = (
         np.array(pc.if_else(pc.equal(texts[name], ""), "0", texts[name]).cast("float64"))
@@ -74,14 +74,14 @@ def _read_parts(parts: Any, order: str | None) -> np.ndarray:
 
 
 def _offsets(zones: np.ndarray) -> np.ndarray:
-    """Seconds that clocks of zones such as +01:00 are ahead."""
+    """UTC offsets in seconds of time zones such as +01:00."""
     parts = [(zone[0], zone[1:].replace(":", "")) for zone in np.where(zones == "", "Z", zones)]
     seconds = [0 if s == "Z" else 3600 * int(d[:2]) + 60 * int(d[2:]) for s, d in parts]
     return np.array([-one if s == "-" else one for (s, _), one in zip(parts, seconds, strict=True)])
 
 
 def _find_order(first: np.ndarray, second: np.ndarray, marks: np.ndarray) -> str:
-    """Which order the values show: a number above twelve is a day, and points stand behind days."""
+    """Infer the order: a number above twelve is a day, and with points the day comes first."""
     if (first > 12).any() or (marks == ".").all() or (first == second).all():
         return "day-first"
     if (second > 12).any():

@@ -1,7 +1,7 @@
 """Tables from CSV and Parquet files and from data frames: whole, or a block of rows at a time.
 
-CSV files are parsed by Python's ``csv``, which knows the lines of its rows and takes rows of any
-length, as Arrow does not.
+CSV files are parsed by Python's ``csv``, which, unlike Arrow, knows the line numbers of rows and
+accepts rows of any length.
 """
 
 import csv
@@ -30,15 +30,15 @@ from twofold.tables.table import (
 )
 
 PARQUET = (".parquet", ".pq")
-# Read at a time of a column of a Parquet file: little beside a page, which has 1 MiB unless its
-# writer wanted another size.
+# Bytes read at a time from a column of a Parquet file: little compared with a page (1 MiB by
+# default).
 BUFFER_BYTES = 2**16
 WHOLE_ROWS = 2**16
 DELIMITERS = ",;\t|"
-# Numbers as spreadsheets of many countries write them, between semicolons; so many rows tell.
+# Numbers with decimal commas in semicolon-separated files; the number of rows inspected for them.
 SEEN = 200
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
-# What a file may begin with to say its encoding.
+# Byte order marks and their encodings.
 MARKS = {BOM_UTF8: "utf-8-sig", BOM_UTF16_LE: "utf-16", BOM_UTF16_BE: "utf-16"}
 PARSED_ROWS = 2**12  # at a time
 Record: TypeAlias = tuple[int, list[str]]
@@ -64,11 +64,11 @@ class CsvFile:
             raise TableError(f"{path} is empty: expected a heading and rows")
         check_headings(path, headings)
         self.names = [heading for heading in headings if heading]
-        # Columns without a heading are never asked for; they only must differ.
+        # Columns without a heading are never used, but need distinct names.
         self._headings = [one or " " * (place + 1) for place, one in enumerate(headings)]
 
     def count_rows(self) -> int | None:
-        """The number of rows: None, unknown before reading."""
+        """None: the number of rows is unknown before reading."""
         return None
 
     @cached_property
@@ -81,13 +81,13 @@ class CsvFile:
         return "," if any("." not in "".join(cells) for cells in commas) else "."
 
     def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
-        """At most ``size`` rows at a time; the cells are texts."""
+        """Blocks of at most ``size`` rows; cells are texts."""
         columns, records = list(self._headings if names is None else names), self._records()
         while parts := list(self._tables(islice(records, size), columns)):
             yield join_tables(parts)
 
     def _tables(self, records: Iterator[Record], names: list[str]) -> Iterator[Table]:
-        """A few rows at a time, for Python's texts need far more memory than Arrow's."""
+        """A few rows at a time, because Python strings need far more memory than Arrow's."""
         while rows := list(islice(records, PARSED_ROWS)):
             columns = zip(*(cells for _, cells in rows), strict=True)
             cells = dict(zip(self._headings, columns, strict=True))
@@ -96,8 +96,7 @@ class CsvFile:
             yield Table(self.source, "line", data, np.array([n for n, _ in rows]), self.decimal)
 
     def _records(self) -> Iterator[Record]:
-        """Rows that are not blank, with blanks where cells are missing; each with the number of its
-        last line."""
+        """Non-blank rows with their last line number; missing cells are blank."""
         width = len(self._headings)
         with self._decoding(), self._open_text() as text:
             reader = csv.reader(text, delimiter=self._delimiter)
@@ -134,13 +133,13 @@ class CsvFile:
                 yield
             except (UnicodeError, LookupError) as error:
                 raise TableError(
-                    f"{self.source} is not written in {self._encoding} ({error}); for a file of an "
+                    f"{self.source} is not valid {self._encoding} ({error}); for a file of an "
                     "older Windows program pass encoding='cp1252'"
                 ) from error
 
 
 def _encoding(path: Path, start: bytes, otherwise: str) -> str:
-    """The encoding that the first bytes of a file say, or else this one."""
+    """The encoding given by the first bytes of a file, otherwise ``otherwise``."""
     encoding = next((name for mark, name in MARKS.items() if start.startswith(mark)), otherwise)
     try:
         name = lookup(encoding).name
@@ -160,7 +159,7 @@ def _encoding(path: Path, start: bytes, otherwise: str) -> str:
 class ParquetFiles:
     """A Parquet file, or a folder of them in the order of their names.
 
-    No more than a page of each column is in memory beside the rows of a block.
+    Besides the rows of a block, at most one page per column is in memory.
     """
 
     def __init__(self, path: Path):
@@ -184,11 +183,11 @@ class ParquetFiles:
         self.names = [name for name in self._headings if name.strip()]
 
     def count_rows(self) -> int:
-        """As the files say."""
+        """The number of rows, from the metadata of the files."""
         return sum(self._open(part).metadata.num_rows for part in self._parts)
 
     def blocks(self, size: int, names: Sequence[str] | None = None) -> Iterator[Table]:
-        """At most ``size`` rows at a time, in their order; of some columns, or of all."""
+        """Blocks of at most ``size`` rows, in order; some columns, or all."""
         columns, first = list(self._headings if names is None else names), 0
         for part in self._parts:
             with parsing_errors(part, "Parquet file"):
@@ -199,8 +198,8 @@ class ParquetFiles:
 
     def _open(self, part: Path) -> Any:
         with parsing_errors(part, "Parquet file"):
-            # Buffered ahead, every row group that was read would stay in memory; without a buffer's
-            # size each column of a row group, which may be the whole file, is read at once.
+            # With pre-buffering, every row group read would stay in memory; without a buffer size,
+            # each column of a row group, which may be the whole file, is read at once.
             return parquet.ParquetFile(part, pre_buffer=False, buffer_size=BUFFER_BYTES)
 
 
@@ -208,9 +207,10 @@ TableFile: TypeAlias = CsvFile | ParquetFiles
 
 
 def read_table(source: Any, *, delimiter: str | None = None, encoding: str = "utf-8") -> Table:
-    """A CSV or Parquet file, a folder of Parquet files, or a data frame (pandas, polars), as found.
+    """Read a CSV or Parquet file, a folder of Parquet files, or a data frame (pandas, polars),
+    unchanged.
 
-    The delimiter of a CSV file is the one that its heading has most of, where it is not given.
+    The default delimiter of a CSV file is the most frequent one in its heading.
     """
     if hasattr(source, "columns"):
         return _from_data_frame(source)
@@ -228,10 +228,10 @@ def read_table(source: Any, *, delimiter: str | None = None, encoding: str = "ut
 
 
 def open_table(source: Any, *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:
-    """A CSV or Parquet file, or a folder of Parquet files, to be read block by block."""
+    """Open a CSV or Parquet file, or a folder of Parquet files, for reading block by block."""
     path = _path(source)
     if path.exists() and not (path.is_dir() or path.is_file()):
-        # It is read more than once, and opening a pipe blocks until its other end is open.
+        # The file is read more than once, and opening a pipe would block.
         raise TableError(f"{path} is neither a file nor a folder; write the table to a file first")
     if _is_parquet(path):
         return ParquetFiles(path)
@@ -263,7 +263,7 @@ def _from_data_frame(frame: Any) -> Table:
 
 
 def _arrow_column(column: Any) -> Any:
-    """A column of a data frame; one of values of several types as texts."""
+    """A column of a data frame; values of mixed types become texts."""
     try:
         streams = hasattr(column, "__arrow_c_stream__")
         return pa.chunked_array(column) if streams else pa.array(column, from_pandas=True)

@@ -1,5 +1,4 @@
-"""``Table``: rows of named columns as they were found, over an Arrow table; cells as numbers, times
-and labels."""
+"""``Table``: named columns over an Arrow table; cells as numbers, times and labels."""
 
 import csv
 import re
@@ -15,22 +14,23 @@ from twofold.core.naming import listed, nearest, shortened
 from twofold.tables.arrow import pa, pc
 from twofold.tables.dates import AmbiguousDatesError, read_dates, to_timestamps
 
-MOST_QUOTED = 300  # characters of another library's message
+MOST_QUOTED = 300  # characters kept of another library's message
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-"})
 NO_NUMBERS = "leave the column out, or write it as numbers"
-ROUNDING = 1e-7  # of a number that was stored in single precision, as a part of it
-# The ends of the integers that loggers store, and where numbers are too large to be measured.
+ROUNDING = 1e-7  # relative rounding error of a number stored in single precision
+# Limits of the integer types that loggers store, and of numbers too large to be measurements.
 LIMITS, HUGE = frozenset({-32768, 32767, 65535, -2147483648, 2147483647}), 1e30
-# It lies further from all other values than these from each other, and than this part of itself.
+# A sentinel is farther from all other values than their range, and than this fraction of itself.
 FAR = 0.1
 
 
 class TableError(ValueError):
-    """A table that cannot be read or written, or that lacks what was asked for."""
+    """A table cannot be read or written, or lacks a requested column."""
 
 
 class Numbers(NamedTuple):
-    """A column of numbers, NaN where there is none, and the texts that stand in place of one."""
+    """A column of numbers, NaN for missing values, and the texts found instead of numbers, by
+    row."""
 
     values: np.ndarray
     texts: dict[int, str]
@@ -40,8 +40,8 @@ class Numbers(NamedTuple):
 class Table:
     """A table, or a block of rows of a larger one.
 
-    ``unit`` is what a row is called in the ``source`` (a line of a CSV file), and ``rows`` holds
-    the number of each. ``decimal`` marks decimals in texts.
+    ``unit`` is the name of a row in the ``source`` ("line" for a CSV file), and ``rows`` holds the
+    row numbers. ``decimal`` is the decimal mark in texts.
     """
 
     source: str
@@ -55,7 +55,7 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """The columns that have a name."""
+        """Names of the named columns."""
         return [name for name in self.data.column_names if name.strip()]
 
     def take(self, index: np.ndarray) -> "Table":
@@ -68,70 +68,70 @@ class Table:
         return [f"{self.unit} {number}" for number in self.rows[index]]
 
     def numbers(self, name: str, missing: Collection[str | float] = ()) -> Numbers:
-        """A column as numbers; ``missing`` are further markers for missing values: words, and
-        numbers however they are written."""
-        found = self._convert(_numbers, name, missing, self.decimal)
+        """A column as numbers; ``missing`` lists further markers for missing values: words, or
+        numbers in any notation."""
+        column = self._convert(_numbers, name, missing, self.decimal)
         for marker in missing:
             with suppress(ValueError):
                 mark = parse_number(str(marker), self.decimal if isinstance(marker, str) else ".")
-                found.values[np.isclose(found.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
-        return found
+                column.values[np.isclose(column.values, mark, rtol=ROUNDING, atol=0.0)] = np.nan
+        return column
 
     def times(
         self, name: str, missing: Collection[str | float] = (), date_order: str | None = None
     ) -> Numbers:
         """A column of numbers, or of dates as seconds since the first one; ``date_order`` as for
-        ``dates``. Of ``missing`` only words count, because a clock passes every number."""
+        ``dates``. Only words in ``missing`` are used, because any number is a valid time."""
         dates = self.dates(name, date_order, missing)
-        found = self._convert(_numbers, name, missing, self.decimal)
+        numbers = self._convert(_numbers, name, missing, self.decimal)
         known = np.isfinite(dates.values)
-        # A date among numbers is a text, as a word is.
-        if known.sum() <= np.isfinite(found.values).sum():
-            return found
+        # Among numbers, a date counts as text.
+        if known.sum() <= np.isfinite(numbers.values).sum():
+            return numbers
         return Numbers(dates.values - dates.values[known][0], dates.texts)
 
     def dates(
         self, name: str, date_order: str | None = None, missing: Collection[str | float] = ()
     ) -> Numbers:
-        """A column of dates or durations in seconds, dates since 1970, and the texts that are no
-        date. ``date_order`` is the order of dates like 03/04/2025 whose values do not show it."""
+        """A column of dates (seconds since 1970) or durations (seconds), and the texts that are not
+        dates. ``date_order`` resolves dates like 03/04/2025 if the values are ambiguous."""
         try:
             return self._convert(_dates, name, missing, self.decimal, date_order)
         except AmbiguousDatesError as error:
             raise TableError(f"{self.source}: column {shortened(name)!r}: {error}") from None
 
     def labels(self, name: str) -> list[str]:
-        """A column of names, blank where there is none; a whole number is the same name with and
+        """A column of labels, blank for missing values; a whole number is the same label with and
         without decimals."""
         return self._convert(_labels, name, self.decimal)
 
     def texts(self, name: str) -> list[str]:
-        """A column as texts without spaces around them, blank where there is no value."""
+        """A column as texts, stripped, blank for missing values."""
         return self._convert(lambda column: [_text(cell) for cell in column.to_pylist()], name)
 
     def values(
         self, names: Sequence[str], drop_missing: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Columns as numbers ``[N, C]``, and their row indices: all rows, or with ``drop_missing``
-        those with a finite number in every column."""
+        """Columns as numbers ``[N, C]``, and the indices of their rows: all rows, or with
+        ``drop_missing`` those with a finite number in every column."""
         check_names(self, names)
         columns = [(name, self.only_numbers(name)[:, None]) for name in names]
         return keep_finite(self, columns, drop_missing)
 
     def to_lists(self) -> dict[str, list[Any]]:
         """All columns, numeric ones as numbers, others unchanged."""
-        found = {}
+        lists = {}
         for name in self.data.column_names:
             values, texts = self.numbers(name)
-            found[name] = self.data[name].to_pylist() if texts else values.tolist()
-        return found
+            lists[name] = self.data[name].to_pylist() if texts else values.tolist()
+        return lists
 
     def _convert(self, convert: Callable[..., Any], name: str, *options: Any) -> Any:
         with parsing_errors(self.source, "CSV file" if self.unit == "line" else "Parquet file"):
             return convert(self.data[name], *options)
 
     def only_numbers(self, name: str, remedy: str = NO_NUMBERS) -> np.ndarray:
-        """A column of numbers ``[N]``, NaN where there is none; texts are refused."""
+        """A column of numbers ``[N]``, NaN for missing values; texts are refused."""
         values, texts = self.numbers(name)
         for row, text in texts.items():
             rows = f"{len(texts)} rows have" if len(texts) > 1 else "1 row has"
@@ -145,12 +145,12 @@ class Table:
 def keep_finite(
     table: Table, columns: Sequence[tuple[str, np.ndarray]], drop_missing: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of numbers, each ``[N, …]``, side by side, and which rows they are: all of them, or
-    with ``drop_missing`` those that have a finite number in every column."""
-    values = np.hstack([np.zeros((len(table), 0)), *(own for _, own in columns)])
+    """Stack columns of numbers, each ``[N, …]``, and return the indices of the rows: all of them,
+    or with ``drop_missing`` those with a finite number in every column."""
+    values = np.hstack([np.zeros((len(table), 0)), *(array for _, array in columns)])
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any() and not drop_missing:
-        missing = {name: (~np.isfinite(own).all(axis=1)).sum() for name, own in columns}
+        missing = {name: (~np.isfinite(array).all(axis=1)).sum() for name, array in columns}
         parts = listed(f"{shortened(name)!r} {count}" for name, count in missing.items() if count)
         raise TableError(
             f"{table.source}: {bad.sum()} of {len(table)} rows have no finite number in a column "
@@ -162,7 +162,7 @@ def keep_finite(
 
 
 def check_names(table: Any, names: Sequence[str]) -> None:
-    """Refuse columns that a table or a file does not have."""
+    """Refuse names that are not columns of a table or file."""
     for name in names:
         if name not in table.names:
             raise TableError(
@@ -178,13 +178,14 @@ def check_headings(source: Any, headings: list[str]) -> None:
 
 
 def join_tables(tables: Sequence[Table]) -> Table:
-    """Blocks of one table, one after the other."""
+    """Concatenate blocks of one table."""
     rows = np.concatenate([table.rows for table in tables])
     return replace(tables[0], data=pa.concat_tables([one.data for one in tables]), rows=rows)
 
 
 def list_of_names(what: str, given: Any) -> list[str]:
-    """Names of columns as given; a single string would be taken for a list of its letters."""
+    """A list of column names; a single string, which would be read as a list of letters, is
+    refused."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise TableError(f"{what} must be a list of column names, got {shortened(repr(given))}")
     return list(given)
@@ -193,7 +194,7 @@ def list_of_names(what: str, given: Any) -> list[str]:
 @contextmanager
 def parsing_errors(source: Any, kind: str) -> Iterator[None]:
     """Convert any parsing error into a ``TableError`` with the source's name."""
-    # Some errors of Arrow and of csv are of no kind but their own.
+    # Arrow and csv have exception classes of their own.
     wrong = (OSError, ValueError, TypeError, KeyError, ArithmeticError, MemoryError, csv.Error)
     try:
         yield
@@ -234,7 +235,7 @@ def _dates(
 def _labels(column: Any, decimal: str) -> list[str]:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-    coded = array.dictionary_encode(null_encoding="encode")  # each name once
+    coded = array.dictionary_encode(null_encoding="encode")  # each label once
     whole = re.compile(rf"\A(-?\d+)\{decimal}0+\Z")
     names = [
         (str(int(cell)) if cell.is_integer() else repr(cell))
@@ -246,7 +247,7 @@ def _labels(column: Any, decimal: str) -> list[str]:
 
 
 def parse_number(text: str, decimal: str = ".") -> float:
-    """A number without thousands separators: 1.234 may be two numbers, and only Python reads
+    """Parse a number without thousands separators: 1.234 is ambiguous, and only Python reads
     1_234."""
     if "_" in text or (decimal != "." and "." in text):
         raise ValueError(text)
@@ -283,7 +284,7 @@ def _floats(column: Any) -> np.ndarray:
 
 
 def _texts(column: Any) -> Any:
-    """A column as one array of texts without blanks around them."""
+    """A column as one array of stripped texts."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()])
@@ -297,18 +298,19 @@ def _text(cell: Any) -> str:
 def sentinels(values: np.ndarray) -> list[float]:
     """Extreme values of a column that look like markers for missing values, such as -999 among
     temperatures."""
-    found = np.unique(values[np.isfinite(values)])
-    low = next((value for value in found if not _likely(value)), None)
+    distinct = np.unique(values[np.isfinite(values)])
+    low = next((value for value in distinct if not _likely(value)), None)
     if low is None:
         return []
-    high = next(value for value in reversed(found) if not _likely(value))
+    high = next(value for value in reversed(distinct) if not _likely(value))
     with np.errstate(over="ignore"):
-        beyond = np.maximum(low - found, found - high)
-        return found[beyond > np.maximum(high - low, FAR * np.abs(found))].tolist()
+        beyond = np.maximum(low - distinct, distinct - high)
+        return distinct[beyond > np.maximum(high - low, FAR * np.abs(distinct))].tolist()
 
 
 def _likely(value: float) -> bool:
-    """Whether a number is written in nines, in single or double precision, or is a limit."""
+    """Whether a number consists of nines, in single or double precision, or is the limit of a
+    type."""
     written = (f"{abs(value):.{digits}g}".split("e")[0].replace(".", "") for digits in (7, 15))
     nines = any(len(digits) > 1 and set(digits) == {"9"} for digits in written)
     return nines or value in LIMITS or abs(value) >= HUGE

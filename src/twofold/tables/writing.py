@@ -1,4 +1,4 @@
-"""Tables into CSV and Parquet files, at once or a block of rows at a time."""
+"""Write tables to CSV and Parquet files, at once or in blocks of rows."""
 
 import csv
 import io
@@ -17,16 +17,16 @@ Write = Callable[[Mapping[str, Any]], None]
 
 
 def write_table(path: Any, columns: Mapping[str, Any]) -> None:
-    """Columns as a CSV or Parquet file; a blank cell where there is no number."""
+    """Write columns to a CSV or Parquet file; non-finite numbers become blank cells."""
     with open_writer(Path(path)) as write:
         write(columns)
 
 
 @contextmanager
 def open_writer(path: Path) -> Iterator[Write]:
-    """A function that adds a block of columns to a CSV or Parquet file.
+    """A function that appends a block of columns to a CSV or Parquet file.
 
-    The file appears under its name when it is complete; after an error nothing is left.
+    The file appears under its name when it is complete; after an error nothing is left behind.
     """
     if path.suffix.lower() not in ENDINGS:
         raise TableError(
@@ -71,7 +71,7 @@ def _csv_writer(path: Path) -> Iterator[Write]:
 
 
 def _write_csv(file: Any, columns: Mapping[str, Any], heading: bool) -> None:
-    """Numbers with as many digits as give them back exactly; blanks for what has no value."""
+    """Numbers with enough digits to be read back exactly; blanks for missing values."""
     writer = csv.writer(file, lineterminator="\n")
     if heading:
         writer.writerow(columns)

@@ -1,4 +1,4 @@
-"""The predictive uncertainty in two parts, estimators of it, metrics, diagnostics of chains."""
+"""The split of the predictive uncertainty, its estimators, metrics, diagnostics of chains."""
 
 from twofold.uncertainty.chains import Diagnostics, diagnose, predictive_trace
 from twofold.uncertainty.decomposition import (

@@ -1,7 +1,7 @@
 """Convergence diagnostics of chains, computed for their predictions.
 
-The weights of a network can be permuted without changing it, so that two perfect chains may never
-agree on a weight. They must agree on the predictions: the mean and the deviation of y given W.
+Permuting the hidden units does not change a network, so two perfect chains may never agree on a
+weight. They must agree on the predictions: the mean and the deviation of y given W.
 """
 
 from functools import partial
@@ -25,8 +25,8 @@ NODES = 32
 class Diagnostics(NamedTuple):
     """The worst R-hat and effective sample size of any prediction, and the divergences.
 
-    The first two are None where they cannot be known: with fewer than FEWEST_DRAWS draws a chain,
-    or where nothing that is predicted varies.
+    The first two are None if they cannot be computed: with fewer than FEWEST_DRAWS draws per chain,
+    or if all predictions are constant.
     """
 
     r_hat_max: float | None
@@ -47,15 +47,18 @@ def predictive_trace(
     def of_chain(chain: tuple[Array, Array]) -> Float[Array, "R quantities"]:
         draws = len(chain[0])
         z = jnp.broadcast_to(nodes[:, None], (len(nodes), draws, model.latents))
-        found = moments(model, Nested(*chain, z), x)
-        parts = [found.mean.reshape(draws, -1), jnp.log(found.variance).reshape(draws, -1)]
+        conditional = moments(model, Nested(*chain, z), x)
+        parts = [
+            conditional.mean.reshape(draws, -1),
+            jnp.log(conditional.variance).reshape(draws, -1),
+        ]
         return jnp.concatenate(parts, axis=1)
 
     return jax.lax.map(of_chain, (weights, log_noise))
 
 
 def _nodes(model: BNNLV) -> Float[Array, "L Z"]:
-    """Values of z, equally probable and the same for all chains."""
+    """Equally probable values of z, the same for all chains."""
     if model.latents != 1 or model.latent_levels:
         return latent_draws(jax.random.key(0), model, NODES, 1)[:, 0]
     medians = ndtri((jnp.arange(NODES) + 0.5) / NODES)
@@ -76,15 +79,15 @@ def diagnose(trace: Float[Array, "C R quantities"], divergences: int) -> Diagnos
 
 @jax.jit
 def _extremes(trace: Float[Array, "C R quantities"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The worst R-hat and the least effective sample size, in one program."""
-    # Here: all of blackjax comes with it, which a prediction does not need.
+    """The largest R-hat and the smallest effective sample size."""
+    # Imported late: this loads all of blackjax, which predictions do not need.
     from blackjax.diagnostics import ess_bulk, rhat
 
     return jnp.max(rhat(trace)), jnp.min(ess_bulk(trace))
 
 
 def advice(diagnostics: Diagnostics) -> str | None:
-    """A warning about the chains, None if they have converged."""
+    """A warning about the chains; None if they have converged."""
     worries, (r_hat, ess, divergences) = [], diagnostics
     if r_hat is None or ess is None:
         worries.append(

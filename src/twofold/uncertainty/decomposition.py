@@ -1,8 +1,8 @@
 """Total uncertainty = epistemic + aleatoric, by entropy and by variance (paper, Section 3).
 
-Both splits are means over the M weight draws of something known for each draw; the spread of that
-over the draws gives a Monte Carlo standard error. Draws that are spread evenly (as a mean field's
-are) err less than it says.
+Both splits are means over the M weight draws of a quantity known for each draw; its spread over the
+draws gives a Monte Carlo standard error. For evenly spread draws (as those of a mean field) the
+standard error is too large.
 """
 
 from dataclasses import dataclass, replace
@@ -69,7 +69,7 @@ def by_variance(moments: Moments) -> Split:
 
 
 def _means_over_draws(terms: Parts) -> Split:
-    """Means and their standard errors; of the error of a single draw nothing is known."""
+    """Means and their standard errors (unknown for a single draw)."""
 
     def error(term: Float[Array, "M *rest"]) -> Float[Array, "*rest"]:
         if len(term) == 1:
@@ -80,7 +80,7 @@ def _means_over_draws(terms: Parts) -> Split:
 
 
 def choose_estimator(name: str | PointEstimator, joint: bool, model: BNNLV) -> PointEstimator:
-    """The estimator of that name; ``"auto"`` is quadrature where it can be, else the mixture's."""
+    """The estimator of a name; ``"auto"`` is quadrature where possible, otherwise ``"mixture"``."""
     if callable(name):
         return name
     several = joint and model.outputs > 1
@@ -113,7 +113,7 @@ def split_nested(
     nested: Nested,
     x: Float[Array, "B D"],
 ) -> Split:
-    """The split of nested draws at each point, each array ``[B, O]``."""
+    """The split by nested draws at each point, in arrays ``[B, O]``."""
     if by == "variance":
         split = by_variance(moments(model, nested, x))
     else:
@@ -143,12 +143,12 @@ def decompose(
 ) -> Split:
     """Total, epistemic and aleatoric uncertainty at each row of ``x``, with Monte Carlo errors.
 
-    A pure function: jit it (all but ``key``, ``posterior`` and ``x`` are static), and vmap it over
-    keys, posteriors or sets of points. Everything is in the model's own (standardised) units.
-    Arrays are ``[B, O]``; with ``joint`` the entropies are those of all outputs together,
-    ``[B, 1]``. ``weights`` × ``latents`` nested draws serve all points, so that a result does not
-    depend on the other points. ``estimator`` is a name in ESTIMATORS or a function like those
-    there. ``decompose_rows`` is the same for any number of rows.
+    A pure function for ``jax.jit`` (all arguments but ``key``, ``posterior`` and ``x`` are static)
+    and ``jax.vmap`` over keys, posteriors or sets of points. Everything is in the model's
+    standardised units. Arrays are ``[B, O]``; with ``joint`` the entropies are joint over outputs,
+    ``[B, 1]``. All points share the same ``weights`` × ``latents`` nested draws, so a result does
+    not depend on the other points. ``estimator`` is a name in ESTIMATORS or a function like those
+    there. ``decompose_rows`` does the same for any number of rows.
     """
     check_request(by, joint)
     chosen = choose_estimator(estimator, joint, model)
@@ -162,7 +162,7 @@ class Decomposition:
     in units of y (``"deviation"`` and ``"width"``).
 
     ``standard_errors`` holds the Monte Carlo error of each number under the same three names;
-    ``joint`` says that the entropies are those of several outputs together.
+    ``joint`` tells whether the entropies are joint over outputs.
     """
 
     by: str
@@ -180,13 +180,13 @@ class Decomposition:
     def take(self, rows: np.ndarray) -> "Decomposition":
         """The decomposition of some rows."""
         parts, errors = (
-            Parts(*(part[rows] for part in every)) for every in (self.parts, self.standard_errors)
+            Parts(*(part[rows] for part in group)) for group in (self.parts, self.standard_errors)
         )
         return replace(self, **parts._asdict(), standard_errors=errors)
 
     @property
     def doubtful(self) -> np.ndarray:
-        """Where the estimated epistemic part is negative beyond its error.
+        """Mask of estimates of the epistemic part that are significantly negative.
 
         There the bias of the entropy estimator exceeds the epistemic part.
         """
@@ -205,13 +205,14 @@ class Decomposition:
         """Deviations of Gaussians with these entropies, ``exp(H) / √(2πe)``, in units of y.
 
         ``aleatoric`` is the typical width of the noise, ``epistemic`` is ``√(total² − aleatoric²)``
-        (0 where the entropies' estimate is negative). A few wild draws of W hardly change them.
+        (0 if the estimated epistemic entropy is negative). A few outlying draws of W hardly change
+        them.
         """
         if self.by != "entropy" or self.joint:
             raise ValueError("equivalent deviations need by='entropy' and joint=False")
         total, aleatoric = (np.exp(h - GAUSSIAN) for h in (self.total, self.aleatoric))
         epistemic = aleatoric * np.sqrt(np.expm1(2.0 * np.maximum(self.epistemic, 0.0)))
-        # The error of the difference knows how the two entropies vary together.
+        # The error of the difference accounts for the correlation of the two entropies.
         errors, t, a = self.standard_errors, np.square(total), np.square(aleatoric)
         v_total, v_difference, v_aleatoric = map(np.square, errors)
         variance = (t - a) * (t * v_total - a * v_aleatoric) + t * a * v_difference
@@ -241,7 +242,7 @@ def decompose_rows(
     check_request(by, joint)
     chosen = choose_estimator(estimator, joint, model)
     nested = nest(key, model, posterior, weights, latents)
-    # Slower estimators cost too much for rows that nobody asked for.
+    # Slower estimators are too expensive for padding rows.
     fewest = FEWEST_ROWS if by == "variance" or chosen is integrate else 1
     shared = by, joint, chosen, model, key, nested
     limit = rows_at_once(model, weights, latents)

@@ -1,7 +1,7 @@
 """The two entropies of the split, ``H[y|x]`` and ``E_q(W) H[y|x,W]``, at each point.
 
 Given W, y is a mixture of Gaussians: one for each latent draw, centred at ``f(x, z; W)``. An
-estimator takes those centres at one point and answers for each weight draw W_m
+estimator takes those centres at one point and returns, for each weight draw W_m,
 
     cross        −E[log p(y|x)] over y given W_m: its share of the total entropy,
     conditional  H[y|x, W_m].
@@ -9,14 +9,15 @@ estimator takes those centres at one point and answers for each weight draw W_m
 The mean of the first over m is the total entropy, that of the second the aleatoric one, and their
 spread over m gives the Monte Carlo errors of both and of the difference.
 
-The density of a mixture is known, and two estimators make use of that (``sample_entropy`` has those
-that do not). ``integrate``, for one output, is almost exact: on a grid finer than the noise the
-trapezoidal rule errs far less than the draws do. All components are added at once: their centres
-are dealt out to grid points with cubic B-spline weights and convolved with the noise by a Fourier
-transform, which also divides the spline out again (the gridding of particle-mesh methods). Noise
-that varies has nested grids instead (``varying_entropy``).
+The density of a mixture is known, and two estimators use it (``sample_entropy`` has those that do
+not). ``integrate``, for one output, is almost exact: on a grid finer than the noise, the error of
+the trapezoidal rule is far smaller than the Monte Carlo error. All components are added at once:
+their centres are assigned to grid points with cubic B-spline weights and convolved with the noise
+by a Fourier transform, which also deconvolves the spline (the gridding of particle-mesh methods).
+Varying noise uses nested grids instead (``varying_entropy``).
+
 ``average``, for any number of outputs, averages ``−log p`` over draws of y, an unbiased estimate;
-both entropies see the same draws, so that their difference errs little.
+both entropies use the same draws, so the error of their difference is small.
 """
 
 from collections.abc import Callable
@@ -47,8 +48,8 @@ class Entropies(NamedTuple):
     conditional: Float[Array, "M *points"]
 
 
-# Of a key, centres [L, M, O], log-variances [M, O] and None, or of noise that varies: log-variances
-# [L, M, O] and the log-odds [M] of its wide part.
+# Arguments: key, centres [L, M, O], log-variances [M, O] and None; or, for varying noise,
+# log-variances [L, M, O] and the log-odds [M] of the wide part.
 PointEstimator: TypeAlias = Callable[..., Entropies]
 
 
@@ -62,18 +63,18 @@ def entropies(
 ) -> Entropies:
     """Entropies ``[M, O, B]`` of each output, or ``[M, 1, B]`` of all outputs jointly.
 
-    Every point uses the same ``key``, so that its result does not depend on the other points.
+    All points use the same ``key``, so a result does not depend on the other points.
     """
     given = components(model, nested, x)
     groups = 1 if joint else model.outputs
-    every = (slice(None),) if joint else tuple(slice(g, g + 1) for g in range(groups))
+    outputs = (slice(None),) if joint else tuple(slice(g, g + 1) for g in range(groups))
 
     def at_point(point: tuple[Float[Array, "L M O"], Float[Array, "_ M O"]]) -> Entropies:
         centres, log_noise = point
         more = (given.log_odds,) if model.varying_noise else ()
         log_noise = log_noise if more else log_noise[0]
-        found = [estimator(key, centres[..., o], log_noise[..., o], *more) for o in every]
-        return Entropies(*(jnp.stack(leaves, axis=1) for leaves in zip(*found, strict=True)))
+        results = [estimator(key, centres[..., o], log_noise[..., o], *more) for o in outputs]
+        return Entropies(*(jnp.stack(leaves, axis=1) for leaves in zip(*results, strict=True)))
 
     shape = *given.log_variance.shape[:3], x.shape[0]
     log_variance = jnp.broadcast_to(given.log_variance, shape)
@@ -103,9 +104,10 @@ def densities(
     spacing: Scalar,
     points: int,
 ) -> Float[Array, "M G"]:
-    """Density of M mixtures of L Gaussians on an even grid from ``low`` on.
+    """Density of M mixtures of L Gaussians on an even grid that starts at ``low``.
 
-    Values below a millionth of a mixture's peak are rounding of the transform, and become zero.
+    Values below a millionth of a mixture's peak are rounding errors of the transform, and are set
+    to zero.
     """
     mass = jax.vmap(deal, in_axes=(1, None))((centres - low) / spacing, points)
     frequency = jnp.arange(points // 2 + 1, dtype=centres.dtype) / points
@@ -142,7 +144,7 @@ def size_needed(centres: Float[Array, "L M"], log_noise: Float[Array, "M"]) -> S
 
 
 def grid_index(needed: Scalar) -> Int[Array, ""]:
-    """Which of the SIZES is large enough; the largest where none is."""
+    """Index of the smallest sufficient one of SIZES; of the largest if none suffices."""
     return jnp.minimum(jnp.searchsorted(jnp.asarray(SIZES), needed), len(SIZES) - 1)
 
 
@@ -152,27 +154,27 @@ def integrate(
     log_noise: Float[Array, "*L M 1"],
     log_odds: Float[Array, "M"] | None = None,
 ) -> Entropies:
-    """The near-exact estimator, on a grid as fine as the noise at this point asks for.
+    """The near-exact estimator, on a grid as fine as the noise at this point requires.
 
-    Where even the largest grid is too coarse the answer is NaN: the noise is then thousands of
-    times narrower than the predictions' range, and L draws of z cannot show such a density.
+    If even the largest grid is too coarse, the result is NaN: the noise is then thousands of times
+    narrower than the range of the predictions, and L draws of z cannot represent such a density.
     """
     centres, log_noise = centres[..., 0], log_noise[..., 0]
     if log_odds is not None:
         return Entropies(*integrate_varying(centres, log_noise, log_odds))
     needed = size_needed(centres, log_noise)
     branches = [lambda c, n, size=size: entropies_on(size, c, n) for size in SIZES]
-    found = jax.lax.switch(grid_index(needed), branches, centres, log_noise)
-    return Entropies(*(jnp.where(needed <= SIZES[-1], leaf, jnp.nan) for leaf in found))
+    results = jax.lax.switch(grid_index(needed), branches, centres, log_noise)
+    return Entropies(*(jnp.where(needed <= SIZES[-1], leaf, jnp.nan) for leaf in results))
 
 
 def log_kernels(
     y: Float[Array, "R O"], centres: Float[Array, "O L M"], log_noise: Float[Array, "O M"]
 ) -> Float[Array, "R M"]:
-    """``log p(y | x, W_m)`` of every y over a Gaussian's peak: ``log mean_l exp(−½ d²)``.
+    """``log p(y | x, W_m)`` of every y, relative to a Gaussian's peak: ``log mean_l exp(−½ d²)``.
 
-    The distances d are in deviations of the noise; the nearest component is taken out of the sum,
-    lest it underflow.
+    The distances d are in deviations of the noise; the nearest component is factored out of the sum
+    to avoid underflow.
     """
     precision = jnp.exp(-log_noise)
     squares = sum(
@@ -198,7 +200,7 @@ def average(
         return average_varying(key, centres, log_noise, log_odds)
     latents, draws, outputs = centres.shape
     num, peaks = max(1, DRAWS // draws), log_peaks(log_noise)
-    # Outputs first: the sums then run over long contiguous rows.
+    # Outputs first, so that the sums run over long contiguous rows.
     outputs_first = jnp.moveaxis(centres, -1, 0)
 
     def given(index: Int[Array, ""]) -> Entropies:
@@ -219,7 +221,7 @@ def average_varying(
     log_noise: Float[Array, "L M O"],
     log_odds: Float[Array, "M"],
 ) -> Entropies:
-    """``average`` for components that differ in their noise, each beside one WIDE times as wide."""
+    """``average`` for components with different noise, each paired with one WIDE times as wide."""
     latents, draws, outputs = centres.shape
     num = max(FEWEST_DRAWS, DRAWS // draws)
     wider = jnp.log(jnp.asarray(WIDE, centres.dtype))

@@ -1,8 +1,8 @@
 """Error, score and calibration of predictive distributions.
 
-Estimators and experiments call these on arrays that lie on the host already, once a run and in
-sizes that never repeat, so they are NumPy in float64: nothing to compile, and no digits lost in
-long sums. ``points`` stands for any axes, usually ``N`` or ``N O``; outputs are scored one by one.
+NumPy in float64, because these are called on host arrays, once per run and in sizes that never
+repeat: nothing to compile, and long sums stay accurate. ``points`` stands for any axes, usually
+``N`` or ``N O``; outputs are scored separately.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ LEVELS = np.arange(1, 20) / 20.0
 
 
 def rmse(y: np.ndarray, mean: np.ndarray) -> np.ndarray | np.floating:
-    """Root of the mean squared error over the first axis: one number for each output."""
+    """Root-mean-square error over the first axis: one number per output."""
     if y.shape != mean.shape or y.ndim == 0 or not y.size:
         raise ValueError(
             f"expected y and mean of one shape with at least 1 point, got {y.shape} and "
@@ -28,7 +28,7 @@ def crps(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
     ``E|X − y| − ½ E|X − X'|`` in units of y, smaller is better. The second mean runs over pairs of
     *different* samples ("fair"), so the estimate has no bias for any num, but may fall below zero
     for single points. With sorted samples ``Σ_{i,j} |x_i − x_j| = 2 Σ_i (2i − num − 1) x_(i)``,
-    so no pair is ever formed.
+    so no pairs are formed.
     """
     _check_samples(samples, y, fewest=2)
     errors = np.sort(np.subtract(samples, y, dtype=np.float64), axis=0)
@@ -64,8 +64,8 @@ def calibration_error(pit: np.ndarray, levels: np.ndarray = LEVELS) -> float:
 def chance_calibration_error(num: int, levels: np.ndarray = LEVELS) -> float:
     """Expected ``calibration_error`` of ``num`` independent, perfectly predicted points.
 
-    The count k inside is binomial, and ``E|k − num p| = 2 m (1 − p) P(k = m)`` with
-    ``m = ⌊num p⌋ + 1`` (de Moivre). That the levels share their points does not change the mean.
+    The count k inside is binomial, and ``E|k − num p| = 2 m (1 − p) P(k = m)`` with ``m = ⌊num p⌋ +
+    1`` (de Moivre). The mean is unaffected by the levels sharing points.
     """
     _check_num(num)
     _check_shares(levels, "level", "write 95 % as 0.95")
@@ -79,8 +79,8 @@ def share_band(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Confidence band of an observed share of ``num`` points, for each true probability.
 
-    Quantiles of the binomial distribution: each share alone falls inside with at least the
-    ``confidence``, all of them together less often.
+    Pointwise: each share lies inside with probability ``confidence`` or more (quantiles of the
+    binomial distribution), all of them simultaneously less often.
     """
     _check_num(num)
     low, high = binom.interval(confidence, num, probabilities)

@@ -1,7 +1,7 @@
-"""Nearest neighbours of each sample, exactly: by sorting in one dimension, by all pairs in more.
+"""Exact nearest neighbours of each sample: by sorting in one dimension, by all pairs in more.
 
-``n`` samples of dimension ``d``; a sample is never its own neighbour, its duplicates are. Memory is
-bounded for one set of samples; under ``vmap`` it is that times the number of sets.
+There are ``n`` samples of dimension ``d``; a sample is not its own neighbour, but its duplicates
+are. Memory is bounded for one set of samples; ``vmap`` multiplies it by the number of sets.
 """
 
 import math
@@ -24,7 +24,7 @@ def log_ball_volume(d: int) -> float:
 
 
 def check_neighbours(k: int, n: int) -> None:
-    """Whether each of ``n`` samples has ``k`` neighbours."""
+    """Check that each of ``n`` samples has ``k`` neighbours."""
     if not 1 <= k < n:
         raise ValueError(
             f"k must be at least 1 and less than the number of samples, got k={k} for {n} samples; "
@@ -33,8 +33,8 @@ def check_neighbours(k: int, n: int) -> None:
 
 
 def smallest_distance(samples: Float[Array, "n d"]) -> Scalar:
-    """The widest range of the samples times the relative precision of their type: a floor for
-    distances, lest duplicates have none. Not 0 for samples that are all the same either.
+    """The widest range of the samples times the precision of their dtype: a floor for distances
+    between duplicates. Positive even if all samples are equal.
     """
     precision = jnp.finfo(samples.dtype)
     extent = jnp.max(jnp.max(samples, axis=0) - jnp.min(samples, axis=0))
@@ -42,12 +42,12 @@ def smallest_distance(samples: Float[Array, "n d"]) -> Scalar:
 
 
 def rows_in_chunks(row: Callable[[Any], Any], n: int) -> Any:
-    """``row(i)`` for all samples, as many at once as memory for ``n`` values each allows."""
+    """``row(i)`` for all samples, as many at once as fit in memory with ``n`` values each."""
     return jax.lax.map(row, jnp.arange(n), batch_size=min(n, max(1, CHUNK_VALUES // n)))
 
 
 def squared_distances(samples: Float[Array, "n d"], i: Int[Array, ""]) -> Float[Array, "n"]:
-    """From the i-th sample to the others; to itself infinite."""
+    """Squared distances from the i-th sample to the others; infinite to itself."""
     squares = sum(jnp.square(column - column[i]) for column in samples.T)
     return jnp.where(jnp.arange(samples.shape[0]) == i, jnp.inf, squares)
 
@@ -55,16 +55,16 @@ def squared_distances(samples: Float[Array, "n d"], i: Int[Array, ""]) -> Float[
 def nearest(
     samples: Float[Array, "n d"], i: Int[Array, ""], k: int
 ) -> tuple[Float[Array, "k"], Int[Array, "k"]]:
-    """Distances to the ``k`` nearest neighbours of one sample, and their places, nearest first."""
+    """Distances to the ``k`` nearest neighbours of one sample, and their indices, nearest first."""
     negated, places = jax.lax.top_k(-squared_distances(samples, i), k)
     return jnp.sqrt(-negated), places
 
 
 def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
-    """The values in ascending order, and the place there of each.
+    """The values in ascending order, and the rank of each.
 
-    Integers are sorted several times as fast as floats: on a GPU by their digits, also in pairs, on
-    a CPU alone.
+    Integers are sorted several times as fast as floats: on a GPU by radix sort, also in pairs; on a
+    CPU only without a second array.
     """
     keys = ordered_keys(values)
     if not numerics.on_cpu():
@@ -77,20 +77,20 @@ def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"
 
 
 def ordered_keys(values: Float[Array, "*n"]) -> Int[Array, "*n"]:
-    """Integers of the same order: those of the bits, the negative ones turned round."""
+    """Integers with the same order: the bit patterns, with the order of negative ones reversed."""
     integer = jnp.int64 if values.dtype.itemsize == 8 else jnp.int32
     bits = jax.lax.bitcast_convert_type(values, integer)
     return jnp.where(bits < 0, bits ^ jnp.iinfo(integer).max, bits)
 
 
 def ordered_values(keys: Int[Array, "*n"], dtype: Any) -> Float[Array, "*n"]:
-    """Undoes ``ordered_keys``, which is its own inverse but for the type."""
+    """Inverse of ``ordered_keys``, which is its own inverse up to the dtype."""
     bits = jnp.where(keys < 0, keys ^ jnp.iinfo(keys.dtype).max, keys)
     return jax.lax.bitcast_convert_type(bits, dtype)
 
 
 def padded(values: Float[Array, "n"], k: int) -> Float[Array, "n+2*{k}"]:
-    """Sorted values with ``k`` more at either end, infinitely far."""
+    """Sorted values, padded by ``k`` infinite ones at either end."""
     ends = jnp.full(k, jnp.inf, values.dtype)
     return jnp.concatenate([-ends, values, ends])
 
@@ -98,8 +98,8 @@ def padded(values: Float[Array, "n"], k: int) -> Float[Array, "n+2*{k}"]:
 def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
     """Distance from each of the sorted values to its k-th neighbour.
 
-    The k nearest are consecutive: j on the left and k − j on the right, the farther end as near
-    as possible.
+    The k nearest are consecutive: j on the left and k − j on the right, with j chosen to minimise
+    the larger distance.
     """
     n, around = values.shape[0], padded(values, k)
 
@@ -112,7 +112,7 @@ def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
 
 
 def each_window(windows: int, add: Callable[..., Any], start: Any) -> Any:
-    """One window after another; a GPU takes many in one kernel."""
+    """Loop over windows; a GPU processes many in one kernel."""
     unroll = 1 if numerics.on_cpu() else GPU_WINDOWS
     return jax.lax.fori_loop(0, windows, add, start, unroll=unroll)
 

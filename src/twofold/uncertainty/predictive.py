@@ -1,9 +1,9 @@
 """The predictive distribution ``p(y | x) = ∫∫ p(y | x, z, W) p(z) q(W) dz dW`` (paper, Eq. 2).
 
-The only place where draws are nested: M weight draws, and for each of them L latent draws from the
-*prior* (never from q(z): for a new point nothing is known about its z). The same draws serve all
-points, so a prediction does not depend on which other points are asked for. ``in_chunks`` takes
-any number of points, on the host, a few at a time, so that memory stays bounded.
+All nested draws are made here: M weight draws, and for each of them L latent draws from the *prior*
+(never from q(z): nothing is known about the z of a new point). All points share the same draws, so
+a prediction does not depend on the other points. ``in_chunks`` processes any number of points, a
+few at a time, so memory stays bounded.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,12 +29,12 @@ from twofold.model.spec import (
     layers,
 )
 
-# Activations of the widest layer that are held together.
+# Most activations of the widest layer in memory at once.
 CPU_VALUES, GPU_VALUES = 2**15, 2**26
-# The same of nested draws at all rows of a chunk.
+# Most nested draws at all rows of a chunk.
 CHUNK_VALUES = 2**27
-# One program, and so the same rounding, for all small requests, and on a CPU, where it takes longer
-# to trace a program than to run it, another one for all that are larger.
+# One program, hence the same rounding, for all small requests; on a CPU, where tracing a program
+# takes longer than running it, one more for all larger requests.
 FEWEST_ROWS, CPU_ROWS = 32, 256
 OnProgress = Callable[[int], None]
 
@@ -47,7 +47,7 @@ class Nested(NamedTuple):
     latents: Float[Array, "L M Z"]
 
 
-DRAW_AXES = (0, 0, 1)  # of the fields of Nested: where M stands
+DRAW_AXES = (0, 0, 1)  # axis of M in the fields of Nested
 
 
 class Moments(NamedTuple):
@@ -58,9 +58,9 @@ class Moments(NamedTuple):
 
 
 def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array, "L M Z"]:
-    """Draws from p(z), spread evenly over it, ascending for one latent input.
+    """Draws from p(z), spread evenly, ascending for one latent input.
 
-    Without latent input one draw is all there is; where z has levels each is drawn once.
+    Without a latent input there is one draw; if z has levels, each is drawn once.
     """
     if model.latents == 0:
         return jnp.zeros((1, members, 0))
@@ -72,8 +72,8 @@ def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array,
 def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: int) -> Nested:
     """``weights`` draws from the posterior, each with ``latents`` draws of z.
 
-    Of a posterior that is a set of draws no more are taken than it has: repetitions would add
-    nothing but look like more.
+    From a posterior that is a set of draws, no more are taken than there are: repetitions would add
+    no information.
     """
     if isinstance(posterior, SampledPosterior):
         weights = min(weights, posterior.weights.shape[0])
@@ -84,7 +84,7 @@ def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: in
 
 
 def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
-    """How many latent draws are evaluated together: a divisor of their number.
+    """Number of latent draws evaluated together, a divisor of their total.
 
     A CPU processes one weight draw after another, with data that should fit in its cache; a GPU
     processes all at once.
@@ -95,7 +95,7 @@ def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
 
 
 def in_blocks(model: BNNLV, nested: Nested, points: int) -> Float[Array, "blocks block M Z"]:
-    """The latent draws, as many together as are evaluated at once."""
+    """The latent draws, in blocks that are evaluated together."""
     latents, draws, size = nested.latents.shape
     block = latents_at_once(model, draws, points, latents)
     return nested.latents.reshape(latents // block, block, draws, size)
@@ -105,13 +105,13 @@ def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditio
     """y given each nested draw: means and log-variances ``[L, M, O, B]``, log-odds ``[M]``; memory
     grows with L · M · B."""
     blocks = in_blocks(model, nested, x.shape[0])
-    network_layers, every = layers(model, nested.weights), nested.latents.shape[0]
-    found = jax.lax.map(
+    network_layers, latents = layers(model, nested.weights), nested.latents.shape[0]
+    outputs = jax.lax.map(
         lambda z: network.apply_nested(network_layers, x, z, model.activate), blocks
     )
-    found = jnp.moveaxis(found, 3, 1)
-    found = jnp.swapaxes(found.reshape(every, *found.shape[2:]), 0, 1)
-    given = conditional(model, jnp.moveaxis(found, 2, 1), nested.log_noise)
+    outputs = jnp.moveaxis(outputs, 3, 1)
+    outputs = jnp.swapaxes(outputs.reshape(latents, *outputs.shape[2:]), 0, 1)
+    given = conditional(model, jnp.moveaxis(outputs, 2, 1), nested.log_noise)
     mean, log_variance = (jnp.moveaxis(leaf, 2, 0) for leaf in given[:2])
     return Conditional(mean, log_variance, given.log_odds)
 
@@ -128,9 +128,9 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
         values = given.mean
         if model.varying_noise:
             noise += _over_latents(given.variance)
-        own = _over_latents(values) / block
-        spread = _over_latents(jnp.square(values - own[:, :, None]))
-        shift, total = own - mean, count + block
+        block_mean = _over_latents(values) / block
+        spread = _over_latents(jnp.square(values - block_mean[:, :, None]))
+        shift, total = block_mean - mean, count + block
         squares += spread + jnp.square(shift) * (count * block / total)
         return (total, mean + shift * (block / total), squares, noise), None
 
@@ -143,7 +143,7 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
 
 
 def _over_latents(values: Float[Array, "M O block B"]) -> Float[Array, "M O B"]:
-    """A sum, on a CPU written as a product: XLA's plain reductions are scalar loops there."""
+    """A sum, on a CPU as a matrix product: XLA's reductions are scalar loops there."""
     if not numerics.on_cpu():
         return jnp.sum(values, axis=2)
     return jnp.einsum("molb,l->mob", values, jnp.ones(values.shape[2], values.dtype))
@@ -156,8 +156,8 @@ def log_density(
     y: Float[Array, "B O"],
     error: Float[Array, "B O"],
 ) -> Float[Array, "B"]:
-    """``log p(y | x)``: the log of the mean likelihood over all nested draws; ``error`` is a known
-    variance of each measurement, beside the noise."""
+    """``log p(y | x)``: the log of the mean likelihood over all nested draws; ``error`` is the
+    known error variance of each measurement, added to the noise."""
 
     network_layers = layers(model, nested.weights)
 
@@ -176,7 +176,7 @@ def log_density(
 def sample(
     key: Key, model: BNNLV, draws: Draws, x: Float[Array, "B D"], rows: Int[Array, "B 1"]
 ) -> Float[Array, "B M O"]:
-    """One y at each point for each weight draw, with z and noise of its own.
+    """One y at each point for each weight draw, with independent z and noise.
 
     ``rows`` numbers the points; the randomness of a point depends on its number alone.
     """
@@ -190,22 +190,22 @@ def sample(
     z = latent_values(model, noise[:, : model.latents])
     outputs = network.apply(layers(model, draws.weights), x, z, model.activate)
     given = conditional(model, outputs, draws.log_noise)
-    own = noise[:, model.latents : model.latents + model.outputs]
+    additive = noise[:, model.latents : model.latents + model.outputs]
     scale = jnp.exp(0.5 * given.log_variance)
     if given.log_odds is not None:
         wide = norm.sf(noise[:, -1]) < jax.nn.sigmoid(given.log_odds)[:, None]
         scale *= jnp.where(wide, WIDE, 1.0)[:, None]
-    return jnp.moveaxis(given.mean + scale * own, -1, 0)
+    return jnp.moveaxis(given.mean + scale * additive, -1, 0)
 
 
 def rows_at_once(model: BNNLV, weights: int, latents: int) -> int:
-    """Rows whose nested draws fit in memory together."""
+    """Number of rows whose nested draws fit in memory together."""
     return max(1, CHUNK_VALUES // (weights * latents * max(model.sizes)))
 
 
 def chunk_rows(rows: int, limit: int, fewest: int = FEWEST_ROWS) -> int:
-    """The rows of a chunk: a power of two, at least ``fewest``, where one chunk is all; on a CPU
-    ``fewest`` or CPU_ROWS, unless rows that nobody asked for cost too much (``fewest`` is 1)."""
+    """Number of rows per chunk: a power of two, at least ``fewest``, if one chunk is enough; on a
+    CPU ``fewest`` or CPU_ROWS, unless padding rows are too expensive (``fewest`` is 1)."""
     if fewest > 1 and numerics.on_cpu():
         return min(limit, fewest if rows <= fewest else CPU_ROWS)
     chunks = -(-rows // limit)
@@ -225,9 +225,8 @@ def in_chunks(
     """Apply a compiled function to the ``shared`` arguments and equal chunks of rows (the last one
     padded), and join the results.
 
-    The results are arrays with the rows first, in float64 on the host. ``on_progress`` is called
-    with the number of rows done. Several devices share the rows of a chunk, and each may have
-    ``limit`` of them.
+    The results are arrays with rows first, in float64 on the host. ``on_progress`` is called with
+    the number of rows done. Several devices share the rows of a chunk, up to ``limit`` each.
     """
     rows = len(columns[0])
     mesh = sharding.devices_for(max(rows, fewest))
@@ -238,7 +237,7 @@ def in_chunks(
         filled = min(size, rows - start)
         chunk = (column[start : start + size] for column in columns)
         padded = (np.pad(column, ((0, size - filled), (0, 0)), "edge") for column in chunk)
-        # Integers stay what they are.
+        # Integers keep their dtype.
         arrays = [jnp.asarray(c, dtype if c.dtype.kind == "f" else None) for c in padded]
         if start == 0:
             _check_memory(function.lower(*shared, *arrays), rows, size)
@@ -254,5 +253,5 @@ def _check_memory(lowered: Any, rows: int, size: int) -> None:
     numbers = sum(leaf.size for leaf in jax.tree.leaves(lowered.out_info)) / size
     what, remedy = f"a prediction of {rows:,} rows", "ask for fewer rows at a time, or fewer draws"
     memory.check_program(lowered.compile(), what, remedy)
-    # The chunks, and all of them joined, in double precision.
+    # The chunks and the joined result, in double precision.
     memory.refuse_beyond(2 * 8 * rows * numbers, what, remedy, 1.0, memory.physical())

@@ -4,8 +4,8 @@ Given nested draws (``uncertainty.predictive``) it is a mixture of Gaussians, no
 
     P(y < t) = mean over draws of (1 − π) Φ((t − f) / σ) + π Φ((t − f) / (WIDE σ)),
 
-π being 0 where the noise is constant. A quantile lies between the least and the greatest of the
-components' own; from there bisection finds it.
+with π = 0 if the noise is constant. A quantile lies between the smallest and the largest of the
+components' quantiles; bisection finds it there.
 """
 
 from typing import Any, NamedTuple
@@ -19,20 +19,20 @@ from twofold.core.arrays import Array, Float
 from twofold.model.spec import BNNLV, WIDE
 from twofold.uncertainty.predictive import Nested, components, latents_at_once
 
-# Steps of a bisection beyond the digits of its precision.
+# Bisection steps beyond the number of bits of the precision.
 MORE_STEPS = 4
 
 
 class Levels(NamedTuple):
-    """Levels of quantiles: the probability that lies beyond each, and whether that is below it (1)
-    or above it (−1), so that levels near 1 keep their digits."""
+    """Levels of quantiles: the probability in the smaller tail, and whether that is the lower (1)
+    or the upper (−1) tail, so that levels near 1 stay accurate."""
 
     tail: Float[Array, "*Q"]
     side: Float[Array, "*Q"]
 
     @classmethod
     def of(cls, levels: np.ndarray, dtype: Any) -> "Levels":
-        """Of levels in (0, 1)."""
+        """From levels in (0, 1)."""
         above = levels > 0.5
         tail, side = np.where(above, 1.0 - levels, levels), np.where(above, -1.0, 1.0)
         numbers: Any = tail.astype(dtype), side.astype(dtype)
@@ -60,7 +60,7 @@ def mixture(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Mixture:
 
 
 def bracket(mixed: Mixture, level: Levels) -> tuple[Float[Array, "O B"], Float[Array, "O B"]]:
-    """The least and the greatest of the components' quantiles."""
+    """The smallest and the largest of the components' quantiles."""
     widths = jnp.asarray([1.0] if mixed.wide_share is None else [1.0, WIDE], mixed.mean.dtype)
     standard = widths * level.side * ndtri(level.tail)
 
@@ -77,12 +77,12 @@ def bracket(mixed: Mixture, level: Levels) -> tuple[Float[Array, "O B"], Float[A
 def probability_beyond(
     mixed: Mixture, value: Float[Array, "O B"], side: Float[Array, ""]
 ) -> Float[Array, "O B"]:
-    """``P(y < value)``, or ``P(y > value)`` where the side is −1."""
+    """``P(y < value)``, or ``P(y > value)`` if ``side`` is −1."""
 
     def add(total: Any, block: Any) -> tuple[Any, None]:
         mean, deviation = block
         distance = side * (mean - value) / deviation * 0.5**0.5
-        # erfc keeps the digits of a probability near 0.
+        # erfc is accurate for probabilities near 0.
         beyond = 0.5 * jax.lax.erfc(distance)
         if mixed.wide_share is not None:
             beyond += mixed.wide_share * (0.5 * jax.lax.erfc(distance / WIDE) - beyond)
@@ -96,7 +96,7 @@ def probability_beyond(
 def quantiles(
     model: BNNLV, nested: Nested, levels: Levels, x: Float[Array, "B D"]
 ) -> Float[Array, "B O Q"]:
-    """Quantiles of each output at each point, one level after another."""
+    """Quantiles of each output at each point."""
     mixed = mixture(model, nested, x)
     steps = jnp.finfo(x.dtype).nmant + MORE_STEPS
 

@@ -1,7 +1,7 @@
-"""Entropy from samples alone: the paper's estimator, and how one like it splits the uncertainty.
+"""Entropy from samples alone: the paper's estimator, and splits by estimators of this kind.
 
-An estimator takes samples ``[n, d]`` and gives the *surprisals*, estimates of ``−log p(y_i)`` in
-nats at each sample; their mean estimates the entropy. It must run under ``jit`` and ``vmap``.
+An estimator maps samples ``[n, d]`` to *surprisals*, estimates of ``−log p(y_i)`` in nats at each
+sample; their mean estimates the entropy. It must run under ``jit`` and ``vmap``.
 """
 
 from collections.abc import Callable
@@ -23,15 +23,16 @@ def nearest_neighbour(samples: Float[Array, "n d"], k: int = 25) -> Float[Array,
     """``ψ(n) − ψ(k) + log c_d + d log ε_i`` (Kozachenko and Leonenko 1987), ``ε_i`` the distance to
     the k-th neighbour; ``k`` as in Depeweg et al. 2018.
 
-    Distances are at least the samples' range times the relative precision of their type, so that
-    duplicates have a large density rather than an infinite one.
+    Distances are at least the range of the samples times the precision of their dtype, so that
+    duplicates have a large, not an infinite, density.
     """
     n, d = samples.shape
     return float(digamma(n)) + ball_surprisals(near.kth_distances(samples, k), k, d)
 
 
 def ball_surprisals(distances: Float[Array, "n"], k: int, d: int) -> Float[Array, "n"]:
-    """Minus the log of the number of samples a unit of volume, from the distances to the k-th."""
+    """Minus the log of the number of samples per unit volume, from the distances to the k-th
+    neighbour."""
     return near.log_ball_volume(d) - float(digamma(k)) + d * jnp.log(distances)
 
 
@@ -42,10 +43,10 @@ def estimate_from_samples(
     log_noise: Float[Array, "*L M O"],
     log_odds: Float[Array, "M"] | None = None,
 ) -> Entropies:
-    """Entropies from draws of y alone: the pooled draws give the cross entropies, the draws of each
-    W by themselves the conditional ones."""
+    """Entropies from draws of y alone: cross entropies from the pooled draws, conditional entropies
+    from the draws of each W."""
     if centres.shape[0] == 1:
-        # Without latent input a single centre stands for all draws of y given W.
+        # Without a latent input, all draws of y given W share one centre.
         centres = jnp.broadcast_to(centres, (LONE_DRAWS, *centres.shape[1:]))
     noise = jax.random.normal(key, centres.shape, centres.dtype)
     if log_odds is not None:

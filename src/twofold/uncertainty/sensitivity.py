@@ -2,14 +2,14 @@
 
 ``T_j = E[(p(x) − p(x'))²] / (2 Var p(x))``, where ``x'`` is ``x`` with its column j taken from
 another row of the data (Jansen 1999; the total effect of Sobol's analysis). For independent columns
-``T_j`` is the share of the variance that would go if all columns but j were known: 0 for a column
-that does not matter, and the shares add up to 1 where no two columns work together, to more where
-some do, for what they do together counts for each of them.
+``T_j`` is the share of the variance that remains if all columns but j are known: 0 for a column
+without effect. The shares add up to 1 without interactions, and to more with them, because an
+interaction counts for each of its columns.
 
-Columns that depend on each other are swapped all the same: rows come about that no data are near,
-and what ``p`` does there counts too. ``T_j`` then says how ``p``, as a function, reacts to column j
-over its range in the data, not how much of the variance within the data column j explains; two
-columns that always move together may both have large shares, or both small ones.
+Dependent columns are permuted all the same, which creates rows far from all data, where the values
+of ``p`` count too. ``T_j`` then describes how ``p``, as a function, reacts to column j over its
+range in the data, not how much of the variance within the data column j explains; of two correlated
+columns, both may have large shares, or both small ones.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,11 +23,11 @@ def total_effects(
     donors: np.ndarray,
     groups: Sequence[Sequence[int]] | None = None,
 ) -> np.ndarray:
-    """``T_j`` of each column of ``x [N, D]``, or of each of the ``groups`` of columns that move
-    together: ``[D]`` or, for P functions at once, ``[D, P]``.
+    """``T_j`` of each column of ``x [N, D]``, or of each of the ``groups`` of columns: ``[D]`` or,
+    for P functions at once, ``[D, P]``.
 
-    ``function`` maps ``[N, D]`` to ``[N]`` or ``[N, P]``; row i is given single columns of row
-    ``donors[i]``. A function that does not vary over the rows is driven by nothing: zeros.
+    ``function`` maps ``[N, D]`` to ``[N]`` or ``[N, P]``; columns of row i are replaced by those of
+    row ``donors[i]``. All effects are zero for a function that is constant over the rows.
     """
     if x.ndim != 2 or len(x) < 2:
         raise ValueError(f"expected x [N, D] with at least 2 rows to swap, got shape {x.shape}")
@@ -50,7 +50,7 @@ def total_effects(
 
 
 def other_rows(rng: np.random.Generator, rows: int) -> np.ndarray:
-    """For each row another one, each taken once: the next in a random order."""
+    """For each row a different one, each used once: its successor in a random order."""
     order = rng.permutation(rows)
     donors = np.empty(rows, int)
     donors[order] = np.roll(order, 1)

@@ -1,19 +1,21 @@
-"""Near-exact entropies of one output whose noise varies: Gaussian mixtures of many widths.
+"""Near-exact entropies of one output with varying noise: Gaussian mixtures of many widths.
 
-Given W_m, y is a mixture of 2L Gaussians: each latent draw has a width of its own, and beside it a
-part WIDE times as wide. One even grid would have to be as fine as the narrowest of them and as long
-as the widest, often a thousand times apart. Here every width has the grid that it needs:
+Given W_m, y is a mixture of 2L Gaussians: one for each latent draw, with its own width, and one
+WIDE times as wide. A single even grid would have to resolve the narrowest of them and span the
+widest, which often differ a thousandfold. Instead, widths are grouped by octave, each on its own
+grid:
 
 - Level j has spacing ``2^j h``, h being the narrowest deviation over POINTS_PER_DEVIATION, and
-  holds the Gaussians of ``2^j`` to ``2^(j+1)`` times that deviation, written out point by point.
-- All levels span the core, an interval near every centre, and beyond it as far as their own
-  Gaussians reach. So the grid is fine in the core, and coarser by octaves outside it, where only
-  wide Gaussians are left.
-- From the coarsest level on, the sum so far is interpolated to the next finer level and added to
-  it. A Gaussian is smooth on its own level's grid, so that this errs by less than a thousandth.
+  holds the Gaussians of ``2^j`` to ``2^(j+1)`` times that deviation, evaluated point by point.
+- All levels span the core, an interval around the centres, and extend beyond it as far as their own
+  Gaussians reach. So the grid is fine in the core and coarser by octaves outside it, where only
+  wide Gaussians contribute.
+- Starting at the coarsest level, the sum so far is interpolated to the next finer level and added
+  to it. A Gaussian is smooth on the grid of its own level, so the interpolation error is less than
+  a thousandth.
 
-An integral takes each stretch from the finest level that has it. Both entropies are sums with the
-same densities at the same points: draws W that are alike have no epistemic part.
+An integral uses the finest level available at each place. Both entropies are sums with the same
+densities at the same points, so equal draws of W give an epistemic part of exactly 0.
 """
 
 import math
@@ -32,7 +34,7 @@ from twofold.model.spec import WIDE
 SIZES = (1024, 8192, 65_536)  # spacings h in the core
 MOST_VALUES = 2**24  # of a core, over all weight draws
 LEVELS = 16
-MOST_ADDED = 0.005  # nats that widening the narrowest Gaussians, where no grid has them, may add
+MOST_ADDED = 0.005  # most nats that widening Gaussians too narrow for any grid may add
 POINTS_PER_DEVIATION = 2
 REACH = 18  # points on each side of a centre: 4.5 deviations or more
 OVERHANG = 2  # deviations that a centre may lie outside the core
@@ -63,27 +65,27 @@ def two_widths(
 
 
 def finest_spacing(components: Components) -> Scalar:
-    """That of level 0."""
+    """Spacing of level 0."""
     return jnp.min(components.deviation) / POINTS_PER_DEVIATION
 
 
 def core_bounds(components: Components) -> tuple[Scalar, Scalar]:
-    """The least core; bounds in reverse order where every point between them would do."""
+    """The smallest core; the bounds are in reverse order if any point between them would do."""
     slack = OVERHANG * components.deviation
     return jnp.min(components.centre + slack), jnp.max(components.centre - slack)
 
 
 def size_needed(components: Components) -> Scalar:
-    """Spacings in the least core."""
+    """Number of spacings in the smallest core."""
     low, high = core_bounds(components)
     return jnp.maximum(high - low, 0.0) / finest_spacing(components)
 
 
 def widen(components: Components, size: int) -> tuple[Components, Float[Array, "M"]]:
-    """Gaussians too narrow for a core of ``size`` spacings, or for LEVELS, as wide as need be.
+    """Widen Gaussians that are too narrow for a core of ``size`` spacings, or for LEVELS.
 
-    Beside them the most that this adds to the entropies of each mixture: ``log`` of the widening,
-    times the weight. So much it is of a Gaussian that stands alone, and less of one among others.
+    Also returns an upper bound of what this adds to the entropy of each mixture: ``log`` of the
+    widening, times the weight. The bound is reached by an isolated Gaussian.
     """
     low, high = core_bounds(components)
     fine = POINTS_PER_DEVIATION * (high - low) / size
@@ -94,14 +96,15 @@ def widen(components: Components, size: int) -> tuple[Components, Float[Array, "
 
 
 def level_points(size: int) -> list[int]:
-    """Points of each level for a core of ``size`` spacings; odd, as ``refine`` asks."""
+    """Number of points of each level for a core of ``size`` spacings; odd, as ``refine``
+    requires."""
     return [2 * MARGIN + 1 + 2 * max(1, math.ceil(size / 2 ** (j + 1))) for j in range(LEVELS)]
 
 
 def sum_by_level(
     components: Components, low: Scalar, finest: Scalar, points: Sequence[int]
 ) -> list[Float[Array, "M _"]]:
-    """On each level the sum of its own Gaussians; the core begins at ``low``."""
+    """The sum of each level's own Gaussians; the core begins at ``low``."""
     starts = np.concatenate([[0], np.cumsum(points)])
     units = components.deviation / (POINTS_PER_DEVIATION * finest)
     level = jnp.clip(jnp.floor(jnp.log2(units)), 0, LEVELS - 1)
@@ -113,18 +116,18 @@ def sum_by_level(
     distances = (offsets + nearest - position) * (spacing / components.deviation)
     values = peak * jnp.exp(-0.5 * jnp.square(distances))
     first = jnp.asarray(starts[:-1])[level.astype(int)] + nearest.astype(int) - REACH
-    every = jax.vmap(_add_windows, in_axes=(1, 2, None))(first, values, int(starts[-1]))
-    return jnp.split(every, starts[1:-1], axis=1)
+    sums = jax.vmap(_add_windows, in_axes=(1, 2, None))(first, values, int(starts[-1]))
+    return jnp.split(sums, starts[1:-1], axis=1)
 
 
 def _add_windows(
     first: Int[Array, "C"], values: Float[Array, "P C"], total: int
 ) -> Float[Array, "total"]:
-    """Sum of C rows of P values, each from its own place on; whole rows at once are quick."""
+    """Sum of C rows of P values, each added from its own offset; adding whole rows is fast."""
     numbers = jax.lax.ScatterDimensionNumbers(
         update_window_dims=(1,), inserted_window_dims=(), scatter_dims_to_operand_dims=(0,)
     )
-    # Clipped: places that are no numbers, whose result is not used, must not lie outside.
+    # Clipped, because offsets from NaN, whose result is unused, must not be out of range.
     clip = jax.lax.GatherScatterMode.CLIP
     zeros = jnp.zeros(total, values.dtype)
     return jax.lax.scatter_add(zeros, first[:, None], values.T, numbers, mode=clip)
@@ -145,9 +148,9 @@ def refine(coarse: Float[Array, "M _"], points: int) -> Float[Array, "M points"]
 def rule_weights(points: Sequence[int]) -> np.ndarray:
     """Weights of the points of all levels, in spacings of level 0.
 
-    The trapezoidal rule, corrected at both ends of every piece of a level (Gregory), where a
-    density need not have died out. A level has two pieces, on both sides of the next finer one;
-    the points between them count for nothing.
+    The trapezoidal rule with Gregory's end corrections for every piece of a level, because the
+    density need not vanish at the ends. A level has two pieces, on both sides of the next finer
+    one; the points between them have weight 0.
     """
     weights = []
     for j, count in enumerate(points):
@@ -165,18 +168,18 @@ def entropies_on(size: int, components: Components) -> tuple[Float[Array, "M"], 
     """Cross and conditional entropies with a core of ``size`` spacings."""
     spacing, points = finest_spacing(components), level_points(size)
     low = 0.5 * (sum(core_bounds(components)) - size * spacing)
-    own = sum_by_level(components, low, spacing, points)
-    found = [own[-1]]
+    levels = sum_by_level(components, low, spacing, points)
+    sums = [levels[-1]]
     for j in reversed(range(LEVELS - 1)):
-        found.insert(0, own[j] + refine(found[0], points[j]))
-    density = jnp.concatenate(found, axis=1)
+        sums.insert(0, levels[j] + refine(sums[0], points[j]))
+    density = jnp.concatenate(sums, axis=1)
     weight = jnp.asarray(rule_weights(points), spacing.dtype) * spacing
     log_mean = jnp.log(jnp.maximum(jnp.mean(density, axis=0), jnp.finfo(density.dtype).tiny))
     return -(density @ (weight * log_mean)), -(xlogy(density, density) @ weight)
 
 
 def sizes_for(draws: int) -> list[int]:
-    """The SIZES, the largest one less where so many weight draws leave no memory for it."""
+    """The SIZES, without the largest if so many weight draws leave no memory for it."""
     largest = min(SIZES[-1], 2 ** int(math.log2(MOST_VALUES / draws)))
     return [*(size for size in SIZES if size < largest), largest]
 
@@ -186,8 +189,8 @@ def integrate_varying(
 ) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
     """Cross and conditional entropies for each weight draw, in nats.
 
-    NaN where a notable part of the noise is ten thousand times narrower than the range of the
-    centres or than the widest noise: then no grid here is fine and long enough.
+    NaN if a notable part of the noise is ten thousand times narrower than the range of the centres
+    or than the widest noise: no grid here is then both fine and long enough.
     """
     sizes = sizes_for(centres.shape[1])
     components, added = widen(two_widths(centres, log_noise, log_odds), sizes[-1])
@@ -195,6 +198,6 @@ def integrate_varying(
     smallest = jnp.minimum(jnp.searchsorted(jnp.asarray(sizes), needed), len(sizes) - 1)
     branches = [lambda c, size=size: entropies_on(size, c) for size in sizes]
     cross, conditional = jax.lax.switch(smallest, branches, components)
-    # Widening adds something between 0 and this; with half of it taken back either errs by half.
+    # Widening adds between 0 and this bound; subtracting half of it halves the largest error.
     excess = jnp.where(jnp.mean(added) <= MOST_ADDED, 0.5 * added, jnp.nan)
     return cross - excess, conditional - excess

@@ -143,7 +143,7 @@ def test_a_sweep_that_was_killed_does_only_what_is_missing(tmp_path):
 def test_an_identity_that_is_not_json_cannot_be_kept(tmp_path):
     job = Job("odd", os.getpid, (), {"state": object()})
     assert run_jobs([job]) == [os.getpid()]
-    with pytest.raises(ValueError, match=r"'odd' can only be kept .*identity .*JSON"):
+    with pytest.raises(ValueError, match=r"'odd' can only be stored .*identity .*JSON"):
         run_jobs([job], tmp_path)
 
 
@@ -187,7 +187,7 @@ def test_a_result_that_cannot_be_kept_is_not_lost(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(persistence, "write", full)
-        with pytest.warns(RuntimeWarning, match=r"job 2.* could not be kept .*No space left"):
+        with pytest.warns(RuntimeWarning, match=r"job 2.* could not be stored .*No space left"):
             assert run_jobs(sweep(tmp_path, [2]), tmp_path / "r") == [{"square": 4}]
     run_jobs(sweep(tmp_path, [2]), tmp_path / "r")
     assert count_runs(tmp_path) == {2: 2}
@@ -198,7 +198,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(place, tmp_p
     if place.startswith("/proc") and not os.path.isdir("/proc"):
         pytest.skip("/proc takes no files")
     (tmp_path / "file").write_text("a file where the folder should be")
-    with pytest.raises(OSError, match=r"results cannot be kept in .*; give a folder"):
+    with pytest.raises(OSError, match=r"results cannot be stored in .*; give a folder"):
         run_jobs(sweep(tmp_path), tmp_path / place)
     assert count_runs(tmp_path) == {}
 
@@ -237,7 +237,7 @@ def make_local():
 def test_results_of_functions_without_a_name_cannot_be_kept(function, tmp_path):
     job = Job("odd", function, (3,), {})
     assert run_jobs([job]) == [3]
-    with pytest.raises(ValueError, match="'odd' can only be kept if its function has a name"):
+    with pytest.raises(ValueError, match="'odd' can only be stored if its function has a name"):
         run_jobs([job], tmp_path)
 
 

@@ -25,13 +25,13 @@ DELAYS = np.array([0.11111, 0.22222, 0.33333, 0.22222, 0.11111, 0.0, 0.0, 0.0, 0
 TOLERANCE = 0.05
 AMPLIFICATION, AMPLIFIED_FROM, AMPLIFIED_MOST = 1.1, 1.2, 5.0
 START = 50.0
-# Of a drifting set-point: the longest stretch, and how often one does not move.
+# Longest stretch of a drifting set-point, and the probability that it stays constant for a stretch.
 LONGEST, STILL = 99, 0.1
 
 
 @dataclass(frozen=True)
 class Params:
-    """Weights of the cost, and whether the set-point drifts; the defaults are the benchmark's."""
+    """Weights of the cost, and whether the set-point drifts; defaults of the benchmark."""
 
     fatigue_weight: float = 3.0
     consumption_weight: float = 1.0
@@ -43,7 +43,7 @@ PAPER = Params()
 
 
 class SetPoint(NamedTuple):
-    """Where it is, its slope, and how many steps of the stretch are over, of how many."""
+    """Value and slope of the set-point, number of steps done in the stretch, and its length."""
 
     value: Scalar
     slope: Scalar
@@ -52,8 +52,8 @@ class SetPoint(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """The chances of one step: length (1 … 99), slope (−1 … 1) and stillness of a new stretch, and
-    whether a set-point that leaves the range turns round (uniform numbers)."""
+    """Random numbers of one step: length (1 … 99), slope (−1 … 1) and constancy of a new stretch,
+    and whether a set-point that leaves the range turns back (uniform numbers)."""
 
     length: Int[Array, ""]
     slope: Scalar
@@ -62,8 +62,8 @@ class Drift(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """All that is random in a step: for gain and velocity an exponential number of mean 0.1, a
-    uniform one and a threshold of a coin, ``[2]`` each; two normal ones; and the set-point's."""
+    """Random numbers of a step: for gain and velocity an exponential number of mean 0.1, a uniform
+    one and the threshold of a coin, ``[2]`` each; two normal ones; and those of the set-point."""
 
     exponential: Float[Array, "2"]
     uniform: Float[Array, "2"]
@@ -74,7 +74,7 @@ class Noise(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that the next step depends on, and what was seen of the last one.
+    """The Markov state, and the observed values of the last step.
 
     ``operational`` holds the last ten operational costs, oldest first; ``hidden`` the fatigue of
     gain and velocity.
@@ -90,25 +90,25 @@ class State(NamedTuple):
 
 
 def sample_drifts(key: Key, num: int) -> Drift:
-    """Chances of a step, for ``num`` plants."""
+    """Random numbers of the set-points of ``num`` plants."""
     length_key, uniform_key = jax.random.split(key)
     slope, still, turn = jax.random.uniform(uniform_key, (3, num))
     return Drift(jax.random.randint(length_key, (num,), 1, LONGEST + 1), 2 * slope - 1, still, turn)
 
 
 def no_drifts(num: int) -> Drift:
-    """Chances that nobody looks at."""
+    """Placeholder random numbers for constant set-points."""
     return Drift(jnp.ones(num, int), *(jnp.zeros(num) for _ in range(3)))
 
 
 def begin_stretch(value: Scalar | float, drift: Drift) -> SetPoint:
-    """At the beginning of a first stretch."""
+    """Start the first stretch."""
     slope = jnp.where(drift.still < STILL, 0.0, drift.slope)
     return SetPoint(jnp.asarray(value, float), slope, jnp.int32(0), drift.length)
 
 
 def move_setpoint(point: SetPoint, drift: Drift) -> SetPoint:
-    """One step along the stretch, or the first one of the next."""
+    """One step along the stretch, or the first one of the next stretch."""
     fresh = begin_stretch(point.value, drift)
     over = point.done == point.length
     point = jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, point)
@@ -125,26 +125,28 @@ def steer(steering: Float[Array, "3"], action: Float[Array, "3"]) -> Float[Array
 
 
 def effective_shift(shift: Scalar, point: Scalar) -> Scalar:
-    """What the shift does at a set-point, within ±1.5."""
+    """The effective shift at a set-point, within ±1.5."""
     raw = SHIFT_SCALE * shift / 100.0 - SHIFT_PER_SETPOINT * point - SHIFT_BOUND
     return jnp.clip(raw, -SHIFT_BOUND, SHIFT_BOUND)
 
 
 def effective_velocity(velocity: Scalar, gain: Scalar, point: Scalar) -> Scalar:
-    """How hard the velocity wears, from 0 (velocity 100, gain 0) to 1 (0 and 100)."""
+    """The effective velocity, from 0 (velocity 100, gain 0) to 1 (velocity 0, gain 100), which
+    causes wear."""
     settings = (velocity, gain), (100.0, 0.0), (0.0, 100.0)
     wear, low, high = ((g + 2.0 + point) / (v + 101.0 - point) for v, g in settings)
     return (wear - low) / (high - low)
 
 
 def effective_gain(gain: Scalar, point: Scalar) -> Scalar:
-    """How hard the gain wears, from 0 (gain 100) to 1 (gain 0)."""
+    """The effective gain, from 0 (gain 100) to 1 (gain 0), which causes wear."""
     wear, low, high = (1.0 / (g + 1.0 + point) for g in (gain, 100.0, 0.0))
     return (wear - low) / (high - low)
 
 
 def wear_noise(effective: Float[Array, "2"], noise: Noise) -> Float[Array, "2"]:
-    """Noise of the fatigue, in [0, 1): small always, and large at times where actions wear."""
+    """Noise of the fatigue, in [0, 1): always small, and sometimes large if the effective actions
+    are."""
     small = 2.0 * (jax.nn.sigmoid(noise.exponential) - 0.5)
     coin = noise.threshold < jnp.clip(effective, 0.001, 0.999)
     return small + (1.0 - small) * noise.uniform * coin * effective
@@ -153,7 +155,8 @@ def wear_noise(effective: Float[Array, "2"], noise: Noise) -> Float[Array, "2"]:
 def hidden_fatigue(
     hidden: Float[Array, "2"], effective: Float[Array, "2"], noise: Float[Array, "2"]
 ) -> Float[Array, "2"]:
-    """Reset by gentle actions, amplified beyond a threshold, else a noisy decay."""
+    """Hidden fatigue: reset by gentle actions, amplified beyond a threshold, otherwise noisy
+    decay."""
     amplified = jnp.minimum(AMPLIFIED_MOST, AMPLIFICATION * hidden)
     decayed = 0.9 * hidden + noise / 3.0
     grown = jnp.where(hidden >= AMPLIFIED_FROM, amplified, decayed)
@@ -166,12 +169,12 @@ def basic_fatigue(velocity: Scalar, gain: Scalar) -> Scalar:
 
 
 def operational_cost(velocity: Scalar, gain: Scalar, point: Scalar) -> Scalar:
-    """What running costs, before its delay."""
+    """Operational cost before its delay."""
     return jnp.exp((2.0 * point + 4.0 * velocity + 2.5 * gain) / 100.0)
 
 
 def delayed_cost(operational: Float[Array, "10"]) -> Scalar:
-    """The costs of five to nine steps ago, weighted."""
+    """Weighted sum of the operational costs of five to nine steps ago."""
     return operational @ jnp.asarray(DELAYS, operational.dtype)
 
 
@@ -190,7 +193,7 @@ def step(params: Params, state: State, action: Float[Array, "3"], noise: Noise) 
 
 
 def reset(params: Params, point: Scalar | float, first: Drift, noise: Noise) -> State:
-    """All steerings at 50, then one step without action, as the benchmark begins."""
+    """All steerings at 50, then one step without action, as in the benchmark."""
     start = begin_stretch(point, first)
     moved = move_setpoint(start, noise.drift) if params.drifting else start
     steering = jnp.full(3, START)
@@ -220,12 +223,12 @@ def _settle(params: Params, state: State, steering: Float[Array, "3"], noise: No
 
 
 def sample_noise(key: Key, params: Params = PAPER) -> Noise:
-    """The randomness of one step."""
+    """Random numbers of one step."""
     return jax.tree.map(lambda leaf: leaf[0], sample_noises(key, 1, params))
 
 
 def sample_noises(key: Key, num: int, params: Params = PAPER) -> Noise:
-    """The randomness of one step of ``num`` plants, which costs much less than one by one."""
+    """Random numbers of one step of ``num`` plants, much cheaper than one by one."""
     uniform_key, normal_key, drift_key = jax.random.split(key, 3)
     numbers = jax.random.uniform(uniform_key, (3, num, 2))
     normal = jax.random.normal(normal_key, (2, num))

@@ -1,8 +1,8 @@
-"""Mis-calibration: a landscape that turns with time, after the Goldstone potential of physics.
+"""Mis-calibration: a penalty landscape that rotates over time, after the Goldstone potential.
 
 The effective shift r has an optimum that depends on an angle φ; the angle moves on a grid of
-``2 · STRONGEST + 1`` indices, driven by r, its side of zero (``domain``) and whether turning helps
-(``response``). The penalty is the potential
+``2 · STRONGEST + 1`` indices, driven by r, the side of zero it is on (``domain``), and whether
+rotation helps (``response``). The penalty is the potential
 
     V(r, φ) = −a r² + b r⁴ − c r sin φ,
 
@@ -26,7 +26,7 @@ TILT = 8 * np.sqrt(2 / 27)
 
 
 class Calibration(NamedTuple):
-    """Side of zero (±1), whether turning helps (±1), and index of the angle (−6 … 6)."""
+    """Side of zero (±1), whether rotation helps (±1), and index of the angle (−6 … 6)."""
 
     domain: Int[Array, ""]
     response: Int[Array, ""]
@@ -34,12 +34,12 @@ class Calibration(NamedTuple):
 
 
 def _minimum(sine: float) -> float:
-    """The positive radius where the potential is lowest: a root of its derivative."""
+    """The positive radius at the minimum of the potential: a root of its derivative."""
     roots = np.roots([4.0, 0.0, -4.0, -TILT * sine])
     return float(np.max(roots[np.abs(roots.imag) < 1e-6].real))
 
 
-# Constants of the penalty at every angle, and its scale.
+# Constants of the penalty at each angle, and its scale.
 SINE = np.sin(2 * np.pi * np.arange(-STRONGEST, STRONGEST + 1) / ANGLES)
 OPTIMUM = np.maximum(np.abs(SINE), MOST_REQUIRED_STEP)
 MINIMUM = np.array([_minimum(one) for one in np.abs(SINE)])
@@ -48,12 +48,12 @@ SCALE = -1.0 / float(-2 * LOWEST**2 + LOWEST**4 - TILT * LOWEST)
 
 
 def start() -> Calibration:
-    """Calibrated, as a new system is."""
+    """Initial, calibrated state."""
     return Calibration(jnp.int32(1), jnp.int32(1), jnp.int32(0))
 
 
 def penalty(angle: Int[Array, ""], position: Scalar) -> Scalar:
-    """The value of the landscape, −1 at best, at an angle's index and an effective shift."""
+    """The penalty, −1 at best, at an angle index and an effective shift."""
     tables = (jnp.asarray(table, position.dtype) for table in (SINE, OPTIMUM, MINIMUM))
     sine, optimum, minimum = (table[angle + STRONGEST] for table in tables)
     radius = stretch(position, optimum, minimum)
@@ -67,7 +67,7 @@ def stretch(position: Scalar, optimum: Scalar, minimum: Scalar) -> Scalar:
     exponent = (LARGEST_RADIUS - optimum) / (LARGEST_RADIUS - minimum)
     scaling = (LARGEST_RADIUS - minimum) / (LARGEST_RADIUS - optimum) ** exponent
     beyond = jnp.maximum(distance - optimum, 0.0)
-    # The inner where keeps the gradient of the power finite where it is not used.
+    # The inner where keeps the gradient of the unused branch finite.
     power = jnp.where(beyond > 0, beyond, 1.0) ** exponent
     outside = minimum + scaling * jnp.where(beyond > 0, power, 0.0)
     inside = distance * minimum / optimum

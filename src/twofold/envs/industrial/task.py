@@ -26,7 +26,7 @@ PUSH, PUSH_DEVIATION = 0.5, 3.0**-0.5
 
 
 class Watched(NamedTuple):
-    """The plant and what was seen of its last steps, ``[HISTORY, 4]``, newest last."""
+    """The plant and the observed values of its last steps, ``[HISTORY, 4]``, newest last."""
 
     plant: State
     window: Float[Array, "H 4"]
@@ -43,8 +43,8 @@ def observe(watched: Watched, history: int = HISTORY) -> Float[Array, "D"]:
 
 
 def behave(key: Key, observation: Float[Array, "D"]) -> Float[Array, "3"]:
-    """The paper's behaviour policy: velocity and gain are pushed back towards 40 … 60, else all
-    changes are uniform."""
+    """The paper's behaviour policy: uniform changes, except that velocity and gain are pushed back
+    to 40 … 60."""
     push_key, uniform_key = jax.random.split(key)
     push = PUSH + PUSH_DEVIATION * jax.random.normal(push_key, (2,))
     uniform = jax.random.uniform(uniform_key, (3,), minval=-1.0, maxval=1.0)
@@ -58,7 +58,7 @@ BEHAVIOUR = memoryless(behave)
 
 
 def reset(key: Key, params: Params) -> Watched:
-    """A set-point, then as many random actions as fill the window, and up to 49 more."""
+    """A random set-point, then enough random actions to fill the window, and up to 49 more."""
     point_key, length_key, noise_key, warm_key = jax.random.split(key, 4)
     point = jax.random.choice(point_key, jnp.asarray(SETPOINTS, float))
     extra = jax.random.randint(length_key, (), 0, LONGEST_EXTRA)
@@ -75,7 +75,7 @@ def reset(key: Key, params: Params) -> Watched:
 
 
 def step(key: Key, watched: Watched, action: Float[Array, "3"], params: Params) -> Watched:
-    """One step, remembered."""
+    """One step, added to the window."""
     noise = dynamics.sample_noise(key, params)
     plant = dynamics.step(params, watched.plant, action, noise)
     return Watched(plant, jnp.concatenate([watched.window[1:], seen(params, plant)[None]]))
@@ -84,7 +84,7 @@ def step(key: Key, watched: Watched, action: Float[Array, "3"], params: Params) 
 def industrial_benchmark(
     params: Params = PAPER, history: int = HISTORY, horizon: int = HORIZON
 ) -> System:
-    """The benchmark as a system; ``history`` steps are seen, 1 to 15."""
+    """The benchmark as a system that observes the last ``history`` steps, 1 to 15."""
     if not 1 <= history <= HISTORY:
         raise ValueError(f"history must lie between 1 and {HISTORY} steps, got {history}")
     check_horizon(horizon)

@@ -1,1 +1,1 @@
-"""A wind turbine in turbulent wind: the NREL 5-MW machine and the task of improving its control."""
+"""A wind turbine in turbulent wind: the NREL 5-MW turbine and the task of improving its control."""

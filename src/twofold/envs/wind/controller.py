@@ -2,7 +2,7 @@
 
 Torque follows the filtered speed of the generator through five regions; above rated speed a PI
 controller with scheduled gains pitches the blades. Offsets, 0 for the baseline, are added to the
-pitch command and scale the torque; the power never exceeds the rated one for long.
+pitch command and scale the torque; the power exceeds the rated power only briefly.
 """
 
 from typing import NamedTuple
@@ -36,14 +36,14 @@ class Memory(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """Pitch to be added, in rad, and the share by which the torque is raised."""
+    """Pitch offset in rad, and relative increase of the torque."""
 
     pitch: Scalar
     torque: Scalar
 
 
 class Machine(NamedTuple):
-    """What moves and what the controller remembers."""
+    """Plant and controller memory."""
 
     plant: Plant
     memory: Memory
@@ -63,7 +63,7 @@ def slip_line(control: Control) -> tuple[float, float]:
 
 
 def transition_speed(control: Control) -> float:
-    """Where ``k ω²`` of region 2 meets the line of region 2½."""
+    """The speed at which ``k ω²`` of region 2 meets the line of region 2½."""
     synchronous, slope = slip_line(control)
     root = max(slope**2 - 4.0 * control.torque_gain * slope * synchronous, 0.0) ** 0.5
     return (slope - root) / (2.0 * control.torque_gain)
@@ -83,8 +83,8 @@ def region_torque(control: Control, speed: Scalar) -> Scalar:
 def torque_demand(control: Control, speed: Scalar, pitch: Scalar, offset: Scalar) -> Scalar:
     """The region's torque, or that of constant power in region 3, scaled by the offset.
 
-    Region 3 is told by the speed or by the PI controller's pitch. No offset asks for more than the
-    rated power.
+    Region 3 is recognised by the speed or by the PI controller's pitch. Offsets never demand more
+    than the rated power.
     """
     constant_power = control.rated_power / jnp.maximum(speed, control.cut_in_speed)
     fast = speed >= control.rated_share * control.rated_speed
@@ -94,14 +94,15 @@ def torque_demand(control: Control, speed: Scalar, pitch: Scalar, offset: Scalar
 
 
 def gain_factor(control: Control, pitch: Scalar) -> Scalar:
-    """``1 / (1 + θ / θ_K)``: the rotor answers twice as strongly at ``θ_K`` as at 0."""
+    """``1 / (1 + θ / θ_K)``: the rotor responds twice as strongly at ``θ_K`` as at 0."""
     return 1.0 / (1.0 + jnp.maximum(pitch, 0.0) / control.doubling_pitch)
 
 
 def pitch_demand(
     control: Control, actuators: Actuators, memory: Memory, step: float
 ) -> tuple[Scalar, Scalar]:
-    """The PI controller's integral and pitch; the integral stops where the pitch does."""
+    """The PI controller's integral and pitch; the integral stops at the limits of the pitch
+    (anti-windup)."""
     factor = gain_factor(control, memory.pitch)
     error = memory.speed - control.rated_speed
     lowest, highest = control.fine_pitch, actuators.highest_pitch
@@ -114,7 +115,7 @@ def pitch_demand(
 def act(
     turbine: Turbine, memory: Memory, generator_speed: Scalar, offsets: Offsets
 ) -> tuple[Memory, Commands]:
-    """What the controller remembers and asks for after measuring the generator's speed."""
+    """New memory and commands of the controller for a measured generator speed."""
     control, step = turbine.control, turbine.time_step
     speed = low_pass(control, memory.speed, generator_speed, step)
     memory = memory._replace(speed=speed)
@@ -132,7 +133,7 @@ def step(
 
 
 def start(turbine: Turbine, table: dynamics.Table, wind: Scalar) -> Machine:
-    """The machine near its steady state in a constant wind, found from the published ones."""
+    """The machine near its steady state in constant wind, interpolated from published values."""
     winds = jnp.asarray(STEADY_WIND, float)
     rotor_speed = jnp.interp(wind, winds, jnp.asarray(STEADY_ROTOR_SPEED * RPM, float))
     pitch = jnp.interp(wind, winds, jnp.asarray(STEADY_PITCH * DEGREE, float))

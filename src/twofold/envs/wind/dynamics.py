@@ -1,10 +1,10 @@
 """Rotor, drive train, tower and actuators of the turbine as ordinary differential equations.
 
 Torque and thrust of the rotor come from its coefficients over tip-speed ratio and pitch, computed
-by blade-element momentum theory (``scripts/wind_tables.py`` says how and writes them anew):
-bilinear between the nodes, constant beyond the edges. Two inertias are joined by a shaft that
-twists; the rotor feels the tower's first fore-aft mode as relative wind; pitch and torque follow
-their commands with a lag and a limited rate.
+by blade-element momentum theory (``scripts/wind_tables.py`` recomputes them): bilinear between the
+nodes, constant beyond the edges. Two inertias are joined by a shaft that twists; the rotor feels
+the tower's first fore-aft mode as relative wind; pitch and torque follow their commands with a lag
+and a limited rate.
 """
 
 from functools import cache
@@ -20,7 +20,7 @@ from twofold.core.arrays import Array, Float, Scalar
 from twofold.envs.wind.params import DEGREE, Actuators, Rotor, Turbine
 
 FILE = Path(__file__).parent / "nrel5mw.npz"
-SLOWEST_WIND = 0.5  # m/s; below it the tip-speed ratio says nothing
+SLOWEST_WIND = 0.5  # m/s; below it the tip-speed ratio is meaningless
 
 
 class Table(NamedTuple):
@@ -40,7 +40,8 @@ def nrel_5mw() -> Table:
 
 
 def place(grid: np.ndarray, value: Scalar) -> tuple[Array, Array]:
-    """Number of the grid's interval that holds the value, and the share of it that lies below."""
+    """Index of the grid interval that contains the value, and the fraction of the interval below
+    it."""
     position = (value - grid[0]) / (grid[1] - grid[0])
     position = jnp.clip(position, 0.0, len(grid) - 1.0)
     left = jnp.minimum(position.astype(int), len(grid) - 2)
@@ -74,7 +75,7 @@ def loads(
 
 
 class Plant(NamedTuple):
-    """What moves: speeds in rad/s, angles in rad, torque in N·m, the tower's top in m and m/s."""
+    """State of the plant: speeds in rad/s, angles in rad, torque in N·m, tower top in m and m/s."""
 
     rotor_speed: Scalar
     generator_speed: Scalar
@@ -86,7 +87,7 @@ class Plant(NamedTuple):
 
 
 class Commands(NamedTuple):
-    """What the controller asks for: pitch in rad, torque of the generator in N·m."""
+    """Commands of the controller: pitch in rad, generator torque in N·m."""
 
     pitch: Scalar
     torque: Scalar
@@ -104,14 +105,14 @@ def shaft_torque(turbine: Turbine, plant: Plant) -> Scalar:
 
 
 def tower_moment(turbine: Turbine, plant: Plant) -> Scalar:
-    """Fore-aft moment at the tower's foot: the mode's restoring force at the hub's height."""
+    """Fore-aft moment at the tower base: the mode's restoring force at hub height."""
     tower = turbine.tower
     force = tower.stiffness * plant.tower_position + tower.damping * plant.tower_velocity
     return force * turbine.rotor.hub_height
 
 
 def follow(value: Scalar, command: Scalar, lag: float, rate: float) -> Scalar:
-    """Rate of change of an actuator: first order, limited."""
+    """Rate of change of an actuator: first-order lag with limited rate."""
     return jnp.clip((command - value) / lag, -rate, rate)
 
 
@@ -124,7 +125,7 @@ def limit(actuators: Actuators, commands: Commands) -> Commands:
 def derivative(
     turbine: Turbine, table: Table, plant: Plant, wind: Scalar, commands: Commands
 ) -> Plant:
-    """Rates of change of everything that moves, for a rotor-averaged wind."""
+    """Time derivative of the plant, for a rotor-averaged wind."""
     train, tower, actuators = turbine.drive_train, turbine.tower, turbine.actuators
     relative = wind - plant.tower_velocity
     torque, thrust = loads(turbine.rotor, table, plant.rotor_speed, plant.pitch, relative)
@@ -142,7 +143,7 @@ def derivative(
 
 
 def step(turbine: Turbine, table: Table, plant: Plant, wind: Scalar, commands: Commands) -> Plant:
-    """One time step of Runge and Kutta's fourth order; wind and commands stay as they are."""
+    """One fourth-order Runge-Kutta step with constant wind and commands."""
     size, commands = turbine.time_step, limit(turbine.actuators, commands)
 
     def stage(carry, coefficients):
@@ -154,7 +155,8 @@ def step(turbine: Turbine, table: Table, plant: Plant, wind: Scalar, commands: C
 
     still = jax.tree.map(jnp.zeros_like, plant)
     coefficients = jnp.array([0.0, 0.5, 0.5, 1.0]), jnp.array([1.0, 2.0, 2.0, 1.0]) / 6.0
-    # A GPU would wait for four kernels; a CPU gains nothing, and compiles a loop sooner.
+    # A GPU would launch four kernels; a CPU gains nothing from unrolling, and compiles a loop
+    # faster.
     unroll = 1 if numerics.on_cpu() else 4
     (_, mean), _ = jax.lax.scan(stage, (still, still), coefficients, unroll=unroll)
     return jax.tree.map(lambda value, rate: value + size * rate, plant, mean)

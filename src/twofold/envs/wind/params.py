@@ -2,7 +2,7 @@
 
 Jonkman, Butterfield, Musial, Scott 2009, *Definition of a 5-MW Reference Wind Turbine for Offshore
 System Development*, NREL/TP-500-38060; sections and tables below are of that report. SI units,
-radians; a speed of the generator is that of the high-speed shaft.
+radians; generator speeds are those of the high-speed shaft.
 """
 
 import math
@@ -26,7 +26,7 @@ class Rotor:
 
 @dataclass(frozen=True)
 class DriveTrain:
-    """Two inertias and a shaft (Table 5-1); the shaft's twist is seen from the low-speed side."""
+    """Two inertias and a shaft (Table 5-1); the twist is referred to the low-speed side."""
 
     gear_ratio: float = 97.0
     generator_inertia: float = 534.116
@@ -79,7 +79,7 @@ class Control:
     rated_speed: float = 1173.7 * RPM
     cut_in_speed: float = 670.0 * RPM
     optimum_speed: float = 871.0 * RPM
-    rated_share: float = 0.99  # of the rated speed, where region 2½ ends
+    rated_share: float = 0.99  # fraction of the rated speed at which region 2½ ends
     slip: float = 0.1
     torque_gain: float = 0.0255764 / RPM**2
     filter_frequency: float = 0.25
@@ -96,7 +96,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Turbine:
-    """The whole machine; ``time_step`` is that of the integration and of the controller."""
+    """The whole turbine; ``time_step`` is that of the integration and of the controller."""
 
     rotor: Rotor = field(default_factory=Rotor)
     drive_train: DriveTrain = field(default_factory=DriveTrain)

@@ -1,10 +1,10 @@
-"""The task: better offsets for a baseline that is mistuned, in wind that changes.
+"""The task: offsets for a mistuned baseline controller, in changing wind.
 
-The controller goes on as ever with a fine pitch and a torque gain that are a little off; every
-second a policy may add a pitch and scale the torque. Actions lie in [-1, 1], the shares of the
-largest offsets; 0 is neutral. Seen are averages over the last seconds: wind, power, speeds, loads
-and the offsets. The cost of a second is the negative electric power, in units of the rated one,
-and a penalty on the bending of the tower.
+The controller keeps running with a slightly wrong fine pitch and torque gain; every second a policy
+may add a pitch offset and scale the torque. Actions lie in [-1, 1], as fractions of the largest
+offsets; 0 is neutral. Observations are averages over the last seconds: wind, power, speeds, loads
+and the offsets. The cost per second is the negative electric power, in units of the rated power,
+plus a penalty on the bending of the tower.
 """
 
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ SIGNALS = {
     "pitch offset (deg)": (-90.0, 90.0),
     "torque offset (%)": (-100.0, 100.0),
 }
-"""What is seen of each second, with bounds that it never reaches."""
+"""Observations of each second, with bounds that are never reached."""
 
 RATED_POWER = 5.0  # MW, electric
 LOAD_SCALE = 10.0  # MN m
@@ -60,7 +60,7 @@ class Params:
     warm_up: int = 30
     horizon: int = 100
     anemometer_noise: float = 0.2
-    exploration: float = 0.15  # standard deviation of the behaviour's actions
+    exploration: float = 0.15  # standard deviation of the behaviour policy's actions
     persistence: float = 0.9
 
     def __post_init__(self):
@@ -85,7 +85,7 @@ class Params:
 
     @property
     def substeps(self) -> int:
-        """Time steps of the machine between two decisions."""
+        """Number of time steps between two decisions."""
         return round(self.decision / self.turbine.time_step)
 
 
@@ -93,7 +93,8 @@ PARAMS = Params()
 
 
 class State(NamedTuple):
-    """The machine, the whole wind, the time in s, and the last seconds, the newest first."""
+    """The machine, the whole wind realisation, the time in s, and the last seconds, newest
+    first."""
 
     machine: controller.Machine
     wind: turbulence.Wind
@@ -102,7 +103,7 @@ class State(NamedTuple):
 
 
 def offsets(params: Params, action: Float[Array, "2"]) -> controller.Offsets:
-    """The offsets of an action, which is cut off at its bounds, in the controller's units."""
+    """The offsets of an action (clipped to its bounds), in the controller's units."""
     pitch, torque = jnp.clip(action, -1.0, 1.0) * jnp.asarray(params.bounds, float)
     return controller.Offsets(pitch * DEGREE, torque / 100.0)
 
@@ -110,7 +111,7 @@ def offsets(params: Params, action: Float[Array, "2"]) -> controller.Offsets:
 def run(
     params: Params, state: State, wanted: controller.Offsets, winds: Float[Array, "steps"]
 ) -> tuple[controller.Machine, dict[str, Array]]:
-    """The machine after one decision, and what was measured at each of its time steps."""
+    """The machine after one decision, and the measurements at each time step."""
     turbine, table = params.turbine, dynamics.nrel_5mw()
 
     def advance(state, wind):
@@ -158,8 +159,8 @@ def cost(params: Params, state: State) -> Scalar:
 
 
 def reset(key: Key, params: Params = PARAMS) -> State:
-    """A random wind and the machine after a while at the neutral action in it; mean and intensity
-    are uniform."""
+    """A random wind with uniform mean and intensity, and the machine after a warm-up at the neutral
+    action."""
     mean_key, intensity_key, wind_key, noise_key = jax.random.split(key, 4)
     mean = jax.random.uniform(mean_key, minval=params.mean_wind[0], maxval=params.mean_wind[1])
     low, high = params.intensity
@@ -177,7 +178,7 @@ def reset(key: Key, params: Params = PARAMS) -> State:
 
 
 def behaviour(params: Params = PARAMS) -> Policy:
-    """Little exploration around 0: normal actions, each like the one before."""
+    """Exploration around 0: autocorrelated normal actions."""
     spread = params.exploration
     kept, fresh = params.persistence, (1.0 - params.persistence**2) ** 0.5
 

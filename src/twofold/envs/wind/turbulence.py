@@ -1,10 +1,10 @@
 """Turbulent wind with the Kaimal spectrum of IEC 61400-1 (edition 3), as a sum of sinusoids.
 
 The spectrum is cut into bins; each bin gives one sinusoid with the bin's variance, a frequency
-drawn inside the bin and a random phase, so that the wind is a pure function of time. The rotor
-feels the average over its disc, which weakens fast gusts by a filter that follows from the
-standard's coherence; so does how closely the wind at the hub, where the anemometer stands, follows
-that average.
+drawn inside the bin and a random phase, so that the wind is a pure function of time. The rotor sees
+the average over its disc, which damps fast gusts by a filter that follows from the standard's
+coherence, as does the correlation of that average with the wind at the hub, where the anemometer
+is.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ from twofold.envs.system import check_fields
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Lengths of the standard for hubs above 60 m, in m, and the bins' frequencies in Hz."""
+    """Length scales of the standard for hubs above 60 m, in m, and frequencies of the bins in
+    Hz."""
 
-    length: float = 8.1 * 42.0  # L_1 = 8.1 Λ_1, also the coherence's L_c
+    length: float = 8.1 * 42.0  # L_1 = 8.1 Λ_1, also L_c of the coherence
     decay: float = 12.0
     rotor_radius: float = 63.0
     bins: int = 80
@@ -38,14 +39,14 @@ class Spectrum:
 
     @property
     def edges(self) -> np.ndarray:
-        """Bounds of the bins: from 0 to the lowest frequency, then in equal ratios."""
+        """Edges of the bins: from 0 to the lowest frequency, then logarithmically spaced."""
         return np.concatenate([[0.0], np.geomspace(self.lowest, self.highest, self.bins)])
 
 
 class Wind(NamedTuple):
     """One realisation: mean in m/s, frequencies in Hz, amplitudes in m/s and phases in rad.
 
-    The hub's wind has a part in phase with the rotor's average and a rest of its own.
+    The wind at the hub has a part in phase with the rotor average and an independent rest.
     """
 
     mean: Scalar
@@ -92,7 +93,8 @@ def distance_density(radius: float, distance: Float[Array, "*batch"]) -> Float[A
 def rotor_filter(
     spectrum: Spectrum, frequency: Float[Array, "F"], mean: Scalar
 ) -> Float[Array, "F"]:
-    """Share of the spectrum that the average over the rotor keeps: the disc's mean coherence."""
+    """Fraction of the spectrum kept by the average over the rotor: the mean coherence of the
+    disc."""
     nodes, weights = np.polynomial.legendre.leggauss(48)
     distances = jnp.asarray(spectrum.rotor_radius * (nodes + 1.0), float)
     density = distance_density(spectrum.rotor_radius, distances)
@@ -109,10 +111,10 @@ def hub_filter(spectrum: Spectrum, frequency: Float[Array, "F"], mean: Scalar) -
 
 
 def build(spectrum: Spectrum, mean: Scalar, sigma: Scalar, draws: Float[Array, "3 F"]) -> Wind:
-    """The wind of draws from [0, 1): places of frequencies in their bins, two sets of phases.
+    """The wind from uniform draws: positions of frequencies in their bins, and two sets of phases.
 
-    With the rotor's spectrum ``k S`` and the cross-spectrum ``c S``, the hub's wind is ``c / k``
-    times the rotor's and a rest with the spectrum ``(1 − c² / k) S``.
+    With the rotor spectrum ``k S`` and the cross-spectrum ``c S``, the wind at the hub is ``c / k``
+    times that of the rotor plus a rest with the spectrum ``(1 − c² / k) S``.
     """
     edges = jnp.asarray(spectrum.edges, float)
     low, high = edges[:-1], edges[1:]
@@ -135,16 +137,16 @@ def sample(key: Key, spectrum: Spectrum, mean: Scalar, sigma: Scalar) -> Wind:
 def winds(
     wind: Wind, start: Scalar, spacing: float, num: int
 ) -> tuple[Float[Array, "num"], Scalar]:
-    """The wind averaged over the rotor at ``num`` times, and the mean over them of the hub's, which
-    is what it shares with the rotor's average, and a rest of its own."""
+    """The wind averaged over the rotor at ``num`` times, and the time average of the wind at the
+    hub, which is the part shared with the rotor average plus an independent rest."""
     step = 2.0 * jnp.pi * spacing * wind.frequency
     first = 2.0 * jnp.pi * wind.frequency * start
     rotor, rest = first + wind.rotor_phase, first + wind.rest_phase
     along = turned(wind.rotor_amplitude, rotor, step, num)
     shrink, shift = mean_turn(step, num)
     shared = jnp.sum(wind.hub_amplitude * shrink * jnp.cos(rotor + shift))
-    own = jnp.sum(wind.rest_amplitude * shrink * jnp.cos(rest + shift))
-    return wind.mean + along, wind.mean + shared + own
+    independent = jnp.sum(wind.rest_amplitude * shrink * jnp.cos(rest + shift))
+    return wind.mean + along, wind.mean + shared + independent
 
 
 def mean_turn(step: Float[Array, "F"], num: int) -> tuple[Float[Array, "F"], Float[Array, "F"]]:
@@ -158,8 +160,9 @@ def turned(
 ) -> Float[Array, "num"]:
     """``Σ_f a_f cos(φ_f + t δ_f)`` for t = 0 … n − 1.
 
-    A GPU makes cosines as it adds them up. On a CPU cosines would be most of a simulation's time:
-    there every sinusoid turns on from one time to the next, which costs a few products.
+    A GPU computes the cosines while summing. On a CPU they would take most of the time of a
+    simulation, so there every sinusoid is rotated from one time to the next, which costs a few
+    products.
     """
     if not numerics.on_cpu():
         times = jnp.arange(num, dtype=step.dtype)
