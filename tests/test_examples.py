@@ -87,7 +87,7 @@ def test_the_campaign_runs_goes_on_and_draws(run, tmp_path):
 
 def test_policies_are_found_and_tried(run, tmp_path):
     said = run("policy", tmp_path)
-    assert "Recommended is the policy" in said and "the operators" in said
+    assert "is recommended: it has" in said and "the operators" in said
     assert len(re.findall(r"^  β = .* ± .*the model expected", said, re.MULTILINE)) == 4
     assert open_project(tmp_path / "tank_smoke_policies").trials[-1].risk_weights == (10.0, 0.0)
     assert_drawn(tmp_path / "tank_smoke_policies.png")

@@ -194,7 +194,10 @@ def test_who_is_mostly_beyond_the_data_is_not_recommended():
 
 def test_the_advice_says_why_and_how_far_to_believe_it():
     first, second, *rest = advice((), TRIALS, 15.0)
-    assert "β = 1 and γ = 0: it has the lowest risk-adjusted cost of 3 policies." in first
+    assert (
+        "β = 1 and γ = 0 is recommended: it has the lowest risk-adjusted cost of 3 policies."
+        in first
+    )
     assert "11 + 2 · 1 = 13" in first and "cost 15" in first
     assert "model's opinion" in second and rest == []
 

@@ -60,7 +60,7 @@ def test_a_campaign_of_the_first_day(tmp_path, read):
     campaign = Campaign.create(tmp_path / "c.db", INPUTS, ["yield"], settings=SMALL)
     text = read(campaign)
     assert "Getting started" in text and "<svg" not in text and "<table" not in text
-    assert "12 more complete measurements are needed" in text
+    assert "12 more complete measurements are needed" in text and "(blue)" not in text
     campaign.ask(2)
     text = read(campaign)
     assert "evenly spread" in text and "shows the points only" in text
@@ -82,6 +82,8 @@ def test_an_input_on_a_logarithmic_scale_has_such_an_axis(tmp_path, axes):
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
     low, high = axes.get_xlim()
     assert 5e-5 < low < 1e-4 and 1e-1 < high < 2e-1
+    axes.figure.draw_without_rendering()
+    assert [tick.get_text() for tick in axes.get_xticklabels()][1:3] == ["0.0001", "0.001"]
 
 
 def test_a_map_is_blank_where_a_constraint_allows_no_measurement(campaign):
@@ -201,7 +203,7 @@ def test_outputs_that_have_not_come_are_left_open(tmp_path, read):
     assert (len(course.points), course.complete) == (1, 0)
     np.testing.assert_array_equal(course.values, [[2.0, np.nan]])
     text = read(campaign)
-    assert "<td>2</td><td>—</td>" in text
+    assert "<td>2</td><td>—</td>" in text and "1 measurement, 0 complete" in text
     assert "Values of a over" in text and "Values of b over" not in text
 
 

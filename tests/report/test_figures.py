@@ -170,3 +170,21 @@ def test_labels_stay_in_the_figure_and_off_the_ticks(axes):
     for box in boxes:
         assert whole.x0 < box.x0 < box.x1 < whole.x1 and whole.y0 < box.y0 < box.y1 < whole.y1
         assert not any(box.overlaps(tick.get_window_extent()) for tick in ticks)
+
+
+def test_a_power_of_ten_is_said_in_the_label_and_not_over_the_title():
+    def plot(axes):
+        axes.plot(GRID, 1e-7 * GRID)
+
+    figure = figures.draw_panel(plot, ylabel="y", title="Prediction")
+    figure.draw_without_rendering()
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "y (× 1e−7)" and not axes.yaxis.offsetText.get_visible()
+
+
+def test_long_labels_that_begin_alike_stay_different():
+    names = [f"temperature of the upper furnace zone {number}" for number in (1, 2)]
+    short = figures.shorten_labels([*names, "acid", "acid"], 22)
+    assert len(set(short)) == 3 and max(map(len, short)) <= 22
+    assert short[0].endswith("zone 1") and short[2:] == ["acid", "acid"]

@@ -299,7 +299,8 @@ def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
     """Counts, the remaining uncertainty, pending proposals, and advice."""
     from twofold.active.choice import SMALL_SHARE
 
-    yield f"{state.measurements} measurements, {state.complete} complete"
+    noun = "measurement" if state.measurements == 1 else "measurements"
+    yield f"{state.measurements} {noun}, {state.complete} complete"
     if state.curve:
         rows = []
         for row in state.curve:

@@ -11,6 +11,7 @@ from typer import Argument, Option
 from twofold.cli import models
 from twofold.cli.rows import find_tables, is_large, split_rows
 from twofold.cli.run import Run
+from twofold.cli.serve import name_campaign
 from twofold.cli.terminal import CommandError, check_place, name_unreadable, print_message
 from twofold.tables import read_table
 
@@ -40,7 +41,7 @@ def report(
             from twofold.campaign import Campaign
             from twofold.report import write_campaign_page
 
-            write_campaign_page(page, Campaign.open(subject))
+            write_campaign_page(page, Campaign.open(subject), f"Campaign {name_campaign(subject)}")
         else:
             from twofold.plant.project import open_project
             from twofold.report import write_policy_page

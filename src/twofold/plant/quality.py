@@ -365,7 +365,7 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
         )
     policy = "with β = {:g} and γ = {:g}".format(*best.risk_weights)
     sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
-    saved = f" It is expected to save {best.saving:.4g} ± {best.saving_risk:.4g} a step against "
+    saved = f" It is expected to save {best.saving:.3g} ± {best.saving_risk:.2g} a step against "
     saved = "" if np.isnan(best.saving) else f"{saved}the logged actions."
     if recommend(trials, logged_cost, margin) is None:
         off = f"replayed costs of logged actions may be off by {margin:.4g}"
@@ -377,7 +377,7 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
     others = f"the {inside} of {len(trials)} that stay mostly within the data"
     others = f"{inside} policies" if inside == len(trials) else others
     return (
-        f"Recommended is the policy {policy}: it has the lowest risk-adjusted cost of {others}. "
+        f"The policy {policy} is recommended: it has the lowest risk-adjusted cost of {others}. "
         f"Its risk-adjusted cost is {sums}; {logged}.{saved}"
     )
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from twofold.active import expected_information
 from twofold.active.choice import SMALL_SHARE
@@ -22,12 +21,20 @@ from twofold.report.figures import (
     place_legend_below,
     plot_rug,
     shorten_label,
+    shorten_labels,
 )
 from twofold.report.model_data import compute_quantiles
 
 MOST_INPUTS, MOST_CELLS, WIDEST, NARROWEST, LINE, MOST_NUMBERED = 5, 1800, 30, 12, 60, 12
 JITTER, PALE = 0.18, 0.4
 BOX = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8}
+
+
+class PlainLog(LogFormatter):
+    """Ticks of a logarithmic axis as plain numbers, 0.1 instead of a power of ten."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 class Map(NamedTuple):
@@ -177,7 +184,7 @@ def plot_map(
     proposed = [proposal.point for proposal in course.proposals]
     words = list_hidden_words(course.space, pair)
     look = {"markeredgecolor": figures.TOTAL, "markersize": 4.5, "markeredgewidth": 0.8}
-    look["rasterized"] = len(places) * comb(len(course.space.names), 2) > figures.MOST_VECTORS
+    look["rasterized"] = len(places) > figures.MOST_VECTORS
     here = _find_alike(course.points, at, words)
     _plot_points(axes, places, here, "measured", marker="o", color="white", **look)
     spots = find_positions(course.space, proposed)[:, columns]
@@ -251,13 +258,15 @@ def _number_proposals(axes: Axes, course: Course, places: np.ndarray) -> None:
 
 def _set_scale(axes: Axes, one: Input, axis: str) -> None:
     """Range, ticks and name of an input on one of the axes."""
+    axis_of = axes.xaxis if axis == "x" else axes.yaxis
     if isinstance(one, Categorical):
         bounds = -0.5, len(one.choices) - 0.5
-        axis_of = axes.xaxis if axis == "x" else axes.yaxis
-        axis_of.set_ticks(range(len(one.choices)), [shorten_label(word) for word in one.choices])
+        axis_of.set_ticks(range(len(one.choices)), shorten_labels(one.choices))
     elif _is_log(one):
         bounds = one.low * (one.low / one.high) ** 0.03, one.high * (one.high / one.low) ** 0.03
         axes.set(**{f"{axis}scale": "log"})
+        axis_of.set_major_formatter(PlainLog())
+        axis_of.set_minor_formatter(PlainLog())
     else:
         room = 0.03 * (one.high - one.low)
         bounds = one.low - room, one.high + room

@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import LayoutEngine
 from matplotlib.lines import Line2D
@@ -64,7 +65,8 @@ def draw_panel(
 
 class Margins(LayoutEngine):
     """Room around the axes of a panel for its labels, title, legend and colour bar, by rule: to
-    measure text would take longer than to draw it."""
+    measure text would take longer than to draw it. Powers of ten of the ticks move to the labels of
+    the axes: in the corner they would lie over the title."""
 
     _adjust_compatible = _colorbar_gridspec = True
 
@@ -73,12 +75,26 @@ class Margins(LayoutEngine):
         axes, (width, height) = fig.axes[0], fig.get_size_inches()
         formatter = axes.yaxis.get_major_formatter()
         ticks = [MARKUP.sub("", label) for label in formatter.format_ticks(axes.get_yticks())]
-        left = LEFT + LETTER * max(map(len, ticks), default=0)
+        minor = axes.yaxis.get_minor_formatter().format_ticks(list(axes.get_yticks(minor=True)))
+        left = LEFT + LETTER * max(map(len, [*ticks, *minor]), default=0)
         right = RIGHT + COLOUR_BAR * (len(fig.axes) > 1)
         legend, top = axes.get_legend(), TOP + TITLE * bool(axes.get_title(loc="left"))
         rows = 0 if legend is None else -(-len(legend.get_texts()) // count_columns(axes))
         bottom = BOTTOM + LEGEND_ROW * rows + FOOT
         fig.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
+        for axis in (axis for one in fig.axes for axis in (one.xaxis, one.yaxis)):
+            name_offset(axis)
+
+
+def name_offset(axis: Axis) -> None:
+    """Say a power of ten (or a sum) that tick labels leave out in the label of the axis."""
+    formatter = axis.get_major_formatter()
+    formatter.format_ticks(list(axis.get_majorticklocs()))
+    offset = formatter.get_offset()
+    if offset and axis.offsetText.get_visible():
+        sign = "" if offset[0] in "+-−" else "× "
+        axis.set_label_text(f"{axis.get_label_text()} ({sign}{offset})")
+        axis.offsetText.set_visible(False)
 
 
 def add_tips(artist: Artist, tips: Sequence[str]) -> None:
@@ -91,6 +107,21 @@ def shorten_label(name: str, longest: int = LONGEST_LABEL) -> str:
     line = " ".join(name.split()) or "(no name)"
     short = line if len(line) <= longest else line[: longest - 1] + "…"
     return short.replace("$", r"\$")
+
+
+def shorten_labels(names: Sequence[str], longest: int = LONGEST_LABEL) -> list[str]:
+    """Names as ``shorten_label`` has them; those that would look the same lose what they begin
+    with in common."""
+    short = [shorten_label(name, longest) for name in names]
+    found = []
+    for name, label in zip(names, short, strict=True):
+        alike = [other for other, own in zip(names, short, strict=True) if own == label]
+        differ = (
+            at for at, letters in enumerate(zip(*alike, strict=False)) if len(set(letters)) > 1
+        )
+        start = max(0, next(differ, 0) - longest // 3)
+        found.append(shorten_label(f"…{name[start:].lstrip()}", longest) if start else label)
+    return found
 
 
 def spread_evenly(rows: int, most: int) -> np.ndarray:
@@ -279,7 +310,7 @@ def plot_effects(axes: Axes, names: list[str], effects: Parts) -> Axes:
     for i, (values, color, label) in enumerate(zip(effects, colours, labels, strict=True)):
         at, widths = places + 0.27 * (i - 1), 100.0 * np.asarray(values)
         axes.barh(at, widths, height=0.25, color=color, label=label)
-    axes.set_yticks(places, [shorten_label(name, LONGEST_NAME) for name in names])
+    axes.set_yticks(places, shorten_labels(names, LONGEST_NAME))
     axes.invert_yaxis()
     axes.set(xlabel="share of the variance (%)", xlim=(0, None))
     axes.set(title="Importance of the inputs")

@@ -37,9 +37,10 @@ METHODS = {
     "hmc": "Markov chains (HMC)",
 }
 MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 4, 12
-GAUSSIAN = "The held-out rows are consistent with Gaussian noise, given the inputs."
+GAUSSIAN = "No sign that the noise is other than Gaussian, given the inputs."
 NOT_GAUSSIAN = (
-    "The noise is not Gaussian given the inputs: a latent input improved held-out predictions."
+    "The noise is not Gaussian given the inputs: a latent input improved the prediction of rows "
+    "that the networks were not trained on."
 )
 SCORES = [
     "output", f"inside the {calibration.INTERVAL:.0%} interval", "coverage error (points)",
