@@ -264,7 +264,9 @@ def test_what_does_not_hold_is_bounded(tmp_path):
     values = {f"claims/{name}": float(number) for number, name in enumerate(names)}
     for name in names:
         values |= {f"margin/{name}/mean": 0.5, f"margin/{name}/se": 1.0}
-    record = {"seeds": [0, 1, 2], "metrics": values}
+    # Policies of three seeds, in a record that another experiment with five was added to.
+    values |= {f"policies/alpha/{number}/seed": float(number % 3) for number in range(6)}
+    record = {"seeds": [0, 1, 2, 3, 4], "metrics": values}
     (tmp_path / "wind_frontier.json").write_text(json.dumps(record))
     _, _, costs, bias = frontier_tables.claims("wind_frontier", tmp_path).splitlines()
     assert costs.endswith("| **no** | 0.50 ± 1.00 | 3.42 |")

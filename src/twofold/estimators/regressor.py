@@ -114,12 +114,13 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     noise_std_ : standard deviation of the additive noise, in units of y (of varying noise: its
         reference level)
     energies_ : energy per datum after each epoch (for chains: −log density of each transition)
-    convergence_ : summary of the trend of the energy (None for chains) integration_error_ : mean
-    error of ``log p(y | x, W)`` in nats if the latent input was integrated out (else None)
+    convergence_ : summary of the trend of the energy (None for chains)
+    integration_error_ : mean error of ``log p(y | x, W)`` in nats if the latent input was
+        integrated out (else None)
     out_of_bag_ : mean log-density of held-out rows, in nats, its standard error, and the number of
-    rows (None for methods that hold none out) comparison_ : gain over a linear model on these rows,
-    with ``verdict`` and ``sentence`` diagnostics_ : R-hat, effective sample size and divergences of
-    chains (else None)
+        rows (None for methods that hold none out)
+    comparison_ : gain over a linear model on these rows, with ``verdict`` and ``sentence``
+    diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
     """
 
     def __init__(
