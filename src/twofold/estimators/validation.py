@@ -22,12 +22,20 @@ FEWEST_GROUPS = 4
 
 
 def refuse_non_numbers(name: str, values: Any) -> None:
-    """Raise an error that names the columns with text, NaN or infinity.
+    """Raise an error that names the columns with text, dates, NaN or infinity.
 
     Other invalid input passes, and is refused by scikit-learn's validation.
     """
     columns = list(getattr(values, "columns", ()))
-    text = [repr(str(column)) for column in columns if _as_floats(values[column]) is None]
+    dates = [repr(str(column)) for column in columns if _holds_dates(values[column])]
+    if dates or _holds_dates(values):
+        raise ValueError(
+            f"{name} must hold numbers only, but holds dates or durations"
+            f"{' in column(s) ' * bool(dates)}{', '.join(dates)}; convert them to numbers, for "
+            "instance to days since a fixed date"
+        )
+    numbers = {column: _as_floats(values[column]) for column in columns}
+    text = [repr(str(column)) for column, array in numbers.items() if array is None]
     if text:
         raise ValueError(
             f"{name} must hold numbers only, but could not convert string to float in column(s) "
@@ -38,7 +46,9 @@ def refuse_non_numbers(name: str, values: Any) -> None:
             f"Input {name} is a masked array with {np.ma.count_masked(values)} masked values, "
             "which would be used as numbers; remove or fill these rows first"
         )
-    array = _as_floats(values)
+    # By column: a table with a missing value of pandas has no type that converts as a whole.
+    parts: Any = list(numbers.values())
+    array = np.column_stack(parts) if columns else _as_floats(values)
     if array is None or not array.ndim or not array.size:
         return
     if not columns and getattr(values, "name", None) is not None:
@@ -55,6 +65,15 @@ def refuse_non_numbers(name: str, values: Any) -> None:
                 f"Input {name} contains {kind}. Rows affected by column: {', '.join(places)}"
                 f"{', …' if len(bad) > 5 else ''}. Remove or fill these rows first."
             )
+
+
+def _holds_dates(values: Any) -> bool:
+    """Whether an array or column holds dates or durations, which as numbers would depend on their
+    unit."""
+    kind = getattr(getattr(values, "dtype", None), "kind", None)
+    if kind is None and hasattr(values, "__array__"):
+        kind = np.asarray(values).dtype.kind
+    return kind in ("M", "m")
 
 
 def _as_floats(values: Any) -> np.ndarray | None:
@@ -120,10 +139,11 @@ def check_row_facts(
 
 def check_row_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Finite, non-negative numbers of a given shape."""
+    given = np.asarray(values).shape
+    if given != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {given}")
     refuse_non_numbers(name, values)
     numbers = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
-    if numbers.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {numbers.shape}")
     if numbers.min() < 0:
         raise ValueError(f"{name} must not be negative, got {numbers.min()}")
     return numbers
@@ -135,16 +155,31 @@ def check_errors(y_error: Any, y: np.ndarray) -> np.ndarray:
 
 
 def check_groups(groups: Any, rows: int) -> np.ndarray:
-    """The group number of each row, starting at 0."""
+    """The group number of each row, starting at 0; a row without a label forms its own group."""
     labels = np.asarray(groups)
     if labels.shape != (rows,):
         raise ValueError(f"groups must have shape ({rows},), got {labels.shape}")
-    names, numbers = np.unique(labels, return_inverse=True)
-    if len(names) < FEWEST_GROUPS:
+    missing = np.array([_is_missing(label) for label in labels], bool)
+    known = labels[~missing]
+    names, own = np.unique(
+        known.astype(str) if known.dtype == object else known, return_inverse=True
+    )
+    numbers = np.empty(rows, own.dtype)
+    numbers[~missing], numbers[missing] = own, len(names) + np.arange(missing.sum())
+    count = len(names) + int(missing.sum())
+    if count < FEWEST_GROUPS:
         raise ValueError(
-            f"at least {FEWEST_GROUPS} groups are needed to hold some of them out, got {len(names)}"
+            f"at least {FEWEST_GROUPS} groups are needed to hold some of them out, got {count}"
         )
-    return numbers.reshape(-1)
+    return numbers
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN or a missing value of pandas."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # comparisons with pandas.NA are neither true nor false
+        return True
 
 
 def check_weights(sample_weight: Any, rows: int, dtype: str) -> np.ndarray:
