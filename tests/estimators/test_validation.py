@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from twofold import BNNLVRegressor
-from twofold.estimators.validation import check_groups, check_row_numbers, check_training_data
+from twofold.estimators.validation import (
+    check_groups,
+    check_row_facts,
+    check_row_numbers,
+    check_training_data,
+)
 
 ROWS = 6
 
@@ -49,6 +54,18 @@ def test_one_number_for_all_rows_is_refused_by_its_shape():
 def test_a_row_without_a_label_forms_its_own_group(nothing):
     """As at the command line; two rows without a label need not belong together."""
     labels = ["b", nothing, "a", "b", nothing, "c"]
-    np.testing.assert_array_equal(check_groups(np.array(labels, object), 6), [1, 3, 0, 1, 4, 2])
-    np.testing.assert_array_equal(check_groups([2, np.nan, 1, 2, np.nan, 3], 6), [1, 3, 0, 1, 4, 2])
-    np.testing.assert_array_equal(check_groups(["b", 7, None, 1.5], 4), [2, 1, 3, 0])
+    every = np.ones(6, bool)
+    np.testing.assert_array_equal(check_groups(np.array(labels, object), every), [1, 3, 0, 1, 4, 2])
+    numbers = [2, np.nan, 1, 2, np.nan, 3]
+    np.testing.assert_array_equal(check_groups(numbers, every), [1, 3, 0, 1, 4, 2])
+    np.testing.assert_array_equal(check_groups(["b", 7, None, 1.5], every[:4]), [2, 1, 3, 0])
+
+
+def test_groups_of_weight_zero_are_left_out():
+    """A member that held out nothing else would have no row that tells it when to stop."""
+    rows, groups = np.arange(24), np.repeat(np.arange(6), 4)
+    facts = {"y_error": None, "groups": groups}
+    found = check_row_facts(BNNLVRegressor(), rows, np.where(groups < 2, 0.0, 1.0), **facts)
+    np.testing.assert_array_equal(found.take(groups >= 2).groups, np.repeat(np.arange(4), 4))
+    with pytest.raises(ValueError, match=r"at least 4 groups .* got 3"):
+        check_row_facts(BNNLVRegressor(), rows, np.where(groups < 3, 0.0, 1.0), **facts)

@@ -134,7 +134,8 @@ def check_row_facts(
     if not method.staged:
         staged = "'langevin' or 'ensemble', which hold rows out"
         raise ValueError(f"groups need inference={staged}; got {method.name!r}")
-    return RowFacts(weight, error, check_groups(groups, len(y)))
+    counted = np.ones(len(y), bool) if weight is None else weight > 0
+    return RowFacts(weight, error, check_groups(groups, counted))
 
 
 def check_row_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -154,19 +155,21 @@ def check_errors(y_error: Any, y: np.ndarray) -> np.ndarray:
     return check_row_numbers("y_error", y_error, np.shape(y)).reshape(len(y), -1)
 
 
-def check_groups(groups: Any, rows: int) -> np.ndarray:
-    """The group number of each row, starting at 0; a row without a label forms its own group."""
+def check_groups(groups: Any, counted: np.ndarray) -> np.ndarray:
+    """The group number of each row, starting at 0; a row without a label forms its own group.
+
+    Groups without a row of the mask ``counted`` have no number: held out, they would score nothing.
+    """
     labels = np.asarray(groups)
-    if labels.shape != (rows,):
-        raise ValueError(f"groups must have shape ({rows},), got {labels.shape}")
-    missing = np.array([_is_missing(label) for label in labels], bool)
-    known = labels[~missing]
-    names, own = np.unique(
-        known.astype(str) if known.dtype == object else known, return_inverse=True
-    )
-    numbers = np.empty(rows, own.dtype)
-    numbers[~missing], numbers[missing] = own, len(names) + np.arange(missing.sum())
-    count = len(names) + int(missing.sum())
+    if labels.shape != counted.shape:
+        raise ValueError(f"groups must have shape {counted.shape}, got {labels.shape}")
+    alone = counted & np.array([_is_missing(label) for label in labels], bool)
+    together = counted & ~alone
+    known = labels[together].astype(str) if labels.dtype == object else labels[together]
+    names, own = np.unique(known, return_inverse=True)
+    numbers = np.zeros(len(labels), int)
+    numbers[together], numbers[alone] = own, len(names) + np.arange(alone.sum())
+    count = len(names) + int(alone.sum())
     if count < FEWEST_GROUPS:
         raise ValueError(
             f"at least {FEWEST_GROUPS} groups are needed to hold some of them out, got {count}"
