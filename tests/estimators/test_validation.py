@@ -45,6 +45,13 @@ def test_missing_values_of_pandas_are_named_by_column():
     np.testing.assert_array_equal(x[:, 1], frame["heat"].fillna(0.5).astype(float))
 
 
+def test_an_arrow_table_is_a_table():
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = {"heat": np.arange(float(ROWS)), "time": np.ones(ROWS)}
+    x, _ = check(pyarrow.table(columns), columns["heat"])
+    np.testing.assert_array_equal(x, np.column_stack(list(columns.values())))
+
+
 def test_one_number_for_all_rows_is_refused_by_its_shape():
     with pytest.raises(ValueError, match=r"y_error must have shape \(6,\), got \(\)"):
         check_row_numbers("y_error", 0.2, (ROWS,))

@@ -1,6 +1,6 @@
 """Validation of a regressor's data and settings."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ def refuse_non_numbers(name: str, values: Any) -> None:
 
     Other invalid input passes, and is refused by scikit-learn's validation.
     """
-    columns = list(getattr(values, "columns", ()))
+    columns = _column_names(values)
     dates = [repr(str(column)) for column in columns if _holds_dates(values[column])]
     if dates or _holds_dates(values):
         raise ValueError(
@@ -65,6 +65,12 @@ def refuse_non_numbers(name: str, values: Any) -> None:
                 f"Input {name} contains {kind}. Rows affected by column: {', '.join(places)}"
                 f"{', …' if len(bad) > 5 else ''}. Remove or fill these rows first."
             )
+
+
+def _column_names(values: Any) -> list[Any]:
+    """The columns' names of a data frame; none for an array, or for an Arrow table, whose
+    ``columns`` are arrays."""
+    return [name for name in getattr(values, "columns", ()) if isinstance(name, Hashable)]
 
 
 def _holds_dates(values: Any) -> bool:
@@ -201,7 +207,7 @@ def check_inputs(estimator: Any, X: Any) -> np.ndarray:
     """A float array ``[N, D]`` with the columns the estimator was fitted on; those of a data frame
     may be in any order."""
     names = list(getattr(estimator, "feature_names_in_", []))
-    given = list(getattr(X, "columns", []))
+    given = _column_names(X)
     if names and given != names and sorted(map(str, given)) == sorted(map(str, names)):
         X = X[names]
     refuse_non_numbers("X", X)
