@@ -75,7 +75,9 @@ def test_what_a_method_cannot_use_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             BNNLVRegressor(**QUICK).fit(x, y, **facts)
-    np.testing.assert_array_equal(check_groups(list("badcab"), 6), [1, 0, 3, 2, 0, 1])
+    np.testing.assert_array_equal(
+        check_groups(list("badcab"), np.ones(6, bool)), [1, 0, 3, 2, 0, 1]
+    )
 
 
 def test_columns_of_a_data_frame_are_matched_by_name():

@@ -1,6 +1,6 @@
 """Validation of a regressor's data and settings."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,12 +22,20 @@ FEWEST_GROUPS = 4
 
 
 def refuse_non_numbers(name: str, values: Any) -> None:
-    """Raise an error that names the columns with text, NaN or infinity.
+    """Raise an error that names the columns with text, dates, NaN or infinity.
 
     Other invalid input passes, and is refused by scikit-learn's validation.
     """
-    columns = list(getattr(values, "columns", ()))
-    text = [repr(str(column)) for column in columns if _as_floats(values[column]) is None]
+    columns = _column_names(values)
+    dates = [repr(str(column)) for column in columns if _holds_dates(values[column])]
+    if dates or _holds_dates(values):
+        raise ValueError(
+            f"{name} must hold numbers only, but holds dates or durations"
+            f"{' in column(s) ' * bool(dates)}{', '.join(dates)}; convert them to numbers, for "
+            "instance to days since a fixed date"
+        )
+    numbers = {column: _as_floats(values[column]) for column in columns}
+    text = [repr(str(column)) for column, array in numbers.items() if array is None]
     if text:
         raise ValueError(
             f"{name} must hold numbers only, but could not convert string to float in column(s) "
@@ -38,7 +46,9 @@ def refuse_non_numbers(name: str, values: Any) -> None:
             f"Input {name} is a masked array with {np.ma.count_masked(values)} masked values, "
             "which would be used as numbers; remove or fill these rows first"
         )
-    array = _as_floats(values)
+    # By column: a table with a missing value of pandas has no type that converts as a whole.
+    parts: Any = list(numbers.values())
+    array = np.column_stack(parts) if columns else _as_floats(values)
     if array is None or not array.ndim or not array.size:
         return
     if not columns and getattr(values, "name", None) is not None:
@@ -55,6 +65,21 @@ def refuse_non_numbers(name: str, values: Any) -> None:
                 f"Input {name} contains {kind}. Rows affected by column: {', '.join(places)}"
                 f"{', …' if len(bad) > 5 else ''}. Remove or fill these rows first."
             )
+
+
+def _column_names(values: Any) -> list[Any]:
+    """The columns' names of a data frame; none for an array, or for an Arrow table, whose
+    ``columns`` are arrays."""
+    return [name for name in getattr(values, "columns", ()) if isinstance(name, Hashable)]
+
+
+def _holds_dates(values: Any) -> bool:
+    """Whether an array or column holds dates or durations, which as numbers would depend on their
+    unit."""
+    kind = getattr(getattr(values, "dtype", None), "kind", None)
+    if kind is None and hasattr(values, "__array__"):
+        kind = np.asarray(values).dtype.kind
+    return kind in ("M", "m")
 
 
 def _as_floats(values: Any) -> np.ndarray | None:
@@ -115,15 +140,17 @@ def check_row_facts(
     if not method.staged:
         staged = "'langevin' or 'ensemble', which hold rows out"
         raise ValueError(f"groups need inference={staged}; got {method.name!r}")
-    return RowFacts(weight, error, check_groups(groups, len(y)))
+    counted = np.ones(len(y), bool) if weight is None else weight > 0
+    return RowFacts(weight, error, check_groups(groups, counted))
 
 
 def check_row_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Finite, non-negative numbers of a given shape."""
+    given = np.asarray(values).shape
+    if given != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {given}")
     refuse_non_numbers(name, values)
     numbers = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
-    if numbers.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {numbers.shape}")
     if numbers.min() < 0:
         raise ValueError(f"{name} must not be negative, got {numbers.min()}")
     return numbers
@@ -134,17 +161,34 @@ def check_errors(y_error: Any, y: np.ndarray) -> np.ndarray:
     return check_row_numbers("y_error", y_error, np.shape(y)).reshape(len(y), -1)
 
 
-def check_groups(groups: Any, rows: int) -> np.ndarray:
-    """The group number of each row, starting at 0."""
+def check_groups(groups: Any, counted: np.ndarray) -> np.ndarray:
+    """The group number of each row, starting at 0; a row without a label forms its own group.
+
+    Groups without a row of the mask ``counted`` have no number: held out, they would score nothing.
+    """
     labels = np.asarray(groups)
-    if labels.shape != (rows,):
-        raise ValueError(f"groups must have shape ({rows},), got {labels.shape}")
-    names, numbers = np.unique(labels, return_inverse=True)
-    if len(names) < FEWEST_GROUPS:
+    if labels.shape != counted.shape:
+        raise ValueError(f"groups must have shape {counted.shape}, got {labels.shape}")
+    alone = counted & np.array([_is_missing(label) for label in labels], bool)
+    together = counted & ~alone
+    known = labels[together].astype(str) if labels.dtype == object else labels[together]
+    names, own = np.unique(known, return_inverse=True)
+    numbers = np.zeros(len(labels), int)
+    numbers[together], numbers[alone] = own, len(names) + np.arange(alone.sum())
+    count = len(names) + int(alone.sum())
+    if count < FEWEST_GROUPS:
         raise ValueError(
-            f"at least {FEWEST_GROUPS} groups are needed to hold some of them out, got {len(names)}"
+            f"at least {FEWEST_GROUPS} groups are needed to hold some of them out, got {count}"
         )
-    return numbers.reshape(-1)
+    return numbers
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN or a missing value of pandas."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # comparisons with pandas.NA are neither true nor false
+        return True
 
 
 def check_weights(sample_weight: Any, rows: int, dtype: str) -> np.ndarray:
@@ -163,7 +207,7 @@ def check_inputs(estimator: Any, X: Any) -> np.ndarray:
     """A float array ``[N, D]`` with the columns the estimator was fitted on; those of a data frame
     may be in any order."""
     names = list(getattr(estimator, "feature_names_in_", []))
-    given = list(getattr(X, "columns", []))
+    given = _column_names(X)
     if names and given != names and sorted(map(str, given)) == sorted(map(str, names)):
         X = X[names]
     refuse_non_numbers("X", X)
