@@ -30,6 +30,8 @@ MAIN = "from twofold.cli.app import main; main()"
 UNLABELLED = """() => [...document.querySelectorAll("main :is(input, select)")].filter(
   (one) => one.type !== "hidden" && one.checkVisibility() && !one.labels.length
 ).map((one) => one.outerHTML)"""
+CUT_ROWS = """[...document.querySelectorAll(".rows, .note div")].filter(
+  (one) => one.scrollHeight > one.clientHeight + 1).length"""
 PATIENCE = 120_000  # milliseconds for a fit on a slow machine
 
 
@@ -86,6 +88,9 @@ def check_looks(page):
         assert page.evaluate(OVERLAPS) == [] and page.evaluate(LOST_WORDS) == []
         assert page.evaluate(SMALL_WORDS) == []
     assert page.evaluate(UNLABELLED) == [] and len(page.content().encode()) < MOST_BYTES
+    page.emulate_media(media="print")
+    assert page.evaluate(CUT_ROWS) == 0 and not page.locator("main form:visible").count()
+    page.emulate_media(media="screen")
 
 
 def check_keys(page):
@@ -133,13 +138,15 @@ def test_three_rounds_with_a_server_that_is_killed(browser, start, place):
     ).first.wait_for()
     propose(page, 2)
     page.get_by_text("Expected information gain").first.wait_for()
-    Campaign.open(place).tell({"yield": 0.5}, proposal=7)
+    Campaign.open(place).tell({"yield": 0.5}, proposal=7, note="a long story " * 150)
     page.get_by_role("heading", name="Proposal 7").wait_for(state="detached")
     record(page, 8, 0.7)
     propose(page, 1)
     page.get_by_role("heading", name="Proposal 9").wait_for()
     page.get_by_text("Ready", exact=True).wait_for()
     check_looks(page)
+    rows = page.locator(".rows tbody tr").all()
+    assert max(row.bounding_box()["height"] for row in rows) < 150
     check_keys(page)
     page.get_by_label("Show rows with").fill("0.7")
     assert page.locator(".rows tbody tr:visible").count() == 1

@@ -103,6 +103,7 @@ def test_a_free_point_may_be_repeated(site):
     assert site.send("tell", **point) == (200, "recorded measurement 1")
     status, sentence = site.send("tell", **point)
     assert status == 400 and "the same result is measurement 1 already" in sentence
+    assert "A repeated measurement" in sentence and "--repeat" not in sentence
     assert site.send("tell", repeat=True, **point) == (200, "recorded measurement 2")
 
 

@@ -205,6 +205,6 @@ def _contradiction(row: Row, values: dict[str, float], proposal: int | None) -> 
     where = f"proposal {proposal}" if proposal is not None else f"measurement {row['number']}"
     return (
         f"{before} of {where} was recorded before, now {given}; use --repeat (in Python "
-        "repeat=True) it is a second measurement, and campaign correct changes measurement "
+        "repeat=True) for a second measurement, or campaign correct to change measurement "
         f"{row['number']}"
     )

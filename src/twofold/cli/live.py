@@ -36,6 +36,12 @@ POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
     "script-src 'nonce-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+# Advice in messages of the library, and what the page has for it.
+CONTROLS = {
+    "--repeat (in Python repeat=True)": 'the box "A repeated measurement"',
+    "campaign correct": 'the button "Change" in the table',
+    "; campaign status and campaign export list them": "",
+}
 # Not a redirect, which after a link on another site would not send the new cookie.
 WELCOME = '<!doctype html><title>twofold</title><meta http-equiv="refresh" content="0; url=/">'
 
@@ -97,8 +103,15 @@ def make_app(campaign: Campaign, title: str, guard: Guard, background: Backgroun
     return Starlette(
         routes=[Route("/", live.page), Route("/state", live.state), acting],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=live.check)],
-        exception_handlers={CampaignError: lambda _, e: PlainTextResponse(str(e), 400)},
+        exception_handlers={CampaignError: lambda _, e: PlainTextResponse(as_clicked(str(e)), 400)},
     )
+
+
+def as_clicked(text: str) -> str:
+    """A message with the controls of the page in place of commands and options."""
+    for typed, clicked in CONTROLS.items():
+        text = text.replace(typed, clicked)
+    return text
 
 
 Fields = dict[str, str]
