@@ -189,7 +189,10 @@ def test_from_a_log_to_an_action(twofold, place):
         (words(mend="sorted"), "there is no option 'sorted'"),
         (words(transform="level"), "expected NAME=VALUE, got 'level'"),
         (words(transform="level=log"), "a transform is one of"),
-        (words(held="valve"), "held 'valve' is not a column"),
+        (words(held="valve"), "held 'valve' is not one of the observations (level, pump)"),
+        (words("--quick", exogenous="flow"), "'flow' is not one of the observations (level, pump)"),
+        (words(exogenous="level,pump"), "all observations are held, exogenous or known"),
+        (words("--max-rate", "pump=1"), "'pump' is not one of the actions (flow)"),
         (words(setting="epoch=3"), "got 'epoch'; did you mean 'epochs'?"),
         (words(setting="epochs=many"), "epochs must be an integer of at least 1, got 'many'"),
         (words(setting="hidden=20"), "hidden must be"),
@@ -207,6 +210,7 @@ def test_mistakes_are_one_sentence_and_change_nothing(twofold, place, given, mes
     before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
     code, _, said = twofold(*given)
     assert code == MISTAKE and message in said and "Traceback" not in said
+    assert "minutes" not in said  # an estimate of what will not happen
     files = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
     assert files == before and not (place / "tank").exists()
 
@@ -309,7 +313,7 @@ def test_exogenous_columns_rates_and_limits_reach_the_search(twofold, place):
         ("--max-rate", "flow=fast", "--max-rate takes NAME=VALUE"),
         ("--limit", "level:2", "--limit must be NAME:LOW:HIGH"),
         ("--limit", "level:2:1", "need low < high"),
-        ("--limit", "lvel:0:1", "'lvel' is not a column"),
+        ("--limit", "lvel:0:1", "'lvel' is not one of the observations"),
         ("--exogenous", "lvel", "lvel"),
     ):
         code, _, err = twofold(*words(*SMALL, option, text, out="other", horizon=3))

@@ -88,6 +88,15 @@ def test_a_number_that_may_be_another_one_is_named(rows, columns, write, cell, r
         read_log(write(rows, delimiter=";"), **columns, decimal=",")
 
 
+@pytest.mark.parametrize("words", [("off", "on"), ("False", "True"), ("", "open")])
+def test_a_column_of_words_is_to_be_written_as_numbers(rows, columns, write, words):
+    for number, row in enumerate(rows):
+        row["level"] = words[number % 2]
+    with pytest.raises(LogError, match=r"'level' has text in \d+ rows .*such as 0 and 1") as caught:
+        read_log(write(rows), **columns)
+    assert "missing=" not in str(caught.value).splitlines()[1]
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_columns_are_set_apart_by_what_the_heading_has(rows, columns, write, delimiter):
     plain = read_log(write(rows), **columns)

@@ -37,7 +37,7 @@ def test_the_rate_of_a_log_is_what_most_of_its_changes_keep_to():
 
 
 def test_rates_of_unknown_actions_and_of_nothing_are_refused():
-    with pytest.raises(LogError, match="'valv' is not a column"):
+    with pytest.raises(LogError, match="'valv' is not one of the actions"):
         rates_of(make_log(), {"valv": 1.0})
     with pytest.raises(LogError, match="must be above 0, got 0"):
         rates_of(make_log(), {"valve": 0.0})

@@ -95,8 +95,6 @@ def search(
         batch_size = base.get_params()["inference__batch_size"]
         passes = QUICK_UPDATES * batch_size // episodes.transitions
         base.set_params(inference__draws=QUICK_DRAWS, inference__epochs=max(QUICK_EPOCHS, passes))
-        if passes >= QUICK_EPOCHS:
-            terminal.print_message("a first answer takes one to two minutes on two cores")
     regressor = terminal.build_regressor(model or [], "model", base)
     _check_size(episodes.transitions, regressor)
     transforms = terminal.parse_pairs(transform or [])
@@ -106,6 +104,8 @@ def search(
     )  # fmt: skip
     limits = dict(terminal.parse_bounds(text, "limit") for text in limit or [])
     cost_function = keep_within(cost_function, episodes, limits)
+    if quick and passes >= QUICK_EPOCHS:
+        terminal.print_message("a first answer takes one to two minutes on two cores")
     run.reads(log)
     with run.timed("search"):
         project = find_policies(

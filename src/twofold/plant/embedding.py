@@ -348,7 +348,7 @@ def embed(
         observations=names,
         actions=log.actions,
         lags=_lags("window", names, window, history),
-        action_lags=_lags("action_history", log.actions, action_history, history),
+        action_lags=_lags("action_history", log.actions, action_history, history, "actions"),
         targets=chosen,
         deltas=_names("deltas", chosen if deltas is True else deltas or (), names),
         transforms=seen,
@@ -367,9 +367,11 @@ def embed(
     return embedding
 
 
-def _names(what: str, names: Any, known: Sequence[str]) -> tuple[str, ...]:
+def _names(
+    what: str, names: Any, known: Sequence[str], kind: str = "observations"
+) -> tuple[str, ...]:
     names = (names,) if isinstance(names, str) else tuple(names)
-    check_known(what, names, known)
+    check_known(what, names, known, kind)
     return names
 
 
@@ -378,15 +380,17 @@ def _check_count(name: str, value: Any, least: int) -> None:
         raise LogError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
-def _lags(what: str, names: Sequence[str], given: Any, history: int) -> tuple[int, ...]:
+def _lags(
+    what: str, names: Sequence[str], given: Any, history: int, kind: str = "observations"
+) -> tuple[int, ...]:
     """Number of lags for each name; ``given`` is a number, a list of names, or a mapping."""
     if given is None:
         given = history
     if isinstance(given, int | np.integer):
         given = dict.fromkeys(names, given)
     elif not isinstance(given, Mapping):
-        given = dict.fromkeys(_names(what, given, names), history)
-    check_known(what, given, names)
+        given = dict.fromkeys(_names(what, given, names, kind), history)
+    check_known(what, given, names, kind)
     for name, lags in given.items():
         _check_count(f"{what}[{name!r}]", lags, 0)
     return tuple(int(given.get(name, 0)) for name in names)
@@ -421,7 +425,10 @@ def _targets(
             f"or replay the logged values with exogenous=[{left[0]!r}]"
         )
     if not targets:
-        raise LogError("there is nothing to predict: name at least one target")
+        raise LogError(
+            "there is nothing to predict: all observations are held, exogenous or known; leave out "
+            "of those the ones that an action influences"
+        )
     return targets
 
 

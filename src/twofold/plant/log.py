@@ -171,12 +171,14 @@ def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
     return low, high
 
 
-def check_known(what: str, names: Iterable[str], known: Sequence[str]) -> None:
-    """Refuse names that are not among the known ones."""
+def check_known(
+    what: str, names: Iterable[str], known: Sequence[str], kind: str = "observations"
+) -> None:
+    """Refuse names that are not among the known ones, of a kind of columns."""
     for name in names:
         if name not in known:
-            has = f"which has {', '.join(known)}{nearest(name, known)}"
-            raise LogError(f"{what} {name!r} is not a column of the log, {has}")
+            has = f"({', '.join(known)}){nearest(name, known)}"
+            raise LogError(f"{what} {name!r} is not one of the {kind} {has}")
 
 
 def check_different(names: Sequence[str]) -> None:

@@ -257,9 +257,13 @@ def _text_faults(raw: RawLog) -> Iterator[Fault]:
     for name, texts in raw.texts.items():
         words = list(dict.fromkeys(texts.values()))
         examples = _list(list(map(repr, words)), FEW)
-        remedy = _remedy(words) or f"if it means no value, pass missing={words[:FEW]}"
+        remedy = number = _remedy(words)
+        if not number:
+            remedy = f"if it means no value, pass missing={words[:FEW]}"
         if name == raw.time:
             remedy = f"write times as numbers or like 2024-03-01 06:00:00, or {remedy}"
+        elif not number and np.isnan(raw.values[name]).all():
+            remedy = "write its values as numbers, such as 0 and 1 for off and on"
         yield "text", list(texts), {"column": name, "examples": examples, "remedy": remedy}
 
 

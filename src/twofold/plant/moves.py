@@ -29,7 +29,7 @@ def logged_rates(log: Log) -> dict[str, float]:
 def rates_of(log: Log, max_rate: Mapping[str, float]) -> tuple[float, ...]:
     """The largest change of each action per step (its whole range if no rate is given); empty if no
     action has a limit."""
-    check_known("max_rate of", max_rate, log.actions)
+    check_known("max_rate of", max_rate, log.actions, "actions")
     for name, rate in max_rate.items():
         if not rate > 0.0:
             raise LogError(f"max_rate of {name!r} must be above 0, got {rate!r}")
