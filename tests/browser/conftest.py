@@ -77,7 +77,7 @@ def opened(browser, pages):
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
-        page.set_default_timeout(5000)
+        page.set_default_timeout(30_000)
         page.goto(pages(name))
         yield page
         assert said == []
