@@ -43,8 +43,8 @@ class Check(NamedTuple):
 class Claim(NamedTuple):
     """A sentence of the paper and how it is checked.
 
-    ``checks`` reads the numbers of the paper's posterior from a record, ``others`` those of the
-    ensemble; None if nothing was measured, with the ``reason``.
+    ``checks`` reads the numbers of the paper's posterior from a record, ``others`` those of one of
+    the library's own; None if nothing was measured, with the ``reason``.
     """
 
     place: str
