@@ -5,12 +5,11 @@ For each seed, all methods predict the same test points, uniform over the input 
 means over seeds.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from paper.fits import LABELS, PAPER_METHODS, Fit, found_methods, load_or_fit, settings
+from paper.fits import FITTED_METHODS, LABELS, Fit, found_methods, load_or_fit, settings
 from paper.markdown import markdown, mean_and_error, metrics
 from paper.records import Context, Record
 from twofold import BNNLVRegressor
@@ -23,23 +22,17 @@ TEST_SIZE = 500
 SAMPLES = 1000
 
 
-def score_quickly(context: Context) -> Record:
-    """Score all methods except Hamiltonian Monte Carlo, which takes longer than all others
-    together."""
-    return score_calibration(context, [method for method in PAPER_METHODS if method != "hmc"])
-
-
-def score_calibration(context: Context, methods: Sequence[str] = PAPER_METHODS) -> Record:
-    """Score methods on both problems; the figures show the first seed."""
+def score_calibration(context: Context) -> Record:
+    """Score all methods on both problems; the figures show the first seed."""
     seeds, samples = (SEEDS[:2], 20) if context.smoke else (SEEDS, SAMPLES)
-    chosen = {method: settings(method, context.smoke) for method in methods}
+    chosen = {method: settings(method, context.smoke) for method in FITTED_METHODS}
     record = Record("calibration", {"methods": chosen, "samples": samples}, seeds)
-    fits = [Fit(p, method, s) for p in TOY_PROBLEMS for method in methods for s in seeds]
+    fits = [Fit(p, method, s) for p in TOY_PROBLEMS for method in FITTED_METHODS for s in seeds]
     models = load_or_fit(fits, context.smoke, context.work)
     record.add("calibration_error_by_chance", chance_calibration_error(TEST_SIZE))
     for name, problem in TOY_PROBLEMS.items():
         first = {}
-        for method in methods:
+        for method in FITTED_METHODS:
             results = [score(problem, s, models[Fit(name, method, s)], samples) for s in seeds]
             record.add_means(f"{name}/{method}", [summary for _, summary in results])
             first[LABELS[method]] = results[0][0]
@@ -74,6 +67,6 @@ def tabulate_scores(results: Path) -> str:
             *(mean_and_error(values, f"{problem}/{method}/{name}", 3) for name in names),
         ]
         for problem in TOY_PROBLEMS
-        for method in found_methods(PAPER_METHODS, values)
+        for method in found_methods(FITTED_METHODS, values)
     ]
     return markdown(["", "calibration error", "CRPS", "RMSE", "log-likelihood"], rows)

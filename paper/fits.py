@@ -61,7 +61,8 @@ LABELS = {
     "reference": "reference of the default's model, with z",
     "reference_plain": "reference of the default's model, without z",
 }
-PAPER_METHODS = ("alpha_1", "alpha_0.5", "vb", "langevin", "ensemble", "hmc")
+FITTED_METHODS = ("alpha_1", "alpha_0.5", "vb", "langevin", "ensemble")
+PAPER_METHODS = (*FITTED_METHODS, "hmc")
 DRAWS = {"n_weight_draws": 500, "n_latent_draws": 200}
 SMOKE_DRAWS = {"n_weight_draws": 8, "n_latent_draws": 10}
 

@@ -120,12 +120,6 @@ PIECES = {
         "calibration",
         work="posteriors",
     ),
-    "calibration_quick": _beyond(
-        "the same without Hamiltonian Monte Carlo",
-        "calibration:score_quickly",
-        "calibration",
-        kept="/hmc/",
-    ),
     "entropy_estimators": _beyond(
         "entropy estimators on known densities",
         "entropy_estimators:compare_estimators",

@@ -10,12 +10,13 @@ The references, one per form of the model, are computed first and separately, on
 that others are compared with are stored beside the record (``paper.reference.answers``).
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from paper.alpha_vs_hmc import compare_epistemic, split_chains
+from paper.alpha_vs_hmc import compare_epistemic
 from paper.fits import (
     Fit,
     count_stored,
@@ -155,6 +156,20 @@ def compare(
         "calibration_error": score_calibration(problem, seed, model, samples),
         **look_outside(problem, seed, model),
     }
+
+
+def split_chains(model: BNNLVRegressor) -> list[BNNLVRegressor]:
+    """The first and the second half of the chains, as separate models.
+
+    Their agreement is the best that can be expected of any other method.
+    """
+    draws = model.posterior_.weights.shape[0]
+    parts = []
+    for chosen in (slice(draws // 2), slice(draws // 2, None)):
+        part = copy.copy(model)
+        part.posterior_ = type(model.posterior_)(*(leaf[chosen] for leaf in model.posterior_))
+        parts.append(part)
+    return parts
 
 
 def evaluate(problem: Problem, seed: int, model: BNNLVRegressor) -> Answers:

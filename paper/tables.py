@@ -44,7 +44,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "entropy_targets": entropy_estimators.tabulate_targets,
     "linear_gaussian": entropy_estimators.tabulate_linear_gaussian,
     "alpha_vs_hmc": alpha_vs_hmc.tabulate_splits,
-    "chains": alpha_vs_hmc.tabulate_chains,
     "calibration": calibration.tabulate_scores,
     "wet_chicken_map": figure_3.tabulate_corners,
     "posteriors": posteriors_report.tabulate_posteriors,
