@@ -36,7 +36,7 @@ from twofold.cli.policy import (
 from twofold.core import persistence
 from twofold.plant.cost import cost_of
 from twofold.plant.log import Log
-from twofold.plant.project import Project, find_policies, planning_regressor
+from twofold.plant.project import Project, find_policies, open_project, planning_regressor
 from twofold.plant.rollout import DynamicsModel
 from twofold.plant.search import SearchSettings
 from twofold.plant.tuning import TuningSettings
@@ -84,7 +84,13 @@ def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, A
             **score_offline(problem, log, project, seed, 5 if smoke else PASSAGES),
         }
         persistence.write_text(path, json.dumps(persistence.to_plain(result), indent=1))
-    return json.loads(path.read_text())
+    return json.loads(path.read_text()) | {"recommended": index_recommended(open_project(folder))}
+
+
+def index_recommended(project: Project) -> int | None:
+    """Index of the recommended policy, None for the present controller."""
+    recommended = project.recommended
+    return None if recommended is None else BETAS.index(recommended.epistemic_weight)
 
 
 def find_quickly(
@@ -127,8 +133,6 @@ def score_offline(
     problem: ControlProblem, log: Log, project: Project, seed: int, passages: int
 ) -> dict[str, Any]:
     """The results of the model, the recommendation and fitted Q evaluation, from the log alone."""
-    recommended = project.recommended
-    weights = None if recommended is None else recommended.epistemic_weight
     policies, horizon = project.policies, project.trials[0].expected.shape[0]
     model = DynamicsModel(project.regressor, problem.embed(log), problem.cost, log)
     replay = score_replay(problem, model, seed, passages, horizon)
@@ -139,7 +143,6 @@ def score_offline(
         "in_log": project.logged_cost,
         "tuned": bool(project.tuning and project.tuning.kept),
         "seen_bias": project.quality.multi_step.replay_bias,
-        "recommended": None if weights is None else BETAS.index(weights),
         "by_q": evaluate_by_q(log, cost_of(problem.cost, log), policies, horizon, seed).tolist(),
         "replay_bias": replay["bias"],
     }

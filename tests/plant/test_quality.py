@@ -132,7 +132,7 @@ def test_without_a_policy_that_is_expected_to_be_better_none_is_recommended(tria
     assert recommend(trials, 13.0) is None
     said = advice((), trials, 13.0)[0]
     assert said.startswith("Keep the present controller: no policy found is expected to be better")
-    assert "Recommended" not in said and "a logged step cost 13" in said
+    assert "is recommended" not in said and "a logged step cost 13" in said
 
 
 def test_a_gain_smaller_than_the_bias_of_replayed_costs_is_no_gain():
@@ -146,6 +146,18 @@ def test_a_gain_smaller_than_the_bias_of_replayed_costs_is_no_gain():
     )
     assert "no replayed cost is finite" in advice((), TRIALS, 15.0, np.nan)[0]
     assert "replayed" not in advice((), TRIALS, 15.0, 1.0)[0]
+
+
+@pytest.mark.parametrize(("behind", "expected"), [(0.09, 1), (0.11, None), (np.nan, None)])
+def test_no_policy_of_a_model_far_below_a_linear_regression_is_recommended(behind, expected):
+    """By 0.1 nats per output, of which there are two."""
+    flat = np.full(2, 0.9)
+    one = OneStep(9, Scores(0.0, -1.0), Scores(0.0, -1.0 + 2 * behind), flat, flat)
+    many = compare(np.zeros((6, 5, 4)), np.zeros((5, 4)), cost_mean=2.0, cost_scale=0.5)
+    margin = Quality(("a", "b"), 4, one, many, ()).margin
+    assert recommend(TRIALS, 15.0, margin) == expected
+    said = advice((), TRIALS, 15.0, margin)[0]
+    assert ("a linear regression predicts the next step better" in said) == (expected is None)
 
 
 def test_a_known_saving_counts_and_not_what_all_logged_steps_cost():

@@ -88,13 +88,13 @@ class Project:
     def recommended(self) -> LearnedPolicy | None:
         """The policy that ``twofold.plant.quality.recommend`` chooses; None if none is expected to
         be better than the present controller."""
-        number = recommend(self.trials, self.logged_cost, self.quality.multi_step.replay_margin)
+        number = recommend(self.trials, self.logged_cost, self.quality.margin)
         return None if number is None else self.policies[number]
 
     @property
     def advice(self) -> list[str]:
         """The recommendation, reasons and caveats, in sentences; the first is the headline."""
-        known = self.logged_cost, self.quality.multi_step.replay_margin
+        known = self.logged_cost, self.quality.margin
         return advice(self.doubts, self.trials, *known)
 
     @property

@@ -35,6 +35,8 @@ WEIGHT_DRAWS, NOISE_DRAWS = 20, 10
 # On a linear plant, no model beats a linear one. Tolerance in nats per output: the cost of a mean
 # that is off by a fifth of the noise.
 LINEAR_SLACK = 0.02
+# Nats per output below a linear regression beyond which forecasts of a model are not relied on.
+FAR_BELOW_LINEAR = 0.1
 # At a horizon where the start no longer matters, even a perfect model errs as much as the mean, up
 # to chance.
 MEAN_SLACK = 1.1
@@ -160,6 +162,14 @@ class Quality:
     one_step: OneStep
     multi_step: MultiStep
     doubts: tuple[Doubt, ...]
+
+    @property
+    def margin(self) -> float:
+        """Possible error of an expected cost (``MultiStep.replay_margin``); infinite if one step
+        ahead a linear regression is much better than the model."""
+        one = self.one_step
+        behind = (one.linear.standardised - one.model.standardised) / len(self.targets)
+        return self.multi_step.replay_margin if behind <= FAR_BELOW_LINEAR else np.inf
 
     @classmethod
     def of(
@@ -309,8 +319,7 @@ def find_best(trials: Sequence[Trial]) -> int:
 
 def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> int | None:
     """Index of the best policy, or None if it is mostly beyond the data, its expected saving does
-    not exceed the ``margin`` (the possible error of expected costs), or its risk-adjusted saving is
-    not positive."""
+    not exceed the ``margin`` (``Quality.margin``), or its risk-adjusted saving is not positive."""
     number = find_best(trials)
     saving, careful = expected_saving(trials[number], logged_cost)
     known = trials[number].share_beyond <= MOST_BEYOND
@@ -369,8 +378,9 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
     saved = "" if np.isnan(best.saving) else f"{saved}the logged actions."
     if recommend(trials, logged_cost, margin) is None:
         off = f"replayed costs of logged actions may be off by {margin:.4g}"
-        off = f", but {off if np.isfinite(margin) else 'no replayed cost is finite'}"
-        off = off if expected_saving(best, logged_cost)[1] > 0.0 else ""
+        off = "no replayed cost is finite" if np.isnan(margin) else off
+        off = "a linear regression predicts the next step better" if np.isinf(margin) else off
+        off = f", but {off}" if expected_saving(best, logged_cost)[1] > 0.0 else ""
         best_of = f"The best of them, {policy}, has a risk-adjusted cost of {sums}"
         return f"{KEEP} {best_of}; {logged}{off}.{saved}"
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
