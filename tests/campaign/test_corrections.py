@@ -97,7 +97,7 @@ def test_wrong_changes_are_refused_and_change_nothing(campaign, change, message)
 def test_a_contradicting_result_says_how_to_correct(campaign):
     campaign.ask()
     campaign.tell({"y": 1.0}, proposal=1)
-    with pytest.raises(CampaignError, match="campaign correct changes measurement 1"):
+    with pytest.raises(CampaignError, match="campaign correct to change measurement 1"):
         campaign.tell({"y": 2.0}, proposal=1)
 
 

@@ -181,16 +181,19 @@ def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are
     project = open_project(finished)
     best = int(np.argmin([one.careful_cost for one in project.trials]))
 
-    def judged(bias, saving, risk):
-        seen = project.quality.multi_step
+    def judged(bias, saving, risk, behind_linear=0.0):
+        seen, one_step = project.quality.multi_step, project.quality.one_step
         multi_step = replace(seen, bias=np.full(4, bias / seen.deviation), separate=0)
+        score = one_step.model.standardised + behind_linear
+        one_step = replace(one_step, linear=replace(one_step.linear, standardised=score))
         trials = [replace(one, saving=saving, saving_risk=risk) for one in project.trials]
-        quality = replace(project.quality, multi_step=multi_step)
+        quality = replace(project.quality, one_step=one_step, multi_step=multi_step)
         return replace(project, quality=quality, trials=tuple(trials)).recommended
 
     assert judged(0.45, 0.5, 0.2) is project.policies[best]
     assert judged(-0.55, 0.5, 0.2) is None
     assert judged(0.45, 0.5, 0.3) is None
+    assert judged(0.45, 0.5, 0.2, behind_linear=0.2) is None
 
 
 def test_a_finished_folder_is_read_and_nothing_is_done_again(finished, monkeypatch):
