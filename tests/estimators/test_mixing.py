@@ -41,12 +41,15 @@ def test_the_score_is_that_of_a_mixture_of_all_members(rng):
     assert few[known].mean() < truth.mean() - 0.05
 
 
+@pytest.mark.filterwarnings("error")
 def test_without_a_second_member_nothing_is_corrected(rng):
-    held_out = np.zeros((3, 6), bool)
-    held_out[0, :3] = held_out[1, 3:] = True
-    log_density = rng.normal(size=(3, 6))
+    held_out = np.zeros((3, 7), bool)
+    held_out[0, :3] = held_out[1, 3:6] = True
+    log_density = rng.normal(size=(3, 7))
     found = score_mixture(log_density, held_out, held_out)
-    np.testing.assert_allclose(found, np.where(held_out[0], log_density[0], log_density[1]))
+    np.testing.assert_allclose(found[:3], log_density[0, :3])
+    np.testing.assert_allclose(found[3:6], log_density[1, 3:6])
+    assert np.isnan(found[6])
 
 
 def test_a_row_of_weight_two_counts_twice(rng):

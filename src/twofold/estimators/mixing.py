@@ -29,8 +29,7 @@ def score_mixture(
     scores = mixed + average(log_densities, scored) - single
     counted = np.ones(len(counts)) if weight is None else weight
     slope = gain_of_members(log_densities, held_out, mixed, counted)
-    with np.errstate(divide="ignore"):
-        return scores + slope * (1.0 / counts - 1.0 / len(log_densities))
+    return scores + slope * (1.0 / np.maximum(counts, 1) - 1.0 / len(log_densities))
 
 
 def gain_of_members(
