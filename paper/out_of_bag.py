@@ -1,6 +1,6 @@
 """Is the out-of-bag score an unbiased estimate of the score of new rows?
 
-After a fit, ``out_of_bag_.score`` is the mean log-density of held-out rows. It is compared with the
+After a fit, ``out_of_bag_.score`` is the expected log-density of a new row. It is compared with the
 mean log-likelihood of 2,000 new rows from the same distribution. The density of the true process
 differs between the two sets of rows by chance; the difference of the scores beyond that, the *gap*,
 should be 0 on average over seeds. Positive gaps are optimistic. Every problem and method is a job.

@@ -7,9 +7,10 @@ import jax
 import numpy as np
 
 from twofold.core.numerics import Padded
+from twofold.estimators.mixing import score_mixture
 from twofold.estimators.training import Outcome
 from twofold.inference import ensemble
-from twofold.inference.ensemble import SCORE, Ensemble, Network, Share
+from twofold.inference.ensemble import SCORE, STOP, Ensemble, Network, Share
 from twofold.model.spec import BNNLV
 
 Train = Callable[..., Outcome]
@@ -38,8 +39,24 @@ def score_rows(
     held_out = members.held_out(*roles)
     log_densities = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
     scores = np.asarray(log_densities, np.float64)[: int(data.size)]
-    weight = None if data.weight is None else np.asarray(data.weight, np.float64)[: len(scores)]
-    return ensemble.weigh_scores(scores, weight)
+    return ensemble.weigh_scores(scores, row_weights(data))
+
+
+def score_as_mixture(
+    nodes: int, members: Members, draws: Network, data: Padded, *roles: int
+) -> np.ndarray:
+    """Score of each row as predicted by the mixture of all members or chains, from those for which
+    it has one of the roles."""
+    rows, weight = int(data.size), row_weights(data)
+    scores = ensemble.member_scores(members.model, nodes, draws, data)
+    of_members = np.asarray(scores, np.float64)[:, :rows]
+    held_out, scored = (members.held_out(*r)[:, :rows] for r in ((STOP, SCORE), roles))
+    return ensemble.weigh_scores(score_mixture(of_members, held_out, scored, weight), weight)
+
+
+def row_weights(data: Padded) -> np.ndarray | None:
+    """The weights of the rows of a data set, without padding."""
+    return None if data.weight is None else np.asarray(data.weight, np.float64)[: int(data.size)]
 
 
 def fit_members(

@@ -117,8 +117,8 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
     convergence_ : summary of the trend of the energy (None for chains)
     integration_error_ : mean error of ``log p(y | x, W)`` in nats if the latent input was
         integrated out (else None)
-    out_of_bag_ : mean log-density of held-out rows, in nats, its standard error, and the number of
-        rows (None for methods that hold none out)
+    out_of_bag_ : expected log-density of a new row, in nats, estimated from held-out rows, its
+        standard error, and the number of rows (None for methods that hold none out)
     comparison_ : gain over a linear model on these rows, with ``verdict`` and ``sentence``
     diagnostics_ : R-hat, effective sample size and divergences of chains (else None)
     """

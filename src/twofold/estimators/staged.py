@@ -16,7 +16,14 @@ import numpy as np
 from twofold.core.memory import TooLargeError
 from twofold.core.numerics import Padded
 from twofold.estimators.latent import SIGNIFICANT, latent_evidence, needs_latent
-from twofold.estimators.members import Members, Train, add_draw_axis, fit_members, pick
+from twofold.estimators.members import (
+    Members,
+    Train,
+    add_draw_axis,
+    fit_members,
+    pick,
+    score_as_mixture,
+)
 from twofold.estimators.out_of_bag import HeldOut
 from twofold.estimators.stages import (
     LAST_STAGE,
@@ -150,21 +157,22 @@ def fit_staged(
     if isinstance(method, Langevin) and not fits.stopped:
         warn_if_unfinished(method, fits.chosen, fits.chains, int(np.max(data.size)))
     return [
-        _summarise(method, members, chain)
-        for members, chain in zip(fits.chosen, fits.chains, strict=True)
+        _summarise(method, members, chain, pick(data, index))
+        for index, (members, chain) in enumerate(zip(fits.chosen, fits.chains, strict=True))
     ]
 
 
-def _summarise(method: Any, members: Members, final: StageResult | None) -> Staged:
+def _summarise(method: Any, members: Members, final: StageResult | None, data: Padded) -> Staged:
     """The result for a data set: its chains, or its members if there are none."""
     roles: tuple[int, ...] = (SCORE,)
     draws = scored = add_draw_axis(members.best)
-    scores, chains = members.scores, None
+    chains = None
     if final is not None:
-        draws, scored, scores, roles = final.draws, final.scored, final.scores, (STOP, SCORE)
+        draws, scored, roles = final.draws, final.scored, (STOP, SCORE)
         divergences: Any = np.zeros(method.runs, int)
         chains = loop.Chains(*draws, divergences)
     posterior = SampledPosterior.of_chains(*draws)
+    scores = score_as_mixture(method.nodes, members, scored, data, *roles)
     result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(scores))
     held_out = HeldOut(scored, members.held_out(*roles), scores)
     return Staged(members.model, result, members.energies.mean(axis=1), held_out)

@@ -109,7 +109,8 @@ def default_updates(rows: int) -> int:
 
 
 class OutOfBag(NamedTuple):
-    """Mean log-density of held-out rows, in nats, its standard error, and the number of rows."""
+    """Expected log-density of a new row, in nats, from held-out rows, its standard error, and the
+    number of rows."""
 
     score: float
     standard_error: float
@@ -255,17 +256,23 @@ def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Flo
 
 
 @partial(jax.jit, static_argnames=("model", "nodes"))
-def out_of_bag_scores(
-    model: BNNLV, nodes: int, draws: Network, held_out: Bool[Array, "K N"], data: Padded
-) -> Float[Array, "N"]:
-    """Log-density of each row, predicted by the members that held it out; NaN if none did.
-    ``draws`` has leading axes K (members) and R (draws of each)."""
+def member_scores(model: BNNLV, nodes: int, draws: Network, data: Padded) -> Float[Array, "K N"]:
+    """Log-density of each row, predicted by each member. ``draws`` has leading axes K (members) and
+    R (draws of each)."""
 
     def of_member(networks: Network) -> Float[Array, "N"]:
         each = jax.lax.map(lambda one: _row_by_row(model, nodes, one, data), networks)
         return jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
 
-    mixed, count = jax.lax.map(of_member, draws), jnp.sum(held_out, axis=0)
+    return jax.lax.map(of_member, draws)
+
+
+@partial(jax.jit, static_argnames=("model", "nodes"))
+def out_of_bag_scores(
+    model: BNNLV, nodes: int, draws: Network, held_out: Bool[Array, "K N"], data: Padded
+) -> Float[Array, "N"]:
+    """Log-density of each row, predicted by the members that held it out; NaN if none did."""
+    mixed, count = member_scores(model, nodes, draws, data), jnp.sum(held_out, axis=0)
     total = jax.nn.logsumexp(jnp.where(held_out, mixed, -jnp.inf), axis=0)
     return jnp.where(count > 0, total - jnp.log(jnp.maximum(count, 1)), jnp.nan)
 
