@@ -1,6 +1,6 @@
 """Posteriors as models of dynamics: one step ahead, in roll-outs, and by the resulting policies.
 
-Roll-outs follow the logged actions of fresh episodes from the true system. After h steps the
+Roll-outs replay fresh episodes from the true system (``twofold.plant.replay``). After h steps the
 predicted costs are scored by the coverage of their central 90 % intervals and by the log-likelihood
 of a Gaussian with their mean and deviation, in deviations of the logged costs. The *replay bias* is
 predicted minus observed mean cost of a passage, in deviations of the observed mean costs.

@@ -89,6 +89,7 @@ def test_savings_are_against_the_logged_actions_from_the_same_starts():
     model = model_of(log, draws)
     model.regressor.posterior_.log_noise[:] = -60.0
     passages, _ = choose_passages(model, held_out, steps, 10, np.random.default_rng(0))
+    passages = passages._replace(controller=None)
     policy = linear_policy(model, [0.0, 0.0, 0.0])
     costs = forecast(model, policy, passages.start, steps, weight_draws=2, noise_draws=2)
     found = measure_saving(model, passages, costs, 0)

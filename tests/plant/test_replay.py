@@ -20,7 +20,7 @@ def test_replay_is_a_loop_over_logged_actions():
     log = log_of(2, 9)
     model = model_of(log, np.zeros(5), history=2)
     passages, _ = choose_passages(model, log, steps, 4, np.random.default_rng(0))
-    windows, actions, _ = passages
+    windows, actions, *_ = passages
     weights = 0.3 * np.random.default_rng(1).normal(size=(draw_count, 5))
     draws = Draws(jnp.asarray(weights, jnp.float32), jnp.full((draw_count, 1), -2.0))
     key = jax.random.key(2)
@@ -53,7 +53,9 @@ def test_replay_is_a_loop_over_logged_actions():
 def test_passages_are_pieces_of_the_log():
     log = log_of(2, 9)
     model = model_of(log, np.zeros(5), history=2)
-    (windows, actions, after), costs = choose_passages(model, log, 5, 100, np.random.default_rng(0))
+    (windows, actions, after, _), costs = choose_passages(
+        model, log, 5, 100, np.random.default_rng(0)
+    )
     found = actions, after, costs
     assert len(actions) == 2 * (9 - 5 - 2 + 2)
     pieces = {

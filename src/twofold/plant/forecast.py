@@ -328,7 +328,7 @@ class Trial:
     explain, largest first; ``riskiest`` the visited states where it is largest, by column.
     ``rollouts`` are costs of some roll-outs ``[R, T]``; ``visited`` has quantiles ``[T, 5]`` of
     each column at each step, ``logged`` those of the log. ``saving`` is the saving per step against
-    the logged actions, replayed from the same starts (NaN: unknown), and ``saving_risk`` its
+    the logged controller, replayed from the same starts (NaN: unknown), and ``saving_risk`` its
     deviation between weight draws.
     """
 
@@ -422,7 +422,7 @@ def evaluate_policy(
 def measure_saving(
     model: DynamicsModel, passages: Passages, costs: Forecast, random_state: int
 ) -> Float[np.ndarray, "M"]:
-    """Saving per step of a policy against the logged actions, from the same windows and weight
+    """Saving per step of a policy against the logged controller, from the same windows and weight
     draws, so that errors common to both forecasts cancel."""
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, len(costs.by_draw))

@@ -125,6 +125,11 @@ def limit_rates(
     return jnp.clip(jnp.clip(actions, previous - rates, previous + rates), low, high)
 
 
+def keep_in_bounds(shape: PolicyNetwork, actions: Float[Array, "*batch A"]) -> Array:
+    """Actions within their bounds."""
+    return jnp.clip(actions, *(jnp.asarray(end, actions.dtype) for end in (shape.low, shape.high)))
+
+
 @dataclass(frozen=True, eq=False)
 class LearnedPolicy:
     """A policy with all that it needs to act: its embedding, standardisation and weights.

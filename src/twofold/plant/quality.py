@@ -1,10 +1,10 @@
-"""Quality of a model for planning, one step ahead and along logged actions, and the recommendation.
+"""Quality of a model for planning, one step ahead and in replays, and the recommendation.
 
 Everything is measured on held-out episodes. One step ahead, the log-likelihood is compared with
 that of a linear regression with Gaussian residuals. Further ahead, the model is rolled out from
-logged states under the *logged* actions, and predicted costs are compared with observed ones. This
-replay estimates the error of expected costs: a policy is recommended only if it is expected to save
-more than that.
+logged states under the *logged* controller (``twofold.plant.replay``), and predicted costs are
+compared with observed ones. This replay estimates the error of expected costs: a policy is
+recommended only if it is expected to save more than that.
 """
 
 import warnings

@@ -1,6 +1,8 @@
-"""Passages of a log, and their replay: roll-outs from logged windows under the *logged* actions.
+"""Passages of a log, and their replay: roll-outs from logged windows under the logged controller.
 
-On held-out passages, a replay measures the error of roll-outs with the log alone as ground truth.
+A replay applies the logged actions, corrected by what an imitation of the controller would have
+done otherwise in the states of the roll-out (``twofold.plant.imitation``). On held-out passages, it
+measures the error of roll-outs with the log alone as ground truth.
 """
 
 from dataclasses import replace
@@ -14,7 +16,9 @@ import numpy as np
 from twofold.core.arrays import Array, Float, Key
 from twofold.model import network
 from twofold.model.spec import Draws
+from twofold.plant import policy
 from twofold.plant.embedding import Embedding
+from twofold.plant.imitation import HIDDEN
 from twofold.plant.log import Log, Start, Window, steps
 from twofold.plant.policy import DTYPE
 from twofold.plant.rollout import DynamicsModel, Scales, Task, Trace, draw_noise, particles, rollout
@@ -25,21 +29,26 @@ PASSAGES = 100
 
 
 class Passages(NamedTuple):
-    """Windows of B passages, and the actions and observations of the T steps that followed."""
+    """Windows of B passages, the actions and observations of the T steps that followed, and the
+    weights of an imitation of the controller (None: actions are replayed as logged)."""
 
     start: Window | Start
     actions: Float[Any, "B T A"]
     observations: Float[Any, "B T D"]
+    controller: Float[Any, "P"] | None = None
 
 
 def as_passages(
-    embedding: Embedding, seen: Float[Any, "B rows D"], done: Float[Any, "B rows-1 A"]
+    embedding: Embedding,
+    seen: Float[Any, "B rows D"],
+    done: Float[Any, "B rows-1 A"],
+    controller: Float[Any, "P"] | None = None,
 ) -> Passages:
     """Passages from their rows, of which the first form the window."""
     history, places = embedding.history, embedding.exogenous_places
     past, following = (seen[:, :history], done[:, : history - 1]), seen[:, history:]
     start = Start(*past, following[:, :, places]) if len(places) else Window(*past)
-    return Passages(start, done[:, history - 1 :], following)
+    return Passages(start, done[:, history - 1 :], following, controller)
 
 
 def choose_passages(
@@ -53,32 +62,48 @@ def choose_passages(
     rows = np.sort(rng.permutation(len(found.actions))[:num])
     (seen, past), last, final = jax.tree.map(lambda leaf: leaf[rows], found)
     joined = (np.concatenate([a, b[:, None]], axis=1) for a, b in ((seen, final), (past, last)))
-    chosen = as_passages(model.embedding, *joined)
+    chosen = as_passages(model.embedding, *joined, controller=model.controller)
     pay = jax.vmap(jax.vmap(model.cost))
     costs = pay(jnp.asarray(chosen.observations), jnp.asarray(chosen.actions))
     return chosen, np.asarray(costs, np.float64)
 
 
 def replay_task(model: DynamicsModel) -> Task:
-    """The static task of roll-outs of logged actions, without rate limits."""
-    task = model.task(())
-    return replace(task, shape=replace(task.shape, rates=(), switches=()))
+    """The static task of roll-outs of the logged controller, without rate limits."""
+    task = model.task(HIDDEN)
+    return replace(task, shape=replace(task.shape, rates=()))
 
 
 def replay(
     task: Task, noise_draws: int, key: Key, scales: Scales, draws: Draws, passages: Passages
 ) -> Trace:
-    """``noise_draws`` roll-outs of each passage for each weight draw. A policy with zero weights
-    acts in the middle of its bounds; offsets from there give the logged actions."""
-    (num, horizon, _), count, shape = passages.actions.shape, draws.weights.shape[0], task.shape
+    """``noise_draws`` roll-outs of each passage for each weight draw: the imitation of the
+    controller acts, and what the logged actions differ from it is added."""
+    (num, horizon, _), count = passages.actions.shape, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
-    idle = jnp.zeros((1, network.num_weights(shape.sizes)))
-    middle = 0.5 * (jnp.asarray(shape.low) + jnp.asarray(shape.high))
-    wanted = jnp.repeat(passages.actions, noise_draws, axis=0)
-    offsets = jnp.swapaxes(wanted - middle, 0, 1)[:, None, None]
+    controller = passages.controller
+    if controller is None:
+        controller = jnp.zeros(network.num_weights(task.shape.sizes))
+    explored = jnp.swapaxes(explorations(task, scales, controller, passages), 0, 1)
+    offsets = jnp.repeat(explored, noise_draws, axis=1)[:, None, None]
     offsets = jnp.broadcast_to(offsets, (horizon, count, *offsets.shape[2:]))
     starts = particles(passages.start, noise_draws)
-    return rollout(task, scales, idle, draws, noise, starts, offsets)
+    return rollout(task, scales, controller[None], draws, noise, starts, offsets, bounded=True)
+
+
+def explorations(
+    task: Task, scales: Scales, controller: Float[Array, "P"], passages: Passages
+) -> Float[Array, "B T A"]:
+    """Logged actions minus those of a controller in the logged states."""
+    history, horizon = task.embedding.history, passages.actions.shape[1]
+    seen = jnp.concatenate([passages.start.observations, passages.observations], axis=1)
+    done = jnp.concatenate([passages.start.actions, passages.actions], axis=1)
+    rows = jnp.arange(horizon)[:, None] + jnp.arange(history)
+    windows = Window(seen[:, rows], done[:, rows[:, :-1]])
+    features = scales.features.of(jax.vmap(jax.vmap(task.embedding.features))(windows))
+    layers = policy.layers_of(task.shape, controller[None])
+    acted = policy.act(task.shape, layers, features.reshape(1, -1, features.shape[-1]))
+    return passages.actions - acted.reshape(passages.actions.shape)
 
 
 def replay_costs(

@@ -23,7 +23,7 @@ longer than the history.
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,9 +43,10 @@ from twofold.model import network, spec
 from twofold.model.density import conditional
 from twofold.model.network import Layer, RowLayer
 from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior
-from twofold.plant import policy
+from twofold.plant import imitation, policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen
+from twofold.plant.imitation import imitate
 from twofold.plant.log import Log, Start, Window
 from twofold.plant.moves import find_switches, rates_of
 from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
@@ -133,11 +134,12 @@ def rollout(
     noise: Noise,
     windows: Window | Start,
     offsets: Float[Array, "T M S B A"] | None = None,
+    bounded: bool = False,
 ) -> Trace:
     """Roll out S policies from the windows ``[B, …]``.
 
     ``offsets`` are added to the actions before rate limits; gradients in (zero) offsets give the
-    sensitivity to actions.
+    sensitivity to actions. ``bounded`` keeps the sums within the bounds.
     """
     layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
     embedding, places = task.embedding, task.embedding.layout
@@ -161,6 +163,7 @@ def rollout(
         (seen, previous), (latent, additive, offset, coming) = carry, inputs
         action = policy.act(task.shape, acting, seen.past)
         action = action if offset is None else action + offset
+        action = policy.keep_in_bounds(task.shape, action) if bounded else action
         action = policy.limit_rates(task.shape, action, previous) if limited else action
         given = () if coming is None else (jnp.broadcast_to(coming, (*layout, coming.shape[-1])),)
         output = respond(seen.past, new_of(seen.newest, action, *given), latent, additive)
@@ -342,6 +345,12 @@ class DynamicsModel:
         if not isinstance(found, SampledPosterior):
             return wanted
         return max(2, min(wanted, found.weights.shape[0]))
+
+    @cached_property
+    def controller(self) -> Float[np.ndarray, "P"]:
+        """Weights of an imitation of the logged controller (``twofold.plant.imitation``)."""
+        actions = self.embedding.steps(self.log).actions
+        return imitate(self.task(imitation.HIDDEN).shape, self.features, actions)
 
     @property
     def scales(self) -> Scales:

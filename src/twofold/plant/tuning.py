@@ -1,7 +1,7 @@
 """Tuning on roll-outs: fit weight draws to stretches of a log instead of single steps.
 
 One-step errors can accumulate over a roll-out. After the fit, each weight draw is tuned separately
-on stretches of the log, replayed with their own actions and exogenous values, by Adam on
+on stretches of the log, replayed with the logged controller and exogenous values, by Adam on
 
     E = mean_{t ≤ T, o} e_to² + λ (mean_{t ≤ T} d_t)²
 
@@ -87,13 +87,15 @@ class Problem(NamedTuple):
 
 class Logged(NamedTuple):
     """Shared by all draws: the concatenated rows of all episodes, the rows at which windows of
-    stretches begin, units (including those of the predicted columns), and the learning rate."""
+    stretches begin, units (including those of the predicted columns), the imitation of the
+    controller, and the learning rate."""
 
     observations: Float[Array, "R D"]
     actions: Float[Array, "R A"]
     starts: Int[Array, "N"]
     scales: Scales
     deviations: Float[Array, "O"]
+    controller: Float[Array, "P"]
     schedule: Schedule
 
 
@@ -121,7 +123,7 @@ def rollout_error(
     rows = draw_starts(config, problem, logged, place_key)[:, None]
     rows = rows + jnp.arange(history + config.horizon)
     seen, done = logged.observations[rows], logged.actions[rows[:, :-1]]
-    passages = as_passages(task.embedding, seen, done)
+    passages = as_passages(task.embedding, seen, done, logged.controller)
     draws = Draws(weights[None], problem.draw.log_noise[None])
     trace = replay(task, PAIR, noise_key, logged.scales, draws, passages)
     true = signals(task, passages.observations)
@@ -238,5 +240,6 @@ def gather(model: DynamicsModel, log: Log, horizon: int, settings: TuningSetting
         jnp.asarray(np.concatenate(starts), jnp.int32),
         model.scales,
         jnp.asarray(np.where(deviations > 0.0, deviations, 1.0), DTYPE),
+        jnp.asarray(model.controller, DTYPE),
         schedule,
     )
