@@ -1,8 +1,7 @@
 """Total uncertainty = epistemic + aleatoric, by entropy and by variance (paper, Section 3).
 
 Both splits are means over the M weight draws of a quantity known for each draw; its spread over the
-draws gives a Monte Carlo standard error. For evenly spread draws (as those of a mean field) the
-standard error is too large.
+draws gives a Monte Carlo standard error (too large for evenly spread draws, as of a mean field).
 """
 
 from dataclasses import dataclass, replace
@@ -177,19 +176,16 @@ class Decomposition:
         """Total, epistemic, aleatoric."""
         return Parts(self.total, self.epistemic, self.aleatoric)
 
-    def take(self, rows: np.ndarray) -> "Decomposition":
-        """The decomposition of some rows."""
-        parts, errors = (
-            Parts(*(part[rows] for part in group)) for group in (self.parts, self.standard_errors)
-        )
+    def take(self, index: Any) -> "Decomposition":
+        """The decomposition of some rows, or of what an index of its arrays selects."""
+        both = self.parts, self.standard_errors
+        parts, errors = jax.tree.map(lambda part: part[index], both)
         return replace(self, **parts._asdict(), standard_errors=errors)
 
     @property
     def doubtful(self) -> np.ndarray:
-        """Mask of estimates of the epistemic part that are significantly negative.
-
-        There the bias of the entropy estimator exceeds the epistemic part.
-        """
+        """Mask of estimates of the epistemic part that are significantly negative. There the bias
+        of the entropy estimator exceeds the epistemic part."""
         return self.epistemic < -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
 
     def standard_deviations(self) -> "Decomposition":
@@ -205,8 +201,7 @@ class Decomposition:
         """Deviations of Gaussians with these entropies, ``exp(H) / √(2πe)``, in units of y.
 
         ``aleatoric`` is the typical width of the noise, ``epistemic`` is ``√(total² − aleatoric²)``
-        (0 if the estimated epistemic entropy is negative). A few outlying draws of W hardly change
-        them.
+        (0 if the epistemic entropy is negative). A few outlying draws of W hardly change them.
         """
         if self.by != "entropy" or self.joint:
             raise ValueError("equivalent deviations need by='entropy' and joint=False")

@@ -58,10 +58,8 @@ class Moments(NamedTuple):
 
 
 def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array, "L M Z"]:
-    """Draws from p(z), spread evenly, ascending for one latent input.
-
-    Without a latent input there is one draw; if z has levels, each is drawn once.
-    """
+    """Draws from p(z), spread evenly, ascending for one latent input. Without a latent input there
+    is one draw; if z has levels, each is drawn once."""
     if model.latents == 0:
         return jnp.zeros((1, members, 0))
     shape, shuffle = (members, model.latents), model.latents > 1
@@ -70,11 +68,8 @@ def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array,
 
 
 def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: int) -> Nested:
-    """``weights`` draws from the posterior, each with ``latents`` draws of z.
-
-    From a posterior that is a set of draws, no more are taken than there are: repetitions would add
-    no information.
-    """
+    """``weights`` draws from the posterior, each with ``latents`` draws of z. From a posterior that
+    is a set of draws, no more are taken than there are."""
     if isinstance(posterior, SampledPosterior):
         weights = min(weights, posterior.weights.shape[0])
     weight_key, latent_key = jax.random.split(key)
@@ -84,11 +79,8 @@ def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: in
 
 
 def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
-    """Number of latent draws evaluated together, a divisor of their total.
-
-    A CPU processes one weight draw after another, with data that should fit in its cache; a GPU
-    processes all at once.
-    """
+    """Number of latent draws evaluated together, a divisor of their total. A CPU processes one
+    weight draw after another, with data that fit in its cache; a GPU all at once."""
     values = max(model.hidden, default=1) * points
     most = CPU_VALUES // values if numerics.on_cpu() else GPU_VALUES // (values * draws)
     return max(size for size in range(1, min(latents, max(1, most)) + 1) if latents % size == 0)
@@ -109,9 +101,9 @@ def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditio
     outputs = jax.lax.map(
         lambda z: network.apply_nested(network_layers, x, z, model.activate), blocks
     )
-    outputs = jnp.moveaxis(outputs, 3, 1)
-    outputs = jnp.swapaxes(outputs.reshape(latents, *outputs.shape[2:]), 0, 1)
-    given = conditional(model, jnp.moveaxis(outputs, 2, 1), nested.log_noise)
+    outputs = jnp.moveaxis(outputs, 0, 2)
+    outputs = outputs.reshape(*outputs.shape[:2], latents, x.shape[0])
+    given = conditional(model, outputs, nested.log_noise)
     mean, log_variance = (jnp.moveaxis(leaf, 2, 0) for leaf in given[:2])
     return Conditional(mean, log_variance, given.log_odds)
 
@@ -176,10 +168,8 @@ def log_density(
 def sample(
     key: Key, model: BNNLV, draws: Draws, x: Float[Array, "B D"], rows: Int[Array, "B 1"]
 ) -> Float[Array, "B M O"]:
-    """One y at each point for each weight draw, with independent z and noise.
-
-    ``rows`` numbers the points; the randomness of a point depends on its number alone.
-    """
+    """One y at each point for each weight draw, with independent z and noise. ``rows`` numbers the
+    points; the randomness of a point depends on its number alone."""
     dtype, num = draws.weights.dtype, draws.weights.shape[0]
     size = model.latents + model.num_noise
 
