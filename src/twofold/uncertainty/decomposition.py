@@ -16,18 +16,9 @@ from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
 from twofold.core.numerics import LOG_TWO_PI
 from twofold.model.spec import BNNLV, Posterior
+from twofold.uncertainty import predictive
 from twofold.uncertainty.entropies import Entropies, PointEstimator, average, entropies, integrate
-from twofold.uncertainty.predictive import (
-    DRAW_AXES,
-    FEWEST_ROWS,
-    Moments,
-    Nested,
-    OnProgress,
-    in_chunks,
-    moments,
-    nest,
-    rows_at_once,
-)
+from twofold.uncertainty.predictive import Moments, Nested, OnProgress, moments, nest
 from twofold.uncertainty.sample_entropy import from_samples, nearest_neighbour
 
 ESTIMATORS: dict[str, PointEstimator] = {
@@ -124,7 +115,7 @@ def split_nested(
 _by_rows = partial(sharding.by_rows, static=["by", "joint", "estimator", "model"], rows=["x"])
 SPLITS = {
     "variance": _by_rows()(split_nested),
-    "entropy": _by_rows(draws={"nested": DRAW_AXES})(split_nested),
+    "entropy": _by_rows(draws={"nested": predictive.DRAW_AXES})(split_nested),
 }
 
 
@@ -238,9 +229,9 @@ def decompose_rows(
     chosen = choose_estimator(estimator, joint, model)
     nested = nest(key, model, posterior, weights, latents)
     # Slower estimators are too expensive for padding rows.
-    fewest = FEWEST_ROWS if by == "variance" or chosen is integrate else 1
+    fewest = predictive.FEWEST_ROWS if by == "variance" or chosen is integrate else 1
     shared = by, joint, chosen, model, key, nested
-    limit = rows_at_once(model, weights, latents)
+    limit = predictive.rows_at_once(model, weights, latents)
     dtype = nested.weights.dtype
-    split: Split = in_chunks(SPLITS[by], shared, [x], limit, dtype, on_progress, fewest)
+    split: Split = predictive.in_chunks(SPLITS[by], shared, [x], limit, dtype, on_progress, fewest)
     return Decomposition(by, *split.parts, split.errors, joint and model.outputs > 1)

@@ -17,17 +17,9 @@ from jax.scipy.stats import norm
 from twofold.core import memory, numerics, sharding
 from twofold.core.arrays import Array, Float, Int, Key
 from twofold.core.numerics import stratified_normal
-from twofold.model import network
+from twofold.model import network, spec
 from twofold.model.density import Conditional, conditional
-from twofold.model.spec import (
-    BNNLV,
-    WIDE,
-    Draws,
-    Posterior,
-    SampledPosterior,
-    latent_values,
-    layers,
-)
+from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior
 
 # Most activations of the widest layer in memory at once.
 CPU_VALUES, GPU_VALUES = 2**15, 2**26
@@ -64,7 +56,7 @@ def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array,
         return jnp.zeros((1, members, 0))
     shape, shuffle = (members, model.latents), model.latents > 1
     draws = stratified_normal(key, model.latent_levels or num, shape, shuffle=shuffle)
-    return latent_values(model, draws)
+    return spec.latent_values(model, draws)
 
 
 def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: int) -> Nested:
@@ -97,7 +89,7 @@ def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditio
     """y given each nested draw: means and log-variances ``[L, M, O, B]``, log-odds ``[M]``; memory
     grows with L · M · B."""
     blocks = in_blocks(model, nested, x.shape[0])
-    network_layers, latents = layers(model, nested.weights), nested.latents.shape[0]
+    network_layers, latents = spec.layers(model, nested.weights), nested.latents.shape[0]
     outputs = jax.lax.map(
         lambda z: network.apply_nested(network_layers, x, z, model.activate), blocks
     )
@@ -111,7 +103,7 @@ def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditio
 def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
     """Mean and variance of y given each W, accumulated over blocks of latent draws."""
     blocks = in_blocks(model, nested, x.shape[0])
-    block, network_layers = blocks.shape[1], layers(model, nested.weights)
+    block, network_layers = blocks.shape[1], spec.layers(model, nested.weights)
 
     def accumulate(carry: Any, z: Array) -> tuple[Any, None]:
         count, mean, squares, noise = carry
@@ -151,7 +143,7 @@ def log_density(
     """``log p(y | x)``: the log of the mean likelihood over all nested draws; ``error`` is the
     known error variance of each measurement, added to the noise."""
 
-    network_layers = layers(model, nested.weights)
+    network_layers = spec.layers(model, nested.weights)
 
     def accumulate(total: Array, z: Array) -> tuple[Array, None]:
         outputs = network.apply_nested(network_layers, x, z, model.activate)
@@ -177,8 +169,8 @@ def sample(
         return jax.random.normal(jax.random.fold_in(key, row[0]), (num, size), dtype)
 
     noise = jnp.moveaxis(jax.vmap(at_row)(rows), 0, -1)
-    z = latent_values(model, noise[:, : model.latents])
-    outputs = network.apply(layers(model, draws.weights), x, z, model.activate)
+    z = spec.latent_values(model, noise[:, : model.latents])
+    outputs = network.apply(spec.layers(model, draws.weights), x, z, model.activate)
     given = conditional(model, outputs, draws.log_noise)
     additive = noise[:, model.latents : model.latents + model.outputs]
     scale = jnp.exp(0.5 * given.log_variance)
