@@ -111,8 +111,11 @@ def rollout(
     windows: Window | Start,
     offsets: Float[Array, "T M S B A"] | None = None,
 ) -> Trace:
-    """Roll out S policies from the windows ``[B, …]``. ``offsets`` are added to actions before rate
-    limits; gradients in them give sensitivities."""
+    """Roll out S policies from the windows ``[B, …]``.
+
+    ``offsets`` are added to the actions before rate limits; gradients in (zero) offsets give the
+    sensitivity to actions.
+    """
     layout = draws.weights.shape[0], weights.shape[0], windows.observations.shape[0]
     embedding, places = task.embedding, task.embedding.layout
     # All lags of a column use the mean and scale of its newest value.
